@@ -1,0 +1,11 @@
+"""The one place that reads environment variables.
+
+Each is read when asked for, so that a test may set it; none changes what a program computes, only how.
+"""
+
+import os
+
+
+def cpu_isa() -> str | None:
+    """`BURNLIKE_CPU_ISA`: `default`, `avx2` or `avx512` forces that CPU variant of the native ops; unset picks the best."""
+    return os.environ.get("BURNLIKE_CPU_ISA") or None
