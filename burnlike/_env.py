@@ -7,5 +7,5 @@ import os
 
 
 def cpu_isa() -> str | None:
-    """`BURNLIKE_CPU_ISA`: `default`, `avx2` or `avx512` forces that CPU variant of the native ops; unset picks the best."""
+    """`BURNLIKE_CPU_ISA`: `default`, `avx2` or `avx512` forces that CPU variant of the native ops; unset is best."""
     return os.environ.get("BURNLIKE_CPU_ISA") or None

@@ -1,0 +1,23 @@
+"""Modules and the identity of their parameters, over any `torch.nn.Module`."""
+
+from typing import TYPE_CHECKING
+
+from .._lazy import attach
+
+if TYPE_CHECKING:
+    from .module import Module
+    from .param import Kind, Param
+    from .param_id import ParamId, seed_param_ids
+    from .registry import fresh_ids, params, unwrap, visit
+
+__all__ = ["Kind", "Module", "Param", "ParamId", "fresh_ids", "params", "seed_param_ids", "unwrap", "visit"]
+
+__getattr__, __dir__ = attach(
+    __name__,
+    {
+        "Module": "module",
+        **dict.fromkeys(["Kind", "Param"], "param"),
+        **dict.fromkeys(["ParamId", "seed_param_ids"], "param_id"),
+        **dict.fromkeys(["fresh_ids", "params", "unwrap", "visit"], "registry"),
+    },
+)

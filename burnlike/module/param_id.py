@@ -1,0 +1,59 @@
+"""ParamId, the 64-bit identity that ties optimizer state and records to a parameter."""
+
+import base64
+import random
+from dataclasses import dataclass
+
+_BYTES = 8
+_generator = random.Random()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ParamId:
+    """A parameter's identity: 64 bits, written as Burn writes it (13 characters).
+
+    The text is base32 in the extended hex alphabet, lower case and unpadded, of the 8 little-endian bytes.
+
+    >>> str(ParamId(123456))
+    '83h0200000000'
+    >>> ParamId.parse("83h0200000000") == ParamId(123456)
+    True
+    """
+
+    value: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.value < 2 ** (8 * _BYTES):
+            raise ValueError(f"a ParamId is an unsigned 64-bit number, got {self.value}")
+
+    @classmethod
+    def new(cls) -> "ParamId":
+        """Draw a new id, from the system's randomness unless `seed_param_ids` was called."""
+        return cls(_generator.getrandbits(8 * _BYTES))
+
+    @classmethod
+    def parse(cls, text: str) -> "ParamId":
+        """Read Burn's text form, in either case; shorter ids of older versions are extended with zero bytes.
+
+        Raises:
+            ValueError: `text` is not base32 of at most 8 bytes.
+        """
+        try:
+            raw = base64.b32hexdecode(text.upper() + "=" * (-len(text) % 8))
+        except ValueError:
+            raw = None
+        if raw is None or not raw or len(raw) > _BYTES:
+            raise ValueError(f"expected a ParamId of 13 characters from 0-9 and a-v, got {text!r}")
+        return cls(int.from_bytes(raw, "little"))
+
+    def __str__(self) -> str:
+        raw = self.value.to_bytes(_BYTES, "little")
+        return base64.b32hexencode(raw).decode().rstrip("=").lower()
+
+    def __int__(self) -> int:
+        return self.value
+
+
+def seed_param_ids(seed: int) -> None:
+    """Make the ids drawn from now on a function of `seed`: equal programs, and the ranks of one job, get equal ids."""
+    _generator.seed(f"burnlike.ParamId {seed}")

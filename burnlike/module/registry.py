@@ -1,0 +1,94 @@
+"""Walking any `nn.Module` tree: each tensor once, with its id and canonical path."""
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import nn
+
+from ..errors import DuplicateParamIdError
+from .param import Kind, Param, ensure_id, stored_ids
+from .param_id import ParamId
+
+# Wrapper class -> the attribute that holds the wrapped module. Named, not imported: most programs load none of them.
+_WRAPPERS = {
+    "torch._dynamo.eval_frame.OptimizedModule": "_orig_mod",
+    "torch.nn.parallel.distributed.DistributedDataParallel": "module",
+    "torch.nn.parallel.data_parallel.DataParallel": "module",
+    "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.CheckpointWrapper": "_checkpoint_wrapped_module",
+}
+
+_Slot = tuple[str, nn.Module, str, Kind, torch.Tensor]
+
+
+def params(module: nn.Module, kind: Kind | None = None) -> list[Param]:
+    """List the parameters and persistent buffers of a module tree, each distinct tensor once.
+
+    Args:
+        module: any `nn.Module`.
+        kind: `weight` or `state` for only those.
+
+    Returns:
+        Handles in traversal order: a module's own parameters, its persistent buffers, then its children. A tensor
+        that is reached by several paths (tied weights) is one Param whose `aliases` are the later paths.
+
+    Raises:
+        DuplicateParamIdError: two different tensors carry one id, as after `copy.deepcopy` of a layer within a model.
+    """
+    slots: dict[int, list[_Slot]] = {}
+    for slot in _slots(module):
+        slots.setdefault(id(slot[4]), []).append(slot)
+    path_of: dict[ParamId, str] = {}
+    found = []
+    for (path, owner, name, slot_kind, _), *others in slots.values():
+        param_id = ensure_id(owner, name)
+        if param_id in path_of:
+            raise DuplicateParamIdError(
+                f"'{path_of[param_id]}' and '{path}' are different tensors with one ParamId ({param_id}), as a deep"
+                " copy of a layer has; call burnlike.module.fresh_ids(copy) on the copied part"
+            )
+        path_of[param_id] = path
+        if kind in (None, slot_kind):
+            owners = ((owner, name), *((other[1], other[2]) for other in others))
+            found.append(Param(param_id, path, slot_kind, owners, tuple(other[0] for other in others)))
+    return found
+
+
+def visit(module: nn.Module, visitor: Callable[[Param], object]) -> None:
+    """Call `visitor` with each Param of the tree, in the order of `params`."""
+    for param in params(module):
+        visitor(param)
+
+
+def fresh_ids(module: nn.Module) -> nn.Module:
+    """Give every parameter of `module` a new id, for a copy that is to live beside its original; returns `module`."""
+    for _, owner, name, _, _ in _slots(module):
+        stored_ids(owner)[name] = ParamId.new()
+    return module
+
+
+def unwrap(module: nn.Module) -> nn.Module:
+    """The module inside DDP, `torch.compile` and checkpoint wrappers; any other module itself."""
+    while (inner := _wrapped_name(module)) is not None:
+        module = module._modules[inner]  # pyright: ignore[reportAssignmentType]
+    return module
+
+
+def _wrapped_name(module: nn.Module) -> str | None:
+    for cls in type(module).__mro__:
+        name = _WRAPPERS.get(f"{cls.__module__}.{cls.__qualname__}")
+        if name is not None:
+            return name
+    return None
+
+
+def _slots(module: nn.Module, prefix: str = "") -> Iterator[_Slot]:
+    module = unwrap(module)
+    for name, parameter in module._parameters.items():
+        if parameter is not None:
+            yield prefix + name, module, name, "weight", parameter
+    for name, buffer in module._buffers.items():
+        if buffer is not None and name not in module._non_persistent_buffers_set:
+            yield prefix + name, module, name, "state", buffer
+    for name, child in module._modules.items():
+        if child is not None:
+            yield from _slots(child, f"{prefix}{name}.")
