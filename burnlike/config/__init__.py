@@ -1,0 +1,18 @@
+"""Configs: typed structs that are read from YAML, checked with file:line:column, and written back. Imports no torch."""
+
+from msgspec import Meta, field
+
+from .base import Config
+from .overrides import apply_overrides
+from .roles import DatasetConfig, LrSchedulerConfig, ModuleConfig, OptimizerConfig
+
+__all__ = [
+    "Config",
+    "DatasetConfig",
+    "LrSchedulerConfig",
+    "Meta",
+    "ModuleConfig",
+    "OptimizerConfig",
+    "apply_overrides",
+    "field",
+]

@@ -1,0 +1,73 @@
+"""The roles that a config can play: each is an open union, filled by every tagged subclass.
+
+A field annotated with one of these takes any registered subclass, picked by `type:`. Make your own role the same way: an
+untagged subclass of `Config` without fields of its own.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .base import Config
+from .registry import upward
+
+if TYPE_CHECKING:
+    import os
+
+    import torch
+
+
+class ModuleConfig(Config):
+    """A config that builds a module.
+
+    Example:
+        ```
+        class LinearConfig(ModuleConfig, tag="Linear"):
+            d_input: Annotated[int, Meta(ge=1)]
+            d_output: Annotated[int, Meta(ge=1)]
+            bias: bool = True
+
+            def init(self, device=None) -> "Linear":
+                from .linear import Linear
+
+                return Linear(self, device)
+        ```
+    """
+
+    def init(self, device: "torch.device | str | None" = None) -> Any:
+        """Build the module with its parameters initialized, on `device` (default: torch's default device)."""
+        raise NotImplementedError(f"{type(self).__name__} does not define init(device)")
+
+    def init_from(self, source: "str | os.PathLike[str] | Any", device: "torch.device | str | None" = None) -> Any:
+        """Build the module and fill it from a record, running no initializer.
+
+        Args:
+            source: the path of a record's file, or a `burnlike.record.Record`.
+            device: where the parameters go.
+
+        Raises:
+            RecordError: the file can't be read, or the record leaves a parameter without a value.
+        """
+        return upward("burnlike.record.init_from:init_from")(self, source, device)
+
+
+class OptimizerConfig(Config):
+    """A config that builds an optimizer."""
+
+    def init(self) -> Any:
+        """Build the optimizer, a `burnlike.optim.OptimizerAdaptor`, with an empty state."""
+        raise NotImplementedError(f"{type(self).__name__} does not define init()")
+
+
+class LrSchedulerConfig(Config):
+    """A config that builds a learning rate schedule."""
+
+    def init(self, num_iters: int) -> Any:
+        """Build the schedule for a run of `num_iters` optimizer steps."""
+        raise NotImplementedError(f"{type(self).__name__} does not define init(num_iters)")
+
+
+class DatasetConfig(Config):
+    """A config that builds a data set."""
+
+    def init(self, *args: Any, **kwargs: Any) -> Any:
+        """Build the data set; each class says what it takes."""
+        raise NotImplementedError(f"{type(self).__name__} does not define init()")
