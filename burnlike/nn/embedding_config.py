@@ -1,0 +1,31 @@
+"""Config of the embedding layer."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from ..config import Meta, ModuleConfig
+from .initializer_config import Initializer, Normal
+
+if TYPE_CHECKING:
+    import torch
+
+    from .embedding import Embedding
+
+
+class EmbeddingConfig(ModuleConfig, tag="Embedding"):
+    """A table of vectors that is looked up by number.
+
+    Attributes:
+        n_embedding: rows of the table.
+        d_model: size of each vector.
+        initializer: of the table.
+    """
+
+    n_embedding: Annotated[int, Meta(ge=1)]
+    d_model: Annotated[int, Meta(ge=1)]
+    initializer: Initializer = Normal()
+
+    def init(self, device: "torch.device | str | None" = None) -> "Embedding":
+        """Make the layer on `device`."""
+        from .embedding import Embedding
+
+        return Embedding(self, device)

@@ -1,0 +1,27 @@
+"""Linear layer with Burn's row layout."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ..module import Module
+from .linear_config import LinearConfig
+
+
+class Linear(Module):
+    """y = x @ weight + bias.
+
+    Attributes:
+        weight: `[d_input, d_output]`, the transpose of `torch.nn.Linear`'s.
+        bias: `[d_output]` or None.
+    """
+
+    def __init__(self, config: LinearConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        fans = {"fan_in": config.d_input, "fan_out": config.d_output, "device": device}
+        self.weight = config.initializer.init([config.d_input, config.d_output], **fans)
+        self.bias = config.initializer.init([config.d_output], **fans) if config.bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[..., d_input] -> [..., d_output]`."""
+        return functional.linear(x, self.weight.mT, self.bias)

@@ -1,0 +1,33 @@
+"""Config of the linear layer."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from ..config import Meta, ModuleConfig
+from .initializer_config import Initializer, KaimingUniform
+
+if TYPE_CHECKING:
+    import torch
+
+    from .linear import Linear
+
+
+class LinearConfig(ModuleConfig, tag="Linear"):
+    """y = x @ weight + bias.
+
+    Attributes:
+        d_input: size of the last dimension of x.
+        d_output: size of the last dimension of y.
+        bias: whether a bias is added.
+        initializer: of weight and bias.
+    """
+
+    d_input: Annotated[int, Meta(ge=1)]
+    d_output: Annotated[int, Meta(ge=1)]
+    bias: bool = True
+    initializer: Initializer = KaimingUniform()
+
+    def init(self, device: "torch.device | str | None" = None) -> "Linear":
+        """Make the layer on `device`."""
+        from .linear import Linear
+
+        return Linear(self, device)

@@ -1,0 +1,26 @@
+"""Root mean square normalization on the native op."""
+
+import torch
+from torch import Tensor
+
+from ..module import Module
+from ..ops import rms_norm
+from .initializer_config import Ones
+from .rms_norm_config import RmsNormConfig
+
+
+class RmsNorm(Module):
+    """x / sqrt(mean(x^2) + epsilon) * gamma over the last dimension (Zhang & Sennrich 2019, eq. 4).
+
+    Attributes:
+        gamma: `[d_model]`, ones at first.
+    """
+
+    def __init__(self, config: RmsNormConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        self.gamma = Ones().init([config.d_model], device=device)
+        self.epsilon = config.epsilon
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[..., d_model] -> [..., d_model]`, in x's dtype."""
+        return rms_norm(x, self.gamma, self.epsilon)

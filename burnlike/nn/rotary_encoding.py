@@ -1,0 +1,62 @@
+"""Rotary position encoding, with interleaved pairs as in Burn."""
+
+import torch
+from torch import Tensor
+
+from ..errors import ShapeError
+from ..module import Module
+from .rotary_encoding_config import RotaryEncodingConfig
+
+
+class RotaryEncoding(Module):
+    """Rotate the pair (x[2i], x[2i+1]) at position p by p * theta^(-2i/d) (Su et al. 2021, eq. 34).
+
+    The tables are computed, never saved; `init_from` asks for them through `reset_non_persistent_buffers`.
+    """
+
+    cosine: Tensor
+    sine: Tensor
+
+    def __init__(self, config: RotaryEncodingConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        self.config = config
+        empty = torch.empty(config.max_sequence_length, config.d_model // 2, device=device)
+        self.register_buffer("cosine", empty, persistent=False)
+        self.register_buffer("sine", torch.empty_like(empty), persistent=False)
+        if not empty.is_meta:
+            self.reset_non_persistent_buffers(empty.device)
+
+    def reset_non_persistent_buffers(self, device: torch.device) -> None:
+        """Compute the tables anew on `device`."""
+        config = self.config
+        # In float64 on the CPU, so that every device gets the same tables.
+        pair = torch.arange(0, config.d_model, 2, dtype=torch.float64, device="cpu")
+        position = torch.arange(config.max_sequence_length, dtype=torch.float64, device="cpu")
+        angle = torch.outer(position, config.theta ** (-pair / config.d_model))
+        self.cosine = angle.cos().float().to(device)
+        self.sine = angle.sin().float().to(device)
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """Rotate positions `start`, `start + 1`, ... of the second to last dimension.
+
+        Args:
+            x: `[..., sequence, d_model]`.
+            start: position of the first element, for generation with a cache.
+
+        Returns:
+            `[..., sequence, d_model]` in x's dtype.
+
+        Raises:
+            ShapeError: x reaches past `max_sequence_length`, or its last dimension is not `d_model`.
+        """
+        sequence, d_model = x.shape[-2:]
+        if start + sequence > self.config.max_sequence_length or d_model != self.config.d_model:
+            raise ShapeError(
+                f"RotaryEncoding: expected [..., sequence, {self.config.d_model}] with start + sequence <= "
+                f"{self.config.max_sequence_length}, got {list(x.shape)} and start {start}"
+            )
+        cosine = self.cosine[start : start + sequence].to(x.dtype)
+        sine = self.sine[start : start + sequence].to(x.dtype)
+        even, odd = x[..., 0::2], x[..., 1::2]
+        rotated = torch.stack((even * cosine - odd * sine, even * sine + odd * cosine), dim=-1)
+        return rotated.flatten(-2)

@@ -1,0 +1,33 @@
+"""Config of the SwiGLU layer."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from ..config import Meta, ModuleConfig
+from .initializer_config import Initializer, KaimingUniform
+
+if TYPE_CHECKING:
+    import torch
+
+    from .swiglu import SwiGlu
+
+
+class SwiGluConfig(ModuleConfig, tag="SwiGlu"):
+    """silu(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5).
+
+    Attributes:
+        d_input: size of the last dimension of x.
+        d_output: size of the last dimension of the result.
+        bias: whether both linear layers have a bias.
+        initializer: of both linear layers.
+    """
+
+    d_input: Annotated[int, Meta(ge=1)]
+    d_output: Annotated[int, Meta(ge=1)]
+    bias: bool = False
+    initializer: Initializer = KaimingUniform()
+
+    def init(self, device: "torch.device | str | None" = None) -> "SwiGlu":
+        """Make the layer on `device`."""
+        from .swiglu import SwiGlu
+
+        return SwiGlu(self, device)

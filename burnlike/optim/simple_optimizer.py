@@ -1,0 +1,44 @@
+"""SimpleOptimizer: one formula for one tensor. The adaptor does everything else."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Generic, TypeVar
+
+from torch import Tensor
+
+State = TypeVar("State")
+
+
+class SimpleOptimizer(ABC, Generic[State]):
+    """An update rule. Its state is a dataclass of tensors, numbers, None and further such dataclasses.
+
+    Attributes:
+        state_type: the dataclass, from which saved states are rebuilt.
+    """
+
+    state_type: ClassVar[type]
+
+    @abstractmethod
+    def step(self, lr: float, tensor: Tensor, grad: Tensor, state: State | None) -> tuple[Tensor, State]:
+        """Compute one update without changing an argument.
+
+        Args:
+            lr: learning rate.
+            tensor: the parameter's values.
+            grad: its gradient, of the same shape.
+            state: what the last step returned, or None at the first.
+
+        Returns:
+            The new values, in the dtype of `tensor`, and the new state.
+        """
+
+    def step_many(
+        self, lr: float, tensors: Sequence[Tensor], grads: Sequence[Tensor], states: Sequence[State | None]
+    ) -> Sequence[State]:
+        """Update many tensors in place, with the result of `step`; an optimizer with one kernel for all overrides it."""
+        updated = []
+        for tensor, grad, state in zip(tensors, grads, states, strict=True):
+            values, next_state = self.step(lr, tensor, grad, state)
+            tensor.copy_(values)
+            updated.append(next_state)
+        return updated
