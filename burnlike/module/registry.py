@@ -34,12 +34,54 @@ def params(module: nn.Module, kind: Kind | None = None) -> list[Param]:
     Raises:
         DuplicateParamIdError: two different tensors carry one id, as after `copy.deepcopy` of a layer within a model.
     """
-    slots: dict[int, list[_Slot]] = {}
-    for slot in _slots(module):
-        slots.setdefault(id(slot[4]), []).append(slot)
+    walk = module.__dict__.get("_param_walk")
+    if walk is None or not walk.holds():
+        walk = module.__dict__["_param_walk"] = _Walk(module)
+    return [param for param in walk.params if kind is None or param.kind == kind]
+
+
+class _Walk:
+    """A finished traversal and what it rests on, so that the traversals of each training step cost little.
+
+    It belongs to one module object: copies and pickles of the module start without one.
+    """
+
+    def __init__(self, root: nn.Module) -> None:
+        self.modules: list[nn.Module] = []
+        slots: dict[int, list[_Slot]] = {}
+        for slot in _slots(root, self.modules):
+            slots.setdefault(id(slot[4]), []).append(slot)
+        self.params = _handles(list(slots.values()))
+        self.signature = self._read()
+
+    def holds(self) -> bool:
+        """Whether the tree still has the same modules, names, tensors and ids."""
+        return self._read() == self.signature
+
+    def _read(self) -> list[object]:
+        # Plain containers of names and addresses, compared by C code. A reused address does no harm: handles read
+        # the module, and which slots share a tensor is the same.
+        found: list[object] = []
+        for module in self.modules:
+            parts = module.__dict__
+            for part in (parts["_parameters"], parts["_buffers"], parts["_modules"]):
+                if part:
+                    found.extend(part)
+                    found.extend(map(id, part.values()))
+            ids = parts.get("_param_ids")
+            if ids:
+                found.extend(map(id, ids.values()))
+            found.append(len(parts["_non_persistent_buffers_set"]))
+        return found
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()
+
+
+def _handles(groups: list[list[_Slot]]) -> list[Param]:
     path_of: dict[ParamId, str] = {}
     found = []
-    for (path, owner, name, slot_kind, _), *others in slots.values():
+    for (path, owner, name, kind, _), *others in groups:
         param_id = ensure_id(owner, name)
         if param_id in path_of:
             raise DuplicateParamIdError(
@@ -47,9 +89,8 @@ def params(module: nn.Module, kind: Kind | None = None) -> list[Param]:
                 " copy of a layer has; call burnlike.module.fresh_ids(copy) on the copied part"
             )
         path_of[param_id] = path
-        if kind in (None, slot_kind):
-            owners = ((owner, name), *((other[1], other[2]) for other in others))
-            found.append(Param(param_id, path, slot_kind, owners, tuple(other[0] for other in others)))
+        owners = ((owner, name), *((other[1], other[2]) for other in others))
+        found.append(Param(param_id, path, kind, owners, tuple(other[0] for other in others)))
     return found
 
 
@@ -61,7 +102,7 @@ def visit(module: nn.Module, visitor: Callable[[Param], object]) -> None:
 
 def fresh_ids(module: nn.Module) -> nn.Module:
     """Give every parameter of `module` a new id, for a copy that is to live beside its original; returns `module`."""
-    for _, owner, name, _, _ in _slots(module):
+    for _, owner, name, _, _ in _slots(module, []):
         stored_ids(owner)[name] = ParamId.new()
     return module
 
@@ -81,8 +122,12 @@ def _wrapped_name(module: nn.Module) -> str | None:
     return None
 
 
-def _slots(module: nn.Module, prefix: str = "") -> Iterator[_Slot]:
-    module = unwrap(module)
+def _slots(module: nn.Module, seen: list[nn.Module], prefix: str = "") -> Iterator[_Slot]:
+    """Each attribute that holds a tensor of a record; `seen` collects the modules that were passed."""
+    seen.append(module)
+    while (inner := _wrapped_name(module)) is not None:
+        module = module._modules[inner]  # pyright: ignore[reportAssignmentType]
+        seen.append(module)
     for name, parameter in module._parameters.items():
         if parameter is not None:
             yield prefix + name, module, name, "weight", parameter
@@ -91,4 +136,4 @@ def _slots(module: nn.Module, prefix: str = "") -> Iterator[_Slot]:
             yield prefix + name, module, name, "state", buffer
     for name, child in module._modules.items():
         if child is not None:
-            yield from _slots(child, f"{prefix}{name}.")
+            yield from _slots(child, seen, f"{prefix}{name}.")

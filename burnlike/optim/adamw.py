@@ -61,7 +61,7 @@ class AdamW(SimpleOptimizer[AdamWState]):
         if config.amsgrad:
             for momentum in momenta:
                 if momentum.max_moment_2 is None:
-                    momentum.max_moment_2 = momentum.moment_2.clone()
+                    momentum.max_moment_2 = torch.zeros_like(momentum.moment_2)
         adamw_step_(
             tensors,
             grads,

@@ -35,7 +35,7 @@ class SimpleOptimizer(ABC, Generic[State]):
     def step_many(
         self, lr: float, tensors: Sequence[Tensor], grads: Sequence[Tensor], states: Sequence[State | None]
     ) -> Sequence[State]:
-        """Update many tensors in place, with the result of `step`; an optimizer with one kernel for all overrides it."""
+        """Update many tensors in place, with the result of `step`; one with a kernel for all of them overrides it."""
         updated = []
         for tensor, grad, state in zip(tensors, grads, states, strict=True):
             values, next_state = self.step(lr, tensor, grad, state)

@@ -1,0 +1,64 @@
+# `make train` and `make test` do everything from nothing; a second call does no set-up again.
+# Paths are relative, so that a checkout in a folder with spaces in its name works.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.PHONY: train test test-slow test-cuda build lint format types cuda-compile asan bench clean
+
+PYTHON := .venv/bin/python
+CONFIG ?= configs/char_gpt.yaml
+NATIVE_SOURCES := setup.py pyproject.toml $(shell find csrc -type f)
+
+# Caches stay in the checkout; so do temporary files where the system's folder for them is not ours to write.
+export TORCHINDUCTOR_CACHE_DIR := $(CURDIR)/.cache/inductor
+ifeq ($(shell test -w "$${TMPDIR:-/tmp}" && echo writable),)
+export TMPDIR := $(CURDIR)/.cache/tmp
+endif
+
+train: build
+	$(PYTHON) -m burnlike train $(CONFIG)
+
+test: build
+	$(PYTHON) -m pytest
+
+test-slow: build
+	$(PYTHON) -m pytest -m "not cuda"
+
+test-cuda: build
+	$(PYTHON) -m pytest -m cuda
+
+build: .venv/.native
+
+lint: .venv/.packages
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	.venv/bin/python -c 'from importlinter.cli import lint_imports_command as run; run()'
+
+format: .venv/.packages
+	$(PYTHON) -m ruff check --fix .
+	$(PYTHON) -m ruff format .
+
+types: build
+	$(PYTHON) -m basedpyright
+
+cuda-compile: .venv/.packages
+	$(PYTHON) .ci/cuda_compile.py
+
+asan: .venv/.packages
+	.ci/asan.sh
+
+bench: build
+	$(PYTHON) -m benchmarks
+
+clean:
+	rm -rf .venv .cache build dist *.egg-info burnlike/*.so
+
+.venv/.packages: requirements.lock .ci/environment.sh
+	mkdir -p .cache/tmp
+	.ci/environment.sh
+	touch $@
+
+.venv/.native: .venv/.packages $(NATIVE_SOURCES)
+	$(PYTHON) -m pip install --quiet --no-build-isolation --no-deps --editable .
+	touch $@
