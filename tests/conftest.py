@@ -1,0 +1,54 @@
+"""Fixtures shared by all tests: seeds, devices, and the values that Burn computed."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """CUDA tests run where there is a device; asked for by `-m cuda` without one, they fail instead of being skipped."""
+    if torch.cuda.is_available():
+        return
+    asked_for = config.getoption("markexpr") == "cuda"
+    for item in items:
+        if item.get_closest_marker("cuda") is None:
+            continue
+        if asked_for:
+            raise pytest.UsageError("`-m cuda` was asked for, but torch sees no CUDA device")
+        item.add_marker(pytest.mark.skip(reason="torch sees no CUDA device; `make test-cuda` runs it"))
+
+
+def tensor_of(entry: dict[str, Any], dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """A tensor from its form in the golden files: dtype, shape, values."""
+    return torch.tensor(entry["values"], dtype=dtype).reshape(entry["shape"])
+
+
+@pytest.fixture
+def golden() -> Callable[[str], dict[str, Any]]:
+    """The values of a golden file that Burn 0.22.1 wrote, by name."""
+
+    def load(name: str) -> dict[str, Any]:
+        return json.loads((HERE / "golden" / "v0.22" / f"{name}.values.json").read_text())
+
+    return load
+
+
+@pytest.fixture
+def vectors() -> Callable[[str], dict[str, Any]]:
+    """Numbers of Burn's own tests, by file name."""
+
+    def load(name: str) -> dict[str, Any]:
+        return json.loads((HERE / "vectors" / f"{name}.json").read_text())
+
+    return load
