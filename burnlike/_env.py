@@ -9,3 +9,8 @@ import os
 def cpu_isa() -> str | None:
     """`BURNLIKE_CPU_ISA`: `default`, `avx2` or `avx512` forces that CPU variant of the native ops; unset is best."""
     return os.environ.get("BURNLIKE_CPU_ISA") or None
+
+
+def library_dir() -> str | None:
+    """`BURNLIKE_LIBRARY_DIR`: the folder of the native libraries, for a sanitizer's build; unset is the package itself."""
+    return os.environ.get("BURNLIKE_LIBRARY_DIR") or None

@@ -4,13 +4,56 @@ Each is also the built-in exception that fits, so code that catches `ValueError`
 says what was expected, what came, where, and what to do. The command line prints it without a traceback.
 """
 
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Self
+
 
 class BurnlikeError(Exception):
     """Base of all errors of this package: bad input or a bad environment, never a bug."""
 
 
+class Problem(NamedTuple):
+    """One mistake in a config and its place; as text `source:line:column: path: message`.
+
+    Attributes:
+        message: what is allowed, what came, and what to do.
+        path: dotted keys from the root of the config, as in `model.layers.0.d_input`; empty at the root.
+        source: the file, the `--set` option, or the class whose instance was made.
+        line: 1 for the first line; 0 where the source has no lines.
+        column: 1 for the first character of the line; 0 where the source has no lines.
+    """
+
+    message: str
+    path: str = ""
+    source: str = ""
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        place = f"{self.source}:{self.line}:{self.column}" if self.line else self.source
+        return ": ".join(part for part in (place, self.path, self.message) if part)
+
+
 class ConfigError(BurnlikeError, ValueError):
-    """A YAML file or a config value is wrong; the message has one line per mistake, each with its place."""
+    """A YAML file or a config value is wrong; the message has one line per mistake, each with its place.
+
+    Attributes:
+        problems: the mistakes one by one, in the order of the message's lines; empty where there is no place to name.
+    """
+
+    def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
+
+    @classmethod
+    def of(cls, problems: Iterable[Problem]) -> Self:
+        """The error that reports `problems`, sorted by their place, those in files first."""
+        ordered = sorted(problems, key=lambda it: (not it.line, it.source, it.line, it.column))
+        return cls("\n".join(map(str, ordered)), ordered)
+
+
+class ConfigIOError(ConfigError, OSError):
+    """A config's file can't be found, read or written."""
 
 
 class DataError(BurnlikeError, ValueError):
@@ -27,6 +70,14 @@ class DTypeError(BurnlikeError, TypeError):
 
 class DeviceError(BurnlikeError, RuntimeError):
     """A device does not exist, is not supported, or two tensors are on different ones."""
+
+
+class ArgumentError(BurnlikeError, ValueError):
+    """A number or a list given to an operation is outside of what it takes."""
+
+
+class AutodiffError(BurnlikeError, RuntimeError):
+    """A derivative that does not exist was asked for, or a write would make autograd lose track of a tensor."""
 
 
 class NativeError(BurnlikeError, RuntimeError):

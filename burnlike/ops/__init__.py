@@ -1,0 +1,19 @@
+"""Native operations: one file each, with its function, its fake, its derivative and its plain-torch reference.
+
+Importing this package loads the native libraries; where one is missing, the references are used and one warning says so.
+"""
+
+from .adamw_step import adamw_step_, adamw_step_reference
+from .rms_norm import rms_norm, rms_norm_reference
+from .status import LibraryStatus, NativeStatus, force_cpu_isa, native_status
+
+__all__ = [
+    "LibraryStatus",
+    "NativeStatus",
+    "adamw_step_",
+    "adamw_step_reference",
+    "force_cpu_isa",
+    "native_status",
+    "rms_norm",
+    "rms_norm_reference",
+]

@@ -1,0 +1,39 @@
+"""Checks of tensors whose errors say what was expected, what came and what to do."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..errors import DeviceError, DTypeError, ShapeError
+
+FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+DEVICES = ("cpu", "cuda")
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def check_dtype(op: str, name: str, tensor: Tensor, allowed: Sequence[torch.dtype] = FLOATS) -> None:
+    """Raise DTypeError unless the tensor has one of the dtypes."""
+    if tensor.dtype not in allowed:
+        expected = " or ".join(dict.fromkeys(map(_name, allowed)))
+        remedy = f"convert it with {name}.to(torch.{_name(allowed[0])})"
+        raise DTypeError(f"{op}: expected {name} of dtype {expected}, got {_name(tensor.dtype)}; {remedy}")
+
+
+def check_device(op: str, name: str, tensor: Tensor, device: torch.device | None = None) -> None:
+    """Raise DeviceError unless the tensor is on the device, or on a kind of device that native ops run on."""
+    if device is None and tensor.device.type not in DEVICES:
+        remedy = f"move it with .to('cpu'), or use {op.removesuffix('_')}_reference, which runs anywhere"
+        raise DeviceError(f"{op}: expected {name} on a cpu or cuda device, got {tensor.device}; {remedy}")
+    if device is not None and tensor.device != device:
+        remedy = f"move it with {name}.to('{device}')"
+        raise DeviceError(f"{op}: expected {name} on {device}, got {tensor.device}; {remedy}")
+
+
+def check_shape(op: str, name: str, tensor: Tensor, shape: Sequence[int]) -> None:
+    """Raise ShapeError unless the tensor has the shape."""
+    if tuple(tensor.shape) != tuple(shape):
+        raise ShapeError(f"{op}: expected {name} of shape {list(shape)}, got {list(tensor.shape)}")

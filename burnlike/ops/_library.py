@@ -1,0 +1,121 @@
+"""Loads the native libraries, once, and registers what belongs to an op besides its kernels.
+
+`_C.abi3.so` has all schemas and the CPU kernels; `_C_cuda.abi3.so` adds CUDA kernels and loads only where torch is for CUDA.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import __version__, _env
+from ..errors import NativeError
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A native library and whether it could be loaded.
+
+    Attributes:
+        path: where it is, or would be.
+        built: whether the file is there.
+        loaded: whether its ops are in use.
+        reason: why it is not loaded; empty if it is.
+    """
+
+    path: Path
+    built: bool
+    loaded: bool
+    reason: str
+
+
+def _load(name: str, version_op: str) -> Library:
+    folder = _env.library_dir() or Path(__file__).parent.parent
+    path = Path(folder, f"{name}.abi3.so")
+    if not path.exists():
+        return Library(path, False, False, f"it was not built ({path} is not there)")
+    try:
+        torch.ops.load_library(path)
+        version = getattr(torch.ops.burnlike, version_op)()
+    except (OSError, RuntimeError, AttributeError) as error:
+        return Library(path, True, False, f"it can't be loaded: {error}")
+    if version != __version__:
+        return Library(path, True, False, f"it was built for version {version}, this is {__version__}")
+    return Library(path, True, True, "")
+
+
+def _load_cuda() -> Library:
+    if not CPU.loaded or torch.version.cuda is None:
+        path = CPU.path.with_name("_C_cuda.abi3.so")
+        reason = CPU.reason or "this torch is for CPU only"
+        return Library(path, path.exists(), False, reason)
+    return _load("_C_cuda", "cuda_library_version")
+
+
+def _warn(library: Library, what: str) -> None:
+    warnings.warn(
+        f"burnlike runs {what} without native ops, which is slower: {library.reason}. "
+        "Build them with `pip install --no-build-isolation -e .`; `burnlike doctor` shows what is native.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+CPU = _load("_C", "library_version")
+CUDA = _load_cuda()
+
+# The device types whose tensors take the plain-torch references, because their library is missing.
+WITHOUT_NATIVE = frozenset(
+    ([] if CPU.loaded else ["cpu", "meta"]) + ([] if CUDA.loaded else ["cuda"]),
+)
+
+if not CPU.loaded:
+    _warn(CPU, "on every device")
+elif not CUDA.loaded and torch.version.cuda is not None and torch.cuda.is_available():
+    _warn(CUDA, "on CUDA")
+
+
+def choose_cpu_isa(name: str | None) -> None:
+    """Use the CPU kernels of one instruction set, or the best for None.
+
+    Raises:
+        NativeError: this machine does not run it, or the native library is not loaded.
+    """
+    if not CPU.loaded:
+        raise NativeError(f"no CPU kernels to choose from: the native library is not loaded, {CPU.reason}")
+    available = torch.ops.burnlike.cpu_isas_available().split()
+    if name is not None and name not in available:
+        raise NativeError(f"expected one of {', '.join(available)}, which this machine runs, got {name!r}")
+    torch.ops.burnlike.choose_cpu_isa(name or "")
+
+
+if CPU.loaded and (_chosen := _env.cpu_isa()) is not None:
+    try:
+        choose_cpu_isa(_chosen)
+    except NativeError as error:
+        raise NativeError(f"BURNLIKE_CPU_ISA: {error}; unset it for the best one") from None
+
+
+def op(name: str) -> Callable[..., Any]:
+    """The native op, to be called with what its schema in csrc/library.cpp says."""
+    if CPU.loaded:
+        return getattr(torch.ops.burnlike, name).default
+
+    def missing(*_: object) -> None:
+        raise NativeError(f"burnlike::{name} has no kernel: the native library is not loaded, {CPU.reason}")
+
+    return missing
+
+
+def fake(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorates the function that gives an op's outputs without data: shape, strides, dtype and device."""
+    return torch.library.register_fake(f"burnlike::{name}") if CPU.loaded else lambda function: function
+
+
+def autograd(name: str, backward: Callable[..., Any], setup_context: Callable[..., None] | None = None) -> None:
+    """Give an op its derivative; see `torch.library.register_autograd`."""
+    if CPU.loaded:
+        torch.library.register_autograd(f"burnlike::{name}", backward, setup_context=setup_context)

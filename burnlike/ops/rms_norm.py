@@ -1,0 +1,92 @@
+"""Root mean square layer normalization, fused.
+
+y = x / sqrt(mean(x^2) + epsilon) * gamma, over the last dimension (Zhang & Sennrich 2019, eq. 4).
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import AutodiffError
+from ._checks import check_device, check_dtype, check_shape
+from ._library import WITHOUT_NATIVE, autograd, fake, op
+
+_rms_norm = op("rms_norm")
+_rms_norm_backward = op("rms_norm_backward")
+
+
+def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-5) -> Tensor:
+    """Normalize the last dimension of `x` by its root mean square and scale it.
+
+    Differentiable once in `x` and `gamma`; `rms_norm_reference` is differentiable any number of times.
+
+    Args:
+        x: `[..., d]`, float32, float16, bfloat16 or float64, on a CPU or CUDA device.
+        gamma: `[d]`, of x's dtype or float32.
+        epsilon: added to the mean square.
+
+    Returns:
+        `[..., d]`, contiguous, in x's dtype; sums are accumulated in float32 (float64 for float64).
+
+    Raises:
+        ShapeError: gamma is not `[d]`.
+        DTypeError: x or gamma has another dtype.
+        DeviceError: x is on another kind of device, or gamma is not on x's device.
+    """
+    if x.device.type in WITHOUT_NATIVE:
+        _check(x, gamma)
+        return rms_norm_reference(x, gamma, epsilon)
+    try:
+        return _rms_norm(x, gamma, epsilon)
+    except RuntimeError:
+        _check(x, gamma)
+        raise
+
+
+def rms_norm_reference(x: Tensor, gamma: Tensor, epsilon: float = 1e-5) -> Tensor:
+    """The same as `rms_norm` in plain torch, on any device."""
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    values = x.to(dtype)
+    scale = torch.rsqrt(values.square().mean(-1, keepdim=True) + epsilon)
+    return (values * scale * gamma.to(dtype)).to(x.dtype)
+
+
+def _check(x: Tensor, gamma: Tensor) -> None:
+    # The kernels check the same before they read, in fewer words; this runs when they refused.
+    check_device("rms_norm", "x", x)
+    check_dtype("rms_norm", "x", x)
+    check_dtype("rms_norm", "gamma", gamma, (x.dtype, torch.float32))
+    check_device("rms_norm", "gamma", gamma, x.device)
+    check_shape("rms_norm", "gamma", gamma, x.shape[-1:])
+
+
+@fake("rms_norm")
+def _(x: Tensor, gamma: Tensor, epsilon: float) -> Tensor:
+    torch._check(x.dim() >= 1 and gamma.dim() == 1, lambda: "rms_norm: expected x [..., d] and gamma [d]")
+    torch._check(gamma.shape[0] == x.shape[-1], lambda: "rms_norm: gamma does not have the size of x's last dimension")
+    return x.new_empty(x.shape)
+
+
+@fake("rms_norm_backward")
+def _(grad: Tensor, x: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape), gamma.new_empty(gamma.shape)
+
+
+def _save(ctx: Any, inputs: tuple[Tensor, Tensor, float], output: Tensor) -> None:
+    x, gamma, ctx.epsilon = inputs
+    ctx.save_for_backward(x, gamma)
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+    x, gamma = ctx.saved_tensors
+    grad_x, grad_gamma = _rms_norm_backward(grad, x, gamma, ctx.epsilon)
+    return grad_x, grad_gamma, None
+
+
+def _no_second_derivative(ctx: Any, *grads: Tensor) -> None:
+    raise AutodiffError("rms_norm has no second derivative; use rms_norm_reference where one is needed")
+
+
+autograd("rms_norm", _backward, _save)
+autograd("rms_norm_backward", _no_second_derivative)

@@ -1,0 +1,24 @@
+// The kernels for AVX2 with F16C. Only this region is compiled for it, so the rest runs on any x86-64.
+#include "../kernels.h"
+#include "burnlike/rms_norm.h"
+
+#if defined(__x86_64__)
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c")
+#endif
+
+#define BURNLIKE_ISA "avx2"
+#define BURNLIKE_TABLE avx2_kernels
+#include "table.inl"
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+#endif

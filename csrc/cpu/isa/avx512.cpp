@@ -1,0 +1,25 @@
+// The kernels for AVX-512 (F, BW, DQ, VL). Only this region is compiled for it, so the rest runs on any x86-64.
+#include "../kernels.h"
+#include "burnlike/rms_norm.h"
+
+#if defined(__x86_64__)
+
+#if defined(__clang__)
+#pragma clang attribute push( \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c"), min_vector_width(512))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c,prefer-vector-width=512")
+#endif
+
+#define BURNLIKE_ISA "avx512"
+#define BURNLIKE_TABLE avx512_kernels
+#include "table.inl"
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+#endif

@@ -1,0 +1,81 @@
+// The arithmetic of one value of an AdamW step, for CPU and CUDA.
+//
+// Loshchilov & Hutter 2019, algorithm 2, in the order of Burn:
+//   m = beta_1 * m + (1 - beta_1) * g          v = beta_2 * v + (1 - beta_2) * g^2
+//   delta = (m / (1 - beta_1^t)) / (sqrt(v / (1 - beta_2^t)) + epsilon)
+//   p = p * (1 - lr * weight_decay) - lr * delta
+// amsgrad (Reddi et al. 2018) puts the largest v so far into delta; the cautious form (Chen et al. 2025) decays only where
+// p and m have the same sign.
+#pragma once
+
+#include <cmath>
+
+#include "scalar_math.h"
+
+namespace burnlike {
+
+// What is the same for every value of a tensor, computed in float64 and rounded once.
+template <class Accumulate>
+struct AdamwScalars {
+  Accumulate lr;
+  Accumulate beta_1;
+  Accumulate one_minus_beta_1;
+  Accumulate beta_2;
+  Accumulate one_minus_beta_2;
+  Accumulate correction_1;
+  Accumulate correction_2;
+  Accumulate epsilon;
+  Accumulate decay;
+  Accumulate keep;
+  Accumulate grad_scale;
+};
+
+// The arguments of a step; `time` belongs to one tensor and counts from 1.
+struct AdamwArguments {
+  double lr;
+  double beta_1;
+  double beta_2;
+  double epsilon;
+  double weight_decay;
+  double grad_scale;
+};
+
+template <class Accumulate>
+AdamwScalars<Accumulate> adamw_scalars(const AdamwArguments& arguments, double time) {
+  const double decay = arguments.lr * arguments.weight_decay;
+  AdamwScalars<Accumulate> scalars;
+  scalars.lr = static_cast<Accumulate>(arguments.lr);
+  scalars.beta_1 = static_cast<Accumulate>(arguments.beta_1);
+  scalars.one_minus_beta_1 = static_cast<Accumulate>(1.0 - arguments.beta_1);
+  scalars.beta_2 = static_cast<Accumulate>(arguments.beta_2);
+  scalars.one_minus_beta_2 = static_cast<Accumulate>(1.0 - arguments.beta_2);
+  scalars.correction_1 = static_cast<Accumulate>(1.0 - std::pow(arguments.beta_1, time));
+  scalars.correction_2 = static_cast<Accumulate>(1.0 - std::pow(arguments.beta_2, time));
+  scalars.epsilon = static_cast<Accumulate>(arguments.epsilon);
+  scalars.decay = static_cast<Accumulate>(decay);
+  scalars.keep = static_cast<Accumulate>(1.0 - decay);
+  scalars.grad_scale = static_cast<Accumulate>(arguments.grad_scale);
+  return scalars;
+}
+
+// Changes p, m, v and, with amsgrad, v_max.
+template <bool kCautious, bool kAmsgrad, class Accumulate>
+BURNLIKE_INLINE void adamw_value(
+    Accumulate& p, Accumulate g, Accumulate& m, Accumulate& v, Accumulate& v_max, const AdamwScalars<Accumulate>& s) {
+  g = g * s.grad_scale;
+  m = s.beta_1 * m + s.one_minus_beta_1 * g;
+  v = s.beta_2 * v + s.one_minus_beta_2 * (g * g);
+  Accumulate second = v;
+  if constexpr (kAmsgrad) {
+    v_max = v_max > v ? v_max : v;
+    second = v_max;
+  }
+  const Accumulate delta = (m / s.correction_1) / (square_root(second / s.correction_2) + s.epsilon);
+  Accumulate kept = p * s.keep;
+  if constexpr (kCautious) {
+    kept = (p >= Accumulate(0)) == (m >= Accumulate(0)) ? p - p * s.decay : p;
+  }
+  p = kept - s.lr * delta;
+}
+
+}  // namespace burnlike

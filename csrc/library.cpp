@@ -1,0 +1,57 @@
+// The schema of every op, and the ops that say what this library is.
+//
+// CPU kernels are registered in cpu/, CUDA kernels in the second library, from cuda/. Shapes without data (fake tensors) and
+// derivatives are in Python, beside each op's function in burnlike/ops.
+#include <torch/csrc/stable/library.h>
+
+#include <string>
+
+#include "burnlike/calls.h"
+#include "cpu/isa.h"
+
+#ifndef BURNLIKE_VERSION
+#error "BURNLIKE_VERSION comes from setup.py"
+#endif
+
+STABLE_TORCH_LIBRARY(burnlike, library) {
+  library.def("rms_norm(Tensor x, Tensor gamma, float epsilon) -> Tensor");
+  library.def("rms_norm_backward(Tensor grad, Tensor x, Tensor gamma, float epsilon) -> (Tensor, Tensor)");
+  library.def(
+      "adamw_step_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] moments_1, Tensor(c!)[] moments_2, "
+      "Tensor(d!)[] max_moments_2, int[] times, float lr, float beta_1, float beta_2, float epsilon, "
+      "float weight_decay, bool cautious, float grad_scale) -> ()");
+
+  library.def("library_version() -> str");
+  library.def("cpu_isa() -> str");
+  library.def("cpu_isas_available() -> str");
+  library.def("choose_cpu_isa(str name) -> ()");
+  library.def("call_counts() -> str");
+  library.def("cuda_library_version() -> str");
+  library.def("cuda_call_counts() -> str");
+}
+
+namespace {
+
+std::string library_version() { return BURNLIKE_VERSION; }
+
+std::string cpu_isa() { return burnlike::cpu::isa_in_use(); }
+
+std::string cpu_isas_available() {
+  std::string text;
+  for (const std::string& name : burnlike::cpu::isas_available()) text += text.empty() ? name : ' ' + name;
+  return text;
+}
+
+void choose_cpu_isa(const std::string& name) { burnlike::cpu::choose_isa(name); }
+
+std::string call_counts() { return burnlike::CallCounter::all(); }
+
+}  // namespace
+
+STABLE_TORCH_LIBRARY_IMPL(burnlike, CompositeExplicitAutograd, library) {
+  library.impl("library_version", TORCH_BOX(&library_version));
+  library.impl("cpu_isa", TORCH_BOX(&cpu_isa));
+  library.impl("cpu_isas_available", TORCH_BOX(&cpu_isas_available));
+  library.impl("choose_cpu_isa", TORCH_BOX(&choose_cpu_isa));
+  library.impl("call_counts", TORCH_BOX(&call_counts));
+}
