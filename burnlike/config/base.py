@@ -1,12 +1,20 @@
 """The base class of all configs."""
 
+import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Self, dataclass_transform
+from typing import Any, Self, dataclass_transform
 
 import msgspec
 
-if TYPE_CHECKING:
-    import os
+from burnlike.errors import ConfigError, ConfigIOError, Problem
+
+from .document import parse
+from .emit import to_plain, to_yaml
+from .files import replace_file
+from .node import Node, Place, from_python
+from .overrides import apply
+from .read import INVALID, Reader, fields_of
+from .source_text import read_text
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
@@ -14,17 +22,129 @@ class ConfigMeta(type(msgspec.Struct)):
     """Hands keyword-only fields down to subclasses, and keeps a tag from being inherited."""
 
     def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> "ConfigMeta":
+        """Make the class; `tag="Name"` is what YAML calls it by `type:`."""
         options.setdefault("kw_only", True)
-        options.setdefault("tag", False)
+        tag = options.setdefault("tag", False)
+        if tag is not False and not (isinstance(tag, str) and tag):
+            raise TypeError(f"{name}: expected tag to be a string that is not empty, got {tag!r}")
+        if options.get("tag_field", "type") != "type":
+            raise TypeError(f"{name}: the tag of a config is always written `type:`; leave out tag_field")
         return super().__new__(mcls, name, bases, namespace, **options)
 
 
 class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_fields=True):
-    """A typed, frozen set of values, read from YAML and written to it."""
+    """A typed, frozen set of values, checked when made, read from YAML and written to it.
+
+    Fields are annotated attributes, keyword-only, in any order; `Annotated[int, Meta(ge=1)]` bounds one. A class with
+    `tag="Name"` is one that YAML picks by `type: Name`, wherever a field has the type of a class above it.
+
+    Example:
+        >>> from typing import Annotated
+        >>> from burnlike.config import Config, Meta
+        >>> class MlpConfig(Config):
+        ...     d_input: Annotated[int, Meta(ge=1)]
+        ...     d_hidden: Annotated[int, Meta(ge=1)] = 256
+        >>> MlpConfig.from_yaml("d_input: 784")
+        MlpConfig(d_input=784, d_hidden=256)
+        >>> MlpConfig(d_input=-1)
+        Traceback (most recent call last):
+        burnlike.errors.ConfigError: MlpConfig: d_input: expected an int >= 1, got -1 (an int)
+
+    Raises:
+        ConfigError: a value is of a wrong type or out of range, or breaks a rule of `validate`.
+        TypeError: a field has no value, or there is no such field.
+    """
+
+    def __post_init__(self) -> None:
+        """Check every field, then the rules across fields."""
+        cls = type(self)
+        place = Place(cls.__name__)
+        reader = Reader()
+        for key, field in fields_of(cls).items():
+            value = getattr(self, field.name)
+            read = reader.read(from_python(value, place), field.type, key)
+            if read is not value and read is not INVALID:
+                msgspec.structs.force_setattr(self, field.name, read)  # 1 for a float becomes 1.0, a list a copy
+        if not reader.problems:
+            reader.problems.extend(place.problem(path, message) for path, message in self.validate())
+        if reader.problems:
+            raise ConfigError.of(reader.problems)
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        """Rules across fields: yields `(path, message)` for each that is broken; the path is relative, as in `"n_heads"`."""
+        """Rules across fields, for subclasses to define; called only when each field is right by itself.
+
+        Yields:
+            `(path, message)` for each rule that is broken; the path is relative, such as `"n_heads"` or `"layers.0.d"`.
+            For a config from a file, the message is printed with the line and column of that path.
+        """
         return ()
+
+    @classmethod
+    def load(cls, path: "str | os.PathLike[str]", overrides: Iterable[str] = ()) -> Self:
+        """Read a YAML file.
+
+        Args:
+            path: the file, UTF-8, of at most 4 MiB.
+            overrides: `a.b=c` each, as `--set` takes them.
+
+        Raises:
+            ConfigIOError: the file can't be read.
+            ConfigError: the file is wrong; the message has one line per mistake.
+        """
+        return cls.from_yaml(read_text(path), os.fspath(path), overrides)
+
+    @classmethod
+    def from_yaml(cls, text: str, source: str = "<string>", overrides: Iterable[str] = ()) -> Self:
+        """Read YAML text.
+
+        Args:
+            text: one YAML document.
+            source: what messages call the text.
+            overrides: `a.b=c` each, as `--set` takes them.
+
+        Raises:
+            ConfigError: the text is wrong; the message has one line per mistake.
+        """
+        node, problems = parse(text, source)
+        return cls._read(apply(node, overrides), problems)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any], source: str = "<dict>") -> Self:
+        """Read plain data such as `to_dict` gives.
+
+        Raises:
+            ConfigError: the data is wrong; the message has one line per mistake.
+        """
+        return cls._read(from_python(values, Place(source)), [])
+
+    @classmethod
+    def _read(cls, node: Node, problems: list[Problem]) -> Self:
+        reader = Reader()
+        reader.problems.extend(problems)
+        config = reader.struct(node, cls, "")
+        if reader.problems:
+            raise ConfigError.of(reader.problems)
+        return config
+
+    def to_dict(self) -> dict[str, Any]:
+        """Dicts, lists and plain values, with every default written out and `type` where the class has one."""
+        return to_plain(self)
+
+    def to_yaml(self) -> str:
+        """YAML that `from_yaml` reads back as an equal config, floats to the last bit."""
+        return to_yaml(self.to_dict())
+
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        """Write YAML to a file, which is replaced as a whole or not at all.
+
+        Raises:
+            ConfigIOError: the file can't be written; one that was there is unchanged.
+        """
+        try:
+            replace_file(path, self.to_yaml().encode())
+        except OSError as error:
+            problem = Problem(f"can't be written: {error.strerror or error}", source=os.fspath(path))
+            raise ConfigIOError(str(problem), [problem]) from error
 
     def replace(self, **changes: Any) -> Self:
         """A copy with the fields `changes`, checked like a new one."""

@@ -5,10 +5,148 @@ the entry point group `burnlike.configs`. Nothing in a YAML file can import anyt
 """
 
 import importlib
+import os
+import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+import msgspec
+
+from burnlike.errors import ConfigError
+
+BUILT_IN = ("burnlike.nn.configs", "burnlike.optim.configs", "burnlike.data.configs", "burnlike.train.config")
+"""Modules that import the configs of each part; none of them imports torch."""
+ENTRY_POINT_GROUP = "burnlike.configs"
+
+ConfigType = type[msgspec.Struct]
+
+
+class DuplicateTypeError(ConfigError):
+    """Two classes of one role have the same type name."""
 
 
 def upward(target: str) -> Any:
     """The object `module:name`, imported now: for calls into parts that stand above this one."""
     module, _, name = target.partition(":")
     return getattr(importlib.import_module(module), name)
+
+
+def tag_of(cls: ConfigType) -> str | None:
+    """The name that `type:` gives to `cls`, None for a class without one."""
+    tag = cls.__struct_config__.tag
+    return tag if isinstance(tag, str) else None
+
+
+def is_role(cls: ConfigType) -> bool:
+    """Whether `cls` only stands for its tagged subclasses: it has no tag, and no fields or tagged subclasses."""
+    if tag_of(cls) is not None:
+        return False
+    return not cls.__struct_fields__ or any(tag_of(below) for below in _descendants(cls))
+
+
+def imported(role: ConfigType) -> dict[str, ConfigType]:
+    """The tagged classes at and below `role` that are imported, by tag, sorted.
+
+    Raises:
+        DuplicateTypeError: two of them have one tag.
+    """
+    found: dict[str, ConfigType] = {}
+    for cls in (role, *_descendants(role)):
+        tag = tag_of(cls)
+        if tag is None:
+            continue
+        other = found.get(tag)
+        if other is not None and _full_name(other) != _full_name(cls):
+            raise DuplicateTypeError(
+                f"two classes have the type '{tag}': {_full_name(other)} and {_full_name(cls)}; give one another tag"
+            )
+        found[tag] = cls  # a class defined again, as in a notebook, replaces the earlier one
+    return dict(sorted(found.items()))
+
+
+def lookup(role: ConfigType, tag: str) -> ConfigType | None:
+    """The class that `type: <tag>` means where a `role` is due, None where there is none.
+
+    Entry points are loaded only where neither an imported nor a built-in class has the tag.
+
+    Raises:
+        DuplicateTypeError: two classes have one tag.
+        ConfigError: an entry point's module can't be imported.
+    """
+    for load in (lambda: None, load_built_in, load_entry_points):
+        load()
+        if found := imported(role).get(tag):
+            return found
+    return None
+
+
+def other_role(tag: str, role: ConfigType) -> str:
+    """The name of the role, other than `role`, that has an imported class of the type `tag`; or an empty string."""
+    root = [cls for cls in role.__mro__ if issubclass(cls, msgspec.Struct)][-2]
+    for other in _descendants(root):
+        if tag_of(other) == tag and not issubclass(other, role):
+            return next((base.__name__ for base in other.__mro__[1:] if tag_of(base) is None), "")
+    return ""
+
+
+def load_built_in() -> None:
+    """Import burnlike's own configs."""
+    for module in BUILT_IN:
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if not (error.name or "").startswith("burnlike."):
+                raise
+
+
+def load_entry_points() -> None:
+    """Import the configs of installed packages that name a module in the entry point group `burnlike.configs`.
+
+    Raises:
+        ConfigError: such a module can't be imported; it names the package.
+    """
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=ENTRY_POINT_GROUP):
+        try:
+            point.load()
+        except Exception as error:
+            owner = point.dist.name if point.dist else "an installed package"
+            raise ConfigError(
+                f"the entry point '{point.name}' of {owner} ({ENTRY_POINT_GROUP}: {point.value}) can't be imported: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+
+def import_modules(names: Iterable[str]) -> None:
+    """Import the modules that `--import` names, from the current directory or installed packages.
+
+    Raises:
+        ConfigError: one can't be imported; it says why.
+    """
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")):
+            remedy = "; leave out the .py" if name.endswith(".py") else ""
+            raise ConfigError(f"--import {name}: expected the name of a module, such as my_package.configs{remedy}")
+        if os.getcwd() not in sys.path and "" not in sys.path:
+            sys.path.insert(0, os.getcwd())
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name and (name == error.name or name.startswith(error.name + ".")):
+                message = f"there is no module '{error.name}' in {os.getcwd()} or among the installed packages"
+            else:
+                message = f"it imports '{error.name}', which is not installed"
+            raise ConfigError(f"--import {name}: {message}") from error
+        except Exception as error:
+            raise ConfigError(f"--import {name}: importing it raised {type(error).__name__}: {error}") from error
+
+
+def _descendants(cls: ConfigType) -> Iterator[ConfigType]:
+    for below in cls.__subclasses__():
+        yield below
+        yield from _descendants(below)
+
+
+def _full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"

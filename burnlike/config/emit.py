@@ -1,0 +1,72 @@
+"""A config to plain data and to YAML that reads back as the same config."""
+
+import enum
+from typing import Any
+
+import msgspec
+import yaml
+
+from .registry import tag_of
+from .scalars import ScalarError, resolve
+
+_WIDTH = 110
+
+
+def to_plain(value: Any) -> Any:
+    """Dicts, lists and plain values only; `type` stands first in the dict of a tagged struct."""
+    match value:
+        case msgspec.Struct():
+            tag = tag_of(type(value))
+            names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+            head = {} if tag is None else {"type": tag}
+            return head | {key: to_plain(getattr(value, name)) for key, name in names}
+        case enum.Enum():
+            return value.value
+        case dict():
+            return {key: to_plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [to_plain(item) for item in value]
+    return value
+
+
+def to_yaml(value: Any) -> str:
+    """Plain data as YAML, for people and for any YAML reader: what one could take for a number stands in quotes."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Block style, short lists in one line, quotes wherever YAML 1.1 or 1.2 would not see a string."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> Any:
+        return super().increase_indent(flow, False)
+
+
+def _string(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = None if _is_plain(text) else "'"
+    if "\n" in text and text.isprintable():
+        style = "|"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+def _is_plain(text: str) -> bool:
+    try:
+        return resolve(text) == text
+    except ScalarError:
+        return False
+
+
+def _list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.SequenceNode:
+    in_one_line = all(not isinstance(item, dict | list) for item in items)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=in_one_line)
+
+
+def _mapping(dumper: yaml.SafeDumper, items: dict[str, Any]) -> yaml.MappingNode:
+    return dumper.represent_mapping("tag:yaml.org,2002:map", items.items(), flow_style=not items)
+
+
+_Dumper.add_representer(str, _string)
+_Dumper.add_representer(list, _list)
+_Dumper.add_representer(dict, _mapping)

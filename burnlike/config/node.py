@@ -1,0 +1,83 @@
+"""The tree that configs are read from: values with their places, the same for YAML, `--set` and Python values."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from burnlike.errors import Problem
+
+
+class Place(NamedTuple):
+    """Where something stands: a file with line and column from 1, or a source without lines (line 0)."""
+
+    source: str = ""
+    line: int = 0
+    column: int = 0
+
+    def problem(self, path: str, message: str) -> Problem:
+        """The mistake `message` at this place."""
+        return Problem(message, path, self.source, self.line, self.column)
+
+
+class Entry(NamedTuple):
+    """One `key: value` of a mapping."""
+
+    place: Place
+    value: "Node"
+    from_option: bool = False
+    """Whether it came by `--set` and not from the file."""
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One value.
+
+    Attributes:
+        value: `dict[str, Entry]` for a mapping, `list[Node]` for a list, else the plain value itself.
+        place: where the value begins.
+        text: how a plain YAML value is written; None for one that is quoted or did not come from YAML.
+        switched_from: the `type` that `--set` replaced in this mapping; its keys that the new type lacks are dropped.
+    """
+
+    value: Any
+    place: Place = field(default_factory=Place)
+    text: str | None = None
+    switched_from: str | None = None
+
+    @property
+    def is_map(self) -> bool:
+        """Whether the value is a mapping."""
+        return type(self.value) is dict
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the value is a list."""
+        return type(self.value) is list
+
+
+def from_python(value: Any, place: Place) -> Node:
+    """The tree of a Python value; anything but dicts, lists and tuples stands in it as it is."""
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return Node({key: Entry(place, from_python(item, place)) for key, item in value.items()}, place)
+    if isinstance(value, list | tuple):
+        return Node([from_python(item, place) for item in value], place)
+    return Node(value, place)
+
+
+def find(node: Node, path: str) -> Node:
+    """The node at a dotted `path`, or the nearest one above it that exists."""
+    for key in path.split(".") if path else ():
+        below = child(node, key)
+        if below is None:
+            return node
+        node = below
+    return node
+
+
+def child(node: Node, key: str) -> Node | None:
+    """The value of a mapping's `key` or of a list's index, None where there is none."""
+    if node.is_map:
+        entry = node.value.get(key)
+        return entry.value if entry else None
+    if node.is_list and len(key) < 10 and key.isascii() and key.isdigit() and int(key) < len(node.value):
+        return node.value[int(key)]
+    return None

@@ -1,0 +1,124 @@
+"""Whether a plain value is of a type, and the value in exactly that type."""
+
+import enum
+import math
+import numbers
+import re
+from typing import Any
+
+import msgspec.inspect as mi
+
+from .node import Node
+
+INVALID: Any = object()
+"""What stands for a value that does not fit."""
+
+
+def plain_value(node: Node, wanted: mi.Type) -> Any:
+    """The value of `node` as the type `wanted`, or INVALID.
+
+    An int is taken for a float; a bool is never a number; a float is never an int, whatever its value. Numbers of other
+    libraries (NumPy's) become Python's.
+
+    Raises:
+        TypeError: the class's author gave a field a type that configs can't have.
+    """
+    value = node.value
+    match wanted:
+        case mi.AnyType():
+            return _to_python(node)
+        case mi.NoneType():
+            return None if value is None else INVALID
+        case mi.BoolType():
+            return value if isinstance(value, bool) else INVALID
+        case mi.IntType():
+            return _int(value, wanted)
+        case mi.FloatType():
+            return _float(value, wanted)
+        case mi.StrType():
+            return _string(value, wanted)
+        case mi.LiteralType():
+            return next((it for it in wanted.values if type(it) is type(value) and it == value), INVALID)
+        case mi.EnumType():
+            return _member(value, wanted.cls)
+    raise TypeError(f"a config can't have a field of the type {wanted}")
+
+
+def string_options(wanted: mi.Type) -> list[str]:
+    """The strings that a Literal, an Enum or a union with such allows; empty for other types."""
+    match wanted:
+        case mi.Metadata():
+            return string_options(wanted.type)
+        case mi.UnionType():
+            return [option for member in wanted.types for option in string_options(member)]
+        case mi.LiteralType():
+            return [value for value in wanted.values if isinstance(value, str)]
+        case mi.EnumType():
+            return [member.value for member in wanted.cls if isinstance(member.value, str)]
+    return []
+
+
+def _int(value: Any, wanted: mi.IntType) -> Any:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        return INVALID
+    number = int(value)
+    return number if _in_range(number, wanted) else INVALID
+
+
+def _float(value: Any, wanted: mi.FloatType) -> Any:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return INVALID
+    try:
+        number = float(value)
+    except OverflowError:
+        return INVALID
+    return number if _in_range(number, wanted) else INVALID
+
+
+def _in_range(number: float, wanted: mi.IntType | mi.FloatType) -> bool:
+    return (
+        (wanted.ge is None or number >= wanted.ge)
+        and (wanted.gt is None or number > wanted.gt)
+        and (wanted.le is None or number <= wanted.le)
+        and (wanted.lt is None or number < wanted.lt)
+        and (wanted.multiple_of is None or _is_multiple(number, wanted.multiple_of))
+    )
+
+
+def _is_multiple(number: float, of: float) -> bool:
+    if isinstance(number, int) and isinstance(of, int):
+        return number % of == 0
+    return math.isfinite(number) and math.fmod(number, of) == 0
+
+
+def _string(value: Any, wanted: mi.StrType) -> Any:
+    if not isinstance(value, str) or isinstance(value, enum.Enum) or not is_unicode(value):
+        return INVALID
+    if len(value) < (wanted.min_length or 0) or (wanted.max_length is not None and len(value) > wanted.max_length):
+        return INVALID
+    if wanted.pattern is not None and not re.search(wanted.pattern, value):
+        return INVALID
+    return str(value)
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a string can be written as UTF-8: whether it is free of lone surrogates."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def _member(value: Any, cls: type[enum.Enum]) -> Any:
+    for member in cls:
+        if value is member or (type(value) is type(member.value) and value == member.value):
+            return member
+    return INVALID
+
+
+def _to_python(node: Node) -> Any:
+    if node.is_map:
+        return {key: _to_python(entry.value) for key, entry in node.value.items()}
+    if node.is_list:
+        return [_to_python(item) for item in node.value]
+    return node.value

@@ -1,0 +1,233 @@
+"""A tree of nodes to typed values, every mistake collected.
+
+One reader for files, for `--set` and for `Config(...)` in Python, so that all three say the same about the same mistake.
+"""
+
+from functools import cache
+from typing import Any
+
+import msgspec.inspect as mi
+
+from burnlike.errors import ConfigError, Problem, nearest
+
+from .node import Entry, Node, Place, child, find
+from .plain import INVALID, plain_value, string_options
+from .registry import ConfigType, DuplicateTypeError, imported, is_role, load_built_in, lookup, other_role, tag_of
+from .words import choices, describe, got, hint, show, show_text
+
+MAX_PROBLEMS = 200
+"""More mistakes than this are one: the file is no config."""
+TAG_FIELD = "type"
+_LONGEST_NAME = 60
+
+
+@cache
+def fields_of(cls: ConfigType) -> dict[str, mi.Field]:
+    """The fields of a struct by the key they have in YAML."""
+    described = mi.type_info(cls)
+    assert isinstance(described, mi.StructType)
+    return {field.encode_name: field for field in described.fields}
+
+
+class Reader:
+    """Reads values out of nodes; `problems` holds what was wrong."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def report(self, place: Place, path: str, message: str) -> Any:
+        """Note a mistake.
+
+        Returns:
+            INVALID, for the caller to hand on.
+
+        Raises:
+            ConfigError: it was one too many to be worth reading on.
+        """
+        self.problems.append(place.problem(path, message))
+        if len(self.problems) == MAX_PROBLEMS:
+            self.problems.append(place.problem("", f"stopped after {MAX_PROBLEMS} mistakes"))
+            raise ConfigError.of(self.problems)
+        return INVALID
+
+    def read(self, node: Node, wanted: mi.Type, path: str) -> Any:
+        """The value of `node` as the type `wanted`, or INVALID.
+
+        Args:
+            node: where the value comes from.
+            wanted: the type, as msgspec describes it.
+            path: the dotted path of the node, for messages.
+        """
+        match wanted:
+            case mi.Metadata():
+                return self.read(node, wanted.type, path)
+            case mi.UnionType():
+                return self._union(node, wanted, path)
+            case mi.StructType():
+                return self.struct(node, wanted.cls, path)
+            case mi.ListType() | mi.VarTupleType() | mi.TupleType():
+                return self._list(node, wanted, path)
+            case mi.DictType():
+                return self._dict(node, wanted, path)
+        value = plain_value(node, wanted)
+        return self._wrong(node, wanted, path) if value is INVALID else value
+
+    def struct(self, node: Node, cls: ConfigType, path: str) -> Any:
+        """The instance of `cls`, or of the class below it that the node's `type:` names, or INVALID."""
+        if isinstance(node.value, cls):
+            return node.value
+        if not node.is_map:
+            return self._no_mapping(node, cls, path)
+        chosen = self._choose(node, cls, path)
+        if chosen is None:
+            return INVALID
+        before = len(self.problems)
+        values = self._values(node, cls, chosen, path)
+        if len(self.problems) > before:
+            return INVALID
+        try:
+            return chosen(**values)
+        except ConfigError as error:
+            for problem in error.problems:
+                self.report(find(node, problem.path).place, _join(path, problem.path), problem.message)
+            return INVALID
+
+    def _choose(self, node: Node, cls: ConfigType, path: str) -> ConfigType | None:
+        """The class that a mapping is to become: `cls`, or the one below it that its `type:` names."""
+        entry = node.value.get(TAG_FIELD)
+        if not is_role(cls) and (entry is None or tag_of(cls) is None):
+            return cls
+        if entry is None:
+            self.report(node.place, path, f"missing key '{TAG_FIELD}'; expected {_types_below(cls)}")
+            return None
+        given: Node = entry.value
+        path = _join(path, TAG_FIELD)
+        try:
+            chosen = lookup(cls, given.value) if isinstance(given.value, str) else None
+            if chosen is None:
+                self.report(given.place, path, _unknown_type(given, cls))
+            return chosen
+        except DuplicateTypeError as error:
+            self.report(given.place, path, str(error))
+            return None
+
+    def _values(self, node: Node, role: ConfigType, cls: ConfigType, path: str) -> dict[str, Any]:
+        """The fields that a mapping gives, by attribute name; reports unknown and missing keys."""
+        fields = fields_of(cls)
+        absent = {key for key in fields if key not in node.value}
+        values, meant = {}, set()
+        for key, entry in node.value.items():
+            if key in fields:
+                values[fields[key].name] = self.read(entry.value, fields[key].type, _join(path, key))
+            elif key == TAG_FIELD and tag_of(cls):
+                continue
+            elif not _is_left_over(node, entry, role, key):
+                meant.add(self._unknown_key(cls, key, entry.place, absent, path))
+        for key, field in fields.items():
+            if key in absent - meant and field.required:
+                self.report(node.place, path, f"missing key '{key}'; expected {describe(field.type)}")
+        return values
+
+    def _unknown_key(self, cls: ConfigType, key: str, place: Place, absent: set[str], path: str) -> str:
+        """Report an unknown key; gives the absent key that is likely meant, so that it is not reported as missing."""
+        known = list(fields_of(cls))
+        near = nearest(key[:_LONGEST_NAME], absent) or nearest(key[:_LONGEST_NAME], known)
+        allowed = "" if near else f"; {cls.__name__} has {', '.join(known) or 'no keys'}"
+        self.report(place, _join(path, key), f"unknown key '{show_text(key)}'{near}{allowed}")
+        return next((name for name in absent if near == nearest(name, [name])), "")
+
+    def _union(self, node: Node, wanted: mi.UnionType, path: str) -> Any:
+        """The member whose shape the node has; a mistake inside a list or mapping is reported as that member's."""
+        members = [member.type if isinstance(member, mi.Metadata) else member for member in wanted.types]
+        if not (node.is_map or node.is_list):
+            for member in sorted(members, key=lambda it: isinstance(it, mi.FloatType)):  # 1 is an int first
+                value = plain_value(node, member) if not _is_container(member) else INVALID
+                if isinstance(member, mi.StructType) and isinstance(node.value, member.cls):
+                    value = node.value
+                if value is not INVALID:
+                    return value
+            return self._wrong(node, wanted, path)
+        shape = (mi.StructType, mi.DictType) if node.is_map else (mi.ListType, mi.VarTupleType, mi.TupleType)
+        fitting = [member for member in members if isinstance(member, shape)]
+        if len(fitting) == 1:
+            return self.read(node, fitting[0], path)
+        tag = child(node, TAG_FIELD)
+        for member in fitting:
+            if tag and isinstance(member, mi.StructType) and isinstance(tag.value, str) and lookup(member.cls, tag.value):
+                return self.read(node, member, path)
+        return self._wrong(node, wanted, path)
+
+    def _list(self, node: Node, wanted: Any, path: str) -> Any:
+        if not node.is_list:
+            return self._wrong(node, wanted, path)
+        count = len(node.value)
+        if isinstance(wanted, mi.TupleType):
+            types, fits = wanted.item_types, count == len(wanted.item_types)
+        else:
+            types, fits = (wanted.item_type,) * count, _has_size(count, wanted)
+        if not fits:
+            return self._wrong(node, wanted, path)
+        pairs = enumerate(zip(node.value, types, strict=True))
+        items = [self.read(item, kind, _join(path, str(index))) for index, (item, kind) in pairs]
+        if any(item is INVALID for item in items):
+            return INVALID
+        return items if isinstance(wanted, mi.ListType) else tuple(items)
+
+    def _dict(self, node: Node, wanted: mi.DictType, path: str) -> Any:
+        if not node.is_map or not _has_size(len(node.value), wanted):
+            return self._wrong(node, wanted, path)
+        values = {
+            key: self.read(entry.value, wanted.value_type, _join(path, key)) for key, entry in node.value.items()
+        }
+        return INVALID if any(value is INVALID for value in values.values()) else values
+
+    def _no_mapping(self, node: Node, cls: ConfigType, path: str) -> Any:
+        expected, remedy = f"a mapping (a {cls.__name__})", ""
+        if is_role(cls):
+            expected = f"a mapping with `type:` ({_types_below(cls)})"
+            if isinstance(node.value, str) and lookup(cls, node.value):
+                remedy = f"; write {{type: {node.value}}}"
+        return self.report(node.place, path, f"expected {expected}, got {got(node)}{remedy}")
+
+    def _wrong(self, node: Node, wanted: mi.Type, path: str) -> Any:
+        options = string_options(wanted)
+        near = nearest(node.value[:_LONGEST_NAME], options) if isinstance(node.value, str) and options else ""
+        remedy = near or hint(wanted, node)
+        return self.report(node.place, path, f"expected {describe(wanted)}, got {got(node)}{remedy}")
+
+
+def _types_below(role: ConfigType) -> str:
+    """What `type:` may be where `role` is due."""
+    load_built_in()
+    return choices([show(tag) for tag in imported(role)]) or f"a type of {role.__name__}, but none is known"
+
+
+def _unknown_type(given: Node, role: ConfigType) -> str:
+    """The message about a `type:` that names no class of `role`."""
+    if not isinstance(given.value, str):
+        return f"expected {_types_below(role)}, got {got(given)}"
+    near = nearest(given.value[:_LONGEST_NAME], list(imported(role)))
+    other = other_role(given.value, role)
+    what = f"'{show_text(given.value)}' is a type of {other}" if other else f"unknown type '{show_text(given.value)}'"
+    own = "" if near or other else "; for a class of your own use --import MODULE"
+    return f"{what}; a {role.__name__} is due: {_types_below(role)}{near}{own}"
+
+
+def _is_left_over(node: Node, entry: Entry, role: ConfigType, key: str) -> bool:
+    """Whether `--set` changed the mapping's type and this key is one of the old type's, from the file."""
+    if node.switched_from is None or entry.from_option:
+        return False
+    old = lookup(role, node.switched_from)
+    return old is not None and key in fields_of(old)
+
+
+def _is_container(wanted: mi.Type) -> bool:
+    return isinstance(wanted, mi.StructType | mi.DictType | mi.ListType | mi.VarTupleType | mi.TupleType)
+
+
+def _has_size(count: int, wanted: Any) -> bool:
+    return (wanted.min_length or 0) <= count and (wanted.max_length is None or count <= wanted.max_length)
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{show_text(key)}" if path and key else path or show_text(key)

@@ -1,0 +1,80 @@
+"""The text of a config's file: read whole, bounded, and only if it is text."""
+
+import os
+import re
+
+from burnlike.errors import ConfigError, ConfigIOError, Problem
+
+MAX_BYTES = 4 * 2**20
+"""Larger files are no configs; a mistaken path to a record of many gigabytes must not be read."""
+
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
+
+
+def read_text(path: "str | os.PathLike[str]") -> str:
+    """The text of the file at `path`, UTF-8 with or without a byte order mark.
+
+    Raises:
+        ConfigIOError: there is no such file, it can't be read, or it is a directory.
+        ConfigError: it is larger than 4 MiB or not UTF-8.
+    """
+    name = os.fspath(path)
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except IsADirectoryError as error:
+        raise _io_error(name, "is a directory; give the path of a YAML file") from error
+    except FileNotFoundError as error:
+        raise _io_error(name, f"no such file{_beside(name)}") from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise _io_error(name, f"can't be read: {reason}") from error
+    if len(data) > MAX_BYTES:
+        message = f"larger than {MAX_BYTES // 2**20} MiB: not a config"
+        raise ConfigError.of([Problem(message, source=name)])
+    return _decode(data, name)
+
+
+def check_characters(text: str, source: str) -> None:
+    """Refuse characters that no YAML text may hold, which binary files are full of.
+
+    Raises:
+        ConfigError: names the first one and its place.
+    """
+    if found := _FORBIDDEN.search(text):
+        line, column = _position(text[: found.start()])
+        message = f"not a text file: it holds the character U+{ord(found[0]):04X}, which YAML does not allow"
+        raise ConfigError.of([Problem(message, source=source, line=line, column=column)])
+
+
+def _decode(data: bytes, name: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line, column = _position(data[: error.start].decode("utf-8-sig"))
+        what = "UTF-16 or UTF-32 text" if data.startswith(_BYTE_ORDER_MARKS) else f"byte 0x{data[error.start]:02x}"
+        message = f"not UTF-8 ({what}); save the file as UTF-8"
+        raise ConfigError.of([Problem(message, source=name, line=line, column=column)]) from error
+
+
+def _position(before: str) -> tuple[int, int]:
+    """Line and column, from 1, of what follows the text `before`."""
+    lines = before.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return len(lines), len(lines[-1]) + 1
+
+
+def _beside(name: str) -> str:
+    """A hint at a file of nearly the same name in the same directory."""
+    from burnlike.errors import nearest
+
+    folder, base = os.path.split(name)
+    try:
+        return nearest(base, os.listdir(folder or "."))
+    except OSError:
+        return f"; the directory {folder} does not exist either"
+
+
+def _io_error(name: str, message: str) -> ConfigIOError:
+    problem = Problem(message, source=name)
+    return ConfigIOError(str(problem), [problem])

@@ -1,0 +1,64 @@
+"""What a YAML syntax error means, in words that tell what to change."""
+
+import yaml
+
+_REMEDIES = {
+    "mapping values are not allowed": (
+        "a second `: ` in one line, or a line indented deeper than the one it belongs to; "
+        "put a value that contains `: ` in quotes"
+    ),
+    "could not find expected ':'": "this line is neither `key: value` nor `- item`",
+    "did not find expected key": "the indentation fits no line above it",
+    "expected <block end>": "the indentation fits no line above it",
+    "did not find expected '-' indicator": "the indentation fits no line above it",
+    "expected ',' or ']'": "a `,` or the closing `]` is missing before this",
+    "expected ',' or '}'": "a `,` or the closing `}` is missing before this",
+    "found unknown escape character": "a `\\` in double quotes begins an escape; use single quotes, or write `\\\\`",
+    "node content": "a value is missing before this, or this does not belong here",
+}
+
+
+def explain(error: yaml.MarkedYAMLError, text: str) -> tuple[int, int, str]:
+    """Line and column (from 1) of a syntax error, and what is wrong with the remedy.
+
+    Args:
+        error: what PyYAML or libyaml raised; the two differ in wording.
+        text: the document.
+    """
+    mark = error.problem_mark or error.context_mark
+    line, column = (mark.line, mark.column) if mark else (0, 0)
+    problem, context = error.problem or "not YAML", error.context or ""
+    tab = _indent(text, line).find("\t")
+    if tab >= 0:
+        return line + 1, tab + 1, "a tab can't indent YAML; use spaces"
+    if "quoted scalar" in context and error.context_mark and "end of stream" in problem:
+        return error.context_mark.line + 1, error.context_mark.column + 1, "this quote is not closed"
+    if "flow" in context and error.context_mark and _is_at_end(error, text):
+        opener = _character(text, error.context_mark.line, error.context_mark.column)
+        if opener in "[{":
+            return error.context_mark.line + 1, error.context_mark.column + 1, f"this {opener!r} is not closed"
+    if "cannot start any token" in problem:
+        character = _character(text, line, column)
+        return line + 1, column + 1, f"YAML syntax: a value can't begin with {character!r}; put it in quotes"
+    for known, remedy in _REMEDIES.items():
+        if known in problem:
+            if known == "could not find expected ':'" and error.context_mark:
+                line, column = error.context_mark.line, error.context_mark.column
+            return line + 1, column + 1, f"YAML syntax: {remedy}"
+    return line + 1, column + 1, f"YAML syntax: {problem}" + (f" {context}" if context else "")
+
+
+def _is_at_end(error: yaml.MarkedYAMLError, text: str) -> bool:
+    mark = error.problem_mark
+    return mark is None or "\n".join(text.splitlines()[mark.line :])[mark.column :].strip() == ""
+
+
+def _character(text: str, line: int, column: int) -> str:
+    lines = text.split("\n")
+    return lines[line][column : column + 1] if line < len(lines) else ""
+
+
+def _indent(text: str, line: int) -> str:
+    lines = text.split("\n")
+    whole = lines[line] if line < len(lines) else ""
+    return whole[: len(whole) - len(whole.lstrip(" \t"))]

@@ -1,0 +1,147 @@
+"""How messages name types and values: "an int >= 1", "'abc' (a string)"."""
+
+from typing import Any
+
+import msgspec.inspect as mi
+
+from .node import Node
+from .scalars import number_hint, resolve
+
+_LONGEST = 60
+_MOST_CHOICES = 16
+
+
+def describe(wanted: mi.Type) -> str:
+    """What a type allows, with an article."""
+    match wanted:
+        case mi.Metadata():
+            return describe(wanted.type)
+        case mi.UnionType():
+            return " or ".join(map(describe, sorted(wanted.types, key=lambda it: isinstance(it, mi.NoneType))))
+        case mi.IntType():
+            return "an int" + _range(wanted)
+        case mi.FloatType():
+            return "a number" + _range(wanted)
+        case mi.StrType():
+            pattern = f" matching /{wanted.pattern}/" if wanted.pattern else ""
+            return "a string" + _size(wanted, "character") + pattern
+        case mi.BoolType():
+            return "true or false"
+        case mi.NoneType():
+            return "null"
+        case mi.LiteralType():
+            return choices([show(value) for value in wanted.values])
+        case mi.EnumType():
+            return choices([show(member.value) for member in wanted.cls])
+        case mi.ListType() | mi.VarTupleType():
+            return f"a list{_size(wanted, 'item')} (each {describe(wanted.item_type)})"
+        case mi.TupleType():
+            return f"a list of {len(wanted.item_types)} items ({', '.join(map(describe, wanted.item_types))})"
+        case mi.DictType():
+            return f"a mapping{_size(wanted, 'key')} (each value {describe(wanted.value_type)})"
+        case mi.StructType():
+            return f"a mapping (a {wanted.cls.__name__})"
+        case _:
+            return "any value"
+
+
+def got(node: Node) -> str:
+    """What came: the value as it was written, and its type where that helps."""
+    value = node.value
+    if node.is_map:
+        return "a mapping" if value else "an empty mapping"
+    if node.is_list:
+        return f"a list of {len(value)} item{'s' * (len(value) != 1)}"
+    if value is None:
+        return "nothing" if node.text == "" else "null"
+    shown = show_text(node.text) if node.text and not isinstance(value, str) else show(value)
+    kinds = {bool: "a bool", int: "an int", float: "a float", str: "a string"}
+    return f"{shown} ({kinds.get(type(value), type(value).__name__)})"
+
+
+def hint(wanted: mi.Type, node: Node) -> str:
+    """What to write instead, for the slips that are common; begins with `; `, or is empty."""
+    kinds = _members(wanted)
+    value, text = node.value, node.text
+    advice = ""
+    if any(isinstance(kind, mi.NoneType) for kind in kinds) and value in ("None", "none", "nil"):
+        advice = "write null"
+    elif any(isinstance(kind, mi.IntType | mi.FloatType) for kind in kinds) and isinstance(value, int | float | str):
+        advice = _number_advice(value, text)
+    elif any(isinstance(kind, mi.BoolType) for kind in kinds) and isinstance(value, str):
+        spelled = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
+        advice = f"write {found}" if (found := spelled.get(value.lower(), _lower_bool(value))) else ""
+    elif any(isinstance(kind, mi.StrType) for kind in kinds) and text and not isinstance(value, str):
+        advice = f'put it in quotes: "{show_text(text)}"'
+    elif any(isinstance(kind, mi.ListType | mi.VarTupleType) for kind in kinds) and text:
+        advice = f"write [{show_text(text)}]"
+    return f"; {advice}" if advice else ""
+
+
+def choices(options: list[str]) -> str:
+    """`'a'`, `'a' or 'b'`, `one of 'a', 'b', 'c'`; a long list is cut."""
+    if len(options) > _MOST_CHOICES:
+        options = [*options[:_MOST_CHOICES], f"... ({len(options)} in all)"]
+    return f"one of {', '.join(options)}" if len(options) > 2 else " or ".join(options)
+
+
+def show(value: Any) -> str:
+    """A plain value on one line, strings in quotes, null and bools as YAML spells them."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, str):
+        return f"'{show_text(value)}'"
+    return show_text(repr(value))
+
+
+def show_text(text: str) -> str:
+    """`text` on one line, printable and not too long to read."""
+    if len(text) > _LONGEST:
+        text = text[: _LONGEST - 3] + "..."
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
+def _members(wanted: mi.Type) -> tuple[mi.Type, ...]:
+    if isinstance(wanted, mi.Metadata):
+        return _members(wanted.type)
+    return wanted.types if isinstance(wanted, mi.UnionType) else (wanted,)
+
+
+def _number_advice(value: int | float | str, text: str | None) -> str:
+    if isinstance(value, str):
+        if text is not None:
+            return number_hint(text)
+        quoted_number = len(value) < _LONGEST and isinstance(resolve(value), int | float)
+        return "remove the quotes" if quoted_number else ""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
+        return f"write {int(value)}"
+    return ""
+
+
+def _lower_bool(value: str) -> str:
+    return value.lower() if value.lower() in ("true", "false") else ""
+
+
+def _range(wanted: mi.IntType | mi.FloatType) -> str:
+    parts = []
+    if wanted.ge is not None and wanted.le is not None:
+        parts.append(f"from {wanted.ge} to {wanted.le}")
+    else:
+        bounds = ((">=", wanted.ge), (">", wanted.gt), ("<=", wanted.le), ("<", wanted.lt))
+        parts.append(" and ".join(f"{sign} {bound}" for sign, bound in bounds if bound is not None))
+    if wanted.multiple_of is not None:
+        parts.append(f"that is a multiple of {wanted.multiple_of}")
+    return "".join(f" {part}" for part in parts if part)
+
+
+def _size(wanted: Any, unit: str) -> str:
+    low, high = wanted.min_length, wanted.max_length
+    if low is None and high is None:
+        return ""
+    if high is None:
+        size, last = f"at least {low}", low
+    elif not low:
+        size, last = f"at most {high}", high
+    else:
+        size, last = (f"{low}" if low == high else f"{low} to {high}"), high
+    return f" of {size} {unit}{'s' * (last != 1)}"
