@@ -1,0 +1,153 @@
+"""TextCorpus: a text, read as bytes and split into training and validation."""
+
+import hashlib
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ..errors import DataError
+from .stdlib_files import TRAINING_FILES, VALIDATION_FILES, stdlib_files
+from .text_config import TextCorpusConfig
+from .windows import TokenBatcher, TokenWindows
+
+
+class TextCorpus:
+    """The training and validation text, as tokens and as windows of them.
+
+    Attributes:
+        train_tokens: `[n]` uint8, the training text.
+        valid_tokens: `[m]` uint8, the validation text.
+        train: windows over the training text.
+        valid: windows over the validation text.
+        batcher: stacks windows.
+        fingerprint: SHA-256 of both texts; equal for equal data, whatever the file names.
+    """
+
+    def __init__(self, config: TextCorpusConfig) -> None:
+        train_text, valid_text = read_texts(config)
+        remedy = "give more text in data.path, or a smaller data.context_length"
+        if config.path is not None and config.validation_path is None:
+            remedy += ", or a larger data.validation_fraction"
+        self.train_tokens = _to_tokens(train_text, "training", config, remedy)
+        self.valid_tokens = _to_tokens(valid_text, "validation", config, remedy)
+        if len(set(train_text)) < 2:
+            raise DataError(
+                f"{_origin(config)}: expected text of at least two different characters, got {len(train_text)} times "
+                f"{chr(train_text[0])!r}; there is nothing to learn from it, give another data.path"
+            )
+        self.train = TokenWindows(self.train_tokens, config.context_length)
+        self.valid = TokenWindows(self.valid_tokens, config.context_length)
+        self.batcher = TokenBatcher()
+        digest = hashlib.sha256(len(train_text).to_bytes(8, "little"))
+        digest.update(train_text)
+        digest.update(valid_text)
+        self.fingerprint = digest.hexdigest()
+
+
+def decode(tokens: Tensor) -> str:
+    """The text of byte tokens `[n]`; bytes that are not UTF-8 show as the replacement character."""
+    return bytes(tokens.tolist()).decode("utf-8", errors="replace")
+
+
+def encode(text: str) -> Tensor:
+    """The byte tokens `[n]` int64 of a text."""
+    return torch.tensor(list(text.encode()), dtype=torch.int64)
+
+
+def read_texts(config: TextCorpusConfig) -> tuple[bytes, bytes]:
+    """The training and the validation text.
+
+    Raises:
+        DataError: a path is missing, unreadable, empty or not text.
+    """
+    if config.path is None:
+        files = [stdlib_files(TRAINING_FILES), stdlib_files(VALIDATION_FILES)]
+        if not all(files):
+            raise DataError(
+                "the source text of Python's standard library is not installed as files; "
+                "set data.path to a text file or a directory of them"
+            )
+        train_text, valid_text = (b"".join(_read(file) for file in part) for part in files)
+        return train_text, valid_text
+    texts = _read_all(config.path, config.pattern, "data.path")
+    if config.validation_path is not None:
+        valid_texts = _read_all(config.validation_path, config.pattern, "data.validation_path")
+        return b"".join(texts.values()), b"".join(valid_texts.values())
+    if len(texts) == 1:
+        (text,) = texts.values()
+        cut = round(len(text) * (1 - config.validation_fraction))
+        return text[:cut], text[cut:]
+    valid_names = _choose_validation({name: len(text) for name, text in texts.items()}, config.validation_fraction)
+    return (
+        b"".join(text for name, text in texts.items() if name not in valid_names),
+        b"".join(text for name, text in texts.items() if name in valid_names),
+    )
+
+
+def _choose_validation(sizes: dict[str, int], fraction: float) -> set[str]:
+    """Names of the files kept for validation: as many as fit into their share, at least the smallest one.
+
+    They are tried in the order of a hash of their names, so that the choice favours no part of the alphabet and a new
+    file moves few others.
+    """
+    budget = fraction * sum(sizes.values())
+    chosen: set[str] = set()
+    for name in sorted(sizes, key=lambda name: hashlib.sha256(name.encode()).digest()):
+        if sizes[name] <= budget:
+            chosen.add(name)
+            budget -= sizes[name]
+    return chosen or {min(sizes, key=lambda name: (sizes[name], name))}
+
+
+def _read_all(path: str, pattern: str, field: str) -> dict[str, bytes]:
+    """Text of the file or of each file of the directory at `path`, by its name below `path`, sorted by name."""
+    root = Path(path).expanduser()
+    if not root.exists():
+        raise DataError(f"{field}: there is no file or directory {root.absolute()}; check the path")
+    if root.is_dir():
+        files = sorted(file for file in root.glob(pattern) if _is_taken(file.relative_to(root), file))
+        if not files:
+            raise DataError(f"{field}: the directory {root} has no file that matches data.pattern '{pattern}'")
+    else:
+        files = [root]
+    texts = {file.relative_to(root).as_posix() if file != root else root.name: _read(file) for file in files}
+    texts = {name: text for name, text in texts.items() if text}
+    if not texts:
+        raise DataError(f"{field}: {root} is empty; give a file or directory with text in it")
+    return texts
+
+
+def _is_taken(name: Path, file: Path) -> bool:
+    return file.is_file() and not any(part.startswith(".") for part in name.parts)
+
+
+def _read(file: Path) -> bytes:
+    try:
+        text = file.read_bytes()
+    except OSError as error:
+        raise DataError(f"{file} can't be read: {error.strerror}; check its permissions or choose another") from error
+    remedy = "choose text files only (data.pattern, such as '**/*.txt') or convert it to UTF-8"
+    if (position := text.find(0)) >= 0:
+        raise DataError(f"{file}: expected text, got a zero byte at offset {position}; {remedy}")
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{file}: expected UTF-8 text, got byte 0x{text[error.start]:02x} at offset {error.start}; {remedy}"
+        ) from error
+    return text
+
+
+def _to_tokens(text: bytes, part: str, config: TextCorpusConfig, remedy: str) -> Tensor:
+    wanted = config.context_length + 1
+    if len(text) < wanted:
+        raise DataError(
+            f"{_origin(config)}: the {part} text has {len(text)} bytes, expected at least {wanted} "
+            f"(data.context_length {config.context_length} and one more); {remedy}"
+        )
+    return torch.frombuffer(bytearray(text), dtype=torch.uint8)
+
+
+def _origin(config: TextCorpusConfig) -> str:
+    return "the standard library" if config.path is None else config.path

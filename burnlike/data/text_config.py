@@ -1,0 +1,52 @@
+"""Config of the text corpus."""
+
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Annotated
+
+from ..config import DatasetConfig, Meta
+
+if TYPE_CHECKING:
+    from .text import TextCorpus
+
+
+class TextCorpusConfig(DatasetConfig, tag="Text"):
+    """Text as UTF-8 bytes, so the vocabulary is the 256 bytes and nothing is fitted on the data.
+
+    Attributes:
+        path: a text file, or a directory of them; None takes the source text of Python's standard library.
+            Relative to the directory that the program runs in.
+        validation_path: a file or directory for validation only; None splits `path`.
+        pattern: which files of a directory are taken, as in `Path.glob`; hidden ones never are.
+        validation_fraction: share of `path` that is kept for validation: whole files where there are several, the end
+            of the text where there is one.
+        context_length: tokens that the model sees at once.
+    """
+
+    path: str | None = None
+    validation_path: str | None = None
+    pattern: Annotated[str, Meta(min_length=1)] = "**/*"
+    validation_fraction: Annotated[float, Meta(gt=0, lt=1)] = 0.1
+    context_length: Annotated[int, Meta(ge=1)] = 128
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        """The rules that concern several fields."""
+        if PurePosixPath(self.pattern).is_absolute() or ".." in PurePosixPath(self.pattern).parts:
+            yield "pattern", f"expected a pattern below the directory, such as '**/*.txt', got '{self.pattern}'"
+        if self.validation_path is not None and self.path is None:
+            yield "validation_path", "expected `path` to be set too: without it the corpus has its own validation files"
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens: one for each byte."""
+        return 256
+
+    def init(self) -> "TextCorpus":
+        """Read the text.
+
+        Raises:
+            DataError: it is missing, not text, empty, of one character only, or too short for one window.
+        """
+        from .text import TextCorpus
+
+        return TextCorpus(self)
