@@ -48,7 +48,7 @@ class ConfigError(BurnlikeError, ValueError):
     @classmethod
     def of(cls, problems: Iterable[Problem]) -> Self:
         """The error that reports `problems`, sorted by their place, those in files first."""
-        ordered = sorted(problems, key=lambda it: (not it.line, it.source, it.line, it.column))
+        ordered = sorted(problems, key=lambda it: (not it.line, it.line, it.column))
         return cls("\n".join(map(str, ordered)), ordered)
 
 

@@ -199,7 +199,7 @@ class _Builder:
         if done.size > MAX_VALUES:
             self._stop(done.node.place, f"holds more than {MAX_VALUES} values, those merged by `<<` counted")
 
-    def _check_tag(self, event: yaml.NodeEvent, place: Place) -> None:
+    def _check_tag(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, place: Place) -> None:
         tag: str | None = event.tag
         if tag is None or tag == "!":
             return

@@ -27,8 +27,8 @@ def apply_overrides(config: C, overrides: Iterable[str]) -> C:
     Args:
         config: any config; it is not changed.
         overrides: `KEY=VALUE` each, with dots between the keys and numbers for the items of a list
-            (`model.layers.0.bias=false`). A value that begins with `{`, `[` or a quote is YAML, any other one is a plain
-            scalar as a whole. A changed `type` keeps the keys that the new type has too.
+            (`model.layers.0.bias=false`). A value that begins with `{`, `[` or a quote is YAML, any other one is
+            one plain scalar. A changed `type` keeps the keys that the new type has too.
 
     Raises:
         ConfigError: names the option that is wrong.

@@ -1,6 +1,6 @@
 """A tree of nodes to typed values, every mistake collected.
 
-One reader for files, for `--set` and for `Config(...)` in Python, so that all three say the same about the same mistake.
+One reader for files, for `--set` and for `Config(...)` in Python, so that all three say the same of the same mistake.
 """
 
 from functools import cache
@@ -13,7 +13,7 @@ from burnlike.errors import ConfigError, Problem, nearest
 from .node import Entry, Node, Place, child, find
 from .plain import INVALID, plain_value, string_options
 from .registry import ConfigType, DuplicateTypeError, imported, is_role, load_built_in, lookup, other_role, tag_of
-from .words import choices, describe, got, hint, show, show_text
+from .words import choices, describe, got, hint, show, show_text, with_article
 
 MAX_PROBLEMS = 200
 """More mistakes than this are one: the file is no config."""
@@ -125,13 +125,13 @@ class Reader:
                 meant.add(self._unknown_key(cls, key, entry.place, absent, path))
         for key, field in fields.items():
             if key in absent - meant and field.required:
-                self.report(node.place, path, f"missing key '{key}'; expected {describe(field.type)}")
+                self.report(node.place, path, f"missing key '{key}'; expected {_expected(field.type)}")
         return values
 
     def _unknown_key(self, cls: ConfigType, key: str, place: Place, absent: set[str], path: str) -> str:
         """Report an unknown key; gives the absent key that is likely meant, so that it is not reported as missing."""
         known = list(fields_of(cls))
-        near = nearest(key[:_LONGEST_NAME], absent) or nearest(key[:_LONGEST_NAME], known)
+        near = nearest(key[:_LONGEST_NAME], absent)
         allowed = "" if near else f"; {cls.__name__} has {', '.join(known) or 'no keys'}"
         self.report(place, _join(path, key), f"unknown key '{show_text(key)}'{near}{allowed}")
         return next((name for name in absent if near == nearest(name, [name])), "")
@@ -152,8 +152,8 @@ class Reader:
         if len(fitting) == 1:
             return self.read(node, fitting[0], path)
         tag = child(node, TAG_FIELD)
-        for member in fitting:
-            if tag and isinstance(member, mi.StructType) and isinstance(tag.value, str) and lookup(member.cls, tag.value):
+        for member in fitting if tag and isinstance(tag.value, str) else ():
+            if isinstance(member, mi.StructType) and lookup(member.cls, tag.value):
                 return self.read(node, member, path)
         return self._wrong(node, wanted, path)
 
@@ -176,24 +176,31 @@ class Reader:
     def _dict(self, node: Node, wanted: mi.DictType, path: str) -> Any:
         if not node.is_map or not _has_size(len(node.value), wanted):
             return self._wrong(node, wanted, path)
-        values = {
-            key: self.read(entry.value, wanted.value_type, _join(path, key)) for key, entry in node.value.items()
-        }
+        values = {key: self.read(entry.value, wanted.value_type, _join(path, key)) for key, entry in node.value.items()}
         return INVALID if any(value is INVALID for value in values.values()) else values
 
     def _no_mapping(self, node: Node, cls: ConfigType, path: str) -> Any:
-        expected, remedy = f"a mapping (a {cls.__name__})", ""
-        if is_role(cls):
-            expected = f"a mapping with `type:` ({_types_below(cls)})"
-            if isinstance(node.value, str) and lookup(cls, node.value):
-                remedy = f"; write {{type: {node.value}}}"
-        return self.report(node.place, path, f"expected {expected}, got {got(node)}{remedy}")
+        remedy = ""
+        if is_role(cls) and isinstance(node.value, str) and lookup(cls, node.value):
+            remedy = f"; write {{type: {node.value}}}"
+        return self.report(node.place, path, f"expected {_mapping_of(cls)}, got {got(node)}{remedy}")
 
     def _wrong(self, node: Node, wanted: mi.Type, path: str) -> Any:
         options = string_options(wanted)
         near = nearest(node.value[:_LONGEST_NAME], options) if isinstance(node.value, str) and options else ""
         remedy = near or hint(wanted, node)
-        return self.report(node.place, path, f"expected {describe(wanted)}, got {got(node)}{remedy}")
+        return self.report(node.place, path, f"expected {describe(wanted)}, got {got(node, wanted)}{remedy}")
+
+
+def _expected(wanted: mi.Type) -> str:
+    """What a type allows, with the types or keys of a mapping."""
+    return _mapping_of(wanted.cls) if isinstance(wanted, mi.StructType) else describe(wanted)
+
+
+def _mapping_of(cls: ConfigType) -> str:
+    if is_role(cls):
+        return f"a mapping with `type:` ({_types_below(cls)})"
+    return f"a mapping with keys of {cls.__name__} ({', '.join(fields_of(cls)) or 'none'})"
 
 
 def _types_below(role: ConfigType) -> str:
@@ -210,7 +217,7 @@ def _unknown_type(given: Node, role: ConfigType) -> str:
     other = other_role(given.value, role)
     what = f"'{show_text(given.value)}' is a type of {other}" if other else f"unknown type '{show_text(given.value)}'"
     own = "" if near or other else "; for a class of your own use --import MODULE"
-    return f"{what}; a {role.__name__} is due: {_types_below(role)}{near}{own}"
+    return f"{what}; {with_article(role.__name__)} is due: {_types_below(role)}{near}{own}"
 
 
 def _is_left_over(node: Node, entry: Entry, role: ConfigType, key: str) -> bool:

@@ -1,7 +1,7 @@
 """The roles that a config can play: each is an open union, filled by every tagged subclass.
 
-A field annotated with one of these takes any registered subclass, picked by `type:`. Make your own role the same way: an
-untagged subclass of `Config` without fields of its own.
+A field annotated with one of these takes any registered subclass, picked by `type:`. Make your own role the same way:
+an untagged subclass of `Config` without fields of its own.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -2,7 +2,7 @@
 
 Differences from it, each because a config is written by hand:
 - `50_000` is the int 50000 (underscores only between digits).
-- `0123` is a string: YAML 1.1 reads it as octal, YAML 1.2 as decimal, so a number written so is refused where one is due.
+- `0123` is a string: YAML 1.1 reads it as octal, YAML 1.2 as decimal, so it is refused where a number is due.
 - `1e999` is an error, not infinity.
 """
 

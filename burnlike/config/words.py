@@ -40,13 +40,13 @@ def describe(wanted: mi.Type) -> str:
         case mi.DictType():
             return f"a mapping{_size(wanted, 'key')} (each value {describe(wanted.value_type)})"
         case mi.StructType():
-            return f"a mapping (a {wanted.cls.__name__})"
+            return with_article(wanted.cls.__name__)
         case _:
             return "any value"
 
 
-def got(node: Node) -> str:
-    """What came: the value as it was written, and its type where that helps."""
+def got(node: Node, wanted: mi.Type | None = None) -> str:
+    """What came: the value as it was written, and its type where that is not the one wanted."""
     value = node.value
     if node.is_map:
         return "a mapping" if value else "an empty mapping"
@@ -55,8 +55,10 @@ def got(node: Node) -> str:
     if value is None:
         return "nothing" if node.text == "" else "null"
     shown = show_text(node.text) if node.text and not isinstance(value, str) else show(value)
-    kinds = {bool: "a bool", int: "an int", float: "a float", str: "a string"}
-    return f"{shown} ({kinds.get(type(value), type(value).__name__)})"
+    if isinstance(value, bool) or (wanted is not None and any(_is_of_kind(value, it) for it in _members(wanted))):
+        return shown
+    kinds = {int: "an int", float: "a float", str: "a string"}
+    return f"{shown} ({kinds.get(type(value)) or with_article(type(value).__name__)})"
 
 
 def hint(wanted: mi.Type, node: Node) -> str:
@@ -85,6 +87,11 @@ def choices(options: list[str]) -> str:
     return f"one of {', '.join(options)}" if len(options) > 2 else " or ".join(options)
 
 
+def with_article(noun: str) -> str:
+    """`a noun` or `an owl`."""
+    return f"an {noun}" if noun[0] in "aeiouAEIO" else f"a {noun}"
+
+
 def show(value: Any) -> str:
     """A plain value on one line, strings in quotes, null and bools as YAML spells them."""
     if value is None or isinstance(value, bool):
@@ -105,6 +112,21 @@ def _members(wanted: mi.Type) -> tuple[mi.Type, ...]:
     if isinstance(wanted, mi.Metadata):
         return _members(wanted.type)
     return wanted.types if isinstance(wanted, mi.UnionType) else (wanted,)
+
+
+def _is_of_kind(value: Any, wanted: mi.Type) -> bool:
+    match wanted:
+        case mi.IntType():
+            return isinstance(value, int)
+        case mi.FloatType():
+            return isinstance(value, int | float)
+        case mi.StrType():
+            return isinstance(value, str)
+        case mi.LiteralType():
+            return type(value) in {type(option) for option in wanted.values}
+        case mi.EnumType():
+            return type(value) in {type(member.value) for member in wanted.cls}
+    return False
 
 
 def _number_advice(value: int | float | str, text: str | None) -> str:
