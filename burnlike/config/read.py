@@ -152,9 +152,10 @@ class Reader:
         if len(fitting) == 1:
             return self.read(node, fitting[0], path)
         tag = child(node, TAG_FIELD)
-        for member in fitting if tag and isinstance(tag.value, str) else ():
-            if isinstance(member, mi.StructType) and lookup(member.cls, tag.value):
-                return self.read(node, member, path)
+        if tag and isinstance(tag.value, str):
+            for member in fitting:
+                if isinstance(member, mi.StructType) and lookup(member.cls, tag.value):
+                    return self.read(node, member, path)
         return self._wrong(node, wanted, path)
 
     def _list(self, node: Node, wanted: Any, path: str) -> Any:

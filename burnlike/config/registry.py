@@ -8,17 +8,18 @@ import importlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from burnlike.errors import ConfigError
+from burnlike.errors import ConfigError, nearest
 
 BUILT_IN = ("burnlike.nn.configs", "burnlike.optim.configs", "burnlike.data.configs", "burnlike.train.config")
 """Modules that import the configs of each part; none of them imports torch."""
 ENTRY_POINT_GROUP = "burnlike.configs"
 
 ConfigType = type[msgspec.Struct]
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class DuplicateTypeError(ConfigError):
@@ -89,6 +90,33 @@ def other_role(tag: str, role: ConfigType) -> str:
     return ""
 
 
+def named(root: type[S], name: str) -> type[S]:
+    """The class below `root` with the tag or the class name `name`, of whatever role.
+
+    Raises:
+        ConfigError: there is none, or several.
+    """
+    load_built_in()
+    classes = {_full_name(cls): cls for cls in _descendants(root)}
+    found = [cls for cls in classes.values() if name == cls.__name__]
+    found = found or [cls for cls in classes.values() if name == tag_of(cls)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        meant = " or ".join(cls.__name__ for cls in found)
+        raise ConfigError(f"several classes have the type '{name}': write the name of the class, {meant}")
+    known = {str(word) for cls in classes.values() for word in (cls.__name__, tag_of(cls)) if word}
+    hint = nearest(name, known) or "; `burnlike schema --list` lists them, and --import MODULE adds your own"
+    raise ConfigError(f"there is no config type '{name}'{hint}")
+
+
+def types_by_role(root: ConfigType) -> dict[str, list[str]]:
+    """The tags of all known classes below `root`, by the name of the role that each fills."""
+    load_built_in()
+    roles = [cls for cls in _descendants(root) if is_role(cls)]
+    return {role.__name__: list(imported(role)) for role in roles if imported(role)}
+
+
 def load_built_in() -> None:
     """Import burnlike's own configs."""
     for module in BUILT_IN:
@@ -142,7 +170,7 @@ def import_modules(names: Iterable[str]) -> None:
             raise ConfigError(f"--import {name}: importing it raised {type(error).__name__}: {error}") from error
 
 
-def _descendants(cls: ConfigType) -> Iterator[ConfigType]:
+def _descendants(cls: type[S]) -> Iterator[type[S]]:
     for below in cls.__subclasses__():
         yield below
         yield from _descendants(below)

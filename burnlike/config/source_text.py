@@ -69,10 +69,13 @@ def _beside(name: str) -> str:
     from burnlike.errors import nearest
 
     folder, base = os.path.split(name)
+    stem, suffix = os.path.splitext(base)
     try:
-        return nearest(base, os.listdir(folder or "."))
+        stems = {os.path.splitext(other)[0]: other for other in os.listdir(folder or ".") if other.endswith(suffix)}
     except OSError:
         return f"; the directory {folder} does not exist either"
+    hint = nearest(stem, set(stems))
+    return hint.replace("'?", f"{suffix}'?")
 
 
 def _io_error(name: str, message: str) -> ConfigIOError:

@@ -1,0 +1,69 @@
+"""`burnlike check FILE...`: every mistake of YAML configs, a line each, without importing torch."""
+
+import argparse
+import json
+from typing import Any
+
+import burnlike.config.registry as registry
+from burnlike.config import Config
+from burnlike.errors import ConfigError, Problem
+
+from .options import TRAIN_CONFIG, add_import_option, add_set_option
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a YAML config")
+    parser.add_argument("--root", metavar="TYPE", help="the config type of the files (default: TrainConfig)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_set_option(parser)
+    add_import_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the mistakes of each file; 0 if there is none, else 2."""
+    registry.import_modules(args.imports)
+    root = registry.named(Config, args.root) if args.root else registry.upward(TRAIN_CONFIG)
+    reports = [examine(file, root, args.overrides) for file in args.files]
+    mistakes = sum(len(report["mistakes"]) for report in reports)
+    if args.json:
+        print(json.dumps({"ok": not mistakes, "mistakes": mistakes, "files": reports}, indent=2))
+    else:
+        for report in reports:
+            print(_text(report))
+        if mistakes:
+            wrong = sum(not report["ok"] for report in reports)
+            print(f"{_count(mistakes, 'mistake')} in {_count(wrong, 'file')} of {len(reports)}")
+    return 2 if mistakes else 0
+
+
+def examine(file: str, root: type[Config], overrides: list[str]) -> dict[str, Any]:
+    """Check one file.
+
+    Returns:
+        `file`, `ok`, `mistakes` (each with source, line, column, path and message); of a right one also `type` and
+        `parts`, the type of each field that has one.
+    """
+    try:
+        config = root.load(file, overrides)
+    except ConfigError as error:
+        problems = error.problems or (Problem(str(error), source=file),)
+        return {"file": file, "ok": False, "mistakes": [problem._asdict() for problem in problems]}
+    values = ((name, getattr(config, name)) for name in config.__struct_fields__)
+    parts = {name: tag for name, value in values if isinstance(value, Config) and (tag := registry.tag_of(type(value)))}
+    return {"file": file, "ok": True, "mistakes": [], "type": _type_name(config), "parts": parts}
+
+
+def _text(report: dict[str, Any]) -> str:
+    if not report["ok"]:
+        return "\n".join(str(Problem(**mistake)) for mistake in report["mistakes"])
+    parts = "".join(f", {name} {tag}" for name, tag in report["parts"].items())
+    return f"{report['file']}: ok ({report['type']}{parts})"
+
+
+def _type_name(config: Config) -> str:
+    return registry.tag_of(type(config)) or type(config).__name__
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"

@@ -1,0 +1,110 @@
+"""The command `burnlike`: finds the subcommand, runs it, and turns errors into one message and an exit status."""
+
+import argparse
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from burnlike import __version__
+from burnlike.errors import BurnlikeError, ConfigError
+
+OK, FAILED, INTERRUPTED, BROKEN_PIPE = 0, 2, 130, 141
+"""Exit statuses; 130 and 141 are what shells give for SIGINT and SIGPIPE."""
+
+
+class Command(NamedTuple):
+    """A subcommand: its module has `add_arguments(parser)` and `run(args) -> int`."""
+
+    name: str
+    module: str
+    help: str
+
+
+COMMANDS = (
+    Command("train", "burnlike.cli.train", "train a model from a YAML config"),
+    Command("check", "burnlike.cli.check", "check YAML configs, without importing torch"),
+    Command("inspect", "burnlike.cli.inspect", "show what a record's file holds"),
+    Command("doctor", "burnlike.cli.doctor", "show versions, devices and what runs natively"),
+    Command("schema", "burnlike.cli.schema", "print the JSON Schema of a config, for editors"),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line.
+
+    Args:
+        argv: the arguments after the program's name; None takes those of the process.
+
+    Returns:
+        0 for success, 2 for bad input or usage, 130 when interrupted, else what the command gives.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError):  # a replaced stream may have another type
+            stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]
+    debug = "--debug" in arguments
+    try:
+        args = _parse(arguments)
+        debug = args.debug
+        status = args.run(args)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # The reader of a pipe is gone: nothing can be printed any more, not even by the interpreter at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        print("burnlike: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except (BurnlikeError, OSError) as error:
+        if debug:
+            import traceback
+
+            traceback.print_exc()
+        sys.stdout.flush()
+        print(message_of(error), file=sys.stderr)
+        return FAILED
+
+
+def message_of(error: Exception) -> str:
+    """What the user reads of an error."""
+    if isinstance(error, ConfigError) and len(error.problems) > 1:
+        return f"{error}\nburnlike: error: {len(error.problems)} mistakes in the config"
+    if isinstance(error, OSError) and not isinstance(error, BurnlikeError) and error.strerror:
+        place = f"{os.fspath(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+        return f"burnlike: error: {place}{error.strerror}"
+    return f"burnlike: error: {error}"
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    """Parse a command line; only the module of the command that it names is imported."""
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument(
+        "--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error"
+    )
+    parser = argparse.ArgumentParser(
+        prog="burnlike",
+        description="Train PyTorch models from YAML configs; see `burnlike COMMAND --help`.",
+        parents=[shared],
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"burnlike {__version__}")
+    parser.set_defaults(debug=False)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    named = next((word for word in arguments if not word.startswith("-")), None)
+    for command in COMMANDS:
+        below = commands.add_parser(
+            command.name,
+            help=command.help,
+            description=command.help.capitalize() + ".",
+            parents=[shared],
+            allow_abbrev=False,
+        )
+        if command.name == named:
+            module = importlib.import_module(command.module)
+            module.add_arguments(below)
+            below.set_defaults(run=module.run)
+    return parser.parse_args(arguments)

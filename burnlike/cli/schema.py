@@ -1,0 +1,32 @@
+"""`burnlike schema [TYPE]`: the JSON Schema of a config type, with which editors complete and check YAML."""
+
+import argparse
+import json
+
+import burnlike.config.registry as registry
+from burnlike.config import Config
+
+from .options import TRAIN_CONFIG, add_import_option
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument(
+        "type", nargs="?", metavar="TYPE", help="a `type:` or the name of a config class (default: TrainConfig)"
+    )
+    parser.add_argument("--list", action="store_true", help="list the types instead, by role")
+    add_import_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the schema, or the list."""
+    registry.import_modules(args.imports)
+    if args.list:
+        for role, tags in registry.types_by_role(Config).items():
+            print(f"{role}: {', '.join(tags)}")
+        return 0
+    from burnlike.config.json_schema import json_schema
+
+    root = registry.named(Config, args.type) if args.type else registry.upward(TRAIN_CONFIG)
+    print(json.dumps(json_schema(root), indent=2))
+    return 0

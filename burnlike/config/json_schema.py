@@ -1,0 +1,139 @@
+"""The JSON Schema (draft 7, which editors know best) of a config class and of every type that it can hold."""
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import msgspec.inspect as mi
+
+from .emit import to_plain
+from .read import TAG_FIELD, fields_of
+from .registry import ConfigType, imported, is_role, load_built_in, tag_of
+
+Schema = dict[str, Any]
+
+
+def json_schema(root: ConfigType) -> Schema:
+    """The schema of a YAML file whose root is `root`; open unions list the types that are imported now.
+
+    A schema can't say all that the reader checks: rules across fields, and that 3.0 is no int, are left out.
+    """
+    load_built_in()
+    definitions = _Definitions()
+    reference = definitions.refer(root)
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": root.__name__,
+        **reference,
+        "definitions": definitions.schemas,
+    }
+
+
+class _Definitions:
+    """The schemas of structs by class name, each made once, so that types may hold themselves."""
+
+    def __init__(self) -> None:
+        self.schemas: dict[str, Schema] = {}
+        self.names: dict[ConfigType, str] = {}
+
+    def refer(self, cls: ConfigType) -> Schema:
+        """A reference to what may stand where a `cls` is due: the class itself, or those below it by `type:`."""
+        if is_role(cls):
+            return {"allOf": [self._define(cls, self._role)]}
+        choices = self._below(cls)
+        own = self._define(cls, self._struct)
+        return {"anyOf": [own, *choices]} if choices else {"allOf": [own]}
+
+    def _define(self, cls: ConfigType, make: Callable[[ConfigType], Schema]) -> Schema:
+        if cls not in self.names:
+            taken = cls.__name__ in self.schemas
+            name = f"{cls.__module__}.{cls.__qualname__}" if taken else cls.__name__
+            self.names[cls] = name
+            self.schemas[name] = {}
+            self.schemas[name].update(make(cls))
+        return {"$ref": f"#/definitions/{self.names[cls]}"}
+
+    def _below(self, cls: ConfigType) -> list[Schema]:
+        below = [other for other in imported(cls).values() if other is not cls]
+        return [{"allOf": [self._define(other, self._struct), {"required": [TAG_FIELD]}]} for other in below]
+
+    def _role(self, cls: ConfigType) -> Schema:
+        schema = {"title": cls.__name__, "description": _documentation(cls)[0], "type": "object"}
+        choices = self._below(cls)
+        return schema | ({"anyOf": choices} if choices else {})
+
+    def _struct(self, cls: ConfigType) -> Schema:
+        about, notes = _documentation(cls)
+        tag = tag_of(cls)
+        properties: dict[str, Schema] = {} if tag is None else {TAG_FIELD: {"const": tag}}
+        required = []
+        for key, field in fields_of(cls).items():
+            properties[key] = self.of(field.type)
+            if field.name in notes:
+                properties[key]["description"] = notes[field.name]
+            if field.required:
+                required.append(key)
+            elif field.default_factory is msgspec.NODEFAULT:
+                properties[key]["default"] = to_plain(field.default)
+            else:
+                properties[key]["default"] = to_plain(field.default_factory())
+        schema = {"title": cls.__name__, "description": about, "type": "object", "properties": properties}
+        return schema | {"required": required, "additionalProperties": False}
+
+    def of(self, wanted: mi.Type) -> Schema:
+        """The schema of one field's type."""
+        match wanted:
+            case mi.Metadata():
+                return self.of(wanted.type) | (wanted.extra_json_schema or {})
+            case mi.UnionType():
+                return {"anyOf": [self.of(member) for member in wanted.types]}
+            case mi.StructType():
+                return self.refer(wanted.cls)
+            case mi.IntType() | mi.FloatType():
+                kind = "integer" if isinstance(wanted, mi.IntType) else "number"
+                bounds = {"minimum": wanted.ge, "exclusiveMinimum": wanted.gt, "maximum": wanted.le}
+                bounds |= {"exclusiveMaximum": wanted.lt, "multipleOf": wanted.multiple_of}
+                return {"type": kind} | _given(bounds)
+            case mi.StrType():
+                sizes = {"minLength": wanted.min_length, "maxLength": wanted.max_length}
+                return {"type": "string"} | _given(sizes | {"pattern": wanted.pattern})
+            case mi.BoolType():
+                return {"type": "boolean"}
+            case mi.NoneType():
+                return {"type": "null"}
+            case mi.LiteralType():
+                return {"enum": list(wanted.values)}
+            case mi.EnumType():
+                return {"enum": [member.value for member in wanted.cls]}
+            case mi.ListType() | mi.VarTupleType():
+                sizes = {"minItems": wanted.min_length, "maxItems": wanted.max_length}
+                return {"type": "array", "items": self.of(wanted.item_type)} | _given(sizes)
+            case mi.TupleType():
+                items = [self.of(item) for item in wanted.item_types]
+                return {"type": "array", "items": items, "minItems": len(items), "maxItems": len(items)}
+            case mi.DictType():
+                sizes = {"minProperties": wanted.min_length, "maxProperties": wanted.max_length}
+                return {"type": "object", "additionalProperties": self.of(wanted.value_type)} | _given(sizes)
+        return {}
+
+
+def _given(values: Schema) -> Schema:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _documentation(cls: type) -> tuple[str, dict[str, str]]:
+    """The first paragraph of a class's docstring, and what its section `Attributes:` says of each field."""
+    text = inspect.cleandoc(cls.__doc__ or "")
+    about = " ".join(text.partition("\n\n")[0].split())
+    section = re.search(r"^Attributes:\n((?:[ ]+.*\n?|\n)*)", text, re.MULTILINE)
+    notes: dict[str, str] = {}
+    name = ""
+    for line in section[1].splitlines() if section else ():
+        if found := re.match(r" {4}(\w+)(?: \([^)]*\))?: (.*)", line):
+            name = found[1]
+            notes[name] = found[2].strip()
+        elif name and line.startswith(" " * 8):
+            notes[name] += " " + line.strip()
+    return about, notes
