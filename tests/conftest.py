@@ -17,7 +17,7 @@ def _seed() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """CUDA tests run where there is a device; asked for by `-m cuda` without one, they fail instead of being skipped."""
+    """Skip CUDA tests where there is no device, but fail if they were asked for by `-m cuda`."""
     if torch.cuda.is_available():
         return
     asked_for = config.getoption("markexpr") == "cuda"

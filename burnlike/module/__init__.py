@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from .module import Module
     from .param import Kind, Param
     from .param_id import ParamId, seed_param_ids
-    from .registry import fresh_ids, params, unwrap, visit
+    from .registry import fresh_ids, params, visit, weights
 
-__all__ = ["Kind", "Module", "Param", "ParamId", "fresh_ids", "params", "seed_param_ids", "unwrap", "visit"]
+__all__ = ["Kind", "Module", "Param", "ParamId", "fresh_ids", "params", "seed_param_ids", "visit", "weights"]
 
 __getattr__, __dir__ = attach(
     __name__,
@@ -18,6 +18,6 @@ __getattr__, __dir__ = attach(
         "Module": "module",
         **dict.fromkeys(["Kind", "Param"], "param"),
         **dict.fromkeys(["ParamId", "seed_param_ids"], "param_id"),
-        **dict.fromkeys(["fresh_ids", "params", "unwrap", "visit"], "registry"),
+        **dict.fromkeys(["fresh_ids", "params", "visit", "weights"], "registry"),
     },
 )

@@ -35,9 +35,7 @@ class Param:
     def tensor(self) -> torch.Tensor:
         """The tensor as it is now."""
         module, name = self.owners[0]
-        found = (module._parameters if self.kind == "weight" else module._buffers)[name]
-        assert found is not None
-        return found
+        return (module._parameters if self.kind == "weight" else module._buffers)[name]  # pyright: ignore[reportReturnType]
 
     @property
     def trainable(self) -> bool:

@@ -1,6 +1,6 @@
 """Walking any `nn.Module` tree: each tensor once, with its id and canonical path."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import nn
@@ -34,10 +34,23 @@ def params(module: nn.Module, kind: Kind | None = None) -> list[Param]:
     Raises:
         DuplicateParamIdError: two different tensors carry one id, as after `copy.deepcopy` of a layer within a model.
     """
+    walk = _walk(module)
+    return list(walk.params if kind is None else walk.weights if kind == "weight" else walk.states)
+
+
+def weights(module: nn.Module) -> Sequence[Param]:
+    """The parameters of `module`, as `params(module, "weight")`, but the same object while the tree is the same.
+
+    What is computed from it may be kept as long as the next call returns that object; it must not be changed.
+    """
+    return _walk(module).weights
+
+
+def _walk(module: nn.Module) -> "_Walk":
     walk = module.__dict__.get("_param_walk")
     if walk is None or not walk.holds():
         walk = module.__dict__["_param_walk"] = _Walk(module)
-    return [param for param in walk.params if kind is None or param.kind == kind]
+    return walk
 
 
 class _Walk:
@@ -52,6 +65,8 @@ class _Walk:
         for slot in _slots(root, self.modules):
             slots.setdefault(id(slot[4]), []).append(slot)
         self.params = _handles(list(slots.values()))
+        self.weights = [param for param in self.params if param.kind == "weight"]
+        self.states = [param for param in self.params if param.kind == "state"]
         self.signature = self._read()
 
     def holds(self) -> bool:
@@ -104,13 +119,6 @@ def fresh_ids(module: nn.Module) -> nn.Module:
     """Give every parameter of `module` a new id, for a copy that is to live beside its original; returns `module`."""
     for _, owner, name, _, _ in _slots(module, []):
         stored_ids(owner)[name] = ParamId.new()
-    return module
-
-
-def unwrap(module: nn.Module) -> nn.Module:
-    """The module inside DDP, `torch.compile` and checkpoint wrappers; any other module itself."""
-    while (inner := _wrapped_name(module)) is not None:
-        module = module._modules[inner]  # pyright: ignore[reportAssignmentType]
     return module
 
 

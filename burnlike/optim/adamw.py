@@ -6,12 +6,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..errors import DeviceError
 from ..ops import adamw_step_
 from .adamw_config import AdamWConfig
 from .simple_optimizer import SimpleOptimizer
+from .state import to_device
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class AdaptiveMomentumState:
     """Steps so far and the moments, each of the parameter's shape."""
 
@@ -21,7 +23,7 @@ class AdaptiveMomentumState:
     max_moment_2: Tensor | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class AdamWState:
     """State of one parameter, in Burn's form."""
 
@@ -54,9 +56,20 @@ class AdamW(SimpleOptimizer[AdamWState]):
         self, lr: float, tensors: Sequence[Tensor], grads: Sequence[Tensor], states: Sequence[AdamWState | None]
     ) -> Sequence[AdamWState]:
         """One native call for all tensors; values and states are updated in place."""
+        if None in states:
+            states = [state or self._first(tensor) for tensor, state in zip(tensors, states, strict=True)]
+        try:
+            self._update(lr, tensors, grads, states)
+        except DeviceError:  # the module was moved, or the states were loaded
+            states = [to_device(state, tensor.device) for tensor, state in zip(tensors, states, strict=True)]
+            self._update(lr, tensors, grads, states)
+        return states
+
+    def _update(
+        self, lr: float, tensors: Sequence[Tensor], grads: Sequence[Tensor], states: Sequence[AdamWState]
+    ) -> None:
         config = self.config
-        ready = [state or self._first(tensor) for tensor, state in zip(tensors, states, strict=True)]
-        momenta = [state.momentum for state in ready]
+        momenta = [state.momentum for state in states]
         times = [momentum.time + 1 for momentum in momenta]
         if config.amsgrad:
             for momentum in momenta:
@@ -74,11 +87,10 @@ class AdamW(SimpleOptimizer[AdamWState]):
             weight_decay=config.weight_decay,
             times=times,
             cautious=config.cautious_weight_decay,
-            max_moments_2=[momentum.max_moment_2 for momentum in momenta] if config.amsgrad else None,
+            max_moments_2=[momentum.max_moment_2 for momentum in momenta] if config.amsgrad else None,  # pyright: ignore[reportArgumentType]
         )
         for momentum, time in zip(momenta, times, strict=True):
             momentum.time = time
-        return ready
 
     @staticmethod
     def _first(tensor: Tensor) -> AdamWState:

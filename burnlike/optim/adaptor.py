@@ -1,19 +1,19 @@
 """OptimizerAdaptor: a SimpleOptimizer for whole modules, its states kept by ParamId."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from ..errors import RecordMismatchError, ShapeError
+from ..errors import RecordMismatchError
 from ..module import Param, ParamId
 from ..record import Record
 from .clipping import clip
 from .clipping_config import GradientClipping
 from .gradients import GradientsParams
 from .simple_optimizer import SimpleOptimizer
-from .state import flatten, to_device, unflatten
+from .state import flatten, unflatten
 
 State = TypeVar("State")
 Module = TypeVar("Module", bound=nn.Module)
@@ -31,7 +31,8 @@ class OptimizerAdaptor(Generic[State]):
         self.grad_clipping = grad_clipping
         self._states: dict[ParamId, State] = {}
         self._paths: dict[ParamId, str] = {}
-        self._devices: list[torch.device] = []
+        # The parameters and states of the last step, in one order: while they stay the same, a step looks nothing up.
+        self._last: tuple[Sequence[Param], Sequence[State]] | None = None
 
     @torch.no_grad()
     def step(self, lr: float, module: Module, grads: GradientsParams) -> Module:
@@ -41,31 +42,17 @@ class OptimizerAdaptor(Generic[State]):
             lr: learning rate.
             module: the module that the gradients were taken from.
             grads: consumed in Burn; here they may be used again.
-
-        Raises:
-            ShapeError: a gradient has not the shape of its parameter; nothing was changed.
         """
-        found = list(grads)
-        tensors = [param.tensor for param, _ in found]
-        for (param, grad), tensor in zip(found, tensors, strict=True):
-            if grad.shape != tensor.shape:
-                raise _shape_error(param, tensor, grad)
-        values = [grad for _, grad in found]
+        params, values = grads.params, grads.values
         if self.grad_clipping is not None:
             values = clip(self.grad_clipping, values)
-        states = self._states
-        before = [states.get(param.id) for param, _ in found]
-        devices = [tensor.device for tensor in tensors]
-        if devices != self._devices:  # the module was moved, or states were loaded
-            before = [
-                state if state is None else to_device(state, device)
-                for state, device in zip(before, devices, strict=True)
-            ]
-            self._devices = devices
-        after = self.optimizer.step_many(lr, tensors, values, before)
-        for (param, _), state in zip(found, after, strict=True):
-            states[param.id] = state
-            self._paths[param.id] = param.path
+        known = self._last is not None and self._last[0] is params
+        before = self._last[1] if known else [self._states.get(param.id) for param in params]
+        after = self.optimizer.step_many(lr, [param.tensor for param in params], values, before)
+        if not known or after is not before:
+            self._states.update(zip((param.id for param in params), after, strict=True))
+            self._paths.update((param.id, param.path) for param in params)
+            self._last = (params, after)
         return module
 
     def to_record(self) -> Record:
@@ -88,7 +75,7 @@ class OptimizerAdaptor(Generic[State]):
         self._states = {
             param_id: unflatten(self.optimizer.state_type, leaves) for param_id, leaves in leaves_of.items()
         }
-        self._devices = []
+        self._last = None
         self._paths = {ParamId.parse(text): path for text, path in record.values.get("paths", {}).items()}
         return self
 
@@ -108,10 +95,3 @@ def _leaves_by_id(record: Record) -> dict[ParamId, dict[str, Any]]:
             ) from error
         leaves_of.setdefault(param_id, {})[field] = leaf
     return leaves_of
-
-
-def _shape_error(param: Param, tensor: Tensor, grad: Tensor) -> ShapeError:
-    return ShapeError(
-        f"the gradient of '{param.path}' has shape {list(grad.shape)}, expected {list(tensor.shape)}; "
-        "take gradients anew after a parameter was replaced"
-    )

@@ -1,18 +1,25 @@
 """GradientsParams: the gradients of one backward pass, by ParamId."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Self
 
 from torch import Tensor, nn
 
-from ..module import Param, ParamId, params
+from ..errors import ShapeError
+from ..module import Param, ParamId, weights
 
 
 class GradientsParams:
-    """A container of gradients that belong to the parameters of a module."""
+    """A container of gradients that belong to the parameters of a module.
+
+    Attributes:
+        params: the parameters that have a gradient.
+        values: the gradient of each of them.
+    """
 
     def __init__(self) -> None:
-        self._entries: dict[ParamId, tuple[Param, Tensor]] = {}
+        self.params: Sequence[Param] = ()
+        self.values: list[Tensor] = []
 
     @classmethod
     def from_module(cls, module: nn.Module) -> Self:
@@ -21,31 +28,45 @@ class GradientsParams:
         Frozen parameters and those that took no part have none, and are absent.
         """
         gradients = cls()
-        entries = gradients._entries
-        for param in params(module, "weight"):
-            tensor = param.tensor
-            grad = tensor.grad
-            if grad is not None:
-                tensor.grad = None
-                entries[param.id] = (param, grad)
+        found = weights(module)
+        tensors = [param.tensor for param in found]
+        grads = [tensor.grad for tensor in tensors]
+        values = [grad for grad in grads if grad is not None]
+        if len(values) < len(found):
+            found = [param for param, grad in zip(found, grads, strict=True) if grad is not None]
+        for tensor in tensors:
+            tensor.grad = None
+        gradients.params, gradients.values = found, values
         return gradients
 
     def get(self, param: Param) -> Tensor | None:
         """The gradient of `param`, or None."""
-        entry = self._entries.get(param.id)
-        return None if entry is None else entry[1]
+        index = self._index(param.id)
+        return None if index is None else self.values[index]
 
     def remove(self, param: Param) -> Tensor | None:
         """Take the gradient of `param` out, or None."""
-        entry = self._entries.pop(param.id, None)
-        return None if entry is None else entry[1]
+        index = self._index(param.id)
+        if index is None:
+            return None
+        self.params = [*self.params[:index], *self.params[index + 1 :]]
+        return self.values.pop(index)
 
     def register(self, param: Param, grad: Tensor) -> None:
-        """Put a gradient in, in place of the one of the same parameter."""
-        self._entries[param.id] = (param, grad)
+        """Put a gradient in, in place of the one of the same parameter.
 
-    def __iter__(self) -> Iterator[tuple[Param, Tensor]]:
-        return iter(self._entries.values())
+        Raises:
+            ShapeError: the gradient does not have the parameter's shape.
+        """
+        if grad.shape != param.tensor.shape:
+            expected = list(param.tensor.shape)
+            raise ShapeError(f"the gradient of '{param.path}' has shape {list(grad.shape)}, expected {expected}")
+        self.remove(param)
+        self.params = [*self.params, param]
+        self.values.append(grad)
+
+    def _index(self, param_id: ParamId) -> int | None:
+        return next((index for index, param in enumerate(self.params) if param.id == param_id), None)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.values)

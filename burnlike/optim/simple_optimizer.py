@@ -6,6 +6,8 @@ from typing import ClassVar, Generic, TypeVar
 
 from torch import Tensor
 
+from .state import to_device
+
 State = TypeVar("State")
 
 
@@ -35,10 +37,15 @@ class SimpleOptimizer(ABC, Generic[State]):
     def step_many(
         self, lr: float, tensors: Sequence[Tensor], grads: Sequence[Tensor], states: Sequence[State | None]
     ) -> Sequence[State]:
-        """Update many tensors in place, with the result of `step`; one with a kernel for all of them overrides it."""
+        """Update many tensors in place, with the result of `step`; one with a kernel for all of them overrides it.
+
+        States on another device than their tensor are moved to it. Returns the new states, or `states` itself when
+        those objects were updated.
+        """
         updated = []
         for tensor, grad, state in zip(tensors, grads, states, strict=True):
-            values, next_state = self.step(lr, tensor, grad, state)
+            placed = None if state is None else to_device(state, tensor.device)
+            values, next_state = self.step(lr, tensor, grad.to(tensor.device), placed)
             tensor.copy_(values)
             updated.append(next_state)
         return updated

@@ -1,0 +1,124 @@
+"""`burnlike doctor`: versions, CPU, CUDA, what is native, and proof that it runs inside a model."""
+
+import argparse
+import importlib.metadata
+import json
+import platform
+from typing import Any
+
+_CORE = ("torch", "safetensors", "PyYAML", "msgspec")
+_EXTRAS = ("rich", "numpy")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the report; 0 if everything that should be native is, else 1."""
+    report = examine()
+    print(json.dumps(report, indent=2) if args.json else _text(report))
+    return 0 if not report["problems"] else 1
+
+
+def examine() -> dict[str, Any]:
+    """Look at the machine and run a small model eagerly and compiled, counting native calls."""
+    import torch
+
+    from .. import __version__
+    from ..ops import native_status
+
+    status = native_status()
+    report: dict[str, Any] = {
+        "burnlike": __version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "packages": {name: _version(name) for name in (*_CORE, *_EXTRAS)},
+        "threads": torch.get_num_threads(),
+        "cpu": {
+            "isa": status.isa,
+            "isas": list(status.isas),
+            "library": str(status.cpu.path),
+            "why_not": status.cpu.reason,
+        },
+        "cuda": {
+            "torch": torch.version.cuda,
+            "devices": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
+            "library": str(status.cuda.path),
+            "native": status.cuda.loaded,
+            "why_not": status.cuda.reason,
+        },
+        "native_calls": {},
+        "problems": [],
+    }
+    if not status.cpu.loaded:
+        report["problems"].append(f"the native CPU library is not in use: {status.cpu.reason}")
+    if report["cuda"]["devices"] and not status.cuda.loaded:
+        report["problems"].append(
+            f"there is a CUDA device, but the native CUDA library is not in use: {status.cuda.reason}"
+        )
+    devices = ["cpu", *(["cuda"] if report["cuda"]["devices"] and status.cuda.loaded else [])]
+    for device in devices if status.cpu.loaded else []:
+        for mode in ("eager", "compiled"):
+            calls = _calls_of_a_training_step(device, mode == "compiled")
+            report["native_calls"][f"{device} {mode}"] = calls
+            missing = [name for name in ("rms_norm", "rms_norm_backward", "adamw_step_") if not calls.get(name)]
+            if missing:
+                report["problems"].append(
+                    f"{device}, {mode}: no native call of {', '.join(missing)} in a training step"
+                )
+    return report
+
+
+def _calls_of_a_training_step(device: str, compiled: bool) -> dict[str, int]:
+    import torch
+
+    from ..nn import DecoderLmConfig
+    from ..ops import native_status
+    from ..optim import AdamWConfig, GradientsParams
+
+    before = native_status().calls
+    with torch.random.fork_rng():
+        model = DecoderLmConfig(vocab_size=8, max_sequence_length=4, d_model=8, n_layers=1, n_heads=2, d_ff=8).init(
+            device
+        )
+    forward = torch.compile(model, backend="aot_eager", fullgraph=True) if compiled else model
+    forward(torch.zeros(1, 4, dtype=torch.int64, device=device)).sum().backward()
+    AdamWConfig().init().step(1e-3, model, GradientsParams.from_module(model))
+    prefix = "cuda:" if device == "cuda" else ""
+    after = native_status().calls
+    return {
+        name.removeprefix(prefix): count - before.get(name, 0)
+        for name, count in after.items()
+        if name.startswith(prefix) and count > before.get(name, 0)
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _text(report: dict[str, Any]) -> str:
+    cpu, cuda = report["cpu"], report["cuda"]
+    packages = (f"{name} {version or '(not installed)'}" for name, version in report["packages"].items())
+    isa = (
+        f"{cpu['isa']} (this machine runs {', '.join(cpu['isas'])})" if cpu["isa"] else f"not native: {cpu['why_not']}"
+    )
+    devices = f"torch is for CUDA {cuda['torch']}; devices: {', '.join(cuda['devices']) or 'none'}"
+    rows = [
+        ("burnlike", report["burnlike"]),
+        ("python", f"{report['python']} on {report['platform']}, {report['threads']} threads"),
+        ("packages", ", ".join(packages)),
+        ("CPU ops", isa),
+        ("CUDA", devices if cuda["torch"] else "this torch is for CPU only"),
+        ("CUDA ops", "native" if cuda["native"] else f"not native: {cuda['why_not']}"),
+    ]
+    for name, calls in report["native_calls"].items():
+        counted = ", ".join(f"{op} {count}" for op, count in calls.items())
+        rows.append(("ran native", f"in one training step, {name}: {counted or 'nothing'}"))
+    rows += [("PROBLEM", problem) for problem in report["problems"]]
+    return "\n".join(f"{name:<11} {text}" for name, text in rows)

@@ -1,0 +1,99 @@
+"""The language model: causality, tied head, positions, attention against its formula."""
+
+import math
+
+import pytest
+import torch
+
+from burnlike import nn
+from burnlike.errors import ConfigError, ShapeError
+from burnlike.nn.rotary_encoding import RotaryEncoding
+
+CONFIG = nn.DecoderLmConfig(vocab_size=11, max_sequence_length=8, d_model=12, n_layers=2, n_heads=2, d_ff=20)
+
+
+def test_shape_and_count_of_parameters() -> None:
+    model = CONFIG.init()
+    assert model(torch.zeros(3, 5, dtype=torch.int64)).shape == (3, 5, 11)
+    block = 4 * 12 * 12 + 3 * 12 * 20 + 2 * 12
+    assert model.num_params() == 11 * 12 + 2 * block + 12
+
+
+def test_a_position_sees_only_its_past() -> None:
+    model = CONFIG.init()
+    tokens = torch.randint(11, (1, 8))
+    changed = tokens.clone()
+    changed[0, 5] = (tokens[0, 5] + 1) % 11
+    difference = (model(tokens) - model(changed)).abs().amax(-1)[0]
+    assert torch.all(difference[:5] == 0)
+    assert torch.all(difference[5:] > 0)
+
+
+def test_the_head_is_the_embedding() -> None:
+    model = CONFIG.init()
+    model(torch.zeros(1, 2, dtype=torch.int64)).sum().backward()
+    assert [param.path for param in model.params() if "head" in param.path] == []
+    grad = model.embedding.weight.grad
+    assert grad is not None
+    assert torch.all(grad.abs().sum(-1) > 0), "rows of tokens that were not read get a gradient through the head"
+
+
+def test_dropout_acts_in_training_only() -> None:
+    model = CONFIG.replace(dropout=0.5).init()
+    tokens = torch.randint(11, (1, 8))
+    assert not torch.equal(model(tokens), model(tokens))
+    model.eval()
+    assert torch.equal(model(tokens), model(tokens))
+
+
+@pytest.mark.parametrize("shape", [(1, 9), (4,), (1, 2, 3)])
+def test_a_wrong_shape_is_named(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ShapeError, match=r"expected tokens \[batch, sequence <= 8\], got"):
+        CONFIG.init()(torch.zeros(shape, dtype=torch.int64))
+
+
+def test_heads_must_be_of_even_size() -> None:
+    with pytest.raises(ConfigError, match="n_heads"):
+        CONFIG.replace(n_heads=4)
+
+
+def test_attention_is_its_formula() -> None:
+    attention = nn.CausalAttentionConfig(d_model=6, n_heads=2).init().double()
+    x = torch.randn(2, 5, 6, dtype=torch.float64)
+    context = []
+    for head in range(2):
+        part = slice(3 * head, 3 * head + 3)
+        query, key, value = ((x @ p.weight)[..., part] for p in (attention.query, attention.key, attention.value))
+        scores = query @ key.mT / math.sqrt(3)
+        hidden = torch.ones(5, 5, dtype=torch.bool).triu(1)
+        context.append(scores.masked_fill(hidden, -torch.inf).softmax(-1) @ value)
+    expected = torch.cat(context, -1) @ attention.output.weight
+    torch.testing.assert_close(attention(x), expected)
+
+
+def test_rotary_scores_depend_on_distance_only() -> None:
+    rotary = nn.RotaryEncodingConfig(max_sequence_length=16, d_model=8).init()
+    query, key = torch.randn(8), torch.randn(8)
+    score = rotary(query.expand(1, 16, 8)) @ rotary(key.expand(1, 16, 8)).mT
+    for distance in range(4):
+        diagonal = score[0].diagonal(-distance)
+        torch.testing.assert_close(diagonal, diagonal[:1].expand_as(diagonal), rtol=1e-4, atol=1e-5)
+
+
+def test_rotary_start_continues_a_sequence() -> None:
+    rotary = nn.RotaryEncodingConfig(max_sequence_length=16, d_model=8).init()
+    x = torch.randn(2, 10, 8)
+    assert torch.equal(rotary(x)[:, 6:], rotary(x[:, 6:], start=6))
+    with pytest.raises(ShapeError, match="start 10"):
+        rotary(x, start=10)
+
+
+def test_rotary_tables_are_rebuilt_after_meta() -> None:
+    config = nn.RotaryEncodingConfig(max_sequence_length=4, d_model=4)
+    built = config.init()
+    empty = RotaryEncoding(config, "meta")
+    assert empty.cosine.is_meta
+    empty.reset_non_persistent_buffers(torch.device("cpu"))
+    assert torch.equal(empty.cosine, built.cosine)
+    assert torch.equal(empty.sine, built.sine)
+    assert not built.state_dict()
