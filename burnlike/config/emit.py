@@ -45,9 +45,9 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _string(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = None if _is_plain(text) else "'"
-    if "\n" in text and text.isprintable():
-        style = "|"
+    lines = text.splitlines()
+    as_block = len(lines) > 1 and all(line.isprintable() and not line[:1].isspace() for line in lines)
+    style = "|" if as_block else None if _is_plain(text) else "'"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

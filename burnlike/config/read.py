@@ -131,7 +131,8 @@ class Reader:
     def _unknown_key(self, cls: ConfigType, key: str, place: Place, absent: set[str], path: str) -> str:
         """Report an unknown key; gives the absent key that is likely meant, so that it is not reported as missing."""
         known = list(fields_of(cls))
-        near = nearest(key[:_LONGEST_NAME], absent)
+        # In a file, a key that is there already can't be the one that was meant; an option sets it again.
+        near = nearest(key[:_LONGEST_NAME], absent if place.line else set(known))
         allowed = "" if near else f"; {cls.__name__} has {', '.join(known) or 'no keys'}"
         self.report(place, _join(path, key), f"unknown key '{show_text(key)}'{near}{allowed}")
         return next((name for name in absent if near == nearest(name, [name])), "")
