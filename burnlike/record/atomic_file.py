@@ -1,0 +1,143 @@
+"""Replacing a file whole or not at all: a temporary file beside it, synced, then renamed over it."""
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from ..errors import RecordIOError
+
+_PREFIX, _SUFFIX = ".", ".tmp"
+
+
+class AtomicFile:
+    """A file that appears under its name only by `commit`.
+
+    Until then it has a temporary name in the same directory, and leaving the `with` block removes it. The permissions
+    of a file that is replaced are kept; a symbolic link is followed, not replaced. Temporary files that a killed
+    process left for the same name are removed.
+
+    Attributes:
+        path: the file that is replaced, symbolic links resolved.
+        descriptor: open for reading and writing.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.path.realpath(path)
+        self.descriptor = -1
+        self._temporary = ""
+
+    def __enter__(self) -> Self:
+        present = None
+        with contextlib.suppress(FileNotFoundError):
+            present = os.stat(self.path)
+        if present is not None and not stat.S_ISREG(present.st_mode):
+            raise RecordIOError(
+                f"{self.path}: expected a file's name, got a directory or a device; nothing was written"
+            )
+        directory, name = os.path.split(self.path)
+        for stale in _stale(directory, name):
+            with contextlib.suppress(OSError):
+                os.unlink(stale)
+        while not self._create(directory, name):
+            pass
+        if present is not None:
+            with contextlib.suppress(OSError):  # only the superuser may give files away
+                if (present.st_uid, present.st_gid) != (os.geteuid(), os.getegid()):
+                    os.fchown(self.descriptor, present.st_uid, present.st_gid)
+            with contextlib.suppress(OSError):  # some network file systems have no modes
+                os.fchmod(self.descriptor, stat.S_IMODE(present.st_mode))
+        return self
+
+    def _create(self, directory: str, name: str) -> bool:
+        """Make the temporary file and mark it as in use until this process ends; False if a clean-up took it away."""
+        self._temporary = os.path.join(directory, f"{_PREFIX}{name}.{os.urandom(6).hex()}{_SUFFIX}")
+        self.descriptor = os.open(self._temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with contextlib.suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(self.descriptor, fcntl.LOCK_SH)
+        if os.fstat(self.descriptor).st_nlink:
+            return True
+        os.close(self.descriptor)
+        self._temporary, self.descriptor = "", -1
+        return False
+
+    def reserve(self, file_bytes: int) -> None:
+        """Allocate the whole file's blocks at once: a full disk shows before any work, and writing becomes faster.
+
+        Raises:
+            OSError: the disk or a quota is full.
+        """
+        if not _fallocate(self.descriptor, file_bytes):
+            os.ftruncate(self.descriptor, file_bytes)
+
+    def commit(self) -> None:
+        """Sync the file, put it in its place, and sync the directory: from here on it survives a power failure."""
+        os.fsync(self.descriptor)
+        os.replace(self._temporary, self.path)
+        self._temporary = ""
+        _sync_directory(os.path.dirname(self.path))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._temporary:
+            with contextlib.suppress(OSError):
+                os.unlink(self._temporary)
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+def _stale(directory: str, name: str) -> Iterator[str]:
+    """Temporary files for `name` that no living process holds."""
+    with os.scandir(directory) as entries:
+        found = [
+            entry.path
+            for entry in entries
+            if entry.name.startswith(f"{_PREFIX}{name}.") and entry.name.endswith(_SUFFIX)
+        ]
+    for path in found:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield path
+        except OSError:
+            continue
+        finally:
+            os.close(descriptor)
+
+
+def _fallocate(descriptor: int, file_bytes: int) -> bool:
+    """Allocate by the system call itself: the C library's posix_fallocate writes zeros where that isn't supported."""
+    if not sys.platform.startswith("linux") or file_bytes == 0:
+        return False
+    fallocate = ctypes.CDLL(None, use_errno=True).fallocate
+    fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+    while fallocate(descriptor, 0, 0, file_bytes) != 0:
+        code = ctypes.get_errno()
+        if code == errno.EINTR:
+            continue
+        if code in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+            return False
+        raise OSError(code, os.strerror(code))
+    return True
+
+
+def _sync_directory(directory: str) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.EACCES):  # no such thing on this file system
+            raise
+    finally:
+        os.close(descriptor)

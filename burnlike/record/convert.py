@@ -1,0 +1,97 @@
+"""Copying values into another element type, and noticing those that the type can't hold."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from ..errors import PrecisionError
+from .dtypes import kind_of, plain
+
+# Sums of these types are computed natively on every device; of float8 they are not.
+_SUMMABLE = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+
+def pieces(tensor: Tensor, start: int, stop: int) -> Iterator[tuple[Tensor, int]]:
+    """Cut the elements `start` to `stop` (row-major) of a tensor of any strides into views.
+
+    Returns:
+        Views, and how many elements come before each, in order; one view where the memory is contiguous.
+    """
+    if tensor.is_contiguous():
+        yield tensor.view(-1)[start:stop], 0
+        return
+    if tensor.dim() == 1:
+        yield tensor[start:stop], 0
+        return
+    row = tensor[0].numel()
+    first, last = -(-start // row), stop // row
+    if first > last:
+        yield from pieces(tensor[last], start - last * row, stop - last * row)
+        return
+    done = 0
+    if start < first * row:
+        yield from pieces(tensor[first - 1], start - (first - 1) * row, row)
+        done = first * row - start
+    if first < last:
+        yield tensor[first:last], done
+        done += (last - first) * row
+    if last * row < stop:
+        yield from ((view, done + before) for view, before in pieces(tensor[last], 0, stop - last * row))
+
+
+def can_lose(source: torch.dtype, target: torch.dtype) -> bool:
+    """Whether `target` lacks some finite values' range, so that a conversion has to be checked."""
+    if source == target or kind_of(source) != kind_of(target) or kind_of(source) in ("bool", "complex"):
+        return False
+    info = torch.finfo if source.is_floating_point else torch.iinfo
+    return info(target).max < info(source).max or info(target).min > info(source).min
+
+
+def check_floats(name: str, source: Tensor, converted: Tensor) -> None:
+    """Raise if a finite value of `source` is not finite in `converted`.
+
+    Raises:
+        PrecisionError: naming the tensor and the value.
+    """
+    # One fast pass settles nearly every case: a sum is finite only if all its terms are.
+    if converted.dtype in _SUMMABLE and converted.sum().isfinite().item():
+        return
+    finite = converted if converted.dtype in _SUMMABLE else converted.float()
+    lost = ~finite.isfinite() & _wide(source).isfinite()
+    if lost.any().item():
+        value, limit = _wide(source)[lost][0].item(), torch.finfo(converted.dtype).max
+        raise PrecisionError(
+            f"'{name}': {value:g} is too large for {plain(converted.dtype)} (at most {limit:g});"
+            " choose another type, list the tensor in Precision(keep=[...]), or set allow_overflow=True"
+        )
+
+
+def check_ints(name: str, source: Tensor, target: torch.dtype) -> None:
+    """Raise if a value of the integer tensor `source` does not fit `target`.
+
+    Raises:
+        PrecisionError: naming the tensor and the value.
+    """
+    if source.numel() == 0:
+        return
+    limits = torch.iinfo(target)
+    for value in _extremes(source):
+        if not limits.min <= value <= limits.max:
+            raise PrecisionError(
+                f"'{name}': {value} does not fit {plain(target)} ({limits.min} to {limits.max}); "
+                "choose a wider type or list the tensor in Precision(keep=[...])"
+            )
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    return tensor if tensor.dtype in _SUMMABLE else tensor.float()
+
+
+def _extremes(source: Tensor) -> tuple[int, int]:
+    if source.dtype != torch.uint64:
+        low, high = source.to(torch.int64).aminmax()
+        return int(low.item()), int(high.item())
+    # torch has no ordering of uint64: with the top bit turned over, int64's order is the same.
+    low, high = (source.view(torch.int64) ^ -(2**63)).aminmax()
+    return int(low.item()) + 2**63, int(high.item()) + 2**63

@@ -1,0 +1,91 @@
+"""Precision: the element types that a record's tensors are stored in."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ..errors import DTypeError, RecordError
+from .dtypes import kind_of, plain
+
+_FLOATS = (
+    torch.float64,
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+    torch.float8_e4m3fnuz,
+    torch.float8_e5m2fnuz,
+)
+_INTS = (
+    *(torch.int64, torch.int32, torch.int16, torch.int8),
+    *(torch.uint64, torch.uint32, torch.uint16, torch.uint8),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Which type tensors are stored in; values are rounded to nearest even, as `tensor.to` does.
+
+    Bool and complex tensors are stored as they are. Integers are never narrowed unless every value fits.
+
+    Attributes:
+        float: type for floating-point tensors, None for as they are.
+        int: type for integer tensors, None for as they are.
+        keep: regular expressions; a tensor whose name one of them finds (`re.search`) is stored as it is.
+        allow_overflow: store a finite value that is too large for `float` as inf (nan where the type has no inf) in
+            place of raising PrecisionError.
+
+    Raises:
+        DTypeError: `float` or `int` is not a type of that kind that can be converted to.
+        RecordError: `keep` is not a sequence of valid regular expressions.
+    """
+
+    float: torch.dtype | None
+    int: torch.dtype | None = None
+    keep: Sequence[str] = ()
+    allow_overflow: bool = False
+
+    def __post_init__(self) -> None:
+        _check("float", self.float, _FLOATS)
+        _check("int", self.int, _INTS)
+        if isinstance(self.keep, str):
+            raise RecordError(f"keep: expected a list of regular expressions, got a text; write keep=[{self.keep!r}]")
+        object.__setattr__(self, "keep", tuple(self.keep))
+        for pattern in self.keep:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise RecordError(f"keep: {pattern!r} is no regular expression: {error}") from error
+
+    def stored_dtype(self, name: str, dtype: torch.dtype) -> torch.dtype:
+        """The type in which a tensor of this name and type is stored."""
+        if any(re.search(pattern, name) for pattern in self.keep):
+            return dtype
+        kind = kind_of(dtype)
+        if kind == "float":
+            return self.float or dtype
+        if kind == "int":
+            return self.int or dtype
+        return dtype
+
+
+def _check(field: str, dtype: torch.dtype | None, allowed: Sequence[torch.dtype]) -> None:
+    if dtype is not None and dtype not in allowed:
+        got = plain(dtype) if isinstance(dtype, torch.dtype) else repr(dtype)
+        raise DTypeError(f"Precision.{field}: expected one of {', '.join(map(plain, allowed))}, got {got}")
+
+
+FullPrecision = Precision(torch.float32)
+"""float32; integers as they are."""
+
+DoublePrecision = Precision(torch.float64)
+"""float64; integers as they are."""
+
+HalfPrecision = Precision(torch.float16)
+"""float16 (IEEE half); integers as they are."""
+
+BFloat16Precision = Precision(torch.bfloat16)
+"""bfloat16: float32's range, 8 significant bits; integers as they are."""

@@ -1,0 +1,59 @@
+"""LoadReport: what a load did with each tensor of a module and of a record."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import nearest
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A tensor whose shape or kind (float, int, bool, complex) differs.
+
+    Attributes:
+        path: of the module's tensor.
+        expected: the module's type and shape.
+        found: the record's type and shape, or what else is wrong.
+    """
+
+    path: str
+    expected: str
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """What became of each tensor.
+
+    Attributes:
+        applied: paths of the module's tensors that got values.
+        missing: paths of the module's tensors that the record lacks.
+        unexpected: names in the record that the module lacks.
+        mismatched: tensors that do not fit; nothing is loaded if there is one.
+        converted: (path, type in the record, type in the module) where the two differ.
+    """
+
+    applied: Sequence[str] = ()
+    missing: Sequence[str] = ()
+    unexpected: Sequence[str] = ()
+    mismatched: Sequence[Mismatch] = ()
+    converted: Sequence[tuple[str, str, str]] = ()
+
+    def __str__(self) -> str:
+        converted = f", {len(self.converted)} of them converted" if self.converted else ""
+        lines = [f"{len(self.applied)} tensors loaded{converted}"]
+        lines += _listed("missing in the record", [path + nearest(path, [*self.unexpected]) for path in self.missing])
+        lines += _listed("unexpected", [name + nearest(name, [*self.missing]) for name in self.unexpected])
+        lines += _listed(
+            "mismatched", [f"{item.path}: expected {item.expected}, got {item.found}" for item in self.mismatched]
+        )
+        return "\n".join(lines)
+
+
+def _listed(title: str, items: Sequence[str]) -> list[str]:
+    lines = [f"  {title}: {item}" for item in items[:_SHOWN]]
+    if len(items) > _SHOWN:
+        lines.append(f"  {title}: {len(items) - _SHOWN} more")
+    return lines

@@ -1,0 +1,51 @@
+"""Saving and loading a module in one call."""
+
+import os
+
+import torch
+from torch import nn
+
+from .precision import Precision
+from .record import Record
+from .report import LoadReport
+from .safetensors_recorder import SafetensorsRecorder
+
+
+def save(module: nn.Module, path: str | os.PathLike[str], precision: Precision | None = None) -> str:
+    """Write the parameters and persistent buffers of any `nn.Module` to a safetensors file; see SafetensorsRecorder.
+
+    Args:
+        module: the module.
+        path: file; `.safetensors` is appended to a name without an extension.
+        precision: types to store in; None stores each tensor as it is.
+
+    Returns:
+        The path written.
+    """
+    return SafetensorsRecorder(precision).save(Record.from_module(module), path)
+
+
+def load(
+    module: nn.Module, path: str | os.PathLike[str], strict: bool = True, device: torch.device | str | None = None
+) -> LoadReport:
+    """Load a record's file into any `nn.Module`, all of it or nothing.
+
+    Values are converted to the module's types and devices and written into the tensors that are there, so that
+    optimizers keep their references; tensors on the meta device are made. Frozen parameters stay frozen. The module
+    takes over the record's ids.
+
+    Args:
+        module: the module.
+        path: file, of burnlike or any other program that writes safetensors.
+        strict: whether a missing or unexpected tensor is an error. Another shape or kind of type always is.
+        device: for tensors on the meta device; None is torch's default device.
+
+    Returns:
+        What became of each tensor.
+
+    Raises:
+        RecordIOError, RecordFormatError: the file can't be read or is damaged.
+        RecordMismatchError: the record does not fit; its `report` says why. The module is as it was.
+        PrecisionError: a value is too large for the module's type. The module is as it was.
+    """
+    return SafetensorsRecorder().load(path).load_into(module, strict, device)
