@@ -25,27 +25,26 @@ AdamwKernel<Float16, Float16> kernel_for(Float16, Float16) { return kernels().ad
 AdamwKernel<Float16, float> kernel_for(Float16, float) { return kernels().adamw_float16_float32; }
 
 void run(const AdamwTensor& tensor, const AdamwArguments& arguments, bool cautious, int64_t begin, int64_t end) {
-  with_adamw_types(tensor, [&](auto element, auto moment) {
+  with_adamw_types(tensor.kind, tensor.moment_kind, [&](auto element, auto moment) {
     using Element = decltype(element);
     using Moment = decltype(moment);
     kernel_for(element, moment)(
         static_cast<Element*>(tensor.param), static_cast<const Element*>(tensor.grad),
         static_cast<Moment*>(tensor.moment_1), static_cast<Moment*>(tensor.moment_2),
         static_cast<Moment*>(tensor.max_moment_2), begin, end,
-        adamw_scalars<accumulate_t<Element>>(arguments, static_cast<double>(tensor.time)), cautious);
+        adamw_scalars<accumulate_t<Element>>(arguments, tensor.corrections), cautious);
   });
 }
 
 void adamw_step_(
-    const std::vector<Tensor>& params, const std::vector<Tensor>& grads, const std::vector<Tensor>& moments_1,
-    const std::vector<Tensor>& moments_2, const std::vector<Tensor>& max_moments_2, const std::vector<int64_t>& times,
-    double lr, double beta_1, double beta_2, double epsilon, double weight_decay, bool cautious, double grad_scale) {
+    StableListHandle params, StableListHandle grads, StableListHandle moments_1, StableListHandle moments_2,
+    StableListHandle max_moments_2, const std::vector<int64_t>& times, double lr, double beta_1, double beta_2,
+    double epsilon, double weight_decay, bool cautious, double grad_scale) {
   calls.add();
   const AdamwArguments arguments{lr, beta_1, beta_2, epsilon, weight_decay, grad_scale};
-  AdamwLists lists{params, grads, moments_1, moments_2, max_moments_2, times};
-  for (const AdamwTensor& tensor : lists.tensors()) {
-    STD_TORCH_CHECK(tensor.is_cpu, "adamw_step_: tensors on different devices");
-  }
+  AdamwLists lists{params, grads, moments_1, moments_2, max_moments_2, times, arguments};
+  if (lists.tensors().empty()) return;
+  STD_TORCH_CHECK(lists.device_type() == aoti_torch_device_type_cpu(), "adamw_step_: parameters are not on the CPU");
 
   // One range over the values of all tensors, so that each thread gets the same share whatever the sizes.
   std::vector<int64_t> ends;

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "burnlike/calls.h"
-#include "burnlike/tensors.h"
+#include "burnlike/rms_norm_check.h"
 #include "kernels.h"
 
 namespace burnlike::cpu {
@@ -22,24 +22,12 @@ const RmsNormKernels<double>& kernels_for(double) { return kernels().rms_norm_fl
 const RmsNormKernels<BFloat16>& kernels_for(BFloat16) { return kernels().rms_norm_bfloat16; }
 const RmsNormKernels<Float16>& kernels_for(Float16) { return kernels().rms_norm_float16; }
 
-// Number of rows, after the checks that keep the kernels in bounds; burnlike/ops/rms_norm.py words them for the user.
-int64_t checked_rows(const Tensor& x, const Tensor& gamma) {
-  STD_TORCH_CHECK(x.is_cpu() && gamma.is_cpu(), "rms_norm: tensors on different devices");
-  STD_TORCH_CHECK(x.dim() >= 1 && gamma.dim() == 1, "rms_norm: expected x [..., d] and gamma [d]");
-  const int64_t width = x.size(x.dim() - 1);
-  STD_TORCH_CHECK(gamma.size(0) == width, "rms_norm: gamma does not have the size of the last dimension of x");
-  STD_TORCH_CHECK(
-      gamma.scalar_type() == x.scalar_type() || gamma.scalar_type() == ScalarType::Float,
-      "rms_norm: gamma has neither the dtype of x nor float32");
-  return width == 0 ? 0 : x.numel() / width;
-}
-
 Tensor rms_norm(const Tensor& x_any, const Tensor& gamma_any, double epsilon) {
   forward_calls.add();
-  const int64_t rows = checked_rows(x_any, gamma_any);
+  const int64_t rows = rms_norm_rows(x_any, gamma_any);
   const Tensor x = as_contiguous(x_any);
   const Tensor y = new_like(x);
-  with_element_type(x.scalar_type(), [&](auto element) {
+  with_element_type(element_kind(x), [&](auto element) {
     using Element = decltype(element);
     using Accumulate = accumulate_t<Element>;
     if (rows == 0) return;
@@ -64,15 +52,13 @@ constexpr int64_t kMaxBlocks = 64;
 std::tuple<Tensor, Tensor> rms_norm_backward(
     const Tensor& grad_any, const Tensor& x_any, const Tensor& gamma_any, double epsilon) {
   backward_calls.add();
-  const int64_t rows = checked_rows(x_any, gamma_any);
-  STD_TORCH_CHECK(grad_any.is_cpu() && grad_any.scalar_type() == x_any.scalar_type(), "rms_norm: grad is not like x");
-  STD_TORCH_CHECK(
-      std::ranges::equal(grad_any.sizes(), x_any.sizes()), "rms_norm: grad does not have the shape of x");
+  const int64_t rows = rms_norm_rows(x_any, gamma_any);
+  check_rms_norm_grad(grad_any, x_any);
   const Tensor grad = as_contiguous(grad_any);
   const Tensor x = as_contiguous(x_any);
   const Tensor grad_x = new_like(x);
   const int64_t width = gamma_any.size(0);
-  Tensor grad_gamma = with_element_type(x.scalar_type(), [&](auto element) {
+  Tensor grad_gamma = with_element_type(element_kind(x), [&](auto element) {
     using Element = decltype(element);
     using Accumulate = accumulate_t<Element>;
     constexpr ScalarType accumulate_dtype = scalar_type_of<Accumulate>();

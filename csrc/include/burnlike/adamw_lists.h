@@ -1,13 +1,12 @@
 // The tensor lists of an AdamW step as pointers, checked before anything is changed. For CPU and CUDA.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "adamw_step.h"
-#include "tensors.h"
+#include "tensor_list.h"
 
 namespace burnlike {
 
@@ -19,19 +18,18 @@ struct AdamwTensor {
   void* moment_2;
   void* max_moment_2;
   int64_t count;
-  int64_t time;
-  ScalarType dtype;
-  ScalarType moment_dtype;
-  bool is_cpu;
-  int32_t device_index;
+  AdamwCorrections corrections;
+  ElementKind kind;
+  ElementKind moment_kind;
 };
 
-// Calls `function` with values of the element types of a parameter and its moments.
+// Calls `function` with values of the element types of parameters and their moments: moments have their parameter's type,
+// or float32 for the types of 16 bits.
 template <class Function>
-void with_adamw_types(const AdamwTensor& tensor, Function&& function) {
-  with_element_type(tensor.dtype, [&](auto element) {
+void with_adamw_types(ElementKind kind, ElementKind moment_kind, Function&& function) {
+  with_element_type(kind, [&](auto element) {
     using Element = decltype(element);
-    if (tensor.moment_dtype == tensor.dtype) {
+    if (moment_kind == kind) {
       function(element, element);
     } else if constexpr (sizeof(Element) == 2) {
       function(element, float{});
@@ -42,38 +40,32 @@ void with_adamw_types(const AdamwTensor& tensor, Function&& function) {
 class AdamwLists {
  public:
   AdamwLists(
-      const std::vector<Tensor>& params, const std::vector<Tensor>& grads, const std::vector<Tensor>& moments_1,
-      const std::vector<Tensor>& moments_2, const std::vector<Tensor>& max_moments_2,
-      const std::vector<int64_t>& times) {
-    const size_t count = params.size();
-    const bool amsgrad = !max_moments_2.empty();
+      StableListHandle params, StableListHandle grads, StableListHandle moments_1, StableListHandle moments_2,
+      StableListHandle max_moments_2, const std::vector<int64_t>& times, const AdamwArguments& arguments)
+      : params_(params), grads_(grads), moments_1_(moments_1), moments_2_(moments_2), max_moments_2_(max_moments_2) {
+    const size_t count = params_.size();
+    const bool amsgrad = !max_moments_2_.empty();
     STD_TORCH_CHECK(
-        grads.size() == count && moments_1.size() == count && moments_2.size() == count && times.size() == count &&
-            (!amsgrad || max_moments_2.size() == count),
+        grads_.size() == count && moments_1_.size() == count && moments_2_.size() == count && times.size() == count &&
+            (!amsgrad || max_moments_2_.size() == count),
         "adamw_step_: lists of different lengths");
-    for (size_t index = 0; index < count; ++index) {
-      check(params[index], grads[index], moments_1[index], moments_2[index], times[index]);
-      if (amsgrad) check_like(max_moments_2[index], params[index], moments_1[index].scalar_type());
-    }
     tensors_.reserve(count);
+    AdamwCorrections corrections{};
     for (size_t index = 0; index < count; ++index) {
-      AdamwTensor tensor;
-      tensor.param = written(params[index]);
-      tensor.grad = read(grads[index]);
-      tensor.moment_1 = written(moments_1[index]);
-      tensor.moment_2 = written(moments_2[index]);
-      tensor.max_moment_2 = amsgrad ? written(max_moments_2[index]) : nullptr;
-      tensor.count = params[index].numel();
-      tensor.time = times[index];
-      tensor.dtype = params[index].scalar_type();
-      tensor.moment_dtype = moments_1[index].scalar_type();
-      tensor.is_cpu = params[index].is_cpu();
-      tensor.device_index = params[index].get_device_index();
-      tensors_.push_back(tensor);
+      STD_TORCH_CHECK(times[index] >= 1, "adamw_step_: a time is less than 1");
+      if (index == 0 || times[index] != times[index - 1]) corrections = adamw_corrections(arguments, times[index]);
+      tensors_.push_back(checked(index, amsgrad, corrections));
     }
+    for (size_t index = 0; index < count; ++index) fill(index, amsgrad);
   }
 
   const std::vector<AdamwTensor>& tensors() const { return tensors_; }
+
+  bool amsgrad() const { return !max_moments_2_.empty(); }
+
+  // Where all tensors are, as the first one says.
+  int32_t device_type() const { return params_[0].device_type; }
+  int32_t device_index() const { return params_[0].device_index; }
 
   // Puts what was computed in contiguous copies where it belongs.
   void copy_back() {
@@ -81,54 +73,66 @@ class AdamwLists {
   }
 
  private:
-  static void check(
-      const Tensor& param, const Tensor& grad, const Tensor& moment_1, const Tensor& moment_2, int64_t time) {
-    const ScalarType dtype = param.scalar_type();
-    const ScalarType moment_dtype = moment_1.scalar_type();
-    with_element_type(dtype, [](auto) {});
+  AdamwTensor checked(size_t index, bool amsgrad, const AdamwCorrections& corrections) const {
+    const TensorFacts& param = params_[index];
+    const TensorFacts& moment = moments_1_[index];
+    const ElementKind kind = element_kind(param.dtype);
+    const ElementKind moment_kind = element_kind(moment.dtype);
     STD_TORCH_CHECK(
-        moment_dtype == dtype ||
-            (moment_dtype == ScalarType::Float && (dtype == ScalarType::BFloat16 || dtype == ScalarType::Half)),
+        moment_kind == kind || (moment_kind == ElementKind::kFloat32 && element_size(kind) == 2),
         "adamw_step_: moments are neither of their parameter's dtype nor float32");
-    STD_TORCH_CHECK(time >= 1, "adamw_step_: a time is less than 1");
-    check_like(grad, param, dtype);
-    check_like(moment_1, param, moment_dtype);
-    check_like(moment_2, param, moment_dtype);
-    check_writable(param);
-    check_writable(moment_1);
-    check_writable(moment_2);
+    STD_TORCH_CHECK(param.same_place(params_[0]), "adamw_step_: parameters on different devices");
+    check_like(grads_[index], param, param.dtype);
+    check_like(moment, param, moment.dtype);
+    check_like(moments_2_[index], param, moment.dtype);
+    if (amsgrad) check_like(max_moments_2_[index], param, moment.dtype);
+    for (const TensorFacts* written : {&param, &moment, &moments_2_[index]}) check_writable(*written);
+    if (amsgrad) check_writable(max_moments_2_[index]);
+    return {nullptr, nullptr, nullptr, nullptr, nullptr, param.count, corrections, kind, moment_kind};
   }
 
-  static void check_like(const Tensor& tensor, const Tensor& param, ScalarType dtype) {
-    STD_TORCH_CHECK(tensor.scalar_type() == dtype, "adamw_step_: a tensor is not of the dtype it should have");
-    STD_TORCH_CHECK(
-        tensor.is_cpu() == param.is_cpu() && tensor.get_device_index() == param.get_device_index(),
-        "adamw_step_: a tensor is not on its parameter's device");
-    const auto sizes = tensor.sizes();
-    const auto param_sizes = param.sizes();
-    STD_TORCH_CHECK(
-        std::equal(sizes.begin(), sizes.end(), param_sizes.begin(), param_sizes.end()),
-        "adamw_step_: a tensor does not have its parameter's shape");
+  static void check_like(const TensorFacts& tensor, const TensorFacts& param, int32_t dtype) {
+    STD_TORCH_CHECK(tensor.dtype == dtype, "adamw_step_: a tensor is not of the dtype it should have");
+    STD_TORCH_CHECK(tensor.same_place(param), "adamw_step_: a tensor is not on its parameter's device");
+    STD_TORCH_CHECK(tensor.same_shape(param), "adamw_step_: a tensor does not have its parameter's shape");
   }
 
-  static void check_writable(const Tensor& tensor) {
-    if (tensor.is_contiguous()) return;
-    for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+  static void check_writable(const TensorFacts& tensor) {
+    if (tensor.data != nullptr || tensor.count == 0) return;
+    int64_t* strides = nullptr;
+    TORCH_ERROR_CODE_CHECK(aoti_torch_get_strides(tensor.handle, &strides));
+    for (int64_t dim = 0; dim < tensor.dim; ++dim) {
       STD_TORCH_CHECK(
-          tensor.stride(dim) != 0 || tensor.size(dim) <= 1, "adamw_step_: a tensor to be written is expanded");
+          strides[dim] != 0 || tensor.sizes[dim] == 1, "adamw_step_: a tensor to be written is expanded");
     }
   }
 
-  const void* read(const Tensor& tensor) {
-    if (tensor.is_contiguous()) return tensor.const_data_ptr();
-    return kept_.emplace_back(torch::stable::contiguous(tensor)).const_data_ptr();
+  void fill(size_t index, bool amsgrad) {
+    AdamwTensor& tensor = tensors_[index];
+    if (tensor.count == 0) return;
+    tensor.param = written(params_[index]);
+    tensor.grad = read(grads_[index]);
+    tensor.moment_1 = written(moments_1_[index]);
+    tensor.moment_2 = written(moments_2_[index]);
+    if (amsgrad) tensor.max_moment_2 = written(max_moments_2_[index]);
   }
 
-  void* written(const Tensor& tensor) {
-    if (tensor.is_contiguous()) return tensor.mutable_data_ptr();
-    return copies_.emplace_back(tensor, torch::stable::contiguous(tensor)).second.mutable_data_ptr();
+  const void* read(const TensorFacts& tensor) {
+    if (tensor.data != nullptr) return tensor.data;
+    return kept_.emplace_back(torch::stable::contiguous(TensorList::tensor_of(tensor))).const_data_ptr();
   }
 
+  void* written(const TensorFacts& tensor) {
+    if (tensor.data != nullptr) return tensor.data;
+    const Tensor original = TensorList::tensor_of(tensor);
+    return copies_.emplace_back(original, torch::stable::contiguous(original)).second.mutable_data_ptr();
+  }
+
+  TensorList params_;
+  TensorList grads_;
+  TensorList moments_1_;
+  TensorList moments_2_;
+  TensorList max_moments_2_;
   std::vector<AdamwTensor> tensors_;
   std::vector<Tensor> kept_;
   std::vector<std::pair<Tensor, Tensor>> copies_;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
 #include "scalar_math.h"
 
@@ -30,7 +31,7 @@ struct AdamwScalars {
   Accumulate grad_scale;
 };
 
-// The arguments of a step; `time` belongs to one tensor and counts from 1.
+// The arguments of a step.
 struct AdamwArguments {
   double lr;
   double beta_1;
@@ -40,8 +41,19 @@ struct AdamwArguments {
   double grad_scale;
 };
 
+// 1 - beta^t of both moments; the time t belongs to one parameter and counts from 1.
+struct AdamwCorrections {
+  double moment_1;
+  double moment_2;
+};
+
+inline AdamwCorrections adamw_corrections(const AdamwArguments& arguments, int64_t time) {
+  const double steps = static_cast<double>(time);
+  return {1.0 - std::pow(arguments.beta_1, steps), 1.0 - std::pow(arguments.beta_2, steps)};
+}
+
 template <class Accumulate>
-AdamwScalars<Accumulate> adamw_scalars(const AdamwArguments& arguments, double time) {
+AdamwScalars<Accumulate> adamw_scalars(const AdamwArguments& arguments, const AdamwCorrections& corrections) {
   const double decay = arguments.lr * arguments.weight_decay;
   AdamwScalars<Accumulate> scalars;
   scalars.lr = static_cast<Accumulate>(arguments.lr);
@@ -49,8 +61,8 @@ AdamwScalars<Accumulate> adamw_scalars(const AdamwArguments& arguments, double t
   scalars.one_minus_beta_1 = static_cast<Accumulate>(1.0 - arguments.beta_1);
   scalars.beta_2 = static_cast<Accumulate>(arguments.beta_2);
   scalars.one_minus_beta_2 = static_cast<Accumulate>(1.0 - arguments.beta_2);
-  scalars.correction_1 = static_cast<Accumulate>(1.0 - std::pow(arguments.beta_1, time));
-  scalars.correction_2 = static_cast<Accumulate>(1.0 - std::pow(arguments.beta_2, time));
+  scalars.correction_1 = static_cast<Accumulate>(corrections.moment_1);
+  scalars.correction_2 = static_cast<Accumulate>(corrections.moment_2);
   scalars.epsilon = static_cast<Accumulate>(arguments.epsilon);
   scalars.decay = static_cast<Accumulate>(decay);
   scalars.keep = static_cast<Accumulate>(1.0 - decay);

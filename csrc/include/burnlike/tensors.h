@@ -5,7 +5,9 @@
 #include <torch/csrc/stable/tensor.h>
 #include <torch/headeronly/util/Exception.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "element.h"
@@ -15,20 +17,41 @@ namespace burnlike {
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
-// Calls `function` with a value of the element type for `dtype`, one of the four that ops take.
+// The four element types that ops take.
+enum class ElementKind : uint8_t { kFloat32, kFloat64, kBFloat16, kFloat16 };
+
+// From torch's code of a dtype; throws for any other.
+inline ElementKind element_kind(int32_t dtype) {
+  static const int32_t codes[] = {
+      aoti_torch_dtype_float32(), aoti_torch_dtype_float64(), aoti_torch_dtype_bfloat16(), aoti_torch_dtype_float16()};
+  const int32_t* found = std::find(std::begin(codes), std::end(codes), dtype);
+  STD_TORCH_CHECK(found != std::end(codes), "expected float32, float64, bfloat16 or float16");
+  return static_cast<ElementKind>(found - codes);
+}
+
+inline ElementKind element_kind(const Tensor& tensor) {
+  int32_t dtype = 0;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
+  return element_kind(dtype);
+}
+
+inline int64_t element_size(ElementKind kind) {
+  constexpr int64_t sizes[] = {4, 8, 2, 2};
+  return sizes[static_cast<int>(kind)];
+}
+
+// Calls `function` with a value of the element type.
 template <class Function>
-decltype(auto) with_element_type(ScalarType dtype, Function&& function) {
-  switch (dtype) {
-    case ScalarType::Float:
-      return function(float{});
-    case ScalarType::Double:
+decltype(auto) with_element_type(ElementKind kind, Function&& function) {
+  switch (kind) {
+    case ElementKind::kFloat64:
       return function(double{});
-    case ScalarType::BFloat16:
+    case ElementKind::kBFloat16:
       return function(BFloat16{});
-    case ScalarType::Half:
+    case ElementKind::kFloat16:
       return function(Float16{});
     default:
-      STD_TORCH_CHECK(false, "expected float32, float64, bfloat16 or float16");
+      return function(float{});
   }
 }
 

@@ -1,0 +1,41 @@
+// What every CUDA op does around its kernels.
+#pragma once
+
+#include <cuda_runtime.h>
+#include <torch/csrc/stable/accelerator.h>
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/macros.h>
+
+#include "burnlike/tensors.h"
+
+namespace burnlike::cuda {
+
+// Makes a device current for a scope and knows the stream that the caller has set on it.
+class DeviceScope {
+ public:
+  explicit DeviceScope(int32_t device_index) : guard_(device_index) {
+    void* stream = nullptr;
+    TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device_index, &stream));
+    stream_ = static_cast<cudaStream_t>(stream);
+  }
+  explicit DeviceScope(const Tensor& tensor) : DeviceScope(tensor.get_device_index()) {}
+
+  cudaStream_t stream() const { return stream_; }
+
+ private:
+  torch::stable::accelerator::DeviceGuard guard_;
+  cudaStream_t stream_ = nullptr;
+};
+
+// Several values that are read or written as one.
+template <class Element, int kCount>
+struct alignas(sizeof(Element) * kCount) Pack {
+  Element values[kCount];
+};
+
+template <class Element, int kCount>
+__host__ __device__ __forceinline__ bool is_packed(const Element* data) {
+  return reinterpret_cast<uintptr_t>(data) % sizeof(Pack<Element, kCount>) == 0;
+}
+
+}  // namespace burnlike::cuda
