@@ -101,7 +101,13 @@ class RecordFormatError(RecordError, ValueError):
 
 
 class RecordMismatchError(RecordError, ValueError):
-    """A record does not fit the module or optimizer it is loaded into; nothing was changed."""
+    """A record does not fit the module or optimizer it is loaded into; nothing was changed.
+
+    Attributes:
+        report: what does not fit, a `burnlike.record.LoadReport`; None where the record is not one for a module.
+    """
+
+    report: "object | None" = None
 
 
 class PrecisionError(RecordError, ValueError):
@@ -110,6 +116,14 @@ class PrecisionError(RecordError, ValueError):
 
 class CheckpointError(BurnlikeError, ValueError):
     """A run directory holds no usable checkpoint, or one of another program."""
+
+
+class RunDirError(BurnlikeError, OSError):
+    """A run directory can't be made, locked or written, or holds something that must not be overwritten."""
+
+
+class TrainingError(BurnlikeError, ArithmeticError):
+    """Training can't go on: the loss is no finite number."""
 
 
 def nearest(name: str, known: "list[str] | tuple[str, ...] | set[str]") -> str:
