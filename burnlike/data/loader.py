@@ -107,8 +107,15 @@ class DataLoader(Generic[Item, Batch]):
         first = (epoch * self.steps_per_epoch + step) * self.batch_size
         return [self._permutation(k // n_items)[k % n_items] for k in range(first, first + self.batch_size)]
 
+    def rewind(self) -> None:
+        """Go back to the beginning of epoch 0."""
+        self.epoch = self.position = 0
+
     def state_dict(self) -> dict[str, Any]:
-        """The position, and what it is a position in; plain values."""
+        """The position, and what it is a position in; plain values.
+
+        A dataset that has a `fingerprint`, a hash of its items as a string, is known again by it.
+        """
         return {"epoch": self.epoch, "position": self.position, **self._identity()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -133,6 +140,7 @@ class DataLoader(Generic[Item, Batch]):
             "batch_size": self.batch_size,
             "steps_per_epoch": len(self),
             "num_items": len(self.dataset),
+            "fingerprint": getattr(self.dataset, "fingerprint", None),
         }
 
     def _iterate_ahead(self, epoch: int, steps: range) -> Iterator[Batch]:

@@ -36,13 +36,15 @@ class TextCorpus:
                 f"{_origin(config)}: expected text of at least two different characters, got {len(train_text)} times "
                 f"{chr(train_text[0])!r}; there is nothing to learn from it, give another data.path"
             )
-        self.train = TokenWindows(self.train_tokens, config.context_length)
-        self.valid = TokenWindows(self.valid_tokens, config.context_length)
-        self.batcher = TokenBatcher()
         digest = hashlib.sha256(len(train_text).to_bytes(8, "little"))
         digest.update(train_text)
         digest.update(valid_text)
         self.fingerprint = digest.hexdigest()
+        self.train, self.valid = (
+            TokenWindows(tokens, config.context_length, fingerprint=self.fingerprint)
+            for tokens in (self.train_tokens, self.valid_tokens)
+        )
+        self.batcher = TokenBatcher()
 
 
 def decode(tokens: Tensor) -> str:

@@ -15,13 +15,14 @@ class TokenWindows:
     token but the first is predicted exactly once (the last, incomplete window apart).
     """
 
-    def __init__(self, tokens: Tensor, length: int, stride: int | None = None) -> None:
+    def __init__(self, tokens: Tensor, length: int, stride: int | None = None, fingerprint: str | None = None) -> None:
         """Make the windows; nothing is copied.
 
         Args:
             tokens: `[n]`, of any integer dtype.
             length: tokens that a model reads.
             stride: distance of the starts of two windows, >= 1; default: `length`.
+            fingerprint: a hash of the data, by which a loader's saved position knows it again.
 
         Raises:
             DataError: there are too few tokens for one window.
@@ -31,6 +32,7 @@ class TokenWindows:
         self.tokens = tokens
         self.length = length
         self.stride = length if stride is None else stride
+        self.fingerprint = fingerprint
 
     def __len__(self) -> int:
         return (len(self.tokens) - self.length - 1) // self.stride + 1

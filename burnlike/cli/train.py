@@ -1,0 +1,104 @@
+"""`burnlike train FILE`: train a model, or go on with a run that was stopped."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import burnlike.config.registry as registry
+from burnlike.errors import CheckpointError, ConfigError
+from burnlike.train.config import TrainConfig
+
+from .options import add_import_option, add_set_option
+
+if TYPE_CHECKING:
+    from burnlike.train import RunDir, RunResult
+
+RUNS = Path("runs")
+_NEWEST = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument("file", nargs="?", metavar="FILE", help="a YAML config; with --resume DIR, default: that run's")
+    parser.add_argument(
+        "--resume",
+        nargs="?",
+        const=_NEWEST,
+        metavar="DIR",
+        help="go on with the run in DIR from its last checkpoint; without DIR: with the last run of FILE",
+    )
+    parser.add_argument("--run-dir", metavar="DIR", help="where the run goes (default: runs/ and the name of FILE)")
+    parser.add_argument("--device", help="auto, cpu, cuda or cuda:N, in place of the config's device")
+    add_set_option(parser)
+    add_import_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train; 0 when done, 130 or 143 when stopped by SIGINT or SIGTERM after a checkpoint was written."""
+    file, resumed = _paths(args)
+    registry.import_modules(args.imports)
+    overrides = [*args.overrides, *([f"device={args.device}"] if args.device is not None else [])]
+    config = TrainConfig.load(file, overrides)
+    # torch is loaded only now, so that a wrong file is told at once
+    from burnlike.train import Interrupted, Interrupter, Job, RunDir, choose_renderer
+
+    renderer = choose_renderer()
+    with Interrupter() as interrupter:
+        directory = None
+        try:
+            if resumed is not None:
+                directory = RunDir.open_newest(RUNS, file.stem) if resumed == _NEWEST else RunDir.open(Path(resumed))
+            job = Job(config)
+            if directory is None:
+                place = args.run_dir
+                directory = RunDir.create(Path(place)) if place else RunDir.create_next(RUNS, file.stem)
+            for line in job.describe(directory):
+                renderer.note(line)
+            result = job.run(directory, renderer, interrupter)
+        except Interrupted as stop:
+            if directory is not None:
+                renderer.note(f"stopped by {stop}; go on with: burnlike train {file} --resume {directory.path}")
+            return 128 + stop.signal
+        finally:
+            if directory is not None:
+                directory.close()
+    for line in _summary(config, directory, result):
+        renderer.note(line)
+    return 0
+
+
+def _paths(args: argparse.Namespace) -> tuple[Path, str | None]:
+    """The config's file, and the run to resume: a directory, `_NEWEST`, or None to start one."""
+    file, resumed, place = args.file, args.resume, args.run_dir
+    if file is None and resumed and Path(resumed).is_file():
+        file, resumed = resumed, _NEWEST  # `--resume FILE`: argparse took the file for the directory
+    if resumed is not None and place is not None:
+        if resumed not in (_NEWEST, place):
+            raise CheckpointError(f"--resume {resumed} and --run-dir {place} name two runs; leave one out")
+        resumed = place
+    if file is None:
+        if not resumed:
+            raise ConfigError("expected the YAML file of a config; shipped ones are in configs/, such as char_gpt.yaml")
+        from burnlike.train.run_dir import config_of
+
+        file = config_of(Path(resumed))
+    return Path(file), resumed
+
+
+def _summary(config: TrainConfig, directory: "RunDir", result: "RunResult") -> list[str]:
+    learning = result.learning
+    lines = ["", f"run              {directory.path}"]
+    size = directory.model.stat().st_size / 1e6
+    lines.append(f"model            {directory.model} ({config.output.precision}, {size:.1f} MB)")
+    if learning.checkpoint is not None:
+        lines.append(f"last checkpoint  {learning.checkpoint.path} (step {learning.checkpoint.step}, full precision)")
+    if learning.train_loss is not None:
+        lines.append(f"training loss    {learning.train_loss:.4f}")
+    lines.append(f"validation loss  {result.valid_loss:.4f}")
+    if result.bigram is not None:
+        gain = result.bigram.loss - result.valid_loss
+        lines.append(f"bigram table     {result.bigram.loss:.4f} (counted on the same training text)")
+        lines.append(f"better by        {gain:.4f} nats per byte")
+    if result.sample:
+        lines.extend(["", "sample, drawn with the written model:", result.sample])
+    return lines

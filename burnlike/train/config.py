@@ -1,0 +1,99 @@
+"""TrainConfig: the root of a YAML file that `burnlike train` runs."""
+
+import re
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from ..config import Config, DatasetConfig, LrSchedulerConfig, Meta, ModuleConfig, OptimizerConfig
+
+Count = Annotated[int, Meta(ge=1)]
+
+
+class TrainingConfig(Config):
+    """How long and in what steps a model is trained.
+
+    Attributes:
+        epochs: how many there are; each ends with a validation and a checkpoint.
+        batch_size: items of a batch.
+        steps_per_epoch: optimizer steps of an epoch; None takes every item once.
+        validation_steps: batches of the validation after each epoch; None takes all. The one at the end always takes all.
+        checkpoint_every_steps: also write a checkpoint every so many steps; None writes one an epoch.
+        keep_checkpoints: how many of the last ones stay.
+        log_every_steps: steps from one line of metrics to the next.
+    """
+
+    epochs: Count = 1
+    batch_size: Count
+    steps_per_epoch: Count | None = None
+    validation_steps: Count | None = None
+    checkpoint_every_steps: Count | None = None
+    keep_checkpoints: Count = 2
+    log_every_steps: Count = 10
+
+
+class OutputConfig(Config):
+    """What a run leaves when it is done.
+
+    Attributes:
+        precision: of the floats in model.safetensors; checkpoints always keep the full one.
+        prompt: how the printed sample begins.
+        sample_length: characters of the sample; 0 prints none.
+        temperature: of the sampling; 0 always takes the likeliest character.
+    """
+
+    precision: Literal["bfloat16", "float16", "float32", "float64"] = "bfloat16"
+    prompt: Annotated[str, Meta(min_length=1)] = "\n"
+    sample_length: Annotated[int, Meta(ge=0)] = 400
+    temperature: Annotated[float, Meta(ge=0)] = 0.8
+
+
+class TrainConfig(Config):
+    """Everything that a run is made of.
+
+    Attributes:
+        data: the dataset.
+        model: the module.
+        optimizer: what updates it.
+        lr_scheduler: the learning rate of each step.
+        training: length, batches, checkpoints.
+        output: what is written at the end.
+        seed: of the initial parameters, their ids, the order of the data, dropout and the sample.
+        device: `auto` (CUDA where there is one), `cpu`, `cuda` or `cuda:1` and so on.
+        threads: CPU threads; None leaves it to torch.
+    """
+
+    data: DatasetConfig
+    model: ModuleConfig
+    optimizer: OptimizerConfig
+    lr_scheduler: LrSchedulerConfig
+    training: TrainingConfig
+    output: OutputConfig = OutputConfig()
+    seed: Annotated[int, Meta(ge=0, lt=2**32)] = 1
+    device: str = "auto"
+    threads: Count | None = None
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        """The rules that concern several parts."""
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
+            yield "device", f"expected auto, cpu, cuda or cuda:N, such as cuda:0; got '{self.device}'"
+        vocab_size, wanted = (getattr(part, "vocab_size", None) for part in (self.model, self.data))
+        if vocab_size is not None and wanted is not None and vocab_size != wanted:
+            yield "model.vocab_size", f"expected {wanted}, the vocabulary of the data, got {vocab_size}"
+        longest, context = getattr(self.model, "max_sequence_length", None), getattr(self.data, "context_length", None)
+        if longest is not None and context is not None and longest < context:
+            yield "model.max_sequence_length", f"expected at least {context}, data.context_length, got {longest}"
+        yield from self._validate_schedule()
+
+    def _validate_schedule(self) -> Iterable[tuple[str, str]]:
+        if self.training.steps_per_epoch is None or getattr(self.lr_scheduler, "num_iters", None) is not None:
+            return
+        steps, warmup = (
+            self.training.epochs * self.training.steps_per_epoch,
+            getattr(self.lr_scheduler, "warmup_steps", 0),
+        )
+        if warmup >= steps:
+            yield (
+                "lr_scheduler.warmup_steps",
+                f"expected less than the {steps} steps of the run (training.epochs times training.steps_per_epoch), "
+                f"got {warmup}",
+            )

@@ -1,0 +1,66 @@
+"""Ending a run cleanly on SIGINT and SIGTERM."""
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(BaseException):
+    """The run was stopped by a signal; like KeyboardInterrupt, not an error.
+
+    Attributes:
+        signal: the signal's number; shells expect the exit status 128 + this.
+    """
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal.Signals(signal_number).name)
+        self.signal = signal_number
+
+
+class Interrupter:
+    """Notes the first SIGINT or SIGTERM for the training loop to see; the second one stops at once.
+
+    Used as a context manager. Outside the main thread, where Python handles no signals, it only offers `stop`.
+    """
+
+    def __init__(self) -> None:
+        self._signal: int | None = None
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._previous = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous = {}
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop was asked for."""
+        return self._signal is not None
+
+    def stop(self, signal_number: int = signal.SIGINT) -> None:
+        """Ask for a stop after the current step, as if the signal had come."""
+        self._signal = signal_number
+
+    def check(self) -> None:
+        """Stop here if a stop was asked for.
+
+        Raises:
+            Interrupted: it was.
+        """
+        if self._signal is not None:
+            raise Interrupted(self._signal)
+
+    def _handle(self, signal_number: int, frame: FrameType | None) -> None:
+        if self._signal is not None:
+            raise Interrupted(signal_number)
+        self._signal = signal_number

@@ -1,0 +1,165 @@
+"""A run from config to record: everything that `burnlike train` does once it has read its options."""
+
+import random
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from ..data import DataLoader, TextCorpus
+from ..data.text import decode, encode
+from ..errors import CheckpointError, DataError, RecordError
+from ..module import params, seed_param_ids
+from ..record import Precision, Record, SafetensorsRecorder
+from .bigram import BigramLoss, bigram_loss
+from .checkpoint import Checkpointer
+from .config import TrainConfig
+from .device import choose_device, describe_device
+from .interrupt import Interrupter
+from .learner import Learner, LearningResult
+from .loss import loss_function
+from .metrics import MetricsLog
+from .progress import PlainRenderer, Renderer
+from .resume import check_resumable
+from .run_dir import RunDir
+from .sample import sample
+
+
+class RunResult(NamedTuple):
+    """What a run ended with; losses in nats per token.
+
+    Attributes:
+        learning: steps, losses and the last checkpoint of the training.
+        valid_loss: over all of the validation data.
+        bigram: the baseline on the same tokens; None if the data is no text.
+        sample: text drawn with the written record, prompt included; None if the data is no text.
+    """
+
+    learning: LearningResult
+    valid_loss: float
+    bigram: BigramLoss | None
+    sample: str | None
+
+
+class Job:
+    """A run that is ready to start: data read, model built, nothing written yet."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        """Build every part.
+
+        Raises:
+            BurnlikeError: the device does not exist, or the data can't be used.
+        """
+        self.config = config
+        self.device = choose_device(config.device)
+        if config.threads is not None:
+            torch.set_num_threads(config.threads)
+        self.data = config.data.init()
+        torch.manual_seed(config.seed)
+        random.seed(config.seed)
+        seed_param_ids(config.seed)
+        # made on the CPU, so that the initial values do not depend on the device
+        self.model = config.model.init("cpu").to(self.device)
+        training = config.training
+        self.train_loader = self._loader(self.data.train, training.steps_per_epoch)
+        n_batches = -(-len(self.data.valid) // training.batch_size)
+        self.valid_loader = self._loader(self.data.valid, min(training.validation_steps or n_batches, n_batches))
+        self.total_steps = training.epochs * len(self.train_loader)
+        self.learner = Learner(
+            self.model,
+            config.optimizer.init(),
+            config.lr_scheduler.init(num_iters=self.total_steps),
+            loss=loss_function(self.model),
+            device=self.device,
+        )
+
+    def describe(self, run: RunDir) -> list[str]:
+        """What is about to be trained, in words."""
+        n_params = sum(param.tensor.numel() for param in params(self.model, "weight"))
+        lines = [f"run       {run.path}", f"device    {describe_device(self.device)}"]
+        lines.append(f"model     {type(self.model).__name__}, {n_params:,} parameters")
+        lines.append(f"data      {len(self.data.train):,} items to train on, {len(self.data.valid):,} to validate on")
+        training = self.config.training
+        lines.append(f"training  {self.total_steps} steps of {training.batch_size} items in {training.epochs} epochs")
+        return lines
+
+    def _loader(self, dataset: Any, steps_per_epoch: int | None) -> DataLoader[Any, Any]:
+        return DataLoader(
+            dataset,
+            self.data.batcher,
+            batch_size=self.config.training.batch_size,
+            seed=self.config.seed,
+            steps_per_epoch=steps_per_epoch,
+            device=self.device,
+        )
+
+    def run(self, run: RunDir, renderer: Renderer | None = None, interrupter: Interrupter | None = None) -> RunResult:
+        """Train in `run`, from its last checkpoint if it has one, and write the final record.
+
+        Raises:
+            BurnlikeError: the checkpoint does not fit, something can't be written, or the loss is not finite.
+            Interrupted: the interrupter was asked to stop.
+        """
+        renderer = renderer or PlainRenderer()
+        checkpointer = Checkpointer(run.checkpoints, self.config.training.keep_checkpoints)
+        self._go_back(run, checkpointer, renderer)
+        learning = self.learner.fit(
+            self.train_loader,
+            self.valid_loader,
+            self.config.training,
+            metrics=MetricsLog(run.metrics),
+            checkpointer=checkpointer,
+            renderer=renderer,
+            interrupter=interrupter,
+        )
+        return self._finish(run, learning)
+
+    def _go_back(self, run: RunDir, checkpointer: Checkpointer, renderer: Renderer) -> None:
+        """Take up the state of the last checkpoint, and remove what was written after it."""
+        checkpoint = checkpointer.latest()
+        if run.config.exists():
+            before = TrainConfig.load(run.config)
+            for change in check_resumable(before, self.config, str(run.path)):
+                renderer.note(f"changed since the run began: {change}")
+            if checkpoint is None:
+                renderer.note(f"{run.path} has no checkpoint yet: starting from the beginning")
+        if checkpoint is not None:
+            try:
+                self.learner.load_checkpoint(checkpoint, self.train_loader)
+            except RecordError as error:
+                raise checkpoint.damaged(error) from error
+            except DataError as error:
+                raise CheckpointError(
+                    f"the data of the run {run.path} has changed since its checkpoint {checkpoint.path.name} ({error}); "
+                    "put it back to resume the run, or leave out --resume to start a new one"
+                ) from error
+            renderer.note(f"resuming from {checkpoint.path}")
+        MetricsLog(run.metrics).cut_back(self.learner.step)
+        checkpointer.clean()
+        self.config.save(run.config)
+
+    def _finish(self, run: RunDir, learning: LearningResult) -> RunResult:
+        """Measure on all of the validation data, write the record, and read it back to draw the sample."""
+        loader = self._loader(self.data.valid, None)
+        valid_loss = self.learner.validate(loader)
+        precision = Precision(getattr(torch, self.config.output.precision))
+        SafetensorsRecorder(precision).save(Record.from_module(self.model), run.model)
+        written = self.config.model.init_from(run.model, self.device)
+        if not isinstance(self.data, TextCorpus):
+            return RunResult(learning, valid_loss, None, None)
+        predicted = self.data.valid_tokens[: len(self.data.valid) * self.data.valid.length + 1]
+        bigram = bigram_loss(self.data.train_tokens, predicted)
+        return RunResult(learning, valid_loss, bigram, self._sample(written))
+
+    def _sample(self, model: nn.Module) -> str:
+        output = self.config.output
+        tokens = sample(
+            model,
+            encode(output.prompt),
+            length=output.sample_length,
+            context_length=self.data.valid.length,
+            temperature=output.temperature,
+            seed=self.config.seed,
+            device=self.device,
+        )
+        return output.prompt + decode(tokens) if output.sample_length else ""

@@ -1,0 +1,42 @@
+"""Losses: what a Learner minimizes, with the number of values that it is a mean of."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class Loss(NamedTuple):
+    """The loss of one batch.
+
+    Attributes:
+        mean: scalar, differentiable.
+        size: how many values `mean` is the mean of; its weight when batches are averaged.
+    """
+
+    mean: Tensor
+    size: int
+
+
+LossFunction = Callable[[Any, Any], Loss]
+"""`(model, batch) -> Loss`."""
+
+
+def next_token_loss(model: nn.Module, batch: Tensor) -> Loss:
+    """Cross-entropy of each token given those before it, in nats.
+
+    Args:
+        model: `[batch, n] -> [batch, n, vocab_size]` logits.
+        batch: `[batch, n + 1]` int64 tokens.
+    """
+    logits = model(batch[:, :-1])
+    targets = batch[:, 1:]
+    return Loss(functional.cross_entropy(logits.flatten(0, 1), targets.flatten()), targets.numel())
+
+
+def loss_function(model: nn.Module) -> LossFunction:
+    """The model's own `loss(batch) -> Loss` if it defines one, else `next_token_loss`."""
+    if callable(getattr(type(model), "loss", None)):
+        return lambda model, batch: model.loss(batch)
+    return next_token_loss

@@ -1,0 +1,121 @@
+"""What a run shows: a live line in a terminal, plain lines elsewhere."""
+
+import importlib.util
+import sys
+import time
+from typing import Any, Protocol, TextIO
+
+
+class Renderer(Protocol):
+    """Shows the progress of a training."""
+
+    def start(self, step: int, total_steps: int) -> None:
+        """Training begins, or goes on, after `step` of `total_steps`."""
+        ...
+
+    def advance(self, step: int) -> None:
+        """A step was taken."""
+        ...
+
+    def show(self, metrics: dict[str, Any]) -> None:
+        """A line of metrics was logged."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Something else worth a line."""
+        ...
+
+    def close(self) -> None:
+        """Training ended or was stopped; may be called more than once."""
+        ...
+
+
+class PlainRenderer:
+    """Lines of text; those of training are at least `interval_s` apart, so that a log stays readable."""
+
+    def __init__(self, stream: TextIO | None = None, interval_s: float = 5.0) -> None:
+        self._stream = stream
+        self._interval_s = interval_s
+        self._shown_at = -float("inf")
+        self._total_steps = 0
+
+    def start(self, step: int, total_steps: int) -> None:
+        self._total_steps = total_steps
+
+    def advance(self, step: int) -> None:
+        pass
+
+    def show(self, metrics: dict[str, Any]) -> None:
+        now = time.monotonic()
+        if metrics["split"] == "train":
+            last = metrics["step"] == self._total_steps
+            if now - self._shown_at < self._interval_s and not last:
+                return
+            self._shown_at = now
+        self.note(describe(metrics, self._total_steps))
+
+    def note(self, text: str) -> None:
+        print(text, file=self._stream or sys.stdout, flush=True)
+
+    def close(self) -> None:
+        pass
+
+
+class RichRenderer:
+    """A progress bar with the last metrics; lines worth keeping scroll by above it."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._console = Console(highlight=False, soft_wrap=True)
+        self._progress = Progress(
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[metrics]}"),
+            TimeRemainingColumn(),
+            console=self._console,
+            expand=True,
+        )
+        self._task = self._progress.add_task("train", total=None, metrics="", visible=False)
+        self._total_steps = 0
+
+    def start(self, step: int, total_steps: int) -> None:
+        self._total_steps = total_steps
+        self._progress.update(self._task, completed=step, total=total_steps, visible=True)
+        self._progress.start()
+
+    def advance(self, step: int) -> None:
+        self._progress.update(self._task, completed=step)
+
+    def show(self, metrics: dict[str, Any]) -> None:
+        if metrics["split"] == "train":
+            shown = f"loss {metrics['loss']:.4f}  lr {metrics['lr']:.1e}  {metrics['tokens_per_s']:,.0f} tokens/s"
+            self._progress.update(self._task, metrics=shown)
+        else:
+            self.note(describe(metrics, self._total_steps))
+
+    def note(self, text: str) -> None:
+        self._console.print(text, markup=False)
+
+    def close(self) -> None:
+        self._progress.stop()
+
+
+def describe(metrics: dict[str, Any], total_steps: int) -> str:
+    """One line of metrics as text."""
+    line = f"step {metrics['step']:>{len(str(total_steps))}}/{total_steps}  epoch {metrics['epoch'] + 1}  "
+    if metrics["split"] != "train":
+        return line + f"validation loss {metrics['loss']:.4f}"
+    rate = f"  {metrics['tokens_per_s']:,.0f} tokens/s"
+    return line + f"loss {metrics['loss']:.4f}  lr {metrics['lr']:.1e}{rate}"
+
+
+def choose_renderer() -> Renderer:
+    """A live one if stdout is a terminal that can move its cursor and rich is installed, else plain lines."""
+    if sys.stdout.isatty() and importlib.util.find_spec("rich") is not None:
+        from rich.console import Console
+
+        if not Console().is_dumb_terminal:
+            return RichRenderer()
+    return PlainRenderer()

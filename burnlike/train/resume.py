@@ -1,0 +1,54 @@
+"""Whether a run may go on with a config: what was trained so far must have been trained the same way."""
+
+from typing import Any
+
+from ..errors import CheckpointError
+from .config import TrainConfig
+
+MAY_CHANGE = (
+    "data.path",
+    "data.validation_path",
+    "data.pattern",
+    "device",
+    "output",
+    "threads",
+    "training.checkpoint_every_steps",
+    "training.epochs",
+    "training.keep_checkpoints",
+    "training.log_every_steps",
+    "training.validation_steps",
+)
+"""Fields that a resumed run may have other values of. Files may have moved: the text itself is compared."""
+
+
+def check_resumable(before: TrainConfig, now: TrainConfig, run: str) -> list[str]:
+    """Compare the config of a run with the one to go on with.
+
+    Returns:
+        The fields that differ and may, as text such as `training.epochs: 3 -> 5`.
+
+    Raises:
+        CheckpointError: a field differs that may not.
+    """
+    changes = _changes(before.to_dict(), now.to_dict(), "")
+    refused = [text for path, text in changes if not path.startswith(MAY_CHANGE)]
+    if refused:
+        raise CheckpointError(
+            f"the run {run} was started with another config: {'; '.join(refused)}. Put the old values back to resume it, "
+            "or leave out --resume to start a new run"
+        )
+    return [text for _, text in changes]
+
+
+def _changes(before: Any, now: Any, path: str) -> list[tuple[str, str]]:
+    if isinstance(before, dict) and isinstance(now, dict):
+        return [
+            change
+            for key in dict.fromkeys([*before, *now])
+            for change in _changes(before.get(key), now.get(key), f"{path}.{key}" if path else key)
+        ]
+    return [] if before == now else [(path, f"{path}: {_show(before)} -> {_show(now)}")]
+
+
+def _show(value: Any) -> str:
+    return "a mapping" if isinstance(value, dict) else "null" if value is None else str(value)

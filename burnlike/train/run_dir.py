@@ -1,0 +1,164 @@
+"""The directory of a run: its name, its lock and its files."""
+
+import errno
+import fcntl
+import os
+import re
+from pathlib import Path
+from typing import IO
+
+from ..errors import CheckpointError, RunDirError
+
+LOCK_NAME = "run.lock"
+CONFIG_NAME = "config.yaml"
+
+
+class RunDir:
+    """A run's directory, locked by this process until `close`.
+
+    Files: `config.yaml` (the resolved config), `metrics.jsonl`, `checkpoints/step-*`, `model.safetensors` at the end, and
+    `run.lock`, which marks the directory as a run and is locked while a process works on it.
+    """
+
+    def __init__(self, path: Path, lock: IO[str]) -> None:
+        self.path = path
+        self._lock = lock
+
+    @property
+    def config(self) -> Path:
+        """The resolved config."""
+        return self.path / CONFIG_NAME
+
+    @property
+    def metrics(self) -> Path:
+        """The metrics, as JSON lines."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The directory of the checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def model(self) -> Path:
+        """The final record."""
+        return self.path / "model.safetensors"
+
+    @classmethod
+    def create(cls, path: Path) -> "RunDir":
+        """Make the directory of a new run; an empty directory may be there already.
+
+        Raises:
+            RunDirError: something is there, or it can't be made.
+        """
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            occupied = any(path.iterdir())
+        except OSError as error:
+            raise RunDirError(f"the run directory {path} can't be made: {error.strerror}; choose another") from error
+        if not occupied:
+            return cls._locked(path)
+        if (path / LOCK_NAME).exists():
+            raise RunDirError(
+                f"{path} already holds a run; resume it with --resume {path}, or choose another directory"
+            )
+        raise RunDirError(f"{path} holds other files; choose a new directory for the run")
+
+    @classmethod
+    def create_next(cls, root: Path, name: str) -> "RunDir":
+        """Make `root/name`, or `root/name-2` and so on, numbered after the last run there is.
+
+        Raises:
+            RunDirError: it can't be made.
+        """
+        number = max((number for number, _ in _runs(root, name)), default=0) + 1
+        while True:
+            path = root / (name if number == 1 else f"{name}-{number}")
+            try:
+                root.mkdir(parents=True, exist_ok=True)
+                path.mkdir()
+                return cls._locked(path)
+            except FileExistsError:
+                number += 1  # another process was faster, or a file has this name
+            except OSError as error:
+                remedy = "choose a place for it with --run-dir"
+                raise RunDirError(f"the run directory {path} can't be made: {error.strerror}; {remedy}") from error
+
+    @classmethod
+    def open(cls, path: Path) -> "RunDir":
+        """Take up the run at `path`.
+
+        Raises:
+            CheckpointError: there is none.
+            RunDirError: another process is working on it, or it can't be locked.
+        """
+        if not path.is_dir():
+            raise CheckpointError(f"there is no run at {path}; leave out --resume to start one, or check the path")
+        if any(path.iterdir()) and not (path / LOCK_NAME).exists():
+            raise CheckpointError(f"{path} holds no run (it has no {LOCK_NAME}); check the path")
+        return cls._locked(path)
+
+    @classmethod
+    def open_newest(cls, root: Path, name: str) -> "RunDir":
+        """Take up the last run of this name.
+
+        Raises:
+            CheckpointError: there is none.
+            RunDirError: another process is working on it, or it can't be locked.
+        """
+        runs = _runs(root, name)
+        if not runs:
+            raise CheckpointError(f"there is no run of {name} in {root}/; leave out --resume to start one")
+        return cls.open(max(runs)[1])
+
+    @classmethod
+    def _locked(cls, path: Path) -> "RunDir":
+        try:
+            lock = open(path / LOCK_NAME, "a+", encoding="utf-8")  # noqa: SIM115 - it stays open as long as the run
+        except OSError as error:
+            raise RunDirError(f"{path / LOCK_NAME} can't be opened: {error.strerror}; check the permissions") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                lock.close()
+                raise RunDirError(f"{path / LOCK_NAME} can't be locked: {error.strerror}") from error
+            lock.seek(0)
+            owner = lock.read().strip() or "unknown"
+            lock.close()
+            raise RunDirError(
+                f"another process (id {owner}) is working on {path}; wait for it, stop it, or choose another directory"
+            ) from error
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        return cls(path, lock)
+
+    def close(self) -> None:
+        """Release the lock."""
+        self._lock.close()
+
+
+def _runs(root: Path, name: str) -> list[tuple[int, Path]]:
+    """The directories of runs called `name`, with their numbers."""
+    pattern = re.compile(re.escape(name) + r"(?:-([1-9]\d*))?")
+    found = []
+    for path in root.iterdir() if root.is_dir() else ():
+        match = pattern.fullmatch(path.name)
+        if match and path.is_dir():
+            found.append((int(match[1] or 1), path))
+    return found
+
+
+def config_of(run: Path) -> Path:
+    """The file of the config that a run was started with.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    path = run / CONFIG_NAME
+    if not path.is_file():
+        raise CheckpointError(
+            f"there is no run at {run} (it has no {CONFIG_NAME}); check the path, or name the config too"
+        )
+    return path

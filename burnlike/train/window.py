@@ -1,0 +1,58 @@
+"""The losses between two lines of metrics."""
+
+import time
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from .loss import Loss
+
+_MEANS, _SIZES = "window.means", "window.sizes"
+
+
+class LossWindow:
+    """Collects losses without waiting for the device, until their mean is asked for."""
+
+    def __init__(self) -> None:
+        self._means: list[Tensor] = []
+        self._sizes: list[int] = []
+        self.restart_clock()
+
+    def restart_clock(self) -> None:
+        """Measure the rate from now on: what was done before this moment was not training."""
+        self._started_at = time.perf_counter()
+        self._timed_size = 0
+
+    def add(self, loss: Loss) -> None:
+        """Add the loss of one step."""
+        self._means.append(loss.mean.detach().double())
+        self._sizes.append(loss.size)
+        self._timed_size += loss.size
+
+    def mean(self) -> float | None:
+        """Mean of what was added, each value of equal weight; None if nothing was."""
+        if not self._means:
+            return None
+        sizes = torch.tensor(self._sizes, dtype=torch.float64)
+        means = torch.stack(self._means).cpu()
+        return ((means * sizes).sum() / sizes.sum()).item()
+
+    def close(self) -> tuple[float, float]:
+        """The mean and the values per second; the window is empty afterwards. Something must have been added."""
+        mean = self.mean()
+        assert mean is not None
+        rate = self._timed_size / (time.perf_counter() - self._started_at)
+        self._means, self._sizes = [], []
+        self.restart_clock()
+        return mean, rate
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What was added, for a checkpoint."""
+        means = torch.stack(self._means).cpu() if self._means else torch.zeros(0, dtype=torch.float64)
+        return {_MEANS: means, _SIZES: torch.tensor(self._sizes, dtype=torch.int64)}
+
+    def load(self, tensors: Mapping[str, Tensor], device: torch.device) -> None:
+        """Go on with what was saved, on `device`."""
+        self._means = list(tensors[_MEANS].to(device).unbind())
+        self._sizes = tensors[_SIZES].tolist()
