@@ -1,6 +1,7 @@
 """`burnlike train FILE`: train a model, or go on with a run that was stopped."""
 
 import argparse
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,15 +44,16 @@ def run(args: argparse.Namespace) -> int:
     from burnlike.train import Interrupted, Interrupter, Job, RunDir, choose_renderer
 
     renderer = choose_renderer()
-    with Interrupter() as interrupter:
+    with Interrupter() as interrupter, ExitStack() as stack:
         directory = None
         try:
             if resumed is not None:
-                directory = RunDir.open_newest(RUNS, file.stem) if resumed == _NEWEST else RunDir.open(Path(resumed))
+                found = RunDir.open(Path(resumed)) if resumed else RunDir.open_newest(RUNS, file.stem)
+                directory = stack.enter_context(closing(found))
             job = Job(config)
             if directory is None:
-                place = args.run_dir
-                directory = RunDir.create(Path(place)) if place else RunDir.create_next(RUNS, file.stem)
+                made = RunDir.create(Path(args.run_dir)) if args.run_dir else RunDir.create_next(RUNS, file.stem)
+                directory = stack.enter_context(closing(made))
             for line in job.describe(directory):
                 renderer.note(line)
             result = job.run(directory, renderer, interrupter)
@@ -59,9 +61,6 @@ def run(args: argparse.Namespace) -> int:
             if directory is not None:
                 renderer.note(f"stopped by {stop}; go on with: burnlike train {file} --resume {directory.path}")
             return 128 + stop.signal
-        finally:
-            if directory is not None:
-                directory.close()
     for line in _summary(config, directory, result):
         renderer.note(line)
     return 0
@@ -98,7 +97,7 @@ def _summary(config: TrainConfig, directory: "RunDir", result: "RunResult") -> l
     if result.bigram is not None:
         gain = result.bigram.loss - result.valid_loss
         lines.append(f"bigram table     {result.bigram.loss:.4f} (counted on the same training text)")
-        lines.append(f"better by        {gain:.4f} nats per byte")
+        lines.append(f"{'better by' if gain >= 0 else 'worse by':<17}{abs(gain):.4f} nats per byte")
     if result.sample:
         lines.extend(["", "sample, drawn with the written model:", result.sample])
     return lines

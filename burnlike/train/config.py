@@ -16,7 +16,7 @@ class TrainingConfig(Config):
         epochs: how many there are; each ends with a validation and a checkpoint.
         batch_size: items of a batch.
         steps_per_epoch: optimizer steps of an epoch; None takes every item once.
-        validation_steps: batches of the validation after each epoch; None takes all. The one at the end always takes all.
+        validation_steps: batches of the validation after each epoch; None takes all, as the one at the end always does.
         checkpoint_every_steps: also write a checkpoint every so many steps; None writes one an epoch.
         keep_checkpoints: how many of the last ones stay.
         log_every_steps: steps from one line of metrics to the next.

@@ -31,7 +31,8 @@ def describe_device(device: torch.device) -> str:
     """The device in words: its name and, for the CPU, the threads in use."""
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
-    return f"{device} ({torch.get_num_threads()} threads)"
+    threads = torch.get_num_threads()
+    return f"{device} ({threads} thread{'s' * (threads != 1)})"
 
 
 def _available(count: int) -> str:

@@ -130,8 +130,8 @@ class Job:
                 raise checkpoint.damaged(error) from error
             except DataError as error:
                 raise CheckpointError(
-                    f"the data of the run {run.path} has changed since its checkpoint {checkpoint.path.name} ({error}); "
-                    "put it back to resume the run, or leave out --resume to start a new one"
+                    f"the data of the run {run.path} has changed since its checkpoint {checkpoint.path.name} "
+                    f"({error}); put it back to resume the run, or leave out --resume to start a new one"
                 ) from error
             renderer.note(f"resuming from {checkpoint.path}")
         MetricsLog(run.metrics).cut_back(self.learner.step)

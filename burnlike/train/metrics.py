@@ -35,7 +35,7 @@ class MetricsLog:
             ) from error
 
     def cut_back(self, step: int) -> None:
-        """Drop what was logged after `step`, and a last line that was not finished, so that a resumed run doubles nothing.
+        """Drop what was logged after `step`, and a last line that was not finished: a resumed run doubles nothing.
 
         Raises:
             RunDirError: the file can't be read or written.

@@ -40,12 +40,14 @@ class PlainRenderer:
         self._total_steps = 0
 
     def start(self, step: int, total_steps: int) -> None:
+        """Note where the end is."""
         self._total_steps = total_steps
 
     def advance(self, step: int) -> None:
-        pass
+        """Nothing is shown for a single step."""
 
     def show(self, metrics: dict[str, Any]) -> None:
+        """Print a line, unless the last one was just printed."""
         now = time.monotonic()
         if metrics["split"] == "train":
             last = metrics["step"] == self._total_steps
@@ -55,10 +57,11 @@ class PlainRenderer:
         self.note(describe(metrics, self._total_steps))
 
     def note(self, text: str) -> None:
+        """Print it."""
         print(text, file=self._stream or sys.stdout, flush=True)
 
     def close(self) -> None:
-        pass
+        """Nothing is held open."""
 
 
 class RichRenderer:
@@ -81,14 +84,17 @@ class RichRenderer:
         self._total_steps = 0
 
     def start(self, step: int, total_steps: int) -> None:
+        """Show the bar."""
         self._total_steps = total_steps
         self._progress.update(self._task, completed=step, total=total_steps, visible=True)
         self._progress.start()
 
     def advance(self, step: int) -> None:
+        """Move the bar."""
         self._progress.update(self._task, completed=step)
 
     def show(self, metrics: dict[str, Any]) -> None:
+        """Put training metrics beside the bar, others above it."""
         if metrics["split"] == "train":
             shown = f"loss {metrics['loss']:.4f}  lr {metrics['lr']:.1e}  {metrics['tokens_per_s']:,.0f} tokens/s"
             self._progress.update(self._task, metrics=shown)
@@ -96,9 +102,11 @@ class RichRenderer:
             self.note(describe(metrics, self._total_steps))
 
     def note(self, text: str) -> None:
+        """Print it above the bar."""
         self._console.print(text, markup=False)
 
     def close(self) -> None:
+        """Leave the bar as it is."""
         self._progress.stop()
 
 

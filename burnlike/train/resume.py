@@ -34,8 +34,8 @@ def check_resumable(before: TrainConfig, now: TrainConfig, run: str) -> list[str
     refused = [text for path, text in changes if not path.startswith(MAY_CHANGE)]
     if refused:
         raise CheckpointError(
-            f"the run {run} was started with another config: {'; '.join(refused)}. Put the old values back to resume it, "
-            "or leave out --resume to start a new run"
+            f"the run {run} was started with another config: {'; '.join(refused)}. Put the old values back to "
+            "resume it, or leave out --resume to start a new run"
         )
     return [text for _, text in changes]
 

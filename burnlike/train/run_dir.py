@@ -16,8 +16,8 @@ CONFIG_NAME = "config.yaml"
 class RunDir:
     """A run's directory, locked by this process until `close`.
 
-    Files: `config.yaml` (the resolved config), `metrics.jsonl`, `checkpoints/step-*`, `model.safetensors` at the end, and
-    `run.lock`, which marks the directory as a run and is locked while a process works on it.
+    Files: `config.yaml` (the resolved config), `metrics.jsonl`, `checkpoints/step-*`, `model.safetensors` at the end,
+    and `run.lock`, which marks the directory as a run and is locked while a process works on it.
     """
 
     def __init__(self, path: Path, lock: IO[str]) -> None:
