@@ -11,7 +11,7 @@ import yaml
 
 from burnlike.errors import ConfigError, Problem
 
-from .node import Entry, Node, Place
+from .node import Entries, Entry, Node, Place
 from .scalars import ScalarError, resolve
 from .source_text import check_characters
 from .syntax import explain
@@ -101,7 +101,7 @@ class _Builder:
     def _begin(self, event: yaml.CollectionStartEvent, place: Place) -> None:
         self._check_depth(place, 1)
         self._check_tag(event, place)
-        node = Node({} if isinstance(event, yaml.MappingStartEvent) else [], place)
+        node = Node(Entries() if isinstance(event, yaml.MappingStartEvent) else [], place)
         if event.anchor:
             self.anchors[event.anchor] = None
         self.open.append(_Open(node, event.anchor))

@@ -45,10 +45,17 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _string(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    lines = text.splitlines()
-    as_block = len(lines) > 1 and all(line.isprintable() and not line[:1].isspace() for line in lines)
-    style = "|" if as_block else None if _is_plain(text) else "'"
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=_style(text))
+
+
+def _style(text: str) -> str | None:
+    """How to write a string: as a block of lines, with escapes, in plain quotes, or (None) as PyYAML sees fit."""
+    lines = text.split("\n")
+    if len(lines) > 2 and all(line.isprintable() and not line[:1].isspace() for line in lines):
+        return "|"
+    if not text.isprintable():
+        return '"'
+    return None if _is_plain(text) else "'"
 
 
 def _is_plain(text: str) -> bool:

@@ -27,12 +27,16 @@ class Entry(NamedTuple):
     """Whether it came by `--set` and not from the file."""
 
 
+class Entries(dict[str, Entry]):
+    """The value of a mapping; a `dict` of another kind is a Python value that no YAML could give."""
+
+
 @dataclass(slots=True, eq=False)
 class Node:
     """One value.
 
     Attributes:
-        value: `dict[str, Entry]` for a mapping, `list[Node]` for a list, else the plain value itself.
+        value: `Entries` for a mapping, `list[Node]` for a list, else the plain value itself.
         place: where the value begins.
         text: how a plain YAML value is written; None for one that is quoted or did not come from YAML.
         switched_from: the `type` that `--set` replaced in this mapping; its keys that the new type lacks are dropped.
@@ -46,7 +50,7 @@ class Node:
     @property
     def is_map(self) -> bool:
         """Whether the value is a mapping."""
-        return type(self.value) is dict
+        return isinstance(self.value, Entries)
 
     @property
     def is_list(self) -> bool:
@@ -57,7 +61,7 @@ class Node:
 def from_python(value: Any, place: Place) -> Node:
     """The tree of a Python value; anything but dicts, lists and tuples stands in it as it is."""
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return Node({key: Entry(place, from_python(item, place)) for key, item in value.items()}, place)
+        return Node(Entries({key: Entry(place, from_python(item, place)) for key, item in value.items()}), place)
     if isinstance(value, list | tuple):
         return Node([from_python(item, place) for item in value], place)
     return Node(value, place)

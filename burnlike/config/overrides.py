@@ -9,7 +9,7 @@ import msgspec
 from burnlike.errors import ConfigError, Problem
 
 from .document import parse
-from .node import Entry, Node, Place, from_python
+from .node import Entries, Entry, Node, Place, from_python
 from .read import TAG_FIELD, fields_of
 from .registry import tag_of
 from .scalars import ScalarError, resolve
@@ -98,22 +98,22 @@ def _put(node: Node, keys: list[str], value: Node, path: str) -> Node:
     if not node.is_map and node.value is not None:
         message = f"can't set a key of {got(node)}; a mapping is needed here"
         raise ConfigError.of([place.problem(path.rpartition(".")[0], message)])
-    entries: dict[str, Entry] = node.value or {}
+    entries: Entries = node.value or Entries()
     old = entries.get(key)
-    below = _put(old.value if old else Node({}, place), keys[1:], value, path)
+    below = _put(old.value if old else Node(Entries(), place), keys[1:], value, path)
     from_option = old is None or len(keys) == 1
     entry = Entry(place if from_option or old is None else old.place, below, from_option)
     switched = node.switched_from
     if key == TAG_FIELD and len(keys) == 1 and old and not old.from_option and isinstance(old.value.value, str):
         switched = old.value.value
-    return replace(node, value={**entries, key: entry}, switched_from=switched)
+    return replace(node, value=Entries(entries | {key: entry}), switched_from=switched)
 
 
 def _move(node: Node, place: Place) -> Node:
     """A copy of a tree whose every node stands at `place`, put there by an option."""
     if node.is_map:
         moved = {key: Entry(place, _move(entry.value, place), True) for key, entry in node.value.items()}
-        return Node(moved, place)
+        return Node(Entries(moved), place)
     if node.is_list:
         return Node([_move(item, place) for item in node.value], place)
     return replace(node, place=place)

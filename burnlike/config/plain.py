@@ -26,7 +26,7 @@ def plain_value(node: Node, wanted: mi.Type) -> Any:
     value = node.value
     match wanted:
         case mi.AnyType():
-            return _to_python(node)
+            return _anything(node)
         case mi.NoneType():
             return None if value is None else INVALID
         case mi.BoolType():
@@ -116,9 +116,15 @@ def _member(value: Any, cls: type[enum.Enum]) -> Any:
     return INVALID
 
 
-def _to_python(node: Node) -> Any:
+def _anything(node: Node) -> Any:
+    """Whatever YAML can hold; an object of any other class is INVALID."""
+    value = node.value
     if node.is_map:
-        return {key: _to_python(entry.value) for key, entry in node.value.items()}
+        value = {key: _anything(entry.value) for key, entry in value.items()}
+        return INVALID if any(item is INVALID for item in value.values()) else value
     if node.is_list:
-        return [_to_python(item) for item in node.value]
-    return node.value
+        value = [_anything(item) for item in value]
+        return INVALID if any(item is INVALID for item in value) else value
+    if type(value) is str:
+        return value if is_unicode(value) else INVALID
+    return value if type(value) in (type(None), bool, int, float) else INVALID

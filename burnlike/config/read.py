@@ -176,6 +176,8 @@ class Reader:
         return items if isinstance(wanted, mi.ListType) else tuple(items)
 
     def _dict(self, node: Node, wanted: mi.DictType, path: str) -> Any:
+        if not isinstance(wanted.key_type, mi.StrType):
+            raise TypeError(f"{path}: a mapping of a config has strings as keys; annotate it dict[str, ...]")
         if not node.is_map or not _has_size(len(node.value), wanted):
             return self._wrong(node, wanted, path)
         values = {key: self.read(entry.value, wanted.value_type, _join(path, key)) for key, entry in node.value.items()}

@@ -120,11 +120,7 @@ def types_by_role(root: ConfigType) -> dict[str, list[str]]:
 def load_built_in() -> None:
     """Import burnlike's own configs."""
     for module in BUILT_IN:
-        try:
-            importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            if not (error.name or "").startswith("burnlike."):
-                raise
+        importlib.import_module(module)
 
 
 def load_entry_points() -> None:

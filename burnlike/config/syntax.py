@@ -14,6 +14,7 @@ _REMEDIES = {
     "expected ',' or ']'": "a `,` or the closing `]` is missing before this",
     "expected ',' or '}'": "a `,` or the closing `}` is missing before this",
     "found unknown escape character": "a `\\` in double quotes begins an escape; use single quotes, or write `\\\\`",
+    "document start>": "this does not belong to what stands before it",
     "node content": "a value is missing before this, or this does not belong here",
 }
 

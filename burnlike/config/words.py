@@ -42,7 +42,7 @@ def describe(wanted: mi.Type) -> str:
         case mi.StructType():
             return with_article(wanted.cls.__name__)
         case _:
-            return "any value"
+            return "plain data (numbers, strings, true, false, null, lists, mappings with strings as keys)"
 
 
 def got(node: Node, wanted: mi.Type | None = None) -> str:

@@ -30,6 +30,8 @@ MALFORMED = {
     "open quote": ("a: 1\nb: 'x\n\n", "2:4: this quote is not closed"),
     "open double quote": ('a: "x\n', "1:4: this quote is not closed"),
     "missing comma": ("a: [1, 2\nb: 3\n", "2:2: YAML syntax: a `,` or the closing `]` is missing before this"),
+    "text after a quote": ("a: 1\n'b' c\n", "2:1: YAML syntax: this line is neither `key: value` nor `- item`"),
+    "text after a list": ("[1] x\n", "1:5: YAML syntax: this does not belong to what stands before it"),
     "stray bracket": ("a: ]\n", "1:4: YAML syntax: a value is missing before this, or this does not belong here"),
     "reserved character": ("a: @x\n", "1:4: YAML syntax: a value can't begin with '@'; put it in quotes"),
     "percent": ("a: %x\n", "1:4: YAML syntax: a value can't begin with '%'; put it in quotes"),
@@ -102,7 +104,9 @@ def test_mistakes_that_do_not_stop_the_reading_are_all_collected(case):
 
 @pytest.mark.usefixtures("_both_parsers")
 def test_values_and_places():
-    node, problems = parse("# note\na: no\nb:\n  - '1'\n  - {c: 2.5, d: ~}\n  - !!str 3\n  - |\n    x\n    y\n", "f.yaml")
+    node, problems = parse(
+        "# note\na: no\nb:\n  - '1'\n  - {c: 2.5, d: ~}\n  - !!str 3\n  - |\n    x\n    y\n", "f.yaml"
+    )
     assert not problems
     assert plain(node) == {"a": "no", "b": ["1", {"c": 2.5, "d": None}, "3", "x\ny\n"]}
     c = node.value["b"].value.value[1].value["c"]
@@ -128,7 +132,7 @@ def test_merge_keys_give_what_is_not_written_out():
 def test_repeated_aliases_are_bounded():
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 40)]
-    with pytest.raises(ConfigError, match="f:5:.*holds more than 100000 values, those repeated by aliases counted"):
+    with pytest.raises(ConfigError, match=r"f:5:.*holds more than 100000 values, those repeated by aliases counted"):
         parse("\n".join(lines), "f")
 
 
@@ -140,5 +144,5 @@ def test_repeated_merges_are_bounded():
 
 def test_aliases_do_not_get_around_the_bound_on_depth():
     lines = ["a0: &a0 " + "[" * 40 + "]" * 40] + [f"a{i}: &a{i} {'[' * 20}*a{i - 1}{']' * 20}" for i in range(1, 9)]
-    with pytest.raises(ConfigError, match="f:3:.*nested deeper than 64 levels"):
+    with pytest.raises(ConfigError, match=r"f:3:.*nested deeper than 64 levels"):
         parse("\n".join(lines), "f")

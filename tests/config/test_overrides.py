@@ -1,0 +1,148 @@
+import pytest
+
+from burnlike.config import Config, apply_overrides
+from burnlike.errors import ConfigError
+
+from .samples import Box, Circle, Dot, Everything, Group, Pair, Shape
+
+FILE = """
+first:
+  type: Group
+  members:
+    - {type: Circle, radius: 1, name: one}
+    - &box {type: Box, width: 3}
+    - *box
+second_value: 1
+"""
+
+
+def errors(cls, text, *overrides):
+    with pytest.raises(ConfigError) as caught:
+        cls.from_yaml(text, "f.yaml", overrides)
+    return str(caught.value).split("\n")
+
+
+@pytest.mark.parametrize(
+    ("override", "field", "value"),
+    [
+        ("count=3", "count", 3),
+        ("ratio=1e-4", "ratio", 1e-4),
+        (" ratio = 2 ", "ratio", 2.0),
+        ("on=true", "on", True),
+        ("text=no", "text", "no"),
+        ("text='3'", "text", "3"),
+        ('text="a\\tb"', "text", "a\tb"),
+        ("text=ROMEO: who # there", "text", "ROMEO: who # there"),
+        ("text=a=b", "text", "a=b"),
+        ("text=''", "text", ""),
+        ("text=- x", "text", "- x"),
+        ("maybe=null", "maybe", None),
+        ("sizes=[1, 2]", "sizes", [1, 2]),
+        ("table.a=1", "table", {"a": 1.0}),
+        ("table={a: 1, b: 2}", "table", {"a": 1.0, "b": 2.0}),
+        ("box.width=5", "box", Box(width=5)),
+        ("shape={type: Circle, radius: 2}", "shape", Circle(radius=2)),
+    ],
+)
+def test_an_option_sets_one_value(override, field, value):
+    for config in (Everything.from_yaml("{maybe: 3}", overrides=[override]), apply_overrides(Everything(), [override])):
+        assert getattr(config, field) == value
+        assert type(getattr(config, field)) is type(value)
+
+
+def test_options_are_applied_in_order_to_nested_values_and_items():
+    config = Pair.from_yaml(FILE, overrides=["first.members.1.width=4", "second_value=5", "second_value=6"])
+    assert config == Pair(
+        first=Group(members=[Circle(radius=1, name="one"), Box(width=4), Box(width=3)]), second_value=6
+    )
+
+
+def test_an_option_may_give_what_the_file_lacks():
+    assert Pair.from_yaml("first: {type: Dot}", overrides=["second_value=2"]) == Pair(first=Dot(), second_value=2)
+    assert errors(Pair, "second_value: 1", "first.radius=2") == [
+        "--set first.radius=2: first: missing key 'type'; expected one of 'Box', 'Circle', 'Dot', 'Group'"
+    ]
+
+
+def test_a_changed_type_keeps_only_the_keys_that_it_has():
+    circle = "{type: Circle, radius: 2, name: x}"
+    assert Shape.from_yaml(circle, overrides=["type=Dot"]) == Dot()
+    assert Shape.from_yaml(circle, overrides=["type=Box", "width=3"]) == Box(width=3)
+    assert Shape.from_yaml(circle, overrides=["width=3", "type=Box"]) == Box(width=3)
+    assert Shape.from_yaml(circle, overrides=["type=Circle"]) == Circle(radius=2, name="x")
+    # what the old type did not know either, or what an option sets, is a mistake still
+    assert errors(Shape, "{type: Circle, radiu: 2}", "type=Dot") == [
+        "f.yaml:1:16: radiu: unknown key 'radiu'; Dot has no keys"
+    ]
+    assert errors(Shape, circle, "type=Dot", "radius=3") == [
+        "--set radius=3: radius: unknown key 'radius'; Dot has no keys"
+    ]
+
+
+def test_a_changed_type_does_not_take_defaults_of_the_old_one():
+    class Noise(Config):
+        """A role."""
+
+    class Low(Noise, tag="Low"):
+        name: str = "low"
+        level: int = 1
+
+    class Loud(Noise, tag="Loud"):
+        name: str = "loud"
+        level: int = 9
+
+    class Room(Config):
+        noise: Noise
+
+    room = apply_overrides(Room(noise=Low(level=2)), ["noise.type=Loud"])
+    assert room == Room(noise=Loud(name="loud", level=2))
+
+
+def test_a_config_given_is_not_changed():
+    pair = Pair.from_yaml(FILE)
+    text = pair.to_yaml()
+    assert apply_overrides(pair, ["first.members.0.radius=9"]) != pair
+    assert pair.to_yaml() == text
+    assert apply_overrides(pair, []) == pair
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("second_value", "expected KEY=VALUE, such as training.epochs=3"),
+        ("=3", "expected KEY=VALUE, such as training.epochs=3"),
+        ("first..x=3", "expected KEY=VALUE, such as training.epochs=3"),
+        ("second_value=", "the value is missing; write null for none, '' for an empty string"),
+        ("second_value=-1", "second_value: expected an int >= 0, got -1"),
+        (
+            "second_value=1e999",
+            "1e999 is too large for a float (the largest is about 1.8e308); write .inf for infinity",
+        ),
+        ("second_value=[1", "this '[' is not closed"),
+        ("second_value={a: 1, a: 2}", "a: duplicate key 'a'; it stands first in line 1: remove one"),
+        ("second_value='a' b", "this does not belong to what stands before it"),
+        ("second_vlaue=3", "second_vlaue: unknown key 'second_vlaue'; did you mean 'second_value'?"),
+        ("frist.type=Dot", "frist: unknown key 'frist'; did you mean 'first'?"),
+        ("second_value.x=3", "second_value: can't set a key of 1 (an int); a mapping is needed here"),
+        ("first.members.3.width=3", "first.members.3: expected the number of an item (0 to 2), got '3'"),
+        ("first.members.x.width=3", "first.members.x: expected the number of an item (0 to 2), got 'x'"),
+        ("first.members.1.width=0", "first.members.1.width: expected an int from 1 to 64, got 0"),
+        (
+            "first.type=Dott",
+            "first.type: unknown type 'Dott'; a Shape is due: one of 'Box', 'Circle', 'Dot', 'Group'; "
+            "did you mean 'Dot'?",
+        ),
+    ],
+)
+def test_a_wrong_option_is_named(override, message):
+    (line,) = errors(Pair, FILE, override)
+    assert line.startswith(f"--set {override}: ")
+    assert line.endswith(message)
+
+
+def test_mistakes_of_the_file_and_of_options_are_reported_together():
+    assert errors(Pair, "{first: {type: Dot}, second_value: 1, zzz: 1}", "second_value=x", "first.a=1") == [
+        "f.yaml:1:39: zzz: unknown key 'zzz'; Pair has first, second_value",
+        "--set first.a=1: first.a: unknown key 'a'; Dot has no keys",
+        "--set second_value=x: second_value: expected an int >= 0, got 'x' (a string)",
+    ]
