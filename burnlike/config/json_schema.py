@@ -1,6 +1,7 @@
 """The JSON Schema (draft 7, which editors know best) of a config class and of every type that it can hold."""
 
 import inspect
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -75,10 +76,8 @@ class _Definitions:
                 properties[key]["description"] = notes[field.name]
             if field.required:
                 required.append(key)
-            elif field.default_factory is msgspec.NODEFAULT:
-                properties[key]["default"] = to_plain(field.default)
             else:
-                properties[key]["default"] = to_plain(field.default_factory())
+                properties[key] |= _default(field)
         schema = {"title": cls.__name__, "description": about, "type": "object", "properties": properties}
         return schema | {"required": required, "additionalProperties": False}
 
@@ -117,6 +116,17 @@ class _Definitions:
                 sizes = {"minProperties": wanted.min_length, "maxProperties": wanted.max_length}
                 return {"type": "object", "additionalProperties": self.of(wanted.value_type)} | _given(sizes)
         return {}
+
+
+def _default(field: mi.Field) -> Schema:
+    """The default as JSON has it; left out where it holds an infinity."""
+    default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+    plain = to_plain(default)
+    try:
+        json.dumps(plain, allow_nan=False)
+    except ValueError:
+        return {}
+    return {"default": plain}
 
 
 def _given(values: Schema) -> Schema:

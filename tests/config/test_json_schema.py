@@ -1,0 +1,83 @@
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from burnlike.config import Config
+from burnlike.config.document import parse
+from burnlike.config.json_schema import json_schema
+from burnlike.errors import ConfigError
+from burnlike.train.config import TrainConfig
+
+from .samples import Circle, Everything, Shape
+from .schema_validator import is_valid
+from .test_document import plain
+from .test_emit import everything
+from .test_read import ONE_MISTAKE
+
+CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("**/*.yaml"))
+NOT_IN_A_SCHEMA = {
+    *("float for int", "exponent for int", "choice of another type"),  # 3.0 is an integer there
+    *("rule", "rule about a default", "int too large for float"),
+}
+
+
+def test_shipped_configs_are_valid():
+    assert CONFIGS
+    schema = json_schema(TrainConfig)
+    for path in CONFIGS:
+        value = plain(parse(path.read_text(), str(path))[0])
+        assert is_valid(value, schema, schema), path
+        assert not is_valid(value | {"modle": 1}, schema, schema)
+        assert not is_valid(value | {"model": value["model"] | {"type": "AdamW"}}, schema, schema)
+        assert not is_valid({key: value[key] for key in value if key != "model"}, schema, schema)
+
+
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(everything)
+def test_what_a_config_writes_is_valid(config):
+    schema = json_schema(Everything)
+    assert is_valid(config.to_dict(), schema, schema)
+
+
+@pytest.mark.parametrize("case", sorted(ONE_MISTAKE.keys() - NOT_IN_A_SCHEMA))
+def test_what_the_reader_refuses_is_invalid(case):
+    text = ONE_MISTAKE[case][0]
+    with pytest.raises(ConfigError):
+        Everything.from_yaml(text)
+    schema = json_schema(Everything)
+    assert not is_valid(plain(parse(text, "f")[0]), schema, schema)
+
+
+def test_a_role_needs_a_type_and_a_class_does_not():
+    circle, shape = json_schema(Circle), json_schema(Shape)
+    assert is_valid({"radius": 1}, circle, circle)
+    assert is_valid({"type": "Circle", "radius": 1}, shape, shape)
+    assert not is_valid({"radius": 1}, shape, shape)
+    assert not is_valid({"type": "Dot", "radius": 1}, circle, circle)
+
+
+def test_docstrings_and_defaults_are_for_the_editor_to_show():
+    circle = json_schema(Circle)["definitions"]["Circle"]
+    assert circle["description"] == "A shape with a range."
+    assert circle["properties"]["radius"] == {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "description": "in metres, and this note goes on in a second line.",
+    }
+    assert circle["properties"]["name"]["default"] == "circle"
+    assert circle["required"] == ["radius"]
+    assert circle["additionalProperties"] is False
+
+
+class Unbounded(Config):
+    limit: float = math.inf
+    factors: tuple[float, ...] = (1.0, math.nan)
+
+
+@pytest.mark.parametrize("cls", [TrainConfig, Unbounded])
+def test_it_is_json(cls):
+    schema = json_schema(cls)
+    assert json.loads(json.dumps(schema, allow_nan=False)) == schema
