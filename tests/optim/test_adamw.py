@@ -85,7 +85,7 @@ def test_two_steps_with_decay_are_the_derived_vector(vectors: Callable[[str], di
         torch.testing.assert_close(param.tensor.detach(), expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize(("cautious", "amsgrad"), itertools.product([False, True], repeat=2))
+@pytest.mark.parametrize(("cautious", "amsgrad"), [*itertools.product([False, True], repeat=2)])
 def test_a_run_is_the_formula_in_float64(cautious: bool, amsgrad: bool) -> None:
     decay, lr, beta_1, beta_2, epsilon = 0.3, 0.02, 0.8, 0.95, 1e-3
     model = nn.LinearConfig(d_input=5, d_output=3, bias=False).init().double()

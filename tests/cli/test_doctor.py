@@ -1,0 +1,48 @@
+"""`burnlike doctor`: what it reports, and that it sees when the native path did not run."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from burnlike.cli import doctor
+from burnlike.cli.main import main
+
+OPS = {"rms_norm", "rms_norm_backward", "adamw_step_"}
+
+
+def test_the_native_path_runs_in_a_model_eager_and_compiled(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["problems"] == []
+    assert report["cpu"]["isa"] in report["cpu"]["isas"]
+    for mode in ("cpu eager", "cpu compiled"):
+        assert report["native_calls"][mode].keys() >= OPS
+        assert all(report["native_calls"][mode][op] >= 1 for op in OPS)
+    assert report["packages"]["torch"]
+
+
+def test_the_text_names_versions_and_what_ran(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    assert "CPU ops" in text
+    assert "in one training step, cpu compiled:" in text
+    assert "PROBLEM" not in text
+
+
+def test_a_kernel_that_does_not_run_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_calls_of_a_training_step", lambda *_: {"rms_norm": 3})
+    report = doctor.examine()
+    assert "cpu, eager: no native call of rms_norm_backward, adamw_step_ in a training step" in report["problems"]
+
+
+def test_without_the_library_doctor_says_so_and_fails(tmp_path: Path) -> None:
+    environment = {**os.environ, "BURNLIKE_LIBRARY_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "burnlike", "doctor"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "PROBLEM     the native CPU library is not in use: it was not built" in done.stdout
+    assert done.stderr.count("RuntimeWarning") == 1

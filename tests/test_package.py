@@ -1,0 +1,45 @@
+"""The package as a whole: what an import loads, and that the README's programs run."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PROGRAMS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+def test_import_loads_no_torch_and_every_name_resolves() -> None:
+    program = """
+import sys, burnlike
+assert "torch" not in sys.modules, "import burnlike loads torch"
+import burnlike.nn, burnlike.optim, burnlike.data, burnlike.record, burnlike.module
+assert "torch" not in sys.modules, "a package of burnlike loads torch"
+for package in (burnlike, burnlike.nn, burnlike.optim, burnlike.data, burnlike.record, burnlike.module):
+    for name in dir(package):
+        getattr(package, name)
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    import burnlike
+
+    with pytest.raises(AttributeError, match="module 'burnlike' has no attribute 'tensr'"):
+        _ = burnlike.tensr
+
+
+def test_the_readme_has_programs() -> None:
+    assert len(PROGRAMS) == 2
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
+def test_programs_of_the_readme_run(program: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.glob("*.safetensors"))
