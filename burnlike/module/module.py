@@ -61,8 +61,8 @@ class Module(nn.Module):
 
     def save(self, path: str | PathLike[str], recorder: "SafetensorsRecorder | None" = None) -> None:
         """Write the module's record to `path`, by default as safetensors in the module's own precision."""
-        recorder = recorder or resolve("burnlike.record:SafetensorsRecorder")()
-        recorder.save(self.into_record(), path)
+        recorder_or_default = recorder or resolve("burnlike.record:SafetensorsRecorder")()
+        recorder_or_default.save(self.into_record(), path)
 
     def load(self, path: str | PathLike[str], **options: Any) -> "LoadReport":
         """Load the record at `path` into this module; see `burnlike.record.load` for the options and errors."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -56,14 +57,16 @@ class AdamW(SimpleOptimizer[AdamWState]):
         self, lr: float, tensors: Sequence[Tensor], grads: Sequence[Tensor], states: Sequence[AdamWState | None]
     ) -> Sequence[AdamWState]:
         """One native call for all tensors; values and states are updated in place."""
+        ready = states
         if None in states:
-            states = [state or self._first(tensor) for tensor, state in zip(tensors, states, strict=True)]
+            ready = [state or self._first(tensor) for tensor, state in zip(tensors, states, strict=True)]
+        ready = cast(Sequence[AdamWState], ready)
         try:
-            self._update(lr, tensors, grads, states)
+            self._update(lr, tensors, grads, ready)
         except DeviceError:  # the module was moved, or the states were loaded
-            states = [to_device(state, tensor.device) for tensor, state in zip(tensors, states, strict=True)]
-            self._update(lr, tensors, grads, states)
-        return states
+            ready = [to_device(state, tensor.device) for tensor, state in zip(tensors, ready, strict=True)]
+            self._update(lr, tensors, grads, ready)
+        return ready
 
     def _update(
         self, lr: float, tensors: Sequence[Tensor], grads: Sequence[Tensor], states: Sequence[AdamWState]

@@ -32,7 +32,7 @@ class OptimizerAdaptor(Generic[State]):
         self._states: dict[ParamId, State] = {}
         self._paths: dict[ParamId, str] = {}
         # The parameters and states of the last step, in one order: while they stay the same, a step looks nothing up.
-        self._last: tuple[Sequence[Param], Sequence[State]] | None = None
+        self._last: tuple[Sequence[Param] | None, Sequence[State | None]] = (None, ())
 
     @torch.no_grad()
     def step(self, lr: float, module: Module, grads: GradientsParams) -> Module:
@@ -46,8 +46,10 @@ class OptimizerAdaptor(Generic[State]):
         params, values = grads.params, grads.values
         if self.grad_clipping is not None:
             values = clip(self.grad_clipping, values)
-        known = self._last is not None and self._last[0] is params
-        before = self._last[1] if known else [self._states.get(param.id) for param in params]
+        last_params, before = self._last
+        known = last_params is params
+        if not known:
+            before = [self._states.get(param.id) for param in params]
         after = self.optimizer.step_many(lr, [param.tensor for param in params], values, before)
         if not known or after is not before:
             self._states.update(zip((param.id for param in params), after, strict=True))
@@ -61,7 +63,10 @@ class OptimizerAdaptor(Generic[State]):
         values: dict[str, Any] = {}
         for param_id, state in self._states.items():
             for name, leaf in flatten(state):
-                (tensors if isinstance(leaf, Tensor) else values)[f"{param_id}.{name}"] = leaf
+                if isinstance(leaf, Tensor):
+                    tensors[f"{param_id}.{name}"] = leaf
+                else:
+                    values[f"{param_id}.{name}"] = leaf
         paths = {str(param_id): path for param_id, path in self._paths.items()}
         return Record(tensors=tensors, values={"states": values, "paths": paths})
 
@@ -75,7 +80,7 @@ class OptimizerAdaptor(Generic[State]):
         self._states = {
             param_id: unflatten(self.optimizer.state_type, leaves) for param_id, leaves in leaves_of.items()
         }
-        self._last = None
+        self._last = (None, ())
         self._paths = {ParamId.parse(text): path for text, path in record.values.get("paths", {}).items()}
         return self
 
