@@ -1,9 +1,9 @@
 """Builds the native libraries: burnlike/_C.abi3.so and, where torch is for CUDA, burnlike/_C_cuda.abi3.so.
 
-Both use LibTorch's stable ABI, so that one build runs on torch 2.11 and newer and on any Python; neither needs Python's own
-headers. Environment (docs/building.md has the details):
+Both use LibTorch's stable ABI: one build runs on torch 2.11 and newer and on any Python from 3.11, and needs no headers
+of Python. The environment decides (docs/building.md has the details):
     BURNLIKE_NATIVE    1 (default) builds the libraries, 0 leaves them out: the plain-torch references are used
-    BURNLIKE_CUDA      auto (default) builds CUDA where torch is for CUDA and nvcc is there, 1 insists on it, 0 leaves it out
+    BURNLIKE_CUDA      auto (default) builds for CUDA where torch is for CUDA and nvcc is there, 1 insists, 0 does not
     BURNLIKE_SANITIZE  for example `address,undefined`: instruments the libraries (see .ci/asan.sh)
     CXX, CXXFLAGS, LDFLAGS, CUDA_HOME, TORCH_CUDA_ARCH_LIST, MAX_JOBS: as elsewhere
 """
@@ -26,10 +26,16 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent.resolve()
-CSRC = ROOT / "csrc"
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-STABLE_ABI = "0x020b000000000000"  # torch 2.11
-CUDA_ARCHS = ["8.0", "9.0", "10.0"]
+CUDA_ARCHS = ["80", "90", "100"]
+WITHOUT = "set BURNLIKE_NATIVE=0 to go without native ops (slower)."
+# The stable ABI of torch 2.11.
+DEFINES = ["-DTORCH_TARGET_VERSION=0x020b000000000000", f'-DBURNLIKE_VERSION="{VERSION}"']
+# Never -ffast-math: it would turn off subnormal numbers in the whole process. Products and sums are not contracted, so
+# that every instruction set gives the same bits.
+CXX_FLAGS = ["-std=c++20", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unknown-pragmas"]
+CXX_FLAGS += ["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
+NVCC_FLAGS = ["-std=c++20", "-O3", "-DUSE_CUDA", "-Xcompiler=-fPIC,-fvisibility=hidden,-Wno-unknown-pragmas"]
 
 
 def flag(name: str, default: str, allowed: tuple[str, ...]) -> str:
@@ -44,41 +50,47 @@ NATIVE = flag("BURNLIKE_NATIVE", "1", ("0", "1")) == "1"
 CUDA = flag("BURNLIKE_CUDA", "auto", ("0", "1", "auto"))
 SANITIZE = os.environ.get("BURNLIKE_SANITIZE", "").strip()
 
-DEFINES = [f"-DTORCH_TARGET_VERSION={STABLE_ABI}", f'-DBURNLIKE_VERSION="{VERSION}"']
-# Never -ffast-math: it would turn off subnormal numbers in the whole process. Products and sums are not contracted, so that
-# every instruction set gives the same bits.
-CXX_FLAGS = [
-    *["-std=c++20", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unknown-pragmas"],
-    *["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"],
-]
-OPTIMIZE = ["-O1", "-g", "-fno-omit-frame-pointer", f"-fsanitize={SANITIZE}"] if SANITIZE else ["-O3", "-DNDEBUG"]
+
+def words(name: str) -> list[str]:
+    """An environment variable as the words of a command line."""
+    return shlex.split(os.environ.get(name, ""))
+
+
+def includes(torch_folder: Path) -> list[str]:
+    """Where the headers are."""
+    return ["-I", str(ROOT / "csrc" / "include"), "-isystem", str(torch_folder / "include")]
+
+
+def sources(*patterns: str) -> list[str]:
+    """Sources below csrc, as paths from the root of the checkout."""
+    return sorted(str(path.relative_to(ROOT)) for pattern in patterns for path in (ROOT / "csrc").glob(pattern))
 
 
 def cxx_compiler() -> list[str]:
     """The C++ compiler's command."""
-    command = shlex.split(os.environ.get("CXX", "")) or ["c++" if shutil.which("c++") else "g++"]
+    command = words("CXX") or ["c++" if shutil.which("c++") else "g++"]
     if shutil.which(command[0]) is None:
         sys.exit(
-            f"burnlike: the C++ compiler {command[0]!r} was not found. Install one with C++20 (Debian: apt-get install g++), "
-            "name one in CXX, or set BURNLIKE_NATIVE=0 to go without native ops (slower)."
+            f"burnlike: the C++ compiler {command[0]!r} was not found. Install one with C++20 "
+            f"(Debian: apt-get install g++), name one in CXX, or {WITHOUT}"
         )
     return command
 
 
-def nvcc_path() -> str | None:
-    """The CUDA compiler: of CUDA_HOME, of the PATH, or at the usual place."""
-    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")]
-    candidates = [str(Path(home, "bin", "nvcc")) for home in homes if home]
-    return next(filter(None, map(shutil.which, [*candidates, "nvcc", "/usr/local/cuda/bin/nvcc"])), None)
-
-
-def torch_package() -> tuple[Path, dict[str, Any]] | None:
-    """Torch's folder and what its version.py says, without the seconds that importing it takes."""
+def torch_package() -> tuple[Path, dict[str, Any]]:
+    """Torch's folder and what its version.py says (nothing without torch), without the seconds that an import takes."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
-        return None
+        return Path(), {}
     folder = Path(spec.origin).parent
     return folder, runpy.run_path(str(folder / "version.py"))
+
+
+def nvcc_path() -> str | None:
+    """The CUDA compiler: of CUDA_HOME, of the PATH, or at the usual place."""
+    homes = [os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", "")]
+    candidates = [*(f"{home}/bin/nvcc" for home in homes if home), "nvcc", "/usr/local/cuda/bin/nvcc"]
+    return next(filter(None, map(shutil.which, candidates)), None)
 
 
 def cuda_compiler(torch_cuda: str | None) -> tuple[str | None, str]:
@@ -89,10 +101,7 @@ def cuda_compiler(torch_cuda: str | None) -> tuple[str | None, str]:
         return None, "this torch is for CPU only; install a CUDA build of torch"
     nvcc = nvcc_path()
     if nvcc is None:
-        return (
-            None,
-            f"torch is for CUDA {torch_cuda}, but nvcc was not found; install the CUDA toolkit or set CUDA_HOME",
-        )
+        return None, f"torch is for CUDA {torch_cuda}, but there is no nvcc; install the CUDA toolkit or set CUDA_HOME"
     text = subprocess.run([nvcc, "--version"], check=True, capture_output=True, text=True).stdout
     release = re.search(r"release (\d+)\.(\d+)", text)
     if release is None or release[1] != torch_cuda.split(".")[0]:
@@ -103,17 +112,11 @@ def cuda_compiler(torch_cuda: str | None) -> tuple[str | None, str]:
 
 def cuda_arch_flags(nvcc: str) -> list[str]:
     """Machine code for each architecture that nvcc knows of, and portable code for later ones."""
-    listed = os.environ.get("TORCH_CUDA_ARCH_LIST", "").replace(";", " ").split()
+    listed = os.environ.get("TORCH_CUDA_ARCH_LIST", "").replace(";", " ").replace("+PTX", "").replace(".", "").split()
     known = subprocess.run([nvcc, "--list-gpu-arch"], check=True, capture_output=True, text=True).stdout.split()
-    archs = [arch.removesuffix("+PTX").replace(".", "") for arch in listed or CUDA_ARCHS]
-    archs = [arch for arch in archs if listed or f"compute_{arch}" in known]
+    archs = listed or [arch for arch in CUDA_ARCHS if f"compute_{arch}" in known]
     flags = [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in archs]
     return [*flags, f"-gencode=arch=compute_{archs[-1]},code=compute_{archs[-1]}"]
-
-
-def sources(folder: str, suffix: str) -> list[str]:
-    """The sources of a library, as paths from the root of the checkout."""
-    return sorted(str(path.relative_to(ROOT)) for path in (CSRC / folder).rglob(f"*{suffix}"))
 
 
 class BuildNative(build_ext):
@@ -121,72 +124,61 @@ class BuildNative(build_ext):
 
     def finalize_options(self) -> None:
         """Decide whether the CUDA library is built."""
-        self.torch = torch_package()
-        self.nvcc, self.cuda_reason = cuda_compiler(self.torch[1]["cuda"]) if self.torch else (None, "no torch")
+        self.torch_folder, self.torch_version = torch_package()
+        self.nvcc, self.cuda_reason = cuda_compiler(self.torch_version.get("cuda"))
         libraries = self.distribution.ext_modules
-        if libraries and self.nvcc and len(libraries) == 1:
-            libraries.append(Extension("burnlike._C_cuda", sources("cuda", ".cu"), py_limited_api=True))
+        if self.nvcc and libraries and len(libraries) == 1:
+            libraries.append(Extension("burnlike._C_cuda", sources("cuda/*.cu", "cuda/*.cpp"), py_limited_api=True))
         super().finalize_options()
 
     def run(self) -> None:
         """Check what is needed, say what is built, and build it."""
         if not self.extensions:
-            print(
-                "burnlike: BURNLIKE_NATIVE=0, no native ops are built: the plain-torch references are used", flush=True
-            )
+            print("burnlike: BURNLIKE_NATIVE=0: no native ops, the plain-torch references are used", flush=True)
             return
-        if self.torch is None:
+        if not self.torch_version:
             sys.exit(
-                "burnlike: torch was not found, and the native libraries are built against it. Install torch >= 2.11 first and "
-                "build with `pip install --no-build-isolation .`, or set BURNLIKE_NATIVE=0 to go without native ops (slower)."
+                "burnlike: torch was not found, and the native libraries are built against it. Install torch >= 2.11 "
+                f"first and build with `pip install --no-build-isolation .`, or {WITHOUT}"
             )
         if CUDA == "1" and self.nvcc is None:
             sys.exit(f"burnlike: BURNLIKE_CUDA=1, but {self.cuda_reason}.")
         self.cxx = cxx_compiler()
-        folder, version = self.torch
-        self.includes = [f"-isystem{folder / 'include'}"]
-        self.torch_libraries = [f"-L{folder / 'lib'}", "-ltorch_cpu"]
         print(
             f"burnlike {VERSION} native build\n"
-            f"  torch     {version['__version__']}, stable ABI of 2.11\n"
-            f"  compiler  {shlex.join(self.cxx)}\n"
-            f"  CUDA      {'yes' if self.nvcc else 'no'}: {self.cuda_reason}\n"
-            f"  sanitize  {SANITIZE or 'no'}\n"
-            f"  libraries {', '.join(ext.name for ext in self.extensions)}",
+            f"  torch      {self.torch_version['__version__']}, stable ABI of 2.11\n"
+            f"  compiler   {shlex.join(self.cxx)}\n"
+            f"  CUDA       {'yes' if self.nvcc else 'no'}: {self.cuda_reason}\n"
+            f"  sanitize   {SANITIZE or 'no'}\n"
+            f"  libraries  {', '.join(ext.name for ext in self.extensions)}",
             flush=True,
         )
         super().run()
 
     def build_extension(self, ext: Extension) -> None:
         """Compile with as many jobs as there are cores (or MAX_JOBS) and link."""
-        objects = [Path(self.build_temp, f"{source}.o") for source in ext.sources]
-        for path in objects:
+        objects = [Path(self.build_temp, f"{source}.o").resolve() for source in ext.sources]
+        target = Path(self.get_ext_fullpath(ext.name)).resolve()
+        for path in [*objects, target]:
             path.parent.mkdir(parents=True, exist_ok=True)
-        jobs = int(os.environ.get("MAX_JOBS", 0)) or len(os.sched_getaffinity(0))
-        with ThreadPoolExecutor(jobs) as pool:
+        with ThreadPoolExecutor(int(os.environ.get("MAX_JOBS", 0)) or len(os.sched_getaffinity(0))) as pool:
             list(pool.map(self.compile, ext.sources, objects))
-        target = Path(self.get_ext_fullpath(ext.name))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        sanitize = [f"-fsanitize={SANITIZE}"] if SANITIZE else []
-        flags = [*sanitize, *shlex.split(os.environ.get("LDFLAGS", ""))]
-        linker = [*self.cxx, "-shared", "-Wl,--as-needed", *flags]
-        libraries = self.torch_libraries
+        flags = [*([f"-fsanitize={SANITIZE}"] if SANITIZE else []), *words("LDFLAGS")]
+        libraries = [f"-L{self.torch_folder / 'lib'}", "-ltorch_cpu"]
+        linker = [*self.cxx, *flags]
         if ext.name.endswith("_cuda"):
-            linker = [str(self.nvcc), "-shared", f"-ccbin={self.cxx[0]}", *(f"-Xcompiler={flag}" for flag in flags)]
-            libraries = [*self.torch_libraries, "-ltorch_cuda"]
-        subprocess.run([*linker, *map(str, objects), "-o", str(target), *libraries], check=True, cwd=ROOT)
+            linker = [str(self.nvcc), f"-ccbin={self.cxx[0]}", *(f"-Xcompiler={flag}" for flag in flags)]
+            libraries.append("-ltorch_cuda")
+        subprocess.run([*linker, "-shared", *map(str, objects), "-o", str(target), *libraries], check=True, cwd=ROOT)
 
     def compile(self, source: str, target: Path) -> None:
         """Compile one source."""
-        command = [*self.cxx, *CXX_FLAGS, *OPTIMIZE]
-        extra = shlex.split(os.environ.get("CXXFLAGS", ""))
+        optimize = ["-O1", "-g", "-fno-omit-frame-pointer", f"-fsanitize={SANITIZE}"] if SANITIZE else ["-O3"]
+        command = [*self.cxx, *CXX_FLAGS, *optimize, *words("CXXFLAGS")]
         if source.endswith(".cu"):
-            host = [f"-Xcompiler={flag}" for flag in ("-fPIC", "-fvisibility=hidden", "-Wno-unknown-pragmas")]
-            command = [str(self.nvcc), "-std=c++20", "-O3", "-DUSE_CUDA", f"-ccbin={self.cxx[0]}", *host]
-            command += cuda_arch_flags(str(self.nvcc))
-            extra = []
-        command += [*DEFINES, f"-I{CSRC / 'include'}", *self.includes, *extra]
-        subprocess.run([*command, "-c", source, "-o", str(target.resolve())], check=True, cwd=ROOT)
+            command = [str(self.nvcc), *NVCC_FLAGS, f"-ccbin={self.cxx[0]}", *cuda_arch_flags(str(self.nvcc))]
+        command += [*DEFINES, *includes(self.torch_folder), "-c", source, "-o", str(target)]
+        subprocess.run(command, check=True, cwd=ROOT)
 
 
 class StableWheel(bdist_wheel):
@@ -198,9 +190,10 @@ class StableWheel(bdist_wheel):
         super().finalize_options()
 
 
-CPU_LIBRARY = [Extension("burnlike._C", [*sources("cpu", ".cpp"), "csrc/library.cpp"], py_limited_api=True)]
+CPU_LIBRARY = Extension("burnlike._C", sources("library.cpp", "cpu/**/*.cpp"), py_limited_api=True)
 
-setup(
-    ext_modules=CPU_LIBRARY if NATIVE else [],
-    cmdclass={"build_ext": BuildNative, "bdist_wheel": StableWheel},
-)
+if __name__ == "__main__":
+    setup(
+        ext_modules=[CPU_LIBRARY] if NATIVE else [],
+        cmdclass={"build_ext": BuildNative, "bdist_wheel": StableWheel},
+    )

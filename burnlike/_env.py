@@ -12,5 +12,5 @@ def cpu_isa() -> str | None:
 
 
 def library_dir() -> str | None:
-    """`BURNLIKE_LIBRARY_DIR`: the folder of the native libraries, for a sanitizer's build; unset is the package itself."""
+    """`BURNLIKE_LIBRARY_DIR`: where the native libraries are, for a sanitizer's build; unset is the package itself."""
     return os.environ.get("BURNLIKE_LIBRARY_DIR") or None

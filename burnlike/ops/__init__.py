@@ -1,6 +1,7 @@
 """Native operations: one file each, with its function, its fake, its derivative and its plain-torch reference.
 
-Importing this package loads the native libraries; where one is missing, the references are used and one warning says so.
+Importing this package loads the native libraries; where one is missing, one warning says so and the references
+are used.
 """
 
 from .adamw_step import adamw_step_, adamw_step_reference

@@ -1,6 +1,7 @@
 """Loads the native libraries, once, and registers what belongs to an op besides its kernels.
 
-`_C.abi3.so` has all schemas and the CPU kernels; `_C_cuda.abi3.so` adds CUDA kernels and loads only where torch is for CUDA.
+`_C.abi3.so` has all schemas and the CPU kernels; `_C_cuda.abi3.so` adds CUDA kernels and loads only where torch is for
+CUDA.
 """
 
 import warnings

@@ -4,8 +4,8 @@
     delta = (m / (1 - beta_1^t)) / (sqrt(v / (1 - beta_2^t)) + epsilon)
     p = p * (1 - lr * weight_decay) - lr * delta
 
-Loshchilov & Hutter 2019, algorithm 2, in the order of Burn. Each parameter has its own time t, as it may have been frozen for a
-while.
+Loshchilov & Hutter 2019, algorithm 2, in the order of Burn. Each parameter has its own time t: it may have been
+frozen for a while.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError, AutodiffError
-from ._checks import check_device, check_dtype, check_shape
+from ._checks import DEVICES, check_device, check_dtype, check_shape
 from ._library import WITHOUT_NATIVE, fake, op
 
 _adamw_step = op("adamw_step_")
@@ -38,8 +38,8 @@ def adamw_step_(
 ) -> None:
     """Update parameters and their moments in place.
 
-    All is computed in float32 (float64 for float64) in one pass and rounded once, to the dtype of each tensor. All tensors are on
-    one device; nothing is changed when one of them is refused.
+    All is computed in float32 (float64 for float64) in one pass and rounded once, to the dtype of each tensor. All
+    tensors are on one device; nothing is changed when one of them is refused.
 
     Args:
         params: float32, float16, bfloat16 or float64, of any shapes.
@@ -63,35 +63,26 @@ def adamw_step_(
         DeviceError: a tensor is on another kind of device than cpu and cuda, or not on the first parameter's.
         AutodiffError: a tensor to be written requires grad, and gradients are on: call it under `torch.no_grad()`.
     """
-    if not params:
-        _check(params, grads, moments_1, moments_2, max_moments_2 or [], times)
-        return
     largest = [] if max_moments_2 is None else max_moments_2
+    lists = (params, grads, moments_1, moments_2, largest, times)
+    scalars = (lr, beta_1, beta_2, epsilon, weight_decay, cautious, grad_scale)
     if torch.is_grad_enabled():
         _refuse_tracked(params, moments_1, moments_2, largest)
-    device = params[0].device.type
-    scalars = (lr, beta_1, beta_2, epsilon, weight_decay, cautious, grad_scale)
-    if device in WITHOUT_NATIVE:
-        _check(params, grads, moments_1, moments_2, largest, times)
-        adamw_step_reference(
-            *(params, grads, moments_1, moments_2),
-            **{"times": times, "lr": lr, "beta_1": beta_1, "beta_2": beta_2, "epsilon": epsilon},
-            **{"weight_decay": weight_decay, "cautious": cautious, "max_moments_2": largest, "grad_scale": grad_scale},
-        )
+    device_type = params[0].device.type if params else "cpu"
+    if not params or device_type in WITHOUT_NATIVE or device_type not in DEVICES:
+        _check(*lists)
+        _reference(*lists, *scalars)
         return
-    if device not in ("cpu", "cuda"):
-        check_device("adamw_step_", "params[0]", params[0])
     try:
-        _adamw_step(params, grads, moments_1, moments_2, largest, times, *scalars)
+        _adamw_step(*lists, *scalars)
     except RuntimeError:
-        _check(params, grads, moments_1, moments_2, largest, times)
+        _check(*lists)
         raise
     if not torch.compiler.is_compiling():
-        # No dispatcher key does it for a list, and autograd would not see that a saved tensor has changed.
+        # No dispatcher key does it for lists, and autograd would not see that a tensor it saved has changed.
         torch.autograd.graph.increment_version([*params, *moments_1, *moments_2, *largest])
 
 
-@torch.no_grad()
 def adamw_step_reference(
     params: Sequence[Tensor],
     grads: Sequence[Tensor],
@@ -109,6 +100,29 @@ def adamw_step_reference(
     grad_scale: float = 1.0,
 ) -> None:
     """The same as `adamw_step_` in plain torch, on any device."""
+    largest = [] if max_moments_2 is None else max_moments_2
+    _reference(
+        *(params, grads, moments_1, moments_2, largest, times),
+        *(lr, beta_1, beta_2, epsilon, weight_decay, cautious, grad_scale),
+    )
+
+
+@torch.no_grad()
+def _reference(
+    params: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    moments_1: Sequence[Tensor],
+    moments_2: Sequence[Tensor],
+    max_moments_2: Sequence[Tensor],
+    times: Sequence[int],
+    lr: float,
+    beta_1: float,
+    beta_2: float,
+    epsilon: float,
+    weight_decay: float,
+    cautious: bool,
+    grad_scale: float,
+) -> None:
     decay = lr * weight_decay
     for index, (param, grad, moment_1, moment_2, time) in enumerate(
         zip(params, grads, moments_1, moments_2, times, strict=True)
@@ -166,19 +180,20 @@ def _check(
         for key, values in lists.items():
             if key == "times":
                 continue
-            tensor = values[index]
             label = f"{key}[{index}]"
-            check_device(name, label, tensor, param.device)
-            check_dtype(name, label, tensor, (param.dtype if key == "grads" else moments_1[index].dtype,))
-            check_shape(name, label, tensor, param.shape)
+            check_device(name, label, values[index], param.device)
+            check_dtype(name, label, values[index], (param.dtype if key == "grads" else moments_1[index].dtype,))
+            check_shape(name, label, values[index], param.shape)
         for key, values in {"params": params, **lists}.items():
-            if key in ("grads", "times"):
-                continue
-            if any(stride == 0 and size > 1 for stride, size in zip(values[index].stride(), values[index].shape)):
+            if key not in ("grads", "times") and _is_expanded(values[index]):
                 raise ArgumentError(
                     f"{name}: expected {key}[{index}] with memory of its own, got an expanded tensor; "
                     f"make a copy with {key}[{index}].clone()"
                 )
+
+
+def _is_expanded(tensor: Tensor) -> bool:
+    return any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True))
 
 
 @fake("adamw_step_")

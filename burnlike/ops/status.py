@@ -22,7 +22,7 @@ class NativeStatus:
         cuda: the library of CUDA kernels.
         isa: the instruction set in use (`default`, `avx2` or `avx512`); None if not loaded.
         isas: those that this machine runs, best last.
-        calls: how often each op's native kernel has run in this process; CUDA kernels as `cuda:<op>`. The kernels count.
+        calls: how often each op's native code has run in this process, as it counts itself; on CUDA as `cuda:<op>`.
     """
 
     version: str | None
