@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in arguments
     try:
         args = _parse(arguments)
-        debug = args.debug
+        debug = getattr(args, "debug", False)  # not set where no option of this name stands
         status = args.run(args)
         sys.stdout.flush()
         return status
@@ -71,8 +71,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def message_of(error: Exception) -> str:
     """What the user reads of an error."""
-    if isinstance(error, ConfigError) and len(error.problems) > 1:
-        return f"{error}\nburnlike: error: {len(error.problems)} mistakes in the config"
+    if isinstance(error, ConfigError) and any(problem.line for problem in error.problems):
+        count = len(error.problems)
+        return f"{error}\nburnlike: error: {count} mistake{'s' * (count != 1)} in the config"
     if isinstance(error, OSError) and not isinstance(error, BurnlikeError) and error.strerror:
         place = f"{os.fspath(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
         return f"burnlike: error: {place}{error.strerror}"
@@ -92,7 +93,6 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"burnlike {__version__}")
-    parser.set_defaults(debug=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     named = next((word for word in arguments if not word.startswith("-")), None)
     for command in COMMANDS:

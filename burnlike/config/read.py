@@ -220,8 +220,8 @@ def _unknown_type(given: Node, role: ConfigType) -> str:
     near = nearest(given.value[:_LONGEST_NAME], list(imported(role)))
     other = other_role(given.value, role)
     what = f"'{show_text(given.value)}' is a type of {other}" if other else f"unknown type '{show_text(given.value)}'"
-    own = "" if near or other else "; for a class of your own use --import MODULE"
-    return f"{what}; {with_article(role.__name__)} is due: {_types_below(role)}{near}{own}"
+    own = "" if other else "; a class of your own comes in by --import MODULE"
+    return f"{what}; {with_article(role.__name__)} is due: {_types_below(role)}{own}{near}"
 
 
 def _is_left_over(node: Node, entry: Entry, role: ConfigType, key: str) -> bool:

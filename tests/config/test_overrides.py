@@ -130,7 +130,7 @@ def test_a_config_given_is_not_changed():
         (
             "first.type=Dott",
             "first.type: unknown type 'Dott'; a Shape is due: one of 'Box', 'Circle', 'Dot', 'Group'; "
-            "did you mean 'Dot'?",
+            "a class of your own comes in by --import MODULE; did you mean 'Dot'?",
         ),
     ],
 )

@@ -88,11 +88,13 @@ ONE_MISTAKE = {
     "no type": ("shape: {radius: 1}", f"1:8: shape: missing key 'type'; expected {SHAPES}"),
     "unknown type": (
         "shape: {type: Circel}",
-        f"1:15: shape.type: unknown type 'Circel'; a Shape is due: {SHAPES}; did you mean 'Circle'?",
+        f"1:15: shape.type: unknown type 'Circel'; a Shape is due: {SHAPES}; "
+        "a class of your own comes in by --import MODULE; did you mean 'Circle'?",
     ),
     "unknown type like none": (
         "shape: {type: Zzz}",
-        f"1:15: shape.type: unknown type 'Zzz'; a Shape is due: {SHAPES}; for a class of your own use --import MODULE",
+        f"1:15: shape.type: unknown type 'Zzz'; a Shape is due: {SHAPES}; "
+        "a class of your own comes in by --import MODULE",
     ),
     "type of another role": (
         "shape: {type: Sound}",

@@ -1,0 +1,187 @@
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from burnlike.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = sorted((ROOT / "configs").glob("**/*.yaml"))
+
+
+@pytest.fixture
+def linear(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("good.yaml").write_text("type: Linear\nd_input: 3\nd_output: 4\n")
+    Path("bad.yaml").write_text("d_input: 0\nd_ouput: 3\nd_output: 4\nbias: yes\n")
+
+
+def check(capsys, *arguments):
+    status = main(["check", *arguments])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_shipped_configs_are_right_and_torch_is_not_loaded():
+    assert SHIPPED
+    code = (
+        "import sys\nfrom burnlike.cli.main import main\nstatus = main(['check', *sys.argv[1:]])\n"
+        "assert status == 0, status\nassert 'torch' not in sys.modules\nassert 'numpy' not in sys.modules"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, SHIPPED)], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for line, path in zip(done.stdout.splitlines(), SHIPPED, strict=True):
+        assert line.startswith(f"{path}: ok (TrainConfig, ")
+
+
+def test_five_different_mistakes_of_a_training_config_are_five_lines(tmp_path, capsys):
+    path = tmp_path / "wrong.yaml"
+    path.write_text(
+        """seed: 1
+data: {type: Text, context_length: 128}
+model:
+  type: DecoderLn
+optimizer: {type: AdamW, beta_1: 2}
+lr_scheduler:
+  type: CosineAnnealing
+  initial_lr: fast
+  num_iters: 10
+training:
+  epoch: 1
+  batch_size: 8
+seed: 2
+"""
+    )
+    status, out, err = check(capsys, str(path))
+    assert status == 2
+    assert err == ""
+    lines = out.splitlines()
+    assert [line.removeprefix(f"{path}:").split(": ")[0:2] for line in lines[:5]] == [
+        ["4:9", "model.type"],
+        ["5:34", "optimizer.beta_1"],
+        ["8:15", "lr_scheduler.initial_lr"],
+        ["11:3", "training.epoch"],
+        ["13:1", "seed"],
+    ]
+    assert lines[0].endswith("; did you mean 'DecoderLm'?")
+    assert lines[1].endswith("expected a number >= 0 and < 1, got 2")
+    assert lines[3].endswith("unknown key 'epoch'; did you mean 'epochs'?")
+    assert lines[4].endswith("duplicate key 'seed'; it stands first in line 1: remove one")
+    assert lines[5:] == ["5 mistakes in 1 file of 1"]
+
+
+@pytest.mark.usefixtures("linear")
+def test_a_right_file_is_one_line(capsys):
+    assert check(capsys, "good.yaml", "--root", "Linear") == (
+        0,
+        "good.yaml: ok (Linear, initializer KaimingUniform)\n",
+        "",
+    )
+
+
+@pytest.mark.usefixtures("linear")
+def test_every_file_is_checked_and_mistakes_are_counted(capsys):
+    status, out, _ = check(capsys, "--root", "Linear", "bad.yaml", "good.yaml", "none.yaml")
+    assert status == 2
+    assert out == (
+        "bad.yaml:1:10: d_input: expected an int >= 1, got 0\n"
+        "bad.yaml:2:1: d_ouput: unknown key 'd_ouput'; LinearConfig has d_input, d_output, bias, initializer\n"
+        "bad.yaml:4:7: bias: expected true or false, got 'yes' (a string); write true\n"
+        "good.yaml: ok (Linear, initializer KaimingUniform)\n"
+        "none.yaml: no such file\n"
+        "4 mistakes in 2 files of 3\n"
+    )
+
+
+@pytest.mark.usefixtures("linear")
+def test_options_are_checked_with_the_file(capsys):
+    status, out, _ = check(capsys, "good.yaml", "--root", "Linear", "--set", "d_input=5", "--set", "bais=false")
+    assert status == 2
+    assert out == ("--set bais=false: bais: unknown key 'bais'; did you mean 'bias'?\n1 mistake in 1 file of 1\n")
+    assert check(capsys, "good.yaml", "--root", "Linear", "--set", "initializer.type=Zeros")[0:2] == (
+        0,
+        "good.yaml: ok (Linear, initializer Zeros)\n",
+    )
+
+
+@pytest.mark.usefixtures("linear")
+def test_json_has_each_mistake_by_its_parts(capsys):
+    status, out, _ = check(capsys, "good.yaml", "bad.yaml", "--root", "Linear", "--json")
+    report = json.loads(out)
+    assert status == 2
+    assert (report["ok"], report["mistakes"]) == (False, 3)
+    good, bad = report["files"]
+    assert good == {
+        "file": "good.yaml",
+        "ok": True,
+        "mistakes": [],
+        "type": "Linear",
+        "parts": {"initializer": "KaimingUniform"},
+    }
+    assert bad["mistakes"][0] == {
+        "message": "expected an int >= 1, got 0",
+        "path": "d_input",
+        "source": "bad.yaml",
+        "line": 1,
+        "column": 10,
+    }
+
+
+def test_a_class_of_the_users_own_comes_in_by_import(tmp_path):
+    (tmp_path / "my_layers.py").write_text(
+        "from burnlike.config import ModuleConfig\n\n\nclass MineConfig(ModuleConfig, tag='Mine'):\n    size: int\n"
+    )
+    (tmp_path / "mine.yaml").write_text("type: Mine\nsize: 3\n")
+    command = shutil.which("burnlike", path=str(Path(sys.executable).parent))
+    run = [command] if command else [sys.executable, "-m", "burnlike"]
+    arguments = ["check", "mine.yaml", "--root", "ModuleConfig"]
+    done = subprocess.run([*run, *arguments], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert "mine.yaml:1:7: type: unknown type 'Mine'; a ModuleConfig is due: " in done.stdout
+    assert "a class of your own comes in by --import MODULE; did you mean 'Linear'?\n" in done.stdout
+    done = subprocess.run(
+        [*run, *arguments, "--import", "my_layers"], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "mine.yaml: ok (Mine)\n", "")
+
+
+@pytest.mark.usefixtures("linear")
+def test_a_module_or_root_that_does_not_exist_is_one_error(capsys):
+    status, out, err = check(capsys, "good.yaml", "--import", "none_such")
+    assert (status, out) == (2, "")
+    assert err.startswith("burnlike: error: --import none_such: there is no module 'none_such' in ")
+    assert check(capsys, "good.yaml", "--root", "Linaer") == (
+        2,
+        "",
+        "burnlike: error: there is no config type 'Linaer'; did you mean 'Linear'?\n",
+    )
+
+
+def test_yaml_can_neither_import_nor_run_anything(tmp_path, capsys):
+    mark = tmp_path / "mark"
+    path = tmp_path / "evil.yaml"
+    path.write_text(
+        f"model: !!python/object/apply:os.mkdir ['{mark}']\n"
+        f"data: !!python/object/new:os.mkdir ['{mark}']\n"
+        "optimizer: {type: os.system}\n"
+        "import: os\n"
+    )
+    status, out, _ = check(capsys, str(path))
+    assert status == 2
+    assert out.count("is not allowed: a config is plain data") == 2
+    assert not mark.exists()
+
+
+def test_schema_prints_what_editors_read(capsys):
+    assert main(["schema", "Linear"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    assert schema["definitions"]["LinearConfig"]["properties"]["type"] == {"const": "Linear"}
+    assert main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "TrainConfig"
+    assert main(["schema", "--list"]) == 0
+    assert "\nOptimizerConfig: AdamW" in capsys.readouterr().out
