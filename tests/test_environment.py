@@ -1,0 +1,15 @@
+"""The set-up script: what a user reads when Python is missing or too old."""
+
+import subprocess
+from pathlib import Path
+
+SCRIPT = Path(__file__).parent.parent / ".ci" / "environment.sh"
+
+
+def test_without_a_fitting_python_it_says_what_is_needed() -> None:
+    environment = {"PATH": "/usr/bin:/bin", "PYTHON": "no-such-python"}
+    done = subprocess.run(["bash", str(SCRIPT)], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("burnlike needs Python 3.11 or 3.12 with venv")
+    assert "no-such-python" in done.stderr
