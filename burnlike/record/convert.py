@@ -1,5 +1,6 @@
 """Copying values into another element type, and noticing those that the type can't hold."""
 
+import math
 from collections.abc import Iterator
 
 import torch
@@ -49,22 +50,34 @@ def can_lose(source: torch.dtype, target: torch.dtype) -> bool:
 
 
 def check_floats(name: str, source: Tensor, converted: Tensor) -> None:
-    """Raise if a finite value of `source` is not finite in `converted`.
+    """Raise if a value of `source` was too large for the type of `converted`.
+
+    That is a finite value that became inf, nan or (where torch saturates) the largest value, and an inf where the type
+    has none.
 
     Raises:
         PrecisionError: naming the tensor and the value.
     """
-    # One fast pass settles nearly every case: a sum is finite only if all its terms are.
-    if converted.dtype in _SUMMABLE and converted.sum().isfinite().item():
+    if source.numel() == 0 or _surely_fits(source, converted):
         return
-    finite = converted if converted.dtype in _SUMMABLE else converted.float()
-    lost = ~finite.isfinite() & _wide(source).isfinite()
+    limits = torch.finfo(converted.dtype)
+    half_step = limits.eps * 2.0 ** math.floor(math.log2(limits.max)) / 2
+    before, after = _wide(source), _wide(converted)
+    lost = before.isfinite() & (~after.isfinite() | (before.abs() > limits.max + half_step))
+    lost |= before.isinf() & ~after.isinf()
     if lost.any().item():
-        value, limit = _wide(source)[lost][0].item(), torch.finfo(converted.dtype).max
         raise PrecisionError(
-            f"'{name}': {value:g} is too large for {plain(converted.dtype)} (at most {limit:g});"
+            f"'{name}': {before[lost][0].item():g} is too large for {plain(converted.dtype)} (at most {limits.max:g});"
             " choose another type, list the tensor in Precision(keep=[...]), or set allow_overflow=True"
         )
+
+
+def _surely_fits(source: Tensor, converted: Tensor) -> bool:
+    """One fast pass that settles nearly every case."""
+    if converted.dtype in _SUMMABLE:
+        return bool(converted.sum().isfinite().item())  # a sum is finite only if all its terms are
+    low, high = _wide(source).aminmax()
+    return -torch.finfo(converted.dtype).max <= low.item() and high.item() <= torch.finfo(converted.dtype).max
 
 
 def check_ints(name: str, source: Tensor, target: torch.dtype) -> None:

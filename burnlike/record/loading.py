@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import RecordIOError, RecordMismatchError
-from ..module import Param, params
+from ..module import Param, ParamId, params
 from .convert import can_lose, check_floats, check_ints
 from .dtypes import kind_of, plain, shown
 from .lazy_tensors import LazyTensors
@@ -43,8 +43,11 @@ def load_into(
         ],
     )
     _refuse(report, record, module, strict)
+    ids = _new_ids(matches, found, record)
     _check_values(matches, tensors)
-    _apply(matches, record, device)
+    _apply(matches, tensors, device)
+    for param, param_id in ids:
+        param.adopt(param_id)
     return report
 
 
@@ -88,19 +91,25 @@ def _refuse(report: LoadReport, record: Record, module: nn.Module, strict: bool)
     fitting = len(report.applied) - len(report.mismatched)
     if fitting * 2 < wanted:
         message = (
-            f"{record.source} belongs to another model than {name}: of the {wanted} tensors of {name}, {fitting} fit; "
-            "take the record of this model, or the config that the record was saved with"
+            f"{record.source} belongs to another model: {fitting} of the {wanted} tensors of {name} fit "
+            f"({_first(report, record)}); take this model's record, or the config that the record was saved with. "
+            "Nothing was loaded"
         )
     else:
-        message = f"{record.source} does not fit {name}"
-    remedy = "" if report.mismatched else "\nload with strict=False to leave out what is missing or unexpected"
-    error = RecordMismatchError(f"{message}; nothing was loaded\n{_without_first_line(report)}{remedy}")
+        remedy = "" if report.mismatched else "\nload with strict=False to leave out what is missing or unexpected"
+        details = str(report).partition("\n")[2]
+        message = f"{record.source} does not fit {name}; nothing was loaded\n{details}{remedy}"
+    error = RecordMismatchError(message)
     error.report = report
     raise error
 
 
-def _without_first_line(report: LoadReport) -> str:
-    return str(report).partition("\n")[2]
+def _first(report: LoadReport, record: Record) -> str:
+    """One example of what differs."""
+    for item in report.mismatched:
+        return f"'{item.path}': expected {item.expected}, got {item.found}"
+    held = ", ".join(f"'{name}'" for name in list(record.tensors)[:2]) or "no tensor"
+    return f"expected '{report.missing[0]}' and others, it holds {held}"
 
 
 def _check_values(matches: list[_Match], tensors: Mapping[str, Tensor]) -> None:
@@ -118,14 +127,31 @@ def _check_values(matches: list[_Match], tensors: Mapping[str, Tensor]) -> None:
                 check_ints(match.name, values, target)
 
 
-def _apply(matches: list[_Match], record: Record, device: torch.device | str | None) -> None:
+def _new_ids(matches: list[_Match], found: list[Param], record: Record) -> list[tuple[Param, ParamId]]:
+    """The id that each parameter takes over; of two that load one tied tensor, the one of its name."""
+    heir: dict[str, Param] = {}
+    for match in matches:
+        if match.name in record.ids and (match.name not in heir or match.param.path == match.name):
+            heir[match.name] = match.param
+    ids = {param.path: param.id for param in found}
+    ids.update({param.path: record.ids[name] for name, param in heir.items()})
+    path_of: dict[ParamId, str] = {}
+    for path, param_id in ids.items():
+        if param_id in path_of:
+            raise RecordMismatchError(
+                f"{record.source} would give '{path_of[param_id]}' and '{path}' one ParamId ({param_id});"
+                " nothing was loaded; call burnlike.module.fresh_ids(module) first"
+            )
+        path_of[param_id] = path
+    return [(param, record.ids[name]) for name, param in heir.items()]
+
+
+def _apply(matches: list[_Match], tensors: Mapping[str, Tensor], device: torch.device | str | None) -> None:
     for match in matches:
         try:
-            _fill(match, record.tensors, device)
+            _fill(match, tensors, device)
         except RecordIOError as error:
             raise RecordIOError(f"{error}; the module is partly loaded: load it again before use") from error
-        if match.name in record.ids:
-            match.param.adopt(record.ids[match.name])
 
 
 @torch.no_grad()

@@ -210,16 +210,17 @@ def _parse(text: bytes, file_bytes: int) -> Header:
 
 
 def _decode(text: bytes) -> dict[str, Any]:
-    if not text.startswith(b"{"):
-        raise RecordFormatError("the header is not a JSON object")
     try:
-        return json.loads(text.decode("utf-8"), object_pairs_hook=_without_duplicates)
+        found = json.loads(text.decode("utf-8"), object_pairs_hook=_without_duplicates)
     except RecordFormatError:
         raise
     except UnicodeDecodeError as error:
         raise RecordFormatError(f"the header is not UTF-8 (byte {_LENGTH_BYTES + error.start})") from error
     except (ValueError, RecursionError) as error:
         raise RecordFormatError(f"the header is not valid JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise RecordFormatError("the header is not a JSON object")
+    return found
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,0 +1,38 @@
+"""Saving and loading take a few megabytes whatever the model's size, measured on a child process."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+CHILD = """
+import json, sys, torch
+from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder
+
+def status(key):
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(key)) * 1024
+
+def extra(action):
+    open("/proc/self/clear_refs", "w").write("5")  # the peak starts anew
+    before = status("VmRSS")
+    action()
+    return status("VmHWM") - before
+
+recorder = SafetensorsRecorder(BFloat16Precision)
+recorder.save(Record({"warm": torch.ones(3_000_000)}), sys.argv[1])
+tensors = {f"w{i}": torch.randn(5000, 1000) for i in range(9)} | {"transposed": torch.randn(5000, 1000).T}
+model = torch.nn.ParameterDict(tensors)
+found = {"save": extra(lambda: recorder.save(Record.from_module(model), sys.argv[1]))}
+found["load"] = extra(lambda: recorder.load(sys.argv[1]).load_into(model))
+print(json.dumps(found))
+"""
+
+
+def test_save_and_load_of_200_mb_take_less_than_32_mib(tmp_path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", CHILD, str(tmp_path / "x")], capture_output=True, text=True, check=True
+    )
+    extra = json.loads(result.stdout)
+    assert (tmp_path / "x.safetensors").stat().st_size > 100_000_000
+    assert extra["save"] < 32 << 20
+    assert extra["load"] < 32 << 20
