@@ -48,7 +48,7 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
         MlpConfig(d_input=784, d_hidden=256)
         >>> MlpConfig(d_input=-1)
         Traceback (most recent call last):
-        burnlike.errors.ConfigError: MlpConfig: d_input: expected an int >= 1, got -1 (an int)
+        burnlike.errors.ConfigError: MlpConfig: d_input: expected an int >= 1, got -1
 
     Raises:
         ConfigError: a value is of a wrong type or out of range, or breaks a rule of `validate`.

@@ -6,12 +6,13 @@ not a crash, and without PyYAML's YAML 1.1 resolver and constructors, so that no
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import yaml
 
 from burnlike.errors import ConfigError, Problem
 
-from .node import Entries, Entry, Node, Place
+from .node import Entries, Entry, Node, Place, report
 from .scalars import ScalarError, resolve
 from .source_text import check_characters
 from .syntax import explain
@@ -123,7 +124,7 @@ class _Builder:
             try:
                 node.value = resolve(event.value)
             except ScalarError as error:
-                self.problems.append(place.problem(self._path(), f"{show_text(event.value)} {error}"))
+                report(self.problems, place, self._path(), f"{show_text(event.value)} {error}")
         elif plain:
             node.text = event.value
         if event.anchor:
@@ -132,18 +133,16 @@ class _Builder:
 
     def _alias(self, anchor: str, place: Place) -> None:
         if anchor not in self.anchors:
-            self._stop(place, f"alias *{anchor} has no anchor &{anchor} before it")
+            self._stop(place, f"alias *{anchor} has no anchor &{anchor} before it", self._path())
         found = self.anchors[anchor]
         if found is None:
-            self._stop(place, f"alias *{anchor} stands inside its own anchor &{anchor}")
-        else:
-            self._check_depth(place, found[2])
-            self._add(*found)
+            self._stop(place, f"alias *{anchor} stands inside its own anchor &{anchor}", self._path())
+        self._check_depth(place, found[2])
+        self._add(*found)
 
     def _check_depth(self, place: Place, height: int) -> None:
         if len(self.open) + height > MAX_DEPTH:
-            self.problems.append(place.problem("", f"nested deeper than {MAX_DEPTH} levels"))
-            raise ConfigError.of(self.problems)
+            self._stop(place, f"nested deeper than {MAX_DEPTH} levels")
 
     def _key_due(self) -> bool:
         return bool(self.open) and self.open[-1].node.is_map and self.open[-1].key is None
@@ -177,12 +176,12 @@ class _Builder:
                 parent.node.value[key] = Entry(place, node)
             else:
                 message = f"duplicate key '{show_text(key)}'; it stands first in line {first.place.line}: remove one"
-                self.problems.append(place.problem(self._path(key), message))
+                report(self.problems, place, self._path(key), message)
 
     def _key(self, node: Node) -> tuple[str, Place, bool]:
         if isinstance(node.value, str):
             return node.value, node.place, node.value == "<<" and node.text is not None
-        self.problems.append(node.place.problem(self._path(), "a key must be text, not a list or a mapping"))
+        report(self.problems, node.place, self._path(), "a key must be text, not a list or a mapping")
         return "?", node.place, False
 
     def _merge(self, done: _Open) -> None:
@@ -191,7 +190,7 @@ class _Builder:
             for given in node.value if node.is_list else [node]:
                 if not given.is_map:
                     path = self._path()
-                    self.problems.append(place.problem(path, "`<<` takes an alias of a mapping, or a list of such"))
+                    report(self.problems, place, path, "`<<` takes an alias of a mapping, or a list of such")
                     continue
                 done.size += len(given.value)
                 for key, entry in given.value.items():
@@ -208,7 +207,7 @@ class _Builder:
             return
         shown = show_text(tag.replace("tag:yaml.org,2002:", "!!"))
         message = f"the tag {shown} is not allowed: a config is plain data, so write the value without it"
-        self.problems.append(place.problem(self._path(), message))
+        report(self.problems, place, self._path(), message)
 
     def _path(self, *last: str) -> str:
         steps = []
@@ -219,6 +218,6 @@ class _Builder:
                 steps.append(show_text(level.key[0]))
         return ".".join([*steps, *map(show_text, last)])
 
-    def _stop(self, place: Place, message: str) -> None:
-        self.problems.append(place.problem(self._path(), message))
+    def _stop(self, place: Place, message: str, path: str = "") -> NoReturn:
+        report(self.problems, place, path, message)
         raise ConfigError.of(self.problems)

@@ -3,7 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from burnlike.errors import Problem
+from burnlike.errors import ConfigError, Problem
+
+MAX_PROBLEMS = 200
+"""More mistakes than this are one: the file is no config."""
 
 
 class Place(NamedTuple):
@@ -16,6 +19,17 @@ class Place(NamedTuple):
     def problem(self, path: str, message: str) -> Problem:
         """The mistake `message` at this place."""
         return Problem(message, path, self.source, self.line, self.column)
+
+
+def report(problems: list[Problem], place: Place, path: str, message: str) -> None:
+    """Add a mistake to those found so far.
+
+    Raises:
+        ConfigError: it was one too many to be worth reading on.
+    """
+    problems.append(place.problem(path, message))
+    if len(problems) >= MAX_PROBLEMS:
+        raise ConfigError.of([*problems, place.problem("", f"stopped after {MAX_PROBLEMS} mistakes")])
 
 
 class Entry(NamedTuple):

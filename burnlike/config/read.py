@@ -10,13 +10,11 @@ import msgspec.inspect as mi
 
 from burnlike.errors import ConfigError, Problem, nearest
 
-from .node import Entry, Node, Place, child, find
+from .node import Entry, Node, Place, child, find, report
 from .plain import INVALID, plain_value, string_options
 from .registry import ConfigType, DuplicateTypeError, imported, is_role, load_built_in, lookup, other_role, tag_of
 from .words import choices, describe, got, hint, show, show_text, with_article
 
-MAX_PROBLEMS = 200
-"""More mistakes than this are one: the file is no config."""
 TAG_FIELD = "type"
 _LONGEST_NAME = 60
 
@@ -44,10 +42,7 @@ class Reader:
         Raises:
             ConfigError: it was one too many to be worth reading on.
         """
-        self.problems.append(place.problem(path, message))
-        if len(self.problems) == MAX_PROBLEMS:
-            self.problems.append(place.problem("", f"stopped after {MAX_PROBLEMS} mistakes"))
-            raise ConfigError.of(self.problems)
+        report(self.problems, place, path, message)
         return INVALID
 
     def read(self, node: Node, wanted: mi.Type, path: str) -> Any:
@@ -75,7 +70,7 @@ class Reader:
     def struct(self, node: Node, cls: ConfigType, path: str) -> Any:
         """The instance of `cls`, or of the class below it that the node's `type:` names, or INVALID."""
         if isinstance(node.value, cls):
-            return node.value
+            return node.value if _has_type(node.value, cls) else self._untagged(node, path)
         if not node.is_map:
             return self._no_mapping(node, cls, path)
         chosen = self._choose(node, cls, path)
@@ -144,7 +139,7 @@ class Reader:
             for member in sorted(members, key=lambda it: isinstance(it, mi.FloatType)):  # 1 is an int first
                 value = plain_value(node, member) if not _is_container(member) else INVALID
                 if isinstance(member, mi.StructType) and isinstance(node.value, member.cls):
-                    value = node.value
+                    value = self.struct(node, member.cls, path)
                 if value is not INVALID:
                     return value
             return self._wrong(node, wanted, path)
@@ -189,11 +184,21 @@ class Reader:
             remedy = f"; write {{type: {node.value}}}"
         return self.report(node.place, path, f"expected {_mapping_of(cls)}, got {got(node)}{remedy}")
 
+    def _untagged(self, node: Node, path: str) -> Any:
+        name = type(node.value).__name__
+        message = f'{name} has no type that YAML could name; write `class {name}(..., tag="{name}")`'
+        return self.report(node.place, path, message)
+
     def _wrong(self, node: Node, wanted: mi.Type, path: str) -> Any:
         options = string_options(wanted)
         near = nearest(node.value[:_LONGEST_NAME], options) if isinstance(node.value, str) and options else ""
         remedy = near or hint(wanted, node)
         return self.report(node.place, path, f"expected {describe(wanted)}, got {got(node, wanted)}{remedy}")
+
+
+def _has_type(value: Any, cls: ConfigType) -> bool:
+    """Whether YAML can say that an instance made in Python stands where a `cls` is due."""
+    return tag_of(type(value)) is not None or (type(value) is cls and not is_role(cls))
 
 
 def _expected(wanted: mi.Type) -> str:

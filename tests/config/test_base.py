@@ -11,7 +11,7 @@ import pytest
 from burnlike.config import Config, Meta, ModuleConfig, field
 from burnlike.errors import BurnlikeError, ConfigError, ConfigIOError
 
-from .samples import Box, Circle, Dot, Everything, Group, Pair, Sound
+from .samples import Box, Circle, Dot, Everything, Group, Pair, Shape, Sound
 
 
 def message(make) -> str:
@@ -54,6 +54,18 @@ def test_every_wrong_field_is_reported():
         "Box: width: expected an int from 1 to 64, got 0",
         "Box: height: expected an int >= 1 that is a multiple of 2, got 1",
     ]
+
+
+def test_what_yaml_could_not_name_is_refused_where_a_role_is_due():
+    class Nameless(Box):
+        pass
+
+    for value in (Nameless(width=3), Shape()):
+        name = type(value).__name__
+        assert message(lambda value=value: Everything(shape=value)) == (
+            f'Everything: shape: {name} has no type that YAML could name; write `class {name}(..., tag="{name}")`'
+        )
+    assert message(lambda: Everything(box=Nameless(width=3))).startswith("Everything: box: Nameless has no type")
 
 
 def test_values_get_exactly_the_type_of_the_field():

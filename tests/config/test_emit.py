@@ -116,6 +116,12 @@ def test_other_yaml_readers_see_the_same(value):
     assert yaml.safe_load(to_yaml(value)) == value
 
 
+@settings(derandomize=True, max_examples=300, deadline=None)
+@given(st.dictionaries(texts, data, max_size=5))
+def test_a_reader_of_yaml_1_1_sees_the_same(value):
+    assert yaml.safe_load(to_yaml(value)) == value
+
+
 def test_the_text_is_for_people():
     config = Group(members=[Circle(radius=1e-4, name="1e-4"), Dot()], frame=Box(width=3))
     assert config.to_yaml() == (
