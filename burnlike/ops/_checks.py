@@ -8,7 +8,8 @@ from torch import Tensor
 from ..errors import DeviceError, DTypeError, ShapeError
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
-DEVICES = ("cpu", "cuda")
+# On `meta` there are shapes and no data, and the fakes do the work.
+DEVICES = ("cpu", "cuda", "meta")
 
 
 def _name(dtype: torch.dtype) -> str:

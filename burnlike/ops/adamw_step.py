@@ -160,7 +160,7 @@ def _check(
     max_moments_2: Sequence[Tensor],
     times: Sequence[int],
 ) -> None:
-    # The kernels check the same before they write, in fewer words; this runs when they refused.
+    # The kernels check the same before they write, in fewer words; this runs when they refused, and without data.
     name = "adamw_step_"
     lists = {"grads": grads, "moments_1": moments_1, "moments_2": moments_2, "times": times}
     if max_moments_2:
@@ -206,8 +206,4 @@ def _(
     times: list[int],
     *scalars: float,
 ) -> None:
-    count = len(params)
-    torch._check(
-        len(grads) == count and len(moments_1) == count and len(moments_2) == count and len(times) == count,
-        lambda: "adamw_step_: lists of different lengths",
-    )
+    _check(params, grads, moments_1, moments_2, max_moments_2, times)

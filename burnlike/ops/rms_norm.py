@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import AutodiffError
+from ..errors import AutodiffError, ShapeError
 from ._checks import check_device, check_dtype, check_shape
 from ._library import WITHOUT_NATIVE, autograd, fake, op
 
@@ -53,18 +53,19 @@ def rms_norm_reference(x: Tensor, gamma: Tensor, epsilon: float = 1e-5) -> Tenso
 
 
 def _check(x: Tensor, gamma: Tensor) -> None:
-    # The kernels check the same before they read, in fewer words; this runs when they refused.
+    # The kernels check the same before they read, in fewer words; this runs when they refused, and without data.
     check_device("rms_norm", "x", x)
     check_dtype("rms_norm", "x", x)
     check_dtype("rms_norm", "gamma", gamma, (x.dtype, torch.float32))
     check_device("rms_norm", "gamma", gamma, x.device)
+    if x.dim() == 0:
+        raise ShapeError("rms_norm: expected x of at least one dimension, got a scalar")
     check_shape("rms_norm", "gamma", gamma, x.shape[-1:])
 
 
 @fake("rms_norm")
 def _(x: Tensor, gamma: Tensor, epsilon: float) -> Tensor:
-    torch._check(x.dim() >= 1 and gamma.dim() == 1, lambda: "rms_norm: expected x [..., d] and gamma [d]")
-    torch._check(gamma.shape[0] == x.shape[-1], lambda: "rms_norm: gamma does not have the size of x's last dimension")
+    _check(x, gamma)
     return x.new_empty(x.shape)
 
 
