@@ -148,4 +148,5 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
 
     def replace(self, **changes: Any) -> Self:
         """A copy with the fields `changes`, checked like a new one."""
-        return msgspec.structs.replace(self, **changes)
+        # Older releases of msgspec skip `__post_init__` in their own `replace`.
+        return type(self)(**{name: getattr(self, name) for name in self.__struct_fields__} | changes)
