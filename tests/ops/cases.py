@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 
 from burnlike.ops import adamw_step_, adamw_step_reference, rms_norm, rms_norm_reference
 
@@ -35,7 +36,7 @@ class OpCase:
     """
 
     name: str
-    raw: Callable[..., Any]
+    raw: OpOverload
     native: Callable[..., Sequence[Tensor]]
     reference: Callable[..., Sequence[Tensor]]
     inputs: Callable[[], list[Tensor]]
