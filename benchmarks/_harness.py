@@ -1,0 +1,122 @@
+"""Two-sided measuring: both sides in one process, on the same inputs, interleaved, medians of the repeats.
+
+Interleaving gives both sides the same share of whatever else the machine does; the side that goes first alternates.
+Between two calls the other side has run, so neither finds its data in the caches.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What one comparison gave.
+
+    Attributes:
+        name: what was measured.
+        ours_ms: median time of one call of ours.
+        theirs_ms: median time of one call of theirs.
+        theirs: what we compare with.
+        ratio: theirs / ours; above 1 we are faster.
+        bar: the ratio that we want to reach; None if there is none.
+        repeats: calls of each side.
+        threads: threads that torch uses.
+        note: anything a reader needs, such as an error between the outputs.
+    """
+
+    name: str
+    ours_ms: float
+    theirs_ms: float
+    theirs: str
+    ratio: float
+    bar: float | None
+    repeats: int
+    threads: int
+    note: str
+
+    def __str__(self) -> str:
+        bar = "" if self.bar is None else f" (bar {self.bar:g}x: {'reached' if self.ratio >= self.bar else 'MISSED'})"
+        times = f"ours {self.ours_ms:9.3f} ms   {self.theirs} {self.theirs_ms:9.3f} ms"
+        return f"{self.name:44} {times}   {self.ratio:6.2f}x{bar}{'   ' + self.note if self.note else ''}"
+
+
+def time_of(call: Callable[[], object]) -> float:
+    """Seconds of one call, with the work it started on a GPU."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    call()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def compare(
+    name: str,
+    ours: Callable[[], object],
+    theirs: Callable[[], object],
+    *,
+    theirs_name: str,
+    bar: float | None = None,
+    repeats: int = 31,
+    note: str = "",
+    before_ours: Callable[[], object] = lambda: None,
+    before_theirs: Callable[[], object] = lambda: None,
+) -> Comparison:
+    """Measure both sides, print the result and return it.
+
+    Args:
+        name: what is measured.
+        ours, theirs: one call of each side.
+        theirs_name: what we compare with.
+        bar: the ratio that we want to reach.
+        repeats: calls of each side, after 3 that are not counted.
+        note: printed with the result.
+        before_ours, before_theirs: make ready for one call, outside of the timing.
+    """
+    for _ in range(3):
+        before_ours()
+        ours()
+        before_theirs()
+        theirs()
+    times: dict[bool, list[float]] = {True: [], False: []}
+    for repeat in range(repeats):
+        for is_ours in (True, False) if repeat % 2 else (False, True):
+            (before_ours if is_ours else before_theirs)()
+            times[is_ours].append(time_of(ours if is_ours else theirs))
+    ours_s, theirs_s = statistics.median(times[True]), statistics.median(times[False])
+    result = Comparison(
+        *(name, ours_s * 1e3, theirs_s * 1e3, theirs_name, theirs_s / ours_s, bar, repeats),
+        *(torch.get_num_threads(), note),
+    )
+    print(result, flush=True)
+    return result
+
+
+def main(description: str, run: Callable[[int], Sequence[Comparison]]) -> None:
+    """The command line of a benchmark: threads, repeats, a JSON file.
+
+    Args:
+        description: what is measured and how.
+        run: takes the factor on the number of repeats and returns what was measured.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--threads", type=int, help="threads that torch uses (default: as it chooses)")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
+    parser.add_argument("--repeats", type=int, default=31, help="calls of each side (default 31)")
+    arguments = parser.parse_args()
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    print(
+        f"{description}\ntorch {torch.__version__}, {torch.get_num_threads()} threads, medians of {arguments.repeats}"
+    )
+    results = run(arguments.repeats)
+    if arguments.json:
+        arguments.json.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n")
