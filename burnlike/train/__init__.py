@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .metrics import MetricsLog
     from .progress import PlainRenderer, Renderer, RichRenderer, choose_renderer
     from .run_dir import RunDir
-    from .sample import sample
+    from .sampling import sample
 
 _NAMES = {
     "bigram_loss": "bigram",
@@ -27,7 +27,7 @@ _NAMES = {
     "MetricsLog": "metrics",
     **dict.fromkeys(["Renderer", "PlainRenderer", "RichRenderer", "choose_renderer"], "progress"),
     "RunDir": "run_dir",
-    "sample": "sample",
+    "sample": "sampling",
 }
 
 __all__ = ["OutputConfig", "TrainConfig", "TrainingConfig", *_NAMES]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -22,7 +22,7 @@ from .metrics import MetricsLog
 from .progress import PlainRenderer, Renderer
 from .resume import check_resumable
 from .run_dir import RunDir
-from .sample import sample
+from .sampling import sample
 
 
 class RunResult(NamedTuple):
@@ -134,8 +134,9 @@ class Job:
                     f"({error}); put it back to resume the run, or leave out --resume to start a new one"
                 ) from error
             renderer.note(f"resuming from {checkpoint.path}")
-        MetricsLog(run.metrics).cut_back(self.learner.step)
+        run.clean()
         checkpointer.clean()
+        MetricsLog(run.metrics).cut_back(self.learner.step)
         self.config.save(run.config)
 
     def _finish(self, run: RunDir, learning: LearningResult) -> RunResult:

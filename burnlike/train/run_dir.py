@@ -1,5 +1,6 @@
 """The directory of a run: its name, its lock and its files."""
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -72,17 +73,19 @@ class RunDir:
             RunDirError: it can't be made.
         """
         number = max((number for number, _ in _runs(root, name)), default=0) + 1
-        while True:
-            path = root / (name if number == 1 else f"{name}-{number}")
-            try:
-                root.mkdir(parents=True, exist_ok=True)
-                path.mkdir()
-                return cls._locked(path)
-            except FileExistsError:
-                number += 1  # another process was faster, or a file has this name
-            except OSError as error:
-                remedy = "choose a place for it with --run-dir"
-                raise RunDirError(f"the run directory {path} can't be made: {error.strerror}; {remedy}") from error
+        path = root
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            while True:
+                path = root / (name if number == 1 else f"{name}-{number}")
+                with contextlib.suppress(FileExistsError):  # another process was faster, or a file has this name
+                    path.mkdir()
+                    break
+                number += 1
+        except OSError as error:
+            remedy = "choose a place for it with --run-dir"
+            raise RunDirError(f"the run directory {path} can't be made: {error.strerror}; {remedy}") from error
+        return cls._locked(path)
 
     @classmethod
     def open(cls, path: Path) -> "RunDir":
@@ -133,6 +136,12 @@ class RunDir:
         lock.write(f"{os.getpid()}\n")
         lock.flush()
         return cls(path, lock)
+
+    def clean(self) -> None:
+        """Remove files that a killed process left half written under their temporary names."""
+        for file in (self.config, self.metrics, self.model):
+            for leftover in self.path.glob(f".{file.name}.*"):
+                leftover.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Release the lock."""

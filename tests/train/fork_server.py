@@ -1,0 +1,98 @@
+"""Runs `burnlike` commands without their start-up: a process that has imported torch forks them.
+
+The server runs nothing itself, so that a fork has no threads to lose. It reads a JSON object, starts the command and
+answers with its process id; then reads a line, waits for the end and answers with the status. Until that line an ended
+process stays a zombie, so that its id means no other one.
+"""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+
+class ForkServer:
+    """Starts commands; one at a time."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.train.fork_server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def start(self, arguments: list[str], output: Path, max_file_bytes: int | None = None) -> int:
+        """Start `burnlike <arguments>`, its output going to a file; returns the process id."""
+        command = {"arguments": arguments, "output": str(output), "max_file_bytes": max_file_bytes}
+        return self._ask(json.dumps(command))
+
+    def wait(self) -> int:
+        """The exit status of the command that was started last; negative for the signal that killed it."""
+        return self._ask("wait")
+
+    def run(self, arguments: list[str], output: Path, max_file_bytes: int | None = None) -> int:
+        """Start a command and wait for its end."""
+        self.start(arguments, output, max_file_bytes)
+        return self.wait()
+
+    def _ask(self, line: str) -> int:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+
+def _serve() -> None:
+    import torch
+
+    import burnlike.train.job  # noqa: F401 - imported once, for all children
+    from burnlike.cli.main import main
+
+    with torch.device("meta"):
+        torch.empty_like(torch.empty(1))  # the first use of this device imports much more
+
+    while line := sys.stdin.readline():
+        command = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            _become(command)
+            status = 1
+            try:
+                status = main(command["arguments"])
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(status)
+        print(child, flush=True)
+        sys.stdin.readline()
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _become(command: dict[str, Any]) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    output = os.open(command["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    if command["max_file_bytes"] is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (command["max_file_bytes"],) * 2)
+
+
+if __name__ == "__main__":
+    _serve()

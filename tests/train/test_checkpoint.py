@@ -1,0 +1,117 @@
+"""Checkpointer: whole or not at all, the last ones kept."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from burnlike.errors import CheckpointError, RecordIOError
+from burnlike.record import Record, SafetensorsRecorder
+from burnlike.train import Checkpointer
+
+
+def records(step: int) -> dict[str, Record]:
+    return {
+        "model": Record(tensors={"weight": torch.full((5,), float(step))}),
+        "training": Record(values={"step": step}),
+    }
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_saves_load_back_and_only_the_last_stay(tmp_path: Path) -> None:
+    checkpointer = Checkpointer(tmp_path / "checkpoints", keep=2)
+    assert checkpointer.latest() is None
+    for step in (5, 10, 100_000_000, 15):
+        checkpointer.save(step, records(step))
+    assert [checkpoint.step for checkpoint in checkpointer.all()] == [15, 100_000_000]
+    assert names(tmp_path / "checkpoints") == ["step-00000015", "step-100000000"]
+    latest = checkpointer.latest()
+    assert latest is not None
+    assert latest.load("model").tensors["weight"].tolist() == [1e8] * 5
+    assert latest.load("training").values == {"step": 100_000_000}
+
+
+def test_a_step_that_is_there_is_not_written_again(tmp_path: Path) -> None:
+    checkpointer = Checkpointer(tmp_path, keep=1)
+    path = checkpointer.save(5, records(5)).path
+    before = (path / "model.safetensors").stat().st_mtime_ns
+    assert checkpointer.save(5, records(6)).path == path
+    assert (path / "model.safetensors").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("failing", ["save", "rename"])
+def test_a_failed_save_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    checkpointer = Checkpointer(tmp_path, keep=1)
+    checkpointer.save(1, records(1))
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if failing == "save":
+        whole_save = SafetensorsRecorder.save
+
+        def save(self: SafetensorsRecorder, record: Record, path: Path) -> str:
+            if path.name == "training.safetensors":
+                raise RecordIOError(f"{path}: not saved, the disk or quota is full")
+            return whole_save(self, record, path)
+
+        monkeypatch.setattr(SafetensorsRecorder, "save", save)
+    else:
+
+        def rename(self: Path, target: Path) -> Path:
+            raise full
+
+        monkeypatch.setattr(Path, "rename", rename)
+    message = r"step-00000002 can't be written: .*(full|No space).*step-00000001 is whole.*--resume"
+    with pytest.raises(CheckpointError, match=message):
+        checkpointer.save(2, records(2))
+    assert names(tmp_path) == ["step-00000001"]
+
+
+def test_leftovers_of_a_killed_process_do_not_count_and_are_cleaned(tmp_path: Path) -> None:
+    checkpointer = Checkpointer(tmp_path, keep=2)
+    checkpointer.save(1, records(1))
+    for leftover in (".partial-step-00000002", ".removed-step-00000000"):
+        (tmp_path / leftover).mkdir()
+        (tmp_path / leftover / "model.safetensors").write_bytes(b"half")
+    latest = checkpointer.latest()
+    assert latest is not None
+    assert latest.step == 1
+    checkpointer.clean()
+    assert names(tmp_path) == ["step-00000001"]
+
+
+def test_everything_is_synced_before_it_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+    fsync, rename = os.fsync, Path.rename
+
+    def note_fsync(descriptor: int) -> None:
+        events.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        fsync(descriptor)
+
+    def note_rename(self: Path, target: Path) -> Path:
+        events.append(f"rename to {target.name}")
+        return rename(self, target)
+
+    monkeypatch.setattr(os, "fsync", note_fsync)
+    monkeypatch.setattr(Path, "rename", note_rename)
+    Checkpointer(tmp_path, keep=1).save(1, records(1))
+    at = events.index("rename to step-00000001")
+    assert events[at - 1] == ".partial-step-00000001"
+    assert events[at + 1] == tmp_path.name
+    assert len([name for name in events[:at] if "model" in name]) == 1
+    assert len([name for name in events[:at] if "training" in name]) == 1
+
+
+def test_missing_and_truncated_records_name_the_checkpoint_and_the_remedy(tmp_path: Path) -> None:
+    checkpoint = Checkpointer(tmp_path, keep=1).save(1, records(1))
+    file = checkpoint.path / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-3])
+    with pytest.raises(
+        CheckpointError, match=r"step-00000001 can't be used: .*model.safetensors.*remove that directory"
+    ):
+        checkpoint.load("model")
+    with pytest.raises(CheckpointError, match=r"step-00000001 can't be used: .*optimizer.safetensors"):
+        checkpoint.load("optimizer")

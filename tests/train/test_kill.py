@@ -1,0 +1,131 @@
+"""Runs that are killed: what they leave is whole, and resumed they end in the same bits."""
+
+import os
+import random
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from burnlike.record import SafetensorsRecorder
+
+from .fork_server import ForkServer
+from .samples import STEPS, assert_same_run, metrics_of, write_config
+
+N_KILLS = 30
+RECORDS = {"model", "optimizer", "training"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    with ForkServer() as started:
+        started.run(["check"], Path(os.devnull))  # answers when it has imported everything
+        yield started
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_config(tmp_path_factory.mktemp("config"))
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(server: ForkServer, config: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
+    """The directory of a run that nobody disturbed, and its seconds."""
+    place = tmp_path_factory.mktemp("whole")
+    started = time.perf_counter()
+    assert server.run(["train", str(config), "--run-dir", str(place / "run")], place / "output") == 0
+    return place / "run", time.perf_counter() - started
+
+
+def last_whole_step(run: Path) -> int:
+    """The step of the last checkpoint, after reading every checkpoint in full; -1 without one."""
+    steps = [-1]
+    for path in (run / "checkpoints").glob("step-*"):
+        files = {file.stem for file in path.iterdir()}
+        assert files == RECORDS, f"{path} holds {files}"
+        records = {name: SafetensorsRecorder().load(path / f"{name}.safetensors") for name in RECORDS}
+        for record in records.values():
+            assert all(tensor is not None for tensor in dict(record.tensors).values())
+        assert records["training"].values["step"] == int(path.name.removeprefix("step-"))
+        steps.append(int(path.name.removeprefix("step-")))
+    return max(steps)
+
+
+def test_killed_at_30_random_moments_and_resumed_ends_in_the_same_bits(
+    server: ForkServer, config: Path, uninterrupted: tuple[Path, float], tmp_path: Path
+) -> None:
+    expected, seconds = uninterrupted
+    moments = random.Random(20)
+    kills, runs, interrupted_steps, resumed = 0, 0, set(), 0
+    while kills < N_KILLS:
+        run = tmp_path / f"run-{runs}"
+        arguments = ["train", str(config), "--run-dir", str(run)]
+        step = -1
+        while True:
+            process = server.start(arguments, tmp_path / "output")
+            if kills < N_KILLS:
+                time.sleep(moments.uniform(0, 0.4 * seconds))
+                os.kill(process, signal.SIGKILL)
+            status = server.wait()
+            assert status in (0, -signal.SIGKILL), (tmp_path / "output").read_text()
+            if status == 0:
+                break
+            kills += 1
+            found = last_whole_step(run) if run.exists() else -1
+            assert found >= step, "a checkpoint was lost"
+            step = found
+            interrupted_steps.add(step)
+            resumed += step > 0
+            if run.exists():
+                arguments = ["train", str(config), "--resume", str(run)]
+        assert_same_run(run, expected)
+        runs += 1
+    # the moments must have been spread over the run for this to show anything
+    assert len(interrupted_steps) >= 4
+    assert resumed >= 5
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_writes_a_checkpoint_says_how_to_go_on_and_sets_the_status(
+    server: ForkServer, config: Path, uninterrupted: tuple[Path, float], tmp_path: Path, signal_number: int
+) -> None:
+    run, output = tmp_path / "run", tmp_path / "output"
+    process = server.start(["train", str(config), "--run-dir", str(run)], output)
+    while not list((run / "checkpoints").glob("step-*")):
+        time.sleep(0.002)
+    os.kill(process, signal_number)
+    assert server.wait() == 128 + signal_number
+    step = last_whole_step(run)
+    assert 0 < step < STEPS
+    text = output.read_text()
+    assert f"go on with: burnlike train {config} --resume {run}" in text
+    assert re.search(rf"stopped by {signal.Signals(signal_number).name}", text)
+    assert "Traceback" not in text
+    assert server.run(["train", str(config), "--resume", str(run)], output) == 0
+    assert metrics_of(run) == metrics_of(uninterrupted[0])
+    assert (run / "model.safetensors").read_bytes() == (uninterrupted[0] / "model.safetensors").read_bytes()
+
+
+def test_no_space_for_a_checkpoint_ends_the_run_and_harms_nothing(
+    server: ForkServer, config: Path, uninterrupted: tuple[Path, float], tmp_path: Path
+) -> None:
+    run, output = tmp_path / "run", tmp_path / "output"
+    process = server.start(["train", str(config), "--run-dir", str(run)], output)
+    while not list((run / "checkpoints").glob("step-*")):
+        time.sleep(0.002)
+    os.kill(process, signal.SIGTERM)
+    server.wait()
+    step = last_whole_step(run)
+    before = {path: path.read_bytes() for path in (run / "checkpoints").rglob("*.safetensors")}
+    arguments = ["train", str(config), "--resume", str(run)]
+    assert server.run(arguments, output, max_file_bytes=10_000) == 2
+    text = output.read_text()
+    assert "Traceback" not in text
+    assert re.search(r"burnlike: error: the checkpoint .*step-\d+ can't be written: .*larger than allowed", text)
+    assert f"step-{step:08d} is whole" in text
+    assert {path: path.read_bytes() for path in (run / "checkpoints").rglob("*.safetensors")} == before
+    assert server.run(arguments, output) == 0
+    assert metrics_of(run) == metrics_of(uninterrupted[0])
