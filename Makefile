@@ -33,7 +33,7 @@ build: .venv/.native
 lint: .venv/.packages
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
-	.venv/bin/python -c 'from importlinter.cli import lint_imports_command as run; run()'
+	.venv/bin/lint-imports
 
 format: .venv/.packages
 	$(PYTHON) -m ruff check --fix .
@@ -55,10 +55,13 @@ clean:
 	rm -rf .venv .cache build dist *.egg-info burnlike/*.so
 
 .venv/.packages: requirements.lock .ci/environment.sh
-	mkdir -p .cache/tmp
-	.ci/environment.sh
-	touch $@
+	@mkdir -p .cache/tmp
+	@.ci/environment.sh
+	@touch $@
 
 .venv/.native: .venv/.packages $(NATIVE_SOURCES)
-	$(PYTHON) -m pip install --quiet --no-build-isolation --no-deps --editable .
-	touch $@
+	@echo "Building the native ops"
+	@$(PYTHON) -m pip install --verbose --no-build-isolation --no-deps --editable . > .cache/build.log 2>&1 \
+	    || { cat .cache/build.log; exit 1; }
+	@sed -n 's/^ *\(burnlike .* native build\)/\1/p; /native build/,/libraries/{/native build/d;p;}' .cache/build.log
+	@touch $@

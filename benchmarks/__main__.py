@@ -1,0 +1,25 @@
+"""All benchmarks, one after the other: `python -m benchmarks`, or `make bench`."""
+
+from benchmarks import record_save
+from benchmarks._harness import Comparison, main
+from benchmarks.ops import adamw_step, rms_norm
+
+BENCHMARKS = (rms_norm, adamw_step, record_save)
+
+
+def run(repeats: int) -> list[Comparison]:
+    """Run every benchmark and say at the end which bars were reached."""
+    results = []
+    for benchmark in BENCHMARKS:
+        print(f"\n{(benchmark.__doc__ or '').strip()}\n")
+        results += benchmark.run(repeats)
+    barred = [result for result in results if result.bar is not None]
+    missed = [result for result in barred if result.ratio < (result.bar or 0)]
+    print(f"\n{len(barred) - len(missed)} of {len(barred)} bars reached")
+    for result in missed:
+        print(f"missed: {result}")
+    return results
+
+
+if __name__ == "__main__":
+    main("All benchmarks", run)
