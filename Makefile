@@ -63,5 +63,5 @@ clean:
 	@echo "Building the native ops"
 	@$(PYTHON) -m pip install --verbose --no-build-isolation --no-deps --editable . > .cache/build.log 2>&1 \
 	    || { cat .cache/build.log; exit 1; }
-	@sed -n 's/^ *\(burnlike .* native build\)/\1/p; /native build/,/libraries/{/native build/d;p;}' .cache/build.log
+	@sed -n '/native build/,/libraries/s/^  //p' .cache/build.log
 	@touch $@
