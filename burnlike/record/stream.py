@@ -2,10 +2,17 @@
 
 The file is cut into blocks. Each worker thread takes the next block, converts what belongs there into its buffer and
 writes it at its place: conversion and writing of different blocks overlap, and no step needs the whole of a tensor.
+
+Large files are written past the page cache (O_DIRECT). A file that is synced waits for the disk anyway, and so costs
+neither a copy nor gigabytes of page cache, which a training run has better uses for.
 """
 
+import contextlib
 import ctypes
+import errno
+import fcntl
 import itertools
+import mmap
 import os
 import threading
 from bisect import bisect_right
@@ -18,11 +25,17 @@ from torch import Tensor
 
 from .convert import can_lose, check_floats, check_ints, pieces
 
-BLOCK_BYTES = 1 << 20
-"""Bytes of one block: small enough that a converted block is still in the processor's cache when it is written."""
+BLOCK_BYTES = 2 << 20
+"""Bytes of one block and buffer: a huge page, which a disk takes in one request."""
 
 MAX_WORKERS = 4
-"""Threads, and so buffers; more do not help, as the file system takes one write of a file at a time."""
+"""Threads, and so buffers. More than there are cores, as they wait for the disk in turn."""
+
+DIRECT_BYTES = 16 << 20
+"""Files from this size on bypass the page cache."""
+
+_STEP_ELEMENTS = 1 << 18  # converted and then checked while still in the processor's cache
+_PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +71,13 @@ def write_parts(descriptor: int, head: bytes, parts: Sequence[Part], allow_overf
         PrecisionError: a value can't be stored in its part's dtype.
     """
     writer = _Writer(descriptor, head, [part for part in parts if part.nbytes], allow_overflow)
-    workers = min(MAX_WORKERS, _cores(), writer.blocks)
+    workers = min(MAX_WORKERS, writer.blocks)
     if workers < 2:
-        writer.work()
+        writer.write_blocks(torch.empty(BLOCK_BYTES, dtype=torch.uint8))
         return
-    with _one_torch_thread_each(workers) as ready:
-        _run([threading.Thread(target=writer.work, args=(ready,)) for _ in range(workers)], writer, ready)
+    buffers = _buffers(workers)
+    with _one_torch_thread_each(workers) as ready, _direct(descriptor, writer.file_bytes):
+        _run([threading.Thread(target=writer.work, args=(buffer, ready)) for buffer in buffers], writer, ready)
     if writer.error is not None:
         raise writer.error
 
@@ -82,62 +96,52 @@ class _Writer:
         self.next_block = itertools.count()
         self.error: BaseException | None = None
 
-    def work(self, ready: "threading.Barrier | None" = None) -> None:
-        """Write blocks until none is left or a worker has failed."""
-        if ready is None:
-            self._write_blocks()
-            return
+    def work(self, buffer: Tensor, ready: threading.Barrier) -> None:
+        """Write blocks, as one of several threads; the first error of all is kept in `error`."""
         try:
             torch.set_num_threads(1)
             ready.wait()
-            self._write_blocks()
+            self.write_blocks(buffer)
         except BaseException as error:
             self.error = self.error or error
 
-    def _write_blocks(self) -> None:
-        buffer = torch.empty(min(BLOCK_BYTES, self.file_bytes), dtype=torch.uint8)
+    def write_blocks(self, buffer: Tensor) -> None:
+        """Write blocks until none is left or a worker has failed."""
         for index in self.next_block:
             start = index * BLOCK_BYTES
             if start >= self.file_bytes or self.error is not None:
                 return
             stop = min(start + BLOCK_BYTES, self.file_bytes)
-            _write_all(self.descriptor, self._direct(start, stop) or self._filled(buffer, start, stop), start)
+            self._fill(buffer, start, stop)
+            _write_all(self.descriptor, bytes_at(buffer.data_ptr(), buffer.numel()), stop - start, start)
 
-    def _direct(self, start: int, stop: int) -> memoryview | None:
-        """The block's bytes where they lie in memory as the file wants them; None elsewhere."""
-        part = self.parts[max(0, bisect_right(self.starts, start) - 1)] if self.parts else None
-        if part is None or start < part.start or stop > part.start + part.nbytes or not _as_stored(part):
-            return None
-        return bytes_at(part.tensor.data_ptr() + start - part.start, stop - start)
-
-    def _filled(self, buffer: Tensor, start: int, stop: int) -> memoryview:
-        """The block's bytes, converted into `buffer`."""
-        view = bytes_at(buffer.data_ptr(), stop - start)
+    def _fill(self, buffer: Tensor, start: int, stop: int) -> None:
+        """Put what belongs at `start` to `stop` of the file into `buffer`, converted."""
         head = self.head[start:stop]
-        view[: len(head)] = head
+        bytes_at(buffer.data_ptr(), len(head))[:] = head
         index = max(0, bisect_right(self.starts, start) - 1)
         for part in itertools.islice(self.parts, index, None):
             if part.start >= stop:
                 break
             first, last = max(start, part.start), min(stop, part.start + part.nbytes)
             if first < last:
-                self._convert(part, first - part.start, buffer[first - start : last - start])
-        return view
+                values = buffer[first - start : last - start].view(part.dtype)
+                self._convert(part, (first - part.start) // part.dtype.itemsize, values)
 
-    def _convert(self, part: Part, begin: int, target: Tensor) -> None:
-        """Fill `target` (bytes) with what begins `begin` bytes into the part."""
-        width = part.dtype.itemsize
-        first, count = begin // width, target.numel() // width
+    def _convert(self, part: Part, first: int, values: Tensor) -> None:
+        """Fill `values` with the part's elements from index `first` on."""
         checked = can_lose(part.tensor.dtype, part.dtype)
-        values = target.view(part.dtype)
-        for source, before in pieces(part.tensor, first, first + count):
-            into = values[before : before + source.numel()]
-            if checked and not part.dtype.is_floating_point:
-                check_ints(part.name, source, part.dtype)
-            converted = source.to(part.dtype) if source.device.type != "cpu" else source
-            into.view(source.shape).copy_(converted)
-            if checked and part.dtype.is_floating_point and not self.allow_overflow:
-                check_floats(part.name, source, converted if converted is not source else into.view(source.shape))
+        for begin in range(0, values.numel(), _STEP_ELEMENTS):
+            end = min(begin + _STEP_ELEMENTS, values.numel())
+            for source, before in pieces(part.tensor, first + begin, first + end):
+                into = values[begin + before : begin + before + source.numel()].view(source.shape)
+                if checked and not part.dtype.is_floating_point:
+                    check_ints(part.name, source, part.dtype)
+                converted = into.copy_(source) if source.device.type == "cpu" else source.to(part.dtype)
+                if checked and part.dtype.is_floating_point and not self.allow_overflow:
+                    check_floats(part.name, source, converted)
+                if converted is not into:
+                    into.copy_(converted)
 
 
 def _run(threads: Sequence[threading.Thread], writer: _Writer, ready: threading.Barrier) -> None:
@@ -175,19 +179,31 @@ def _one_torch_thread_each(workers: int) -> Iterator[threading.Barrier]:
         restore()
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _buffers(count: int) -> list[Tensor]:
+    """Buffers that each begin a page, and are one huge page where the system has those."""
+    memory = mmap.mmap(-1, (count + 1) * BLOCK_BYTES)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    whole = torch.frombuffer(memory, dtype=torch.uint8)
+    skipped = -whole.data_ptr() % BLOCK_BYTES
+    return list(whole[skipped : skipped + count * BLOCK_BYTES].split(BLOCK_BYTES))
 
 
-def _as_stored(part: Part) -> bool:
-    tensor = part.tensor
-    return (
-        tensor.dtype == part.dtype
-        and tensor.device.type == "cpu"
-        and tensor.is_contiguous()
-        and not tensor.is_neg()
-        and not tensor.is_conj()
-    )
+@contextmanager
+def _direct(descriptor: int, file_bytes: int) -> Iterator[None]:
+    """Write a large file past the page cache, where the file system can; afterwards it has its exact length."""
+    if file_bytes < DIRECT_BYTES or not hasattr(os, "O_DIRECT"):
+        yield
+        return
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_DIRECT)
+    try:
+        yield
+    finally:
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
+    os.ftruncate(descriptor, file_bytes)
 
 
 def bytes_at(address: int, count: int) -> memoryview:
@@ -195,7 +211,19 @@ def bytes_at(address: int, count: int) -> memoryview:
     return memoryview((ctypes.c_ubyte * count).from_address(address)).cast("B")
 
 
-def _write_all(descriptor: int, data: memoryview, offset: int) -> None:
+def _write_all(descriptor: int, buffer: memoryview, count: int, offset: int) -> None:
+    """Write the first `count` bytes of `buffer`; past the page cache, whole pages, of which `_direct` cuts the rest."""
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+    direct = bool(flags & getattr(os, "O_DIRECT", 0))
+    data = buffer[: -(-count // _PAGE_BYTES) * _PAGE_BYTES if direct else count]
     while data:
-        written = os.pwrite(descriptor, data, offset)
+        try:
+            written = os.pwrite(descriptor, data, offset)
+        except OSError as error:
+            if error.errno != errno.EINVAL or not direct:
+                raise
+            # This file system or an interrupted write does not allow it: go on through the page cache.
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, flags & ~os.O_DIRECT)
+            direct = False
+            continue
         data, offset = data[written:], offset + written

@@ -1,5 +1,7 @@
 """Round trips through files: any shape, strides and type; and what the file looks like to others."""
 
+import errno
+import fcntl
 import os
 import stat
 import threading
@@ -243,3 +245,46 @@ def test_cuda_tensors_are_stored_as_cpu_tensors_are(tmp_path: Path) -> None:
     on_cuda = Path(SafetensorsRecorder(BFloat16Precision).save(Record(moved), tmp_path / "cuda")).read_bytes()
     assert on_cuda == on_cpu
     assert Precision(None).stored_dtype("a", torch.float32) == torch.float32
+
+
+def has_direct(folder: Path) -> bool:
+    """Whether the file system can write past the page cache: a tmpfs may not."""
+    try:
+        os.close(os.open(folder / "probe", os.O_CREAT | os.O_RDWR | os.O_DIRECT))
+    except OSError:
+        return False
+    return True
+
+
+def writes_of(record: Record, path: Path, monkeypatch: pytest.MonkeyPatch, refuse_direct: bool = False) -> list[bool]:
+    """Save, and tell of each write whether it went past the page cache."""
+    seen: list[bool] = []
+    write = os.pwrite
+
+    def watched(descriptor: int, data: memoryview, offset: int) -> int:
+        seen.append(bool(fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT))
+        if refuse_direct and seen[-1]:
+            raise OSError(errno.EINVAL, "not aligned")
+        return write(descriptor, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", watched)
+    SafetensorsRecorder(BFloat16Precision).save(record, path)
+    monkeypatch.undo()
+    return seen
+
+
+@pytest.mark.parametrize("refuse_direct", [False, True])
+def test_large_file_is_whole_past_the_page_cache_and_through_it(
+    refuse_direct: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensors = {"odd": torch.randn(3), "matrix": torch.randn(4100, 3001), "bytes": torch.arange(7, dtype=torch.uint8)}
+    path = tmp_path / "x.safetensors"
+    seen = writes_of(Record(tensors), path, monkeypatch, refuse_direct)
+    assert not seen[-1] if refuse_direct else any(seen) == has_direct(tmp_path)
+    found = safetensors.torch.load_file(path)  # refuses any byte too many or too few
+    for name, tensor in tensors.items():
+        assert torch.equal(found[name], tensor.to(torch.bfloat16) if tensor.is_floating_point() else tensor)
+
+
+def test_small_file_goes_through_the_page_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any(writes_of(Record({"a": torch.randn(3_000_000)}), tmp_path / "x", monkeypatch))
