@@ -96,13 +96,14 @@ class AtomicFile:
 
 def _stale(directory: str, name: str) -> Iterator[str]:
     """Temporary files for `name` that no living process holds."""
-    with os.scandir(directory) as entries:
-        found = [
-            entry.path
-            for entry in entries
-            if entry.name.startswith(f"{_PREFIX}{name}.") and entry.name.endswith(_SUFFIX)
-        ]
-    for path in found:
+    try:
+        names = os.listdir(directory)
+    except PermissionError:  # a directory may be writable without being readable
+        return
+    for found in names:
+        if not (found.startswith(f"{_PREFIX}{name}.") and found.endswith(_SUFFIX)):
+            continue
+        path = os.path.join(directory, found)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:

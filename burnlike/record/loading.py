@@ -1,5 +1,6 @@
 """Putting a record's tensors into a module: everything is checked before anything is changed."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from .dtypes import kind_of, plain, shown
 from .lazy_tensors import LazyTensors
 from .record import Record
 from .report import LoadReport, Mismatch
+
+_WRAPPERS = re.compile(r"(?<![^.])(?:_orig_mod|_checkpoint_wrapped_module)\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +56,25 @@ def load_into(
 
 def _match(found: list[Param], record: Record) -> tuple[list[_Match], list[str]]:
     matches, missing = [], []
+    stored = _stored_names(record)
     for param in found:
-        names = (param.path, *param.aliases)
-        name = next(
-            (record.aliases.get(path, path) for path in names if path in record.aliases or path in record.tensors), None
-        )
+        name = next((stored[path] for path in (param.path, *param.aliases) if path in stored), None)
         if name is None:
             missing.append(param.path)
         else:
             matches.append(_Match(param, name))
     return matches, missing
+
+
+def _stored_names(record: Record) -> dict[str, str]:
+    """Path -> the name of its tensor in the record: its own, that of a tied tensor, or one with a wrapper's prefix.
+
+    Others save the `state_dict` of a compiled or checkpoint-wrapped module as it is, prefixes included.
+    """
+    names = {_WRAPPERS.sub("", name): name for name in record.tensors}
+    if len(names) < len(record.tensors):  # without the prefixes two would be one: they are no prefixes here
+        names = {}
+    return names | {name: name for name in record.tensors} | dict(record.aliases)
 
 
 def _mismatches(matches: list[_Match], tensors: Mapping[str, Tensor]) -> Iterator[Mismatch]:

@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -183,11 +184,18 @@ def test_places_that_can_not_be_written_are_named(tmp_path: Path) -> None:
     assert not Path("/dev/null").is_file()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unwritable for the superuser")
-def test_directory_without_permission_is_named(tmp_path: Path) -> None:
-    tmp_path.chmod(0o555)
-    with pytest.raises(RecordIOError, match="can't be written to"):
-        SafetensorsRecorder().save(record(), tmp_path / "x")
+def test_directory_without_permission_is_named() -> None:
+    user = os.geteuid()
+    with tempfile.TemporaryDirectory() as folder:  # tmp_path is closed to other users
+        os.chmod(folder, 0o555)
+        try:
+            if user == 0:  # for the superuser everything is writable
+                os.seteuid(65534)
+            with pytest.raises(RecordIOError, match=f"{folder} can't be written to"):
+                SafetensorsRecorder().save(record(), f"{folder}/x")
+        finally:
+            os.seteuid(user)
+            os.chmod(folder, 0o755)
 
 
 def test_files_left_by_killed_saves_go_and_those_of_living_saves_stay(target: Path) -> None:

@@ -256,6 +256,16 @@ def test_module_within_wrappers_loads_by_its_own_names(tmp_path: Path) -> None:
     assert torch.equal(module[0].weight, source[0].weight)
 
 
+def test_names_with_the_prefixes_of_wrappers_load(tmp_path: Path) -> None:
+    source, module = make(), make()
+    prefixed = {
+        f"_orig_mod.{name.replace('0.', '0._checkpoint_wrapped_module.')}": t for name, t in source.state_dict().items()
+    }
+    safetensors.torch.save_file(prefixed, tmp_path / "x")
+    load(module, tmp_path / "x")
+    assert torch.equal(module[0].weight, source[0].weight)
+
+
 def test_meta_module_is_made(tmp_path: Path) -> None:
     source = make()
     with torch.device("meta"):
