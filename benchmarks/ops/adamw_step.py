@@ -1,6 +1,6 @@
 """A step of AdamW over a whole model, as a user takes it, against torch.optim.AdamW(fused=True).
 
-Ours is `GradientsParams.from_module` and `OptimizerAdaptor.step`, theirs `optimizer.step()` and `optimizer.zero_grad()`.
+Ours is `GradientsParams.from_module` and `OptimizerAdaptor.step`, theirs is `optimizer.step()` and `zero_grad()`.
 Both leave the parameters without gradients; before each call both get the same gradients back, outside of the timing.
 """
 

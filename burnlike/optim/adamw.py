@@ -10,6 +10,7 @@ from torch import Tensor
 from ..errors import DeviceError
 from ..ops import adamw_step_
 from .adamw_config import AdamWConfig
+from .moments import pack
 from .simple_optimizer import SimpleOptimizer
 from .state import to_device
 
@@ -41,6 +42,8 @@ class AdamW(SimpleOptimizer[AdamWState]):
 
     def __init__(self, config: AdamWConfig) -> None:
         self.config = config
+        # The states of the last step and their packed moments, first, second, largest: good while the states stay.
+        self._packed: tuple[Sequence[AdamWState] | None, list[list[Tensor]]] = (None, [])
 
     def step(self, lr: float, tensor: Tensor, grad: Tensor, state: AdamWState | None) -> tuple[Tensor, AdamWState]:
         """One update of one tensor; see `SimpleOptimizer.step`."""
@@ -74,15 +77,14 @@ class AdamW(SimpleOptimizer[AdamWState]):
         config = self.config
         momenta = [state.momentum for state in states]
         times = [momentum.time + 1 for momentum in momenta]
-        if config.amsgrad:
-            for momentum in momenta:
-                if momentum.max_moment_2 is None:
-                    momentum.max_moment_2 = torch.zeros_like(momentum.moment_2)
+        if self._packed[0] is not states:
+            self._packed = (states, self._pack(tensors, momenta))
+        moments_1, moments_2, *largest = self._packed[1]
         adamw_step_(
             tensors,
             grads,
-            [momentum.moment_1 for momentum in momenta],
-            [momentum.moment_2 for momentum in momenta],
+            moments_1,
+            moments_2,
             lr=lr,
             beta_1=config.beta_1,
             beta_2=config.beta_2,
@@ -90,10 +92,28 @@ class AdamW(SimpleOptimizer[AdamWState]):
             weight_decay=config.weight_decay,
             times=times,
             cautious=config.cautious_weight_decay,
-            max_moments_2=[momentum.max_moment_2 for momentum in momenta] if config.amsgrad else None,  # pyright: ignore[reportArgumentType]
+            max_moments_2=largest[0] if largest else None,
         )
         for momentum, time in zip(momenta, times, strict=True):
             momentum.time = time
+
+    def _pack(self, tensors: Sequence[Tensor], momenta: Sequence[AdaptiveMomentumState]) -> list[list[Tensor]]:
+        kinds = ["moment_1", "moment_2"]
+        if self.config.amsgrad:
+            kinds.append("max_moment_2")
+            for momentum in momenta:
+                if momentum.max_moment_2 is None:
+                    momentum.max_moment_2 = torch.zeros_like(momentum.moment_2)
+        handed = []
+        for kind in kinds:
+            moments = [getattr(momentum, kind) for momentum in momenta]
+            # A moment of another shape than its parameter is left alone, for the kernel to refuse.
+            if all(moment.shape == tensor.shape for moment, tensor in zip(moments, tensors, strict=True)):
+                each, moments = pack(moments)
+                for momentum, moment in zip(momenta, each, strict=True):
+                    setattr(momentum, kind, moment)
+            handed.append(moments)
+        return handed
 
     @staticmethod
     def _first(tensor: Tensor) -> AdamWState:

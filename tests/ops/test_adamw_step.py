@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from burnlike.errors import ArgumentError, AutodiffError, DeviceError, DTypeError, ShapeError
-from burnlike.ops import adamw_step_, native_status
+from burnlike.ops import adamw_step_, adamw_step_reference, native_status
 
 # Inductor itself still uses what torch deprecates.
 TORCH_WARNS = pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
@@ -135,6 +135,32 @@ def test_parameter_that_requires_grad_is_refused_outside_no_grad() -> None:
     assert (weight != 1).all()
 
 
+def test_flat_moments_of_several_parameters_give_the_same_bits() -> None:
+    shapes = [(3, 5), (), (7,), (40_000,), (2, 2), (0, 3), (6,)]
+    params, grads, moments_1, moments_2 = lists(*shapes)
+    separate = [[tensor.clone() for tensor in tensors] for tensors in (params, grads, moments_1, moments_2)]
+    times = list(range(1, 8))
+    # Three in a row, one of its own shape, three in a row of which one is empty.
+    flat_1, flat_2 = ([torch.zeros(23), torch.zeros(40_000), torch.zeros(10)] for _ in range(2))
+    for _ in range(2):
+        adamw_step_(params, grads, flat_1, flat_2, times=times, lr=0.1)
+        adamw_step_(*separate, times=times, lr=0.1)
+    torch.testing.assert_close(params, separate[0], rtol=0, atol=0)
+    torch.testing.assert_close(torch.cat(flat_1), torch.cat([it.flatten() for it in separate[2]]), rtol=0, atol=0)
+    torch.testing.assert_close(torch.cat(flat_2), torch.cat([it.flatten() for it in separate[3]]), rtol=0, atol=0)
+    reference = [[tensor.clone() for tensor in tensors] for tensors in (params, grads, flat_1, flat_2)]
+    adamw_step_(params, grads, flat_1, flat_2, times=times, lr=0.1)
+    adamw_step_reference(*reference, times=times, lr=0.1)
+    torch.testing.assert_close([*params, *flat_1], [*reference[0], *reference[2]])
+
+
+def test_flat_moments_of_another_size() -> None:
+    params, grads, moments_1, moments_2 = lists((3,), (4,))
+    refused(ShapeError, r"or a flat tensor.*got \[2\]", [params, grads, [torch.zeros(5)], moments_2])
+    refused(ArgumentError, "moments_2 for 2 parameters, got more", [params, grads, moments_1, [torch.zeros(8)]])
+    refused(ArgumentError, "moments_1 for 2 parameters, got 1", [params, grads, moments_1[:1], moments_2])
+
+
 def test_empty_list_changes_nothing() -> None:
     before = native_status().calls["adamw_step_"]
     adamw_step_([], [], [], [], times=[], lr=0.1)
@@ -187,8 +213,9 @@ def test_wrong_time() -> None:
 def test_wrong_shape() -> None:
     for index, name in ((1, "grads"), (2, "moments_1"), (3, "moments_2")):
         arguments = lists((3,), (4, 2))
-        arguments[index][1] = torch.zeros(8)
-        refused(ShapeError, rf"{name}\[1\] of shape \[4, 2\], got \[8\]", arguments)
+        arguments[index][1] = torch.zeros(2, 4)
+        place = rf"{name}\[1\]" if name == "grads" else rf"{name} of params\[1\]"
+        refused(ShapeError, rf"{place} of shape \[4, 2\].*, got \[2, 4\]", arguments)
 
 
 def test_wrong_dtype() -> None:
@@ -197,7 +224,7 @@ def test_wrong_dtype() -> None:
     refused(DTypeError, r"grads\[1\] of dtype float32, got float64", arguments)
     arguments = lists((3,), (4,))
     arguments[2][1] = arguments[2][1].bfloat16()
-    refused(DTypeError, r"moments_1\[1\] of dtype float32, got bfloat16", arguments)
+    refused(DTypeError, r"moments_1 of params\[1\] of dtype float32, got bfloat16", arguments)
     refused(DTypeError, r"params\[0\] of dtype .*, got complex64", lists((3,), dtype=torch.complex64))
 
 

@@ -37,6 +37,44 @@ void with_adamw_types(ElementKind kind, ElementKind moment_kind, Function&& func
   });
 }
 
+// Walks a list of moments beside the parameters. An element has the shape of one parameter, or is flat and holds the
+// moments of several parameters in a row, end to end: with many small parameters, fewer tensors are handed over.
+class MomentWalk {
+ public:
+  struct Place {
+    const TensorFacts* tensor;
+    int64_t offset;
+  };
+
+  explicit MomentWalk(const TensorList& list) : list_(list) {}
+
+  Place next(const TensorFacts& param) {
+    STD_TORCH_CHECK(index_ < list_.size(), "adamw_step_: lists of different lengths");
+    const TensorFacts& tensor = list_[index_];
+    const Place place{&tensor, offset_};
+    if (offset_ == 0 && tensor.same_shape(param)) {
+      ++index_;
+      return place;
+    }
+    offset_ += param.count;
+    STD_TORCH_CHECK(
+        tensor.dim == 1 && tensor.data != nullptr && offset_ <= tensor.count,
+        "adamw_step_: a moment has neither its parameter's shape nor is it a flat tensor of several");
+    if (offset_ == tensor.count) {
+      ++index_;
+      offset_ = 0;
+    }
+    return place;
+  }
+
+  bool at_end() const { return index_ == list_.size() && offset_ == 0; }
+
+ private:
+  const TensorList& list_;
+  size_t index_ = 0;
+  int64_t offset_ = 0;
+};
+
 class AdamwLists {
  public:
   AdamwLists(
@@ -44,21 +82,29 @@ class AdamwLists {
       StableListHandle max_moments_2, const std::vector<int64_t>& times, const AdamwArguments& arguments)
       : params_(params), grads_(grads), moments_1_(moments_1), moments_2_(moments_2), max_moments_2_(max_moments_2) {
     const size_t count = params_.size();
-    const bool amsgrad = !max_moments_2_.empty();
+    STD_TORCH_CHECK(grads_.size() == count && times.size() == count, "adamw_step_: lists of different lengths");
+    std::vector<Parts> parts;
+    parts.reserve(count);
+    MomentWalk first(moments_1_);
+    MomentWalk second(moments_2_);
+    MomentWalk largest(max_moments_2_);
+    for (size_t index = 0; index < count; ++index) {
+      const TensorFacts& param = params_[index];
+      parts.push_back({first.next(param), second.next(param), amsgrad() ? largest.next(param) : MomentWalk::Place{}});
+      check(param, grads_[index], parts.back(), times[index]);
+    }
     STD_TORCH_CHECK(
-        grads_.size() == count && moments_1_.size() == count && moments_2_.size() == count && times.size() == count &&
-            (!amsgrad || max_moments_2_.size() == count),
-        "adamw_step_: lists of different lengths");
+        first.at_end() && second.at_end() && largest.at_end(), "adamw_step_: lists of different lengths");
+
     tensors_.reserve(count);
     AdamwCorrections corrections{};
     for (size_t index = 0; index < count; ++index) {
-      STD_TORCH_CHECK(times[index] >= 1, "adamw_step_: a time is less than 1");
       if (index == 0 || times[index] != times[index - 1]) corrections = adamw_corrections(arguments, times[index]);
-      tensors_.push_back(checked(index, amsgrad, corrections));
+      if (params_[index].count > 0) tensors_.push_back(tensor_of(params_[index], grads_[index], parts[index], corrections));
     }
-    for (size_t index = 0; index < count; ++index) fill(index, amsgrad);
   }
 
+  // The parameters that have values.
   const std::vector<AdamwTensor>& tensors() const { return tensors_; }
 
   bool amsgrad() const { return !max_moments_2_.empty(); }
@@ -73,28 +119,33 @@ class AdamwLists {
   }
 
  private:
-  AdamwTensor checked(size_t index, bool amsgrad, const AdamwCorrections& corrections) const {
-    const TensorFacts& param = params_[index];
-    const TensorFacts& moment = moments_1_[index];
+  struct Parts {
+    MomentWalk::Place moment_1;
+    MomentWalk::Place moment_2;
+    MomentWalk::Place max_moment_2;
+  };
+
+  void check(const TensorFacts& param, const TensorFacts& grad, const Parts& parts, int64_t time) const {
     const ElementKind kind = element_kind(param.dtype);
-    const ElementKind moment_kind = element_kind(moment.dtype);
+    const ElementKind moment_kind = element_kind(parts.moment_1.tensor->dtype);
     STD_TORCH_CHECK(
         moment_kind == kind || (moment_kind == ElementKind::kFloat32 && element_size(kind) == 2),
         "adamw_step_: moments are neither of their parameter's dtype nor float32");
+    STD_TORCH_CHECK(time >= 1, "adamw_step_: a time is less than 1");
     STD_TORCH_CHECK(param.same_place(params_[0]), "adamw_step_: parameters on different devices");
-    check_like(grads_[index], param, param.dtype);
-    check_like(moment, param, moment.dtype);
-    check_like(moments_2_[index], param, moment.dtype);
-    if (amsgrad) check_like(max_moments_2_[index], param, moment.dtype);
-    for (const TensorFacts* written : {&param, &moment, &moments_2_[index]}) check_writable(*written);
-    if (amsgrad) check_writable(max_moments_2_[index]);
-    return {nullptr, nullptr, nullptr, nullptr, nullptr, param.count, corrections, kind, moment_kind};
+    STD_TORCH_CHECK(grad.same_shape(param), "adamw_step_: a gradient does not have its parameter's shape");
+    check_like(grad, param, param.dtype);
+    check_writable(param);
+    for (const MomentWalk::Place& moment : {parts.moment_1, parts.moment_2, parts.max_moment_2}) {
+      if (moment.tensor == nullptr) continue;
+      check_like(*moment.tensor, param, parts.moment_1.tensor->dtype);
+      check_writable(*moment.tensor);
+    }
   }
 
   static void check_like(const TensorFacts& tensor, const TensorFacts& param, int32_t dtype) {
     STD_TORCH_CHECK(tensor.dtype == dtype, "adamw_step_: a tensor is not of the dtype it should have");
     STD_TORCH_CHECK(tensor.same_place(param), "adamw_step_: a tensor is not on its parameter's device");
-    STD_TORCH_CHECK(tensor.same_shape(param), "adamw_step_: a tensor does not have its parameter's shape");
   }
 
   static void check_writable(const TensorFacts& tensor) {
@@ -107,14 +158,19 @@ class AdamwLists {
     }
   }
 
-  void fill(size_t index, bool amsgrad) {
-    AdamwTensor& tensor = tensors_[index];
-    if (tensor.count == 0) return;
-    tensor.param = written(params_[index]);
-    tensor.grad = read(grads_[index]);
-    tensor.moment_1 = written(moments_1_[index]);
-    tensor.moment_2 = written(moments_2_[index]);
-    if (amsgrad) tensor.max_moment_2 = written(max_moments_2_[index]);
+  AdamwTensor tensor_of(
+      const TensorFacts& param, const TensorFacts& grad, const Parts& parts, const AdamwCorrections& corrections) {
+    const ElementKind moment_kind = element_kind(parts.moment_1.tensor->dtype);
+    return {
+        written({&param, 0}, 0),
+        read(grad),
+        written(parts.moment_1, element_size(moment_kind)),
+        written(parts.moment_2, element_size(moment_kind)),
+        parts.max_moment_2.tensor == nullptr ? nullptr : written(parts.max_moment_2, element_size(moment_kind)),
+        param.count,
+        corrections,
+        element_kind(param.dtype),
+        moment_kind};
   }
 
   const void* read(const TensorFacts& tensor) {
@@ -122,9 +178,9 @@ class AdamwLists {
     return kept_.emplace_back(torch::stable::contiguous(TensorList::tensor_of(tensor))).const_data_ptr();
   }
 
-  void* written(const TensorFacts& tensor) {
-    if (tensor.data != nullptr) return tensor.data;
-    const Tensor original = TensorList::tensor_of(tensor);
+  void* written(const MomentWalk::Place& place, int64_t element_bytes) {
+    if (place.tensor->data != nullptr) return static_cast<char*>(place.tensor->data) + place.offset * element_bytes;
+    const Tensor original = TensorList::tensor_of(*place.tensor);
     return copies_.emplace_back(original, torch::stable::contiguous(original)).second.mutable_data_ptr();
   }
 
