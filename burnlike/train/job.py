@@ -8,7 +8,7 @@ from torch import nn
 
 from ..data import DataLoader, TextCorpus
 from ..data.text import decode, encode
-from ..errors import CheckpointError, DataError, RecordError
+from ..errors import CheckpointError, DataError, DeviceError, RecordError
 from ..module import params, seed_param_ids
 from ..record import Precision, Record, SafetensorsRecorder
 from .bigram import BigramLoss, bigram_loss
@@ -101,18 +101,24 @@ class Job:
             Interrupted: the interrupter was asked to stop.
         """
         renderer = renderer or PlainRenderer()
+        interrupter = interrupter or Interrupter()
         checkpointer = Checkpointer(run.checkpoints, self.config.training.keep_checkpoints)
-        self._go_back(run, checkpointer, renderer)
-        learning = self.learner.fit(
-            self.train_loader,
-            self.valid_loader,
-            self.config.training,
-            metrics=MetricsLog(run.metrics),
-            checkpointer=checkpointer,
-            renderer=renderer,
-            interrupter=interrupter,
-        )
-        return self._finish(run, learning)
+        try:
+            self._go_back(run, checkpointer, renderer)
+            learning = self.learner.fit(
+                self.train_loader,
+                self.valid_loader,
+                self.config.training,
+                metrics=MetricsLog(run.metrics),
+                checkpointer=checkpointer,
+                renderer=renderer,
+                interrupter=interrupter,
+            )
+            renderer.note("measuring on all of the validation data")
+            return self._finish(run, learning, interrupter)
+        except torch.OutOfMemoryError as error:
+            remedy = "lower training.batch_size or data.context_length; the last checkpoint is whole"
+            raise DeviceError(f"the memory of {self.device} is full: {remedy}") from error
 
     def _go_back(self, run: RunDir, checkpointer: Checkpointer, renderer: Renderer) -> None:
         """Take up the state of the last checkpoint, and remove what was written after it."""
@@ -139,10 +145,10 @@ class Job:
         MetricsLog(run.metrics).cut_back(self.learner.step)
         self.config.save(run.config)
 
-    def _finish(self, run: RunDir, learning: LearningResult) -> RunResult:
+    def _finish(self, run: RunDir, learning: LearningResult, interrupter: Interrupter) -> RunResult:
         """Measure on all of the validation data, write the record, and read it back to draw the sample."""
-        loader = self._loader(self.data.valid, None)
-        valid_loss = self.learner.validate(loader)
+        valid_loss = self.learner.validate(self._loader(self.data.valid, None))
+        interrupter.check()
         precision = Precision(getattr(torch, self.config.output.precision))
         SafetensorsRecorder(precision).save(Record.from_module(self.model), run.model)
         written = self.config.model.init_from(run.model, self.device)
