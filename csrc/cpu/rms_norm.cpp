@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <vector>
 
 #include "burnlike/calls.h"
 #include "burnlike/rms_norm_check.h"
@@ -22,20 +23,34 @@ const RmsNormKernels<double>& kernels_for(double) { return kernels().rms_norm_fl
 const RmsNormKernels<BFloat16>& kernels_for(BFloat16) { return kernels().rms_norm_bfloat16; }
 const RmsNormKernels<Float16>& kernels_for(Float16) { return kernels().rms_norm_float16; }
 
+// Gamma as numbers of the accumulation type: the tensor's own, or converted into `storage`.
+template <class Accumulate>
+const Accumulate* values_of(const Tensor& gamma, std::vector<Accumulate>& storage) {
+  if (element_kind(gamma) == kind_of<Accumulate>) return data_of<Accumulate>(gamma);
+  storage.resize(gamma.numel());
+  with_element_type(element_kind(gamma), [&](auto element) {
+    using Element = decltype(element);
+    const Element* values = data_of<Element>(gamma);
+    for (size_t index = 0; index < storage.size(); ++index) storage[index] = static_cast<Accumulate>(load(values[index]));
+  });
+  return storage.data();
+}
+
 Tensor rms_norm(const Tensor& x_any, const Tensor& gamma_any, double epsilon) {
   forward_calls.add();
   const int64_t rows = rms_norm_rows(x_any, gamma_any);
   const Tensor x = as_contiguous(x_any);
+  const Tensor gamma = as_contiguous(gamma_any);
   const Tensor y = new_like(x);
   with_element_type(element_kind(x), [&](auto element) {
     using Element = decltype(element);
     using Accumulate = accumulate_t<Element>;
     if (rows == 0) return;
-    const Tensor gamma = as_type(as_contiguous(gamma_any), scalar_type_of<Accumulate>());
+    std::vector<Accumulate> storage;
+    const Accumulate* gamma_data = values_of<Accumulate>(gamma, storage);
     const int64_t width = gamma.size(0);
     const auto forward = kernels_for(element).forward;
     const Element* x_data = data_of<Element>(x);
-    const Accumulate* gamma_data = data_of<Accumulate>(gamma);
     Element* y_data = mutable_data_of<Element>(y);
     const auto run = [&](int64_t begin, int64_t end) { forward(x_data, gamma_data, y_data, begin, end, width, epsilon); };
     if (rows * width <= kGrainValues) return run(0, rows);
@@ -56,28 +71,27 @@ std::tuple<Tensor, Tensor> rms_norm_backward(
   check_rms_norm_grad(grad_any, x_any);
   const Tensor grad = as_contiguous(grad_any);
   const Tensor x = as_contiguous(x_any);
+  const Tensor gamma = as_contiguous(gamma_any);
   const Tensor grad_x = new_like(x);
-  const int64_t width = gamma_any.size(0);
-  Tensor grad_gamma = with_element_type(element_kind(x), [&](auto element) {
+  const Tensor grad_gamma = new_like(gamma);
+  const int64_t width = gamma.size(0);
+  with_element_type(element_kind(x), [&](auto element) {
     using Element = decltype(element);
     using Accumulate = accumulate_t<Element>;
-    constexpr ScalarType accumulate_dtype = scalar_type_of<Accumulate>();
-    const Tensor gamma = as_type(as_contiguous(gamma_any), accumulate_dtype);
+    std::vector<Accumulate> storage;
+    const Accumulate* gamma_data = values_of<Accumulate>(gamma, storage);
     const int64_t blocks = std::clamp<int64_t>(rows / kBlockRows, 1, kMaxBlocks);
-    const Tensor sums = new_contiguous({blocks, width}, accumulate_dtype, x);
+    std::vector<Accumulate> sums(blocks * width);
     const auto backward = kernels_for(element).backward;
     const Element* grad_data = data_of<Element>(grad);
     const Element* x_data = data_of<Element>(x);
-    const Accumulate* gamma_data = data_of<Accumulate>(gamma);
     Element* grad_x_data = mutable_data_of<Element>(grad_x);
-    Accumulate* sums_data = mutable_data_of<Accumulate>(sums);
     const auto run = [&](int64_t first_block, int64_t last_block) {
       for (int64_t block = first_block; block < last_block; ++block) {
-        Accumulate* sum = sums_data + block * width;
-        std::fill_n(sum, width, Accumulate(0));
-        backward(
-            grad_data, x_data, gamma_data, grad_x_data, sum, rows * block / blocks, rows * (block + 1) / blocks, width,
-            epsilon);
+        const int64_t begin = rows * block / blocks;
+        const int64_t end = rows * (block + 1) / blocks;
+        Accumulate* sum = sums.data() + block * width;
+        backward(grad_data, x_data, gamma_data, grad_x_data, sum, begin, end, width, epsilon);
       }
     };
     if (rows * width <= kGrainValues) {
@@ -86,13 +100,17 @@ std::tuple<Tensor, Tensor> rms_norm_backward(
       torch::stable::parallel_for(0, blocks, 1, run);
     }
     for (int64_t block = 1; block < blocks; ++block) {
-      for (int64_t column = 0; column < width; ++column) sums_data[column] += sums_data[block * width + column];
+      for (int64_t column = 0; column < width; ++column) sums[column] += sums[block * width + column];
     }
-    const Tensor total = new_contiguous({width}, accumulate_dtype, x);
-    std::copy_n(sums_data, width, mutable_data_of<Accumulate>(total));
-    return total;
+    with_element_type(element_kind(gamma), [&](auto weight) {
+      using Gamma = decltype(weight);
+      Gamma* grad_gamma_data = mutable_data_of<Gamma>(grad_gamma);
+      for (int64_t column = 0; column < width; ++column) {
+        grad_gamma_data[column] = store<Gamma>(static_cast<accumulate_t<Gamma>>(sums[column]));
+      }
+    });
   });
-  return {grad_x, as_type(grad_gamma, gamma_any.scalar_type())};
+  return {grad_x, grad_gamma};
 }
 
 }  // namespace

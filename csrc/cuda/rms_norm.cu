@@ -193,7 +193,7 @@ std::tuple<Tensor, Tensor> rms_norm_backward(
     using Gamma = decltype(weight);
     using Accumulate = accumulate_t<Element>;
     const int64_t runs = std::clamp<int64_t>(rows / kRunRows, 1, kMaxRuns);
-    const Tensor sums = new_contiguous({runs, width}, scalar_type_of<Accumulate>(), x);
+    const Tensor sums = new_contiguous({runs, width}, kind_of<Accumulate>, x);
     Accumulate* sums_data = mutable_data_of<Accumulate>(sums);
     STD_CUDA_CHECK(cudaMemsetAsync(sums_data, 0, runs * width * sizeof(Accumulate), scope.stream()));
     if (rows > 0) {
