@@ -88,7 +88,7 @@ def _summary(config: TrainConfig, directory: "RunDir", result: "RunResult") -> l
     learning = result.learning
     lines = ["", f"run              {directory.path}"]
     size = directory.model.stat().st_size / 1e6
-    lines.append(f"model            {directory.model} ({config.output.precision}, {size:.1f} MB)")
+    lines.append(f"model            {directory.model} ({config.output.precision}, {size:.2f} MB)")
     if learning.checkpoint is not None:
         lines.append(f"last checkpoint  {learning.checkpoint.path} (step {learning.checkpoint.step}, full precision)")
     if learning.train_loss is not None:
