@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent.resolve()
 
 
 def forbidden_symbols(library: Path) -> list[str]:
-    """The undefined symbols of `library`, demangled, that are neither of the stable ABI nor of the system's libraries."""
+    """The undefined symbols of `library`, demangled, that tie it to one release of torch or of Python."""
     command = ["nm", "-D", "-C", "--undefined-only", str(library)]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     symbols = [line.split(maxsplit=1)[1] for line in lines if line.strip()]

@@ -1,7 +1,9 @@
 """Two-sided measuring: both sides in one process, on the same inputs, interleaved, medians of the repeats.
 
-Interleaving gives both sides the same share of whatever else the machine does; the side that goes first alternates.
-Between two calls the other side has run, so neither finds its data in the caches.
+The sides take turns, so that both get the same share of whatever else the machine does; which goes first changes.
+A turn is a few calls in a row, so that a call finds the memory that its own side has freed. With turns of one call each
+would pay for what the other's temporaries make the C library give back to the system, and on a CPU the page faults of
+fresh memory cost several times more than a normalization.
 """
 
 import argparse
@@ -13,6 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+
+CALLS_IN_A_TURN = 5
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ def compare(
     *,
     theirs_name: str,
     bar: float | None = None,
-    repeats: int = 31,
+    repeats: int = 50,
     note: str = "",
     before_ours: Callable[[], object] = lambda: None,
     before_theirs: Callable[[], object] = lambda: None,
@@ -77,7 +81,7 @@ def compare(
         ours, theirs: one call of each side.
         theirs_name: what we compare with.
         bar: the ratio that we want to reach.
-        repeats: calls of each side, after 3 that are not counted.
+        repeats: calls of each side, rounded up to whole turns, after 3 that are not counted.
         note: printed with the result.
         before_ours, before_theirs: make ready for one call, outside of the timing.
     """
@@ -87,13 +91,15 @@ def compare(
         before_theirs()
         theirs()
     times: dict[bool, list[float]] = {True: [], False: []}
-    for repeat in range(repeats):
-        for is_ours in (True, False) if repeat % 2 else (False, True):
-            (before_ours if is_ours else before_theirs)()
-            times[is_ours].append(time_of(ours if is_ours else theirs))
+    turns = -(-repeats // CALLS_IN_A_TURN)
+    for turn in range(turns):
+        for is_ours in (True, False) if turn % 2 else (False, True):
+            for _ in range(CALLS_IN_A_TURN):
+                (before_ours if is_ours else before_theirs)()
+                times[is_ours].append(time_of(ours if is_ours else theirs))
     ours_s, theirs_s = statistics.median(times[True]), statistics.median(times[False])
     result = Comparison(
-        *(name, ours_s * 1e3, theirs_s * 1e3, theirs_name, theirs_s / ours_s, bar, repeats),
+        *(name, ours_s * 1e3, theirs_s * 1e3, theirs_name, theirs_s / ours_s, bar, turns * CALLS_IN_A_TURN),
         *(torch.get_num_threads(), note),
     )
     print(result, flush=True)
@@ -110,7 +116,7 @@ def main(description: str, run: Callable[[int], Sequence[Comparison]]) -> None:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--threads", type=int, help="threads that torch uses (default: as it chooses)")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
-    parser.add_argument("--repeats", type=int, default=31, help="calls of each side (default 31)")
+    parser.add_argument("--repeats", type=int, default=50, help="calls of each side (default 50)")
     arguments = parser.parse_args()
     if arguments.threads:
         torch.set_num_threads(arguments.threads)

@@ -1,6 +1,6 @@
 // The schema of every op, and the ops that say what this library is.
 //
-// CPU kernels are registered in cpu/, CUDA kernels in the second library, from cuda/. Shapes without data (fake tensors) and
+// CPU kernels are registered in cpu/, CUDA kernels in the second library, from cuda/. Fakes (shapes without data) and
 // derivatives are in Python, beside each op's function in burnlike/ops.
 #include <torch/csrc/stable/library.h>
 

@@ -69,7 +69,7 @@ def run(repeats: int) -> list[Comparison]:
     large = [(9192, width), *block * blocks, (width,)]
     values = sum(torch.Size(shape).numel() for shape in large)
     return [
-        _measure(f"AdamW step, {len(large)} tensors, {values / 1e6:.1f} M values", large, 1.0, max(5, repeats // 2)),
+        _measure(f"AdamW step, {len(large)} tensors, {values / 1e6:.1f} M values", large, 1.0, max(5, repeats // 3)),
         _measure("AdamW step, 300 tensors of 64 values", [(64,)] * 300, 3.0, repeats * 10),
     ]
 

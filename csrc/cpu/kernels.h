@@ -1,6 +1,7 @@
 // The table of CPU kernels: one function per op and element type, compiled once for each instruction set.
 //
-// An op finds its kernel in `kernels()`. To add one: a member here, its body as `isa/<op>.inl`, a line in `isa/table.inl`.
+// An op finds its kernel in `kernels()`. To add one: a member here, its body in `isa/<op>.inl` and a line in
+// `isa/table.inl`.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ const Accumulate* values_of(const Tensor& gamma, std::vector<Accumulate>& storag
   with_element_type(element_kind(gamma), [&](auto element) {
     using Element = decltype(element);
     const Element* values = data_of<Element>(gamma);
-    for (size_t index = 0; index < storage.size(); ++index) storage[index] = static_cast<Accumulate>(load(values[index]));
+    for (size_t index = 0; index < storage.size(); ++index) storage[index] = Accumulate(load(values[index]));
   });
   return storage.data();
 }
@@ -52,15 +52,17 @@ Tensor rms_norm(const Tensor& x_any, const Tensor& gamma_any, double epsilon) {
     const auto forward = kernels_for(element).forward;
     const Element* x_data = data_of<Element>(x);
     Element* y_data = mutable_data_of<Element>(y);
-    const auto run = [&](int64_t begin, int64_t end) { forward(x_data, gamma_data, y_data, begin, end, width, epsilon); };
+    const auto run = [&](int64_t begin, int64_t end) {
+      forward(x_data, gamma_data, y_data, begin, end, width, epsilon);
+    };
     if (rows * width <= kGrainValues) return run(0, rows);
     torch::stable::parallel_for(0, rows, std::max<int64_t>(1, kGrainValues / width), run);
   });
   return y;
 }
 
-// The gradient of gamma is summed in blocks of rows whose number depends on the shape alone, and the blocks in their order:
-// the bits are the same for any number of threads.
+// The gradient of gamma is summed in blocks of rows whose number depends on the shape alone, and the blocks in their
+// order: the bits are the same for any number of threads.
 constexpr int64_t kBlockRows = 16;
 constexpr int64_t kMaxBlocks = 64;
 

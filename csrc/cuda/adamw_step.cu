@@ -1,5 +1,5 @@
-// A step of AdamW over many tensors on CUDA: one launch for a list of chunks, whose addresses travel as the kernel's argument.
-// Nothing is copied to the device, so a step can be captured in a CUDA graph. The arithmetic is in burnlike/adamw_step.h.
+// A step of AdamW over many tensors on CUDA: one launch for a list of chunks, whose addresses travel as the kernel's
+// argument. Nothing is copied to the device, so that nothing waits. The arithmetic is in burnlike/adamw_step.h.
 #include <algorithm>
 #include <cstdint>
 #include <vector>

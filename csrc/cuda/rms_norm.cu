@@ -74,11 +74,11 @@ __global__ void __launch_bounds__(kMaxThreads)
   }
 }
 
-// Each block takes a run of rows and leaves its part of the gradient of gamma in its row of `sums`, which is zero at first.
+// Each block takes a run of rows and adds its part of the gradient of gamma to its row of `sums`.
 template <class Element, class Gamma>
 __global__ void __launch_bounds__(kMaxThreads) backward_kernel(
-    const Element* grad, const Element* x, const Gamma* gamma, Element* grad_x, accumulate_t<Element>* sums, int64_t rows,
-    int64_t width, accumulate_t<Element> epsilon) {
+    const Element* grad, const Element* x, const Gamma* gamma, Element* grad_x, accumulate_t<Element>* sums,
+    int64_t rows, int64_t width, accumulate_t<Element> epsilon) {
   using Accumulate = accumulate_t<Element>;
   __shared__ Accumulate shared[2 * kWarp];
   Accumulate* sum = sums + blockIdx.x * width;
@@ -198,8 +198,8 @@ std::tuple<Tensor, Tensor> rms_norm_backward(
     STD_CUDA_CHECK(cudaMemsetAsync(sums_data, 0, runs * width * sizeof(Accumulate), scope.stream()));
     if (rows > 0) {
       backward_kernel<<<static_cast<unsigned>(runs), threads_for(width), 0, scope.stream()>>>(
-          data_of<Element>(grad), data_of<Element>(x), data_of<Gamma>(gamma), mutable_data_of<Element>(grad_x), sums_data,
-          rows, width, static_cast<Accumulate>(epsilon));
+          data_of<Element>(grad), data_of<Element>(x), data_of<Gamma>(gamma), mutable_data_of<Element>(grad_x),
+          sums_data, rows, width, static_cast<Accumulate>(epsilon));
       STD_CUDA_KERNEL_LAUNCH_CHECK();
     }
     const auto blocks = static_cast<unsigned>((width + kWarp - 1) / kWarp);

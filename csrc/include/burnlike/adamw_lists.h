@@ -23,8 +23,8 @@ struct AdamwTensor {
   ElementKind moment_kind;
 };
 
-// Calls `function` with values of the element types of parameters and their moments: moments have their parameter's type,
-// or float32 for the types of 16 bits.
+// Calls `function` with values of the element types of a parameter and its moments, which are the same, or float32
+// moments of a parameter of 16 bits.
 template <class Function>
 void with_adamw_types(ElementKind kind, ElementKind moment_kind, Function&& function) {
   with_element_type(kind, [&](auto element) {
@@ -100,7 +100,8 @@ class AdamwLists {
     AdamwCorrections corrections{};
     for (size_t index = 0; index < count; ++index) {
       if (index == 0 || times[index] != times[index - 1]) corrections = adamw_corrections(arguments, times[index]);
-      if (params_[index].count > 0) tensors_.push_back(tensor_of(params_[index], grads_[index], parts[index], corrections));
+      if (params_[index].count == 0) continue;
+      tensors_.push_back(tensor_of(params_[index], grads_[index], parts[index], corrections));
     }
   }
 

@@ -4,8 +4,8 @@
 //   m = beta_1 * m + (1 - beta_1) * g          v = beta_2 * v + (1 - beta_2) * g^2
 //   delta = (m / (1 - beta_1^t)) / (sqrt(v / (1 - beta_2^t)) + epsilon)
 //   p = p * (1 - lr * weight_decay) - lr * delta
-// amsgrad (Reddi et al. 2018) puts the largest v so far into delta; the cautious form (Chen et al. 2025) decays only where
-// p and m have the same sign.
+// amsgrad (Reddi et al. 2018) puts the largest v so far into delta; the cautious form (Chen et al. 2025) decays only
+// where p and m have the same sign.
 #pragma once
 
 #include <cmath>

@@ -18,13 +18,15 @@ inline int64_t rms_norm_rows(const Tensor& x, const Tensor& gamma) {
   STD_TORCH_CHECK(gamma.size(0) == width, "rms_norm: gamma does not have the size of the last dimension of x");
   const ElementKind kind = element_kind(gamma);
   STD_TORCH_CHECK(
-      kind == element_kind(x) || kind == ElementKind::kFloat32, "rms_norm: gamma has neither the dtype of x nor float32");
+      kind == element_kind(x) || kind == ElementKind::kFloat32,
+      "rms_norm: gamma has neither the dtype of x nor float32");
   return width == 0 ? 0 : x.numel() / width;
 }
 
 inline void check_rms_norm_grad(const Tensor& grad, const Tensor& x) {
   STD_TORCH_CHECK(
-      grad.is_cpu() == x.is_cpu() && grad.get_device_index() == x.get_device_index(), "rms_norm: grad is not where x is");
+      grad.is_cpu() == x.is_cpu() && grad.get_device_index() == x.get_device_index(),
+      "rms_norm: grad is not where x is");
   STD_TORCH_CHECK(element_kind(grad) == element_kind(x), "rms_norm: grad does not have the dtype of x");
   const auto sizes = grad.sizes();
   const auto x_sizes = x.sizes();

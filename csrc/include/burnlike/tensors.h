@@ -85,7 +85,7 @@ inline Tensor as_contiguous(const Tensor& tensor) {
   return tensor.is_contiguous() ? tensor : torch::stable::contiguous(tensor);
 }
 
-// An uninitialized contiguous tensor on the device of `like`. Faster than `torch::stable::empty`, which finds its op by name.
+// An uninitialized contiguous tensor on the device of `like`; `torch::stable::empty` would look its op up by name.
 inline Tensor new_contiguous(const std::vector<int64_t>& sizes, ElementKind kind, const Tensor& like) {
   std::vector<int64_t> strides(sizes.size());
   int64_t stride = 1;
@@ -97,8 +97,8 @@ inline Tensor new_contiguous(const std::vector<int64_t>& sizes, ElementKind kind
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
   AtenTensorHandle handle = nullptr;
   TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(
-      static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(), dtype_code(kind), device_type, like.get_device_index(),
-      &handle));
+      static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(), dtype_code(kind), device_type,
+      like.get_device_index(), &handle));
   return Tensor(handle);
 }
 
