@@ -286,6 +286,20 @@ def test_the_written_record_is_of_the_precision_asked_for(config: str) -> None:
     assert {tensor.dtype for tensor in dict(record.tensors).values()} == {torch.float16}
 
 
+@pytest.mark.parametrize(
+    ("before", "after"), [({}, "2000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)]
+)
+def test_waiting_threads_spin_shortly_unless_the_user_says_otherwise(
+    config: str, monkeypatch: pytest.MonkeyPatch, before: dict[str, str], after: str | None
+) -> None:
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in before.items():
+        monkeypatch.setenv(name, value)
+    assert train("nowhere.yaml") == 2
+    assert os.environ.get("GOMP_SPINCOUNT") == after
+
+
 def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         train("--help")
