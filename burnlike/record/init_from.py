@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from ..errors import RecordError
+from ..module import find_device
 from .record import Record
 from .safetensors_recorder import SafetensorsRecorder
 
@@ -36,9 +37,10 @@ def init_from(
         RecordIOError, RecordFormatError: the file can't be read.
         RecordMismatchError: the record does not fit the module.
         RecordError: a tensor is left that nothing sets.
+        DeviceError: there is no such device.
     """
+    target = find_device(device)
     record = source if isinstance(source, Record) else SafetensorsRecorder().load(source)
-    target = torch.get_default_device() if device is None else torch.device(device)
     with torch.device("meta"):
         module = config.init("meta") if hasattr(config, "init") else config()
     if not isinstance(module, nn.Module):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import RecordIOError, RecordMismatchError
-from ..module import Param, ParamId, params
+from ..module import Param, ParamId, find_device, params
 from .convert import can_lose, check_floats, check_ints
 from .dtypes import kind_of, plain, shown
 from .lazy_tensors import LazyTensors
@@ -28,6 +28,7 @@ def load_into(
     record: Record, module: nn.Module, strict: bool = True, device: torch.device | str | None = None
 ) -> LoadReport:
     """Put the tensors of `record` into `module`, in the module's types and devices; see `burnlike.record.load`."""
+    target_device = find_device(device)
     tensors = record.tensors
     found = params(module)
     matches, missing = _match(found, record)
@@ -48,7 +49,7 @@ def load_into(
     _refuse(report, record, module, strict)
     ids = _new_ids(matches, found, record)
     _check_values(matches, tensors)
-    _apply(matches, tensors, device)
+    _apply(matches, tensors, target_device)
     for param, param_id in ids:
         param.adopt(param_id)
     return report
@@ -158,7 +159,7 @@ def _new_ids(matches: list[_Match], found: list[Param], record: Record) -> list[
     return [(param, record.ids[name]) for name, param in heir.items()]
 
 
-def _apply(matches: list[_Match], tensors: Mapping[str, Tensor], device: torch.device | str | None) -> None:
+def _apply(matches: list[_Match], tensors: Mapping[str, Tensor], device: torch.device) -> None:
     for match in matches:
         try:
             _fill(match, tensors, device)
@@ -167,11 +168,10 @@ def _apply(matches: list[_Match], tensors: Mapping[str, Tensor], device: torch.d
 
 
 @torch.no_grad()
-def _fill(match: _Match, tensors: Mapping[str, Tensor], device: torch.device | str | None) -> None:
+def _fill(match: _Match, tensors: Mapping[str, Tensor], device: torch.device) -> None:
     target = match.param.tensor
     if target.is_meta:
-        where = torch.get_default_device() if device is None else device
-        target = torch.empty(target.shape, dtype=target.dtype, device=where)
+        target = torch.empty(target.shape, dtype=target.dtype, device=device)
     if isinstance(tensors, LazyTensors):
         tensors.copy_into(match.name, target)
     else:

@@ -2,7 +2,7 @@
 
 import torch
 
-from ..errors import DeviceError
+from ..module import find_device
 
 
 def choose_device(name: str) -> torch.device:
@@ -16,15 +16,8 @@ def choose_device(name: str) -> torch.device:
     """
     if name == "auto":
         return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
-    device = torch.device(name)
-    if device.type != "cuda":
-        return device
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if (device.index or 0) >= count:
-        raise DeviceError(
-            f"there is no device '{name}'; this machine has {_available(count)} (device: auto takes the best)"
-        )
-    return torch.device("cuda", device.index or 0)
+    device = find_device(name)
+    return torch.device("cuda", device.index or 0) if device.type == "cuda" else device
 
 
 def describe_device(device: torch.device) -> str:
@@ -33,11 +26,3 @@ def describe_device(device: torch.device) -> str:
         return f"{device} ({torch.cuda.get_device_name(device)})"
     threads = torch.get_num_threads()
     return f"{device} ({threads} thread{'s' * (threads != 1)})"
-
-
-def _available(count: int) -> str:
-    if count:
-        return ", ".join(["cpu", *(f"cuda:{index}" for index in range(count))])
-    if torch.version.cuda is None:
-        return f"only cpu, since torch {torch.__version__} is built without CUDA"
-    return "only cpu: torch sees no CUDA device"

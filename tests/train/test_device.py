@@ -20,7 +20,7 @@ def test_a_cuda_device_that_is_not_there_names_those_that_are(monkeypatch: pytes
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert choose_device("cuda") == torch.device("cuda", 0)
     assert choose_device("cuda:1") == torch.device("cuda", 1)
-    with pytest.raises(DeviceError, match=r"there is no device 'cuda:7'; this machine has cpu, cuda:0, cuda:1 "):
+    with pytest.raises(DeviceError, match=r"there is no device 'cuda:7'; this machine has cpu, cuda:0, cuda:1"):
         choose_device("cuda:7")
 
 
