@@ -1,9 +1,8 @@
 """Two-sided measuring: both sides in one process, on the same inputs, interleaved, medians of the repeats.
 
-The sides take turns, so that both get the same share of whatever else the machine does; which goes first changes.
-A turn is a few calls in a row, so that a call finds the memory that its own side has freed. With turns of one call each
-would pay for what the other's temporaries make the C library give back to the system, and on a CPU the page faults of
-fresh memory cost several times more than a normalization.
+The sides alternate call by call, and which goes first changes too: both get the same share of whatever else the machine
+does, and neither finds its data in the caches. On a CPU each side then also meets the memory that the other has left
+behind: fresh pages where the C library gave memory back to the system, warm ones where it did not.
 """
 
 import argparse
@@ -15,8 +14,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-
-CALLS_IN_A_TURN = 5
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ def compare(
         ours, theirs: one call of each side.
         theirs_name: what we compare with.
         bar: the ratio that we want to reach.
-        repeats: calls of each side, rounded up to whole turns, after 3 that are not counted.
+        repeats: calls of each side, after 3 that are not counted.
         note: printed with the result.
         before_ours, before_theirs: make ready for one call, outside of the timing.
     """
@@ -91,15 +88,13 @@ def compare(
         before_theirs()
         theirs()
     times: dict[bool, list[float]] = {True: [], False: []}
-    turns = -(-repeats // CALLS_IN_A_TURN)
-    for turn in range(turns):
-        for is_ours in (True, False) if turn % 2 else (False, True):
-            for _ in range(CALLS_IN_A_TURN):
-                (before_ours if is_ours else before_theirs)()
-                times[is_ours].append(time_of(ours if is_ours else theirs))
+    for repeat in range(repeats):
+        for is_ours in (True, False) if repeat % 2 else (False, True):
+            (before_ours if is_ours else before_theirs)()
+            times[is_ours].append(time_of(ours if is_ours else theirs))
     ours_s, theirs_s = statistics.median(times[True]), statistics.median(times[False])
     result = Comparison(
-        *(name, ours_s * 1e3, theirs_s * 1e3, theirs_name, theirs_s / ours_s, bar, turns * CALLS_IN_A_TURN),
+        *(name, ours_s * 1e3, theirs_s * 1e3, theirs_name, theirs_s / ours_s, bar, repeats),
         *(torch.get_num_threads(), note),
     )
     print(result, flush=True)
