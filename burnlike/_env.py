@@ -19,9 +19,9 @@ def library_dir() -> str | None:
 def shorten_spinning() -> None:
     """Let torch's CPU threads wait for one another awake for microseconds, not milliseconds; before torch is loaded.
 
-    On cores that other programs use too, a thread that waits awake takes the time of the one it waits for. A step of the
-    model of configs/char_gpt.yaml on two cores beside two busy programs: 180 ms in place of 320; on idle cores 69 in
-    place of 66. Does nothing if the user has set how threads wait (GOMP_SPINCOUNT, OMP_WAIT_POLICY).
+    On cores that other programs use too, a thread that waits awake takes the time of the one it waits for. A step of
+    configs/char_gpt.yaml on two cores beside two busy programs: 180 ms in place of 320; on idle cores 69 in place of
+    66. Does nothing if the user has set how threads wait (GOMP_SPINCOUNT, OMP_WAIT_POLICY).
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
