@@ -13,6 +13,8 @@ def attach(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any]
         package: the package's `__name__`.
         names: public name -> submodule that defines it; an empty string means that the name is a submodule itself.
     """
+    # Importing a submodule sets it as an attribute of the package: it would hide a function of the same name.
+    assert not {name for name, submodule in names.items() if submodule} & set(names.values())
 
     def __getattr__(name: str) -> Any:
         if name not in names:

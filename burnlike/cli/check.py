@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import burnlike.config.registry as registry
+from burnlike._lazy import resolve
 from burnlike.config import Config
 from burnlike.errors import ConfigError, Problem
 
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the mistakes of each file; 0 if there is none, else 2."""
     registry.import_modules(args.imports)
-    root = registry.named(Config, args.root) if args.root else registry.upward(TRAIN_CONFIG)
+    root = registry.named(Config, args.root) if args.root else resolve(TRAIN_CONFIG)
     reports = [examine(file, root, args.overrides) for file in args.files]
     mistakes = sum(len(report["mistakes"]) for report in reports)
     if args.json:

@@ -4,6 +4,7 @@ import argparse
 import json
 
 import burnlike.config.registry as registry
+from burnlike._lazy import resolve
 from burnlike.config import Config
 
 from .options import TRAIN_CONFIG, add_import_option
@@ -27,6 +28,6 @@ def run(args: argparse.Namespace) -> int:
         return 0
     from burnlike.config.json_schema import json_schema
 
-    root = registry.named(Config, args.type) if args.type else registry.upward(TRAIN_CONFIG)
+    root = registry.named(Config, args.type) if args.type else resolve(TRAIN_CONFIG)
     print(json.dumps(json_schema(root), indent=2))
     return 0

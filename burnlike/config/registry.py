@@ -8,7 +8,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -24,12 +24,6 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 class DuplicateTypeError(ConfigError):
     """Two classes of one role have the same type name."""
-
-
-def upward(target: str) -> Any:
-    """The object `module:name`, imported now: for calls into parts that stand above this one."""
-    module, _, name = target.partition(":")
-    return getattr(importlib.import_module(module), name)
 
 
 def tag_of(cls: ConfigType) -> str | None:

@@ -6,8 +6,9 @@ an untagged subclass of `Config` without fields of its own.
 
 from typing import TYPE_CHECKING, Any
 
+from burnlike._lazy import resolve
+
 from .base import Config
-from .registry import upward
 
 if TYPE_CHECKING:
     import os
@@ -46,7 +47,7 @@ class ModuleConfig(Config):
         Raises:
             RecordError: the file can't be read, or the record leaves a parameter without a value.
         """
-        return upward("burnlike.record.init_from:init_from")(self, source, device)
+        return resolve("burnlike.record:init_from")(self, source, device)
 
 
 class OptimizerConfig(Config):

@@ -20,11 +20,12 @@ class RotaryEncoding(Module):
     def __init__(self, config: RotaryEncodingConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
         self.config = config
-        empty = torch.empty(config.max_sequence_length, config.d_model // 2, device=device)
-        self.register_buffer("cosine", empty, persistent=False)
-        self.register_buffer("sine", torch.empty_like(empty), persistent=False)
-        if not empty.is_meta:
-            self.reset_non_persistent_buffers(empty.device)
+        shape = (config.max_sequence_length, config.d_model // 2)
+        # Not `empty_like`: on the meta device it makes torch import its symbolic shapes, half a second.
+        self.register_buffer("cosine", torch.empty(shape, device=device), persistent=False)
+        self.register_buffer("sine", torch.empty(shape, device=device), persistent=False)
+        if not self.cosine.is_meta:
+            self.reset_non_persistent_buffers(self.cosine.device)
 
     def reset_non_persistent_buffers(self, device: torch.device) -> None:
         """Compute the tables anew on `device`."""

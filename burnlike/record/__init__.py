@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from .._lazy import attach
 
 if TYPE_CHECKING:
-    from .init_from import init_from
     from .lazy_tensors import LazyTensors
+    from .materialize import init_from
     from .precision import BFloat16Precision, DoublePrecision, FullPrecision, HalfPrecision, Precision
     from .record import Record
     from .report import LoadReport, Mismatch
@@ -40,6 +40,6 @@ __getattr__, __dir__ = attach(
         "LazyTensors": "lazy_tensors",
         "Record": "record",
         "SafetensorsRecorder": "safetensors_recorder",
-        "init_from": "init_from",
+        "init_from": "materialize",
     },
 )
