@@ -139,7 +139,14 @@ def back_to_back(folder: Path, repeats: int) -> list[Comparison]:
     others = {name: call for name, call in calls.items() if name != "ours"}
     others["plain write+fsync"] = plain_write(total_bytes, folder)
     return [
-        compare(f"save bf16 355 M, back to back, {name}", calls["ours"], call, theirs_name=name, repeats=repeats)
+        compare(
+            f"save bf16 355 M, back to back, {name}",
+            calls["ours"],
+            call,
+            theirs_name=name,
+            bar=None if name.startswith("plain") else BAR,
+            repeats=repeats,
+        )
         for name, call in others.items()
     ]
 
