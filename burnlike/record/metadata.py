@@ -17,6 +17,7 @@ FORMAT_VERSION = "1"
 
 _PREFIX = "burnlike."
 _FORMAT, _IDS, _ALIASES, _VALUES = (f"{_PREFIX}{name}" for name in ("format", "ids", "aliases", "values"))
+_MAX_DEPTH = 64  # a limit of our own: that of Python depends on who calls
 _ESCAPE = "$"
 _FLOAT = "$float"
 _SPECIAL_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -53,10 +54,7 @@ def encode(ids: Mapping[str, ParamId], aliases: Mapping[str, str], values: Mappi
     if aliases:
         texts[_ALIASES] = _dump(dict(aliases))
     if values:
-        try:
-            texts[_VALUES] = _dump(_to_json(values, "values"))
-        except RecursionError as error:
-            raise RecordError("values: nested too deeply, or a list or map holds itself; flatten it") from error
+        texts[_VALUES] = _dump(_to_json(values, "values"))
     return texts
 
 
@@ -105,8 +103,8 @@ def _decode_ids(metadata: Mapping[str, str], names: Mapping[str, Any], path: str
 def _decode_values(metadata: Mapping[str, str], path: str) -> dict[str, Any]:
     try:
         values = _from_json(_load(metadata, _VALUES, path))
-    except RecursionError as error:
-        raise RecordFormatError(f"{path}: {_VALUES} is nested too deeply") from error
+    except _TooDeepError as error:
+        raise RecordFormatError(f"{path}: {_VALUES} is nested too deeply (more than {_MAX_DEPTH} levels)") from error
     if not isinstance(values, dict):
         raise RecordFormatError(f"{path}: {_VALUES} is not a map")
     return values
@@ -130,8 +128,16 @@ def _dump(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def _to_json(value: Any, place: str) -> Any:
+class _TooDeepError(Exception):
+    pass
+
+
+def _to_json(value: Any, place: str, depth: int = 0) -> Any:
     """JSON has no inf and nan: they become `{"$float": "inf"}`, and keys that begin with `$` get a second one."""
+    if depth > _MAX_DEPTH:
+        raise RecordError(
+            f"values: nested too deeply (more than {_MAX_DEPTH} levels), or a list or map holds itself; flatten it"
+        )
     if value is None or isinstance(value, bool | str):
         return value
     if type(value) is int:
@@ -139,13 +145,13 @@ def _to_json(value: Any, place: str) -> Any:
     if type(value) is float:
         return value if math.isfinite(value) else {_FLOAT: repr(value)}
     if isinstance(value, list | tuple):
-        return [_to_json(item, f"{place}[{index}]") for index, item in enumerate(value)]
+        return [_to_json(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value)]
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
                 raise RecordError(f"{place}: expected text as key, got {key!r}; turn it into text")
         return {
-            f"{_ESCAPE}{key}" if key.startswith(_ESCAPE) else key: _to_json(item, f"{place}.{key}")
+            f"{_ESCAPE}{key}" if key.startswith(_ESCAPE) else key: _to_json(item, f"{place}.{key}", depth + 1)
             for key, item in value.items()
         }
     raise RecordError(
@@ -154,11 +160,13 @@ def _to_json(value: Any, place: str) -> Any:
     )
 
 
-def _from_json(value: Any) -> Any:
+def _from_json(value: Any, depth: int = 0) -> Any:
+    if depth > _MAX_DEPTH:
+        raise _TooDeepError
     if isinstance(value, list):
-        return [_from_json(item) for item in value]
+        return [_from_json(item, depth + 1) for item in value]
     if isinstance(value, dict):
         if set(value) == {_FLOAT}:
             return _SPECIAL_FLOATS.get(value[_FLOAT], math.nan)
-        return {key.removeprefix(_ESCAPE): _from_json(item) for key, item in value.items()}
+        return {key.removeprefix(_ESCAPE): _from_json(item, depth + 1) for key, item in value.items()}
     return value

@@ -96,3 +96,16 @@ def test_damaged_details_are_refused(texts: dict[str, str], message: str) -> Non
     with pytest.raises(RecordFormatError, match=message) as caught:
         decoded({"burnlike.format": "1", **texts}, ["a", "b"])
     assert str(caught.value).startswith("file: ")
+
+
+def test_values_nest_up_to_64_levels() -> None:
+    def nested(levels: int) -> dict[str, object]:
+        value: object = 1
+        for _ in range(levels - 1):
+            value = [value]
+        return {"a": value}
+
+    texts = metadata.encode({}, {}, nested(64))
+    assert metadata.decode(texts, {}, "file").values == nested(64)
+    with pytest.raises(RecordError, match="nested too deeply"):
+        metadata.encode({}, {}, nested(65))
