@@ -5,6 +5,7 @@ import contextlib
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -45,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):  # a replaced stream may have another type
             stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]
+    # torch says so on every start where NumPy, which burnlike does not need, is not installed.
+    warnings.filterwarnings("ignore", message="Failed to initialize NumPy", category=UserWarning)
     debug = "--debug" in arguments
     try:
         args = _parse(arguments)

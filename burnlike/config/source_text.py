@@ -75,7 +75,7 @@ def _beside(name: str) -> str:
     except OSError:
         return f"; the directory {folder} does not exist either"
     hint = nearest(stem, set(stems))
-    return hint.replace("'?", f"{suffix}'?")
+    return hint.replace("'?", f"{suffix}'?") or "; check the path"
 
 
 def _io_error(name: str, message: str) -> ConfigIOError:

@@ -93,7 +93,7 @@ def test_every_file_is_checked_and_mistakes_are_counted(capsys):
         "bad.yaml:2:1: d_ouput: unknown key 'd_ouput'; LinearConfig has d_input, d_output, bias, initializer\n"
         "bad.yaml:4:7: bias: expected true or false, got 'yes' (a string); write true\n"
         "good.yaml: ok (Linear, initializer KaimingUniform)\n"
-        "none.yaml: no such file\n"
+        "none.yaml: no such file; check the path\n"
         "4 mistakes in 2 files of 3\n"
     )
 
