@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._atomic_file import AtomicFile
 from ..errors import RecordError, RecordIOError
 from . import metadata
-from .atomic_file import AtomicFile
 from .dtypes import file_dtype, torch_dtype
 from .lazy_tensors import LazyTensors
 from .precision import Precision

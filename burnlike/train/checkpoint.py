@@ -1,12 +1,12 @@
 """Checkpoints: directories that are there whole or not at all."""
 
-import os
 import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from .._atomic_file import sync_directory
 from ..errors import BurnlikeError, CheckpointError, RecordError
 from ..record import Record, SafetensorsRecorder
 
@@ -85,9 +85,9 @@ class Checkpointer:
                 partial.mkdir(parents=True)
                 for name, record in records.items():
                     SafetensorsRecorder().save(record, partial / f"{name}.safetensors")
-                _sync(partial)
+                sync_directory(partial)
                 partial.rename(checkpoint.path)
-                _sync(self.directory)
+                sync_directory(self.directory)
             except (OSError, RecordError) as error:
                 shutil.rmtree(partial, ignore_errors=True)
                 raise self._unwritable(checkpoint, error) from error
@@ -115,11 +115,3 @@ class Checkpointer:
             f"the checkpoint {checkpoint.path} can't be written: {reason}; {kept}. Free some space or mend the place, "
             "then go on with --resume"
         )
-
-
-def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 import torch
 
+from burnlike import _atomic_file as atomic_file
 from burnlike.errors import RecordIOError
-from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder, atomic_file, stream
+from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder, stream
 
 OLD = b"the old record"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
-from ..errors import RecordIOError
+from .errors import RecordIOError
 
 _PREFIX, _SUFFIX = ".", ".tmp"
 
@@ -42,6 +42,7 @@ class AtomicFile:
                 f"{self.path}: expected a file's name, got a directory or a device; nothing was written"
             )
         directory, name = os.path.split(self.path)
+        name = name[:100]  # so that the temporary name is not too long for the file system
         for stale in _stale(directory, name):
             with contextlib.suppress(OSError):
                 os.unlink(stale)
@@ -81,7 +82,7 @@ class AtomicFile:
         os.fsync(self.descriptor)
         os.replace(self._temporary, self.path)
         self._temporary = ""
-        _sync_directory(os.path.dirname(self.path))
+        sync_directory(os.path.dirname(self.path))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -133,7 +134,8 @@ def _fallocate(descriptor: int, file_bytes: int) -> bool:
     return True
 
 
-def _sync_directory(directory: str) -> None:
+def sync_directory(directory: str | os.PathLike[str]) -> None:
+    """Make the names in a directory durable, where its file system offers that."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
