@@ -7,7 +7,8 @@ from ._lazy import attach
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from . import config, data, errors, module, nn, ops, optim, record, train
+    from . import backend, config, data, errors, module, nn, ops, optim, record, tensor, train
+    from .backend import Autodiff, AutodiffBackend, Backend, Cpu, Cuda, Gradients
     from .config import Config
     from .module import Module, Param, ParamId
     from .record import (
@@ -19,11 +20,16 @@ if TYPE_CHECKING:
         Record,
         SafetensorsRecorder,
     )
+    from .tensor import D1, D2, D3, D4, D5, D6, D7, D8, Bool, Float, Int, Tensor
 
 __getattr__, __dir__ = attach(
     __name__,
     {
-        **dict.fromkeys(["config", "data", "errors", "module", "nn", "ops", "optim", "record", "train"], ""),
+        **dict.fromkeys(
+            ["backend", "config", "data", "errors", "module", "nn", "ops", "optim", "record", "tensor", "train"], ""
+        ),
+        **dict.fromkeys(["Autodiff", "AutodiffBackend", "Backend", "Cpu", "Cuda", "Gradients"], "backend"),
+        **dict.fromkeys(["D1", "D2", "D3", "D4", "D5", "D6", "D7", "D8", "Bool", "Float", "Int", "Tensor"], "tensor"),
         "Config": "config",
         **dict.fromkeys(["Module", "Param", "ParamId"], "module"),
         **dict.fromkeys(

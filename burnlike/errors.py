@@ -126,6 +126,40 @@ class TrainingError(BurnlikeError, ArithmeticError):
     """Training can't go on: the loss is no finite number."""
 
 
+class TensorError(BurnlikeError):
+    """A tensor operation can't be done as asked; nothing was changed. The message has Burn's form.
+
+    Attributes:
+        operation: the operation as Burn writes it, such as `Add` or `Swap Dims`.
+        reasons: what is wrong, each with what was expected and what came.
+    """
+
+    def __init__(self, operation: str, *reasons: str) -> None:
+        super().__init__(operation, *reasons)
+        self.operation = operation
+        self.reasons = reasons
+
+    def __str__(self) -> str:
+        listed = "".join(f"\n    {number}. {reason}" for number, reason in enumerate(self.reasons, 1))
+        return f"=== Tensor Operation Error ===\n  Operation: '{self.operation}'\n  Reason:{listed}\n"
+
+
+class TensorValueError(TensorError, ValueError):
+    """A shape, a dimension, an index or a number does not fit the operation."""
+
+
+class TensorTypeError(TensorError, TypeError):
+    """A tensor has another kind, rank, element type or backend than the operation takes."""
+
+
+class TensorAttributeError(TensorError, AttributeError):
+    """A tensor has no method of this name."""
+
+
+class BackendError(BurnlikeError, TypeError):
+    """A backend is not complete, or a dtype is not one of its element types."""
+
+
 def nearest(name: str, known: "list[str] | tuple[str, ...] | set[str]") -> str:
     """The hint `; did you mean 'x'?` for the known name nearest to `name`, or an empty string where none is near."""
     import difflib

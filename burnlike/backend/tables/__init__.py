@@ -1,0 +1,77 @@
+"""The tables of functions that a backend offers: one Protocol per kind and per family of functions.
+
+Functions take and return torch tensors, never change an operand, and get arguments that were checked already.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+from typing_extensions import get_protocol_members
+
+from .activation import ActivationOps
+from .basic import BasicOps
+from .kinds import BoolOps, FloatOps, IntOps
+from .linalg import LinalgOps
+from .module import ModuleOps
+from .numeric import NumericOps
+from .ordered import OrderedOps
+from .signal import SignalOps
+
+__all__ = [
+    "ActivationOps",
+    "BasicOps",
+    "BoolOps",
+    "FloatOps",
+    "IntOps",
+    "LinalgOps",
+    "ModuleOps",
+    "NumericOps",
+    "OrderedOps",
+    "SignalOps",
+    "map_ops",
+    "missing_ops",
+    "op_names",
+]
+
+TABLES: dict[str, Any] = {
+    "float_ops": FloatOps,
+    "int_ops": IntOps,
+    "bool_ops": BoolOps,
+    "module_ops": ModuleOps,
+    "activation_ops": ActivationOps,
+}
+Table = TypeVar("Table")
+
+
+@cache
+def op_names() -> tuple[str, ...]:
+    """The names of the functions of Float, Int and Bool tensors together."""
+    names = [get_protocol_members(table) for table in (FloatOps, IntOps, BoolOps)]
+    return tuple(sorted(frozenset[str]().union(*names)))
+
+
+def missing_ops(backend: Any) -> list[str]:
+    """The functions that the tables of `backend` lack, as in `float_ops.exp`."""
+    return [
+        f"{table}.{name}"
+        for table, protocol in TABLES.items()
+        for name in sorted(get_protocol_members(protocol))
+        if not callable(getattr(getattr(backend, table, None), name, None))
+    ]
+
+
+def map_ops(table: Table, change: Callable[[str, Callable[..., Any]], Callable[..., Any]]) -> Table:
+    """A table with each function replaced by `change(name, function)`: to record, time or restrict them.
+
+    Example:
+        >>> from burnlike.backend import Cpu, map_ops
+        >>> seen = []
+        >>> def note(name, function):
+        ...     return lambda *args, **kwargs: (seen.append(name), function(*args, **kwargs))[1]
+        >>> table = map_ops(Cpu().activation_ops, note)
+    """
+    names = [name for name in dir(table) if not name.startswith("_")]
+    changed: Any = SimpleNamespace(**{name: change(name, getattr(table, name)) for name in names})
+    return changed

@@ -1,0 +1,25 @@
+"""The tables of the three kinds."""
+
+from typing import Protocol
+
+from torch import Tensor
+
+from .basic import BasicOps
+from .ordered import OrderedOps
+
+
+class FloatOps(OrderedOps, Protocol):
+    """Functions of Float tensors."""
+
+    @staticmethod
+    def exp(tensor: Tensor, /) -> Tensor:
+        """e^x."""
+        ...
+
+
+class IntOps(OrderedOps, Protocol):
+    """Functions of Int tensors."""
+
+
+class BoolOps(BasicOps, Protocol):
+    """Functions of Bool tensors."""

@@ -1,0 +1,5 @@
+"""`ActivationOps`, in torch."""
+
+
+class TorchActivationOps:
+    """Implements `ActivationOps`."""

@@ -1,0 +1,5 @@
+"""Slices, gather and scatter, masks and comparison, in torch."""
+
+
+class TorchIndexOps:
+    """Implements `IndexOps`."""

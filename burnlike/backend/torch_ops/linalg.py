@@ -1,0 +1,5 @@
+"""`LinalgOps`, in torch."""
+
+
+class TorchLinalgOps:
+    """Implements `LinalgOps`."""

@@ -1,0 +1,5 @@
+"""`SignalOps`, in torch."""
+
+
+class TorchSignalOps:
+    """Implements `SignalOps`."""

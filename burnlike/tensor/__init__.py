@@ -1,0 +1,17 @@
+"""The typed tensor: `Tensor[B, D, K]`, its kinds and ranks, and the free functions that take it."""
+
+from typing import TYPE_CHECKING
+
+from .._lazy import attach
+
+if TYPE_CHECKING:
+    from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, Bool, Float, Int, Kind
+    from .tensor import Tensor
+
+__getattr__, __dir__ = attach(
+    __name__,
+    {
+        **dict.fromkeys(["D1", "D2", "D3", "D4", "D5", "D6", "D7", "D8", "Bool", "Float", "Int", "Kind"], "kinds"),
+        "Tensor": "tensor",
+    },
+)

@@ -1,0 +1,43 @@
+"""The kinds and ranks that a tensor's type names: markers for type checkers, with their names for messages."""
+
+from typing import Literal, TypeAlias
+
+from typing_extensions import TypeVar
+
+D1: TypeAlias = Literal[1]
+D2: TypeAlias = Literal[2]
+D3: TypeAlias = Literal[3]
+D4: TypeAlias = Literal[4]
+D5: TypeAlias = Literal[5]
+D6: TypeAlias = Literal[6]
+D7: TypeAlias = Literal[7]
+D8: TypeAlias = Literal[8]
+
+MAX_RANK = 8
+
+
+class Kind:
+    """What the elements of a tensor are. `Float`, `Int` and `Bool` are used as types, never instantiated."""
+
+    name: str
+
+
+class Float(Kind):
+    """Floating point elements: float64, float32, float16, bfloat16."""
+
+    name = "Float"
+
+
+class Int(Kind):
+    """Integer elements, signed or unsigned, 8 to 64 bits."""
+
+    name = "Int"
+
+
+class Bool(Kind):
+    """True and False."""
+
+    name = "Bool"
+
+
+KindT = TypeVar("KindT", bound=Kind)

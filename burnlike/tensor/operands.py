@@ -1,0 +1,102 @@
+"""The other operand of an operation: checked against the first, or converted, before torch sees it."""
+
+from typing import Any, NoReturn
+
+import torch
+
+from ..errors import TensorError, TensorTypeError, TensorValueError
+from .base import like
+from .kinds import Bool, Float
+from .spec import Spec, find_spec, title
+
+
+def operand(name: str, spec: Spec, other: Any) -> Any:
+    """`other` as the backend's function takes it: a torch tensor, or a scalar in the kind of `spec`.
+
+    Raises:
+        TensorTypeError: another backend, kind, rank, dtype or device, or nothing that can be an operand.
+    """
+    kind = type(other)
+    if kind is float and spec.kind is Float:
+        return other
+    if kind is torch.nn.Parameter or isinstance(other, torch.Tensor):
+        if other.dtype is not spec.dtype or other.ndim != spec.rank:
+            check_same(name, spec, find_spec(other, spec.family))
+        return other if spec.tracks or not other.requires_grad else other.detach()
+    if kind is spec.tensor:
+        if other.spec is not spec:
+            check_same(name, spec, other.spec)
+        return other.inner
+    return scalar(name, spec, other)
+
+
+def mixed(name: str, tensor: Any, other: Any) -> Any:
+    """A binary operation whose other operand is a scalar, a torch tensor, or does not fit."""
+    spec = tensor.spec
+    value = operand(name, spec, other)
+    try:
+        return like(getattr(spec.ops, name)(tensor.inner, value), spec)
+    except Exception as error:
+        fail(name, error, tensor.inner, value)
+
+
+def check_same(name: str, spec: Spec, other: Spec) -> None:
+    """Refuse an operand of another backend, kind, rank or element type; in autocast torch promotes element types."""
+    reasons: list[str] = []
+    if other.backend != spec.backend:
+        reasons.append(
+            f"The tensors are on different backends: {spec.backend!r} and {other.backend!r}; use to_device(backend)"
+        )
+    if other.kind is not spec.kind:
+        reasons.append(
+            f"The tensors have different kinds: {spec.kind.name} and {other.kind.name}; convert one"
+            " (float(), int(), bool())"
+        )
+    elif other.dtype is not spec.dtype and not torch.is_autocast_enabled(spec.backend.device.type):
+        reasons.append(
+            f"The tensors have different element types: {spec.dtype} and {other.dtype}, and nothing is promoted;"
+            " use cast(dtype)"
+        )
+    if other.rank != spec.rank:
+        reasons.append(
+            f"The tensors have different ranks: {spec.rank} and {other.rank};"
+            f" use unsqueeze(rank={max(spec.rank, other.rank)}) or reshape"
+        )
+    if reasons:
+        raise TensorTypeError(title(name), *reasons)
+
+
+def scalar(name: str, spec: Spec, value: Any) -> Any:
+    """A Python number in the kind of `spec`: an Int tensor takes the whole part, a Float tensor any number.
+
+    Raises:
+        TensorTypeError: not a number.
+        TensorValueError: NaN or infinite for an Int tensor.
+    """
+    if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return value
+    if not isinstance(value, int | float):
+        item = getattr(value, "item", None)  # NumPy's scalars
+        if item is None or getattr(value, "ndim", 1) != 0:
+            raise TensorTypeError(
+                title(name),
+                f"expected a {spec.kind.name} tensor of rank {spec.rank} or a number, got {type(value).__name__}",
+            )
+        value = item()
+    if spec.kind is Float:
+        return float(value)
+    if spec.kind is Bool:
+        return bool(value)
+    try:
+        return int(value)
+    except (ValueError, OverflowError) as error:
+        raise TensorValueError(title(name), f"{value} can't be a number of an Int tensor") from error
+
+
+def fail(name: str, error: Exception, *operands: Any) -> NoReturn:
+    """Raise torch's complaint about shapes, indices or devices as a TensorError that shows the operands."""
+    if isinstance(error, TensorError):
+        raise error
+    shown = [f"shape {list(it.shape)}" for it in operands if hasattr(it, "shape")]
+    reasons = [str(error).splitlines()[0], *([f"Operands: {', '.join(shown)}"] if shown else [])]
+    raise (TensorTypeError if isinstance(error, TypeError) else TensorValueError)(title(name), *reasons) from error

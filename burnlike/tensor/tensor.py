@@ -1,0 +1,53 @@
+"""Tensor[B, D, K]: a torch tensor with a backend, a rank and a kind."""
+
+from .autodiff import AutodiffMethods
+from .base import B, D, K
+from .comparison import ComparisonMethods
+from .conversion import ConversionMethods
+from .creation import CreationMethods
+from .float_math import FloatMethods
+from .indexing import IndexingMethods
+from .int_math import IntMethods
+from .joining import JoiningMethods
+from .masks import MaskMethods
+from .metadata import MetadataMethods
+from .numeric import NumericMethods
+from .ordered import OrderedMethods
+from .reading import ReadingMethods
+from .reductions import ReductionMethods
+from .shape import ShapeMethods
+from .stats import StatsMethods
+
+
+class Tensor(
+    CreationMethods[B, D, K],
+    MetadataMethods[B, D, K],
+    ShapeMethods[B, D, K],
+    JoiningMethods[B, D, K],
+    ReadingMethods[B, D, K],
+    IndexingMethods[B, D, K],
+    MaskMethods[B, D, K],
+    ComparisonMethods[B, D, K],
+    NumericMethods[B, D, K],
+    FloatMethods[B, D, K],
+    IntMethods[B, D, K],
+    ConversionMethods[B, D, K],
+    ReductionMethods[B, D, K],
+    StatsMethods[B, D, K],
+    OrderedMethods[B, D, K],
+    AutodiffMethods[B, D, K],
+):
+    """A torch tensor whose backend, rank and kind type checkers know. Operations never change an operand.
+
+    `Tensor[B, D, K=Float]`: B the backend, D the rank (`D1` to `D8`), K the kind (`Float`, `Int`, `Bool`). The
+    subscript is for type checkers; at run time the wrapped tensor says what it is.
+
+    Example:
+        >>> import torch
+        >>> from burnlike import Cpu, Tensor
+        >>> x = Tensor(torch.tensor([1.0, 2.0]), Cpu())
+        >>> (x.add(1.0)).sum().inner
+        tensor([5.])
+    """
+
+    __slots__ = ()
