@@ -100,3 +100,32 @@ def fail(name: str, error: Exception, *operands: Any) -> NoReturn:
     shown = [f"shape {list(it.shape)}" for it in operands if hasattr(it, "shape")]
     reasons = [str(error).splitlines()[0], *([f"Operands: {', '.join(shown)}"] if shown else [])]
     raise (TensorTypeError if isinstance(error, TypeError) else TensorValueError)(title(name), *reasons) from error
+
+
+def operand_of(name: str, other: Any, wanted: Spec, rank: int | None = -1) -> torch.Tensor:
+    """The torch tensor of an operand of another kind than the receiver's, such as a mask or indices.
+
+    Args:
+        name: the operation.
+        other: a Tensor or a torch tensor.
+        wanted: its backend and kind are required, its element type is not.
+        rank: the rank required; -1 that of `wanted`, None any.
+
+    Raises:
+        TensorTypeError: not a tensor, or another backend, kind or rank.
+    """
+    if isinstance(other, torch.Tensor):
+        spec, inner = find_spec(other, wanted.family), other
+        inner = inner.detach() if inner.requires_grad and not wanted.tracks else inner
+    elif type(other) is wanted.tensor:
+        spec, inner = other.spec, other.inner
+    else:
+        raise TensorTypeError(title(name), f"expected a {wanted.kind.name} tensor, got {type(other).__name__}")
+    rank = wanted.rank if rank == -1 else rank
+    if spec.kind is not wanted.kind:
+        raise TensorTypeError(title(name), f"expected a {wanted.kind.name} tensor, got one of kind {spec.kind.name}")
+    if rank is not None and spec.rank != rank:
+        raise TensorTypeError(title(name), f"expected a {wanted.kind.name} tensor of rank {rank}, got rank {spec.rank}")
+    if spec.backend != wanted.backend:
+        raise TensorTypeError(title(name), f"on different backends: {wanted.backend!r} and {spec.backend!r}")
+    return inner
