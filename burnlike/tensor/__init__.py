@@ -6,12 +6,37 @@ from .._lazy import attach
 
 if TYPE_CHECKING:
     from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, Bool, Float, Int, Kind
+    from .options import (
+        AttentionModuleOptions,
+        AvgPoolOptions,
+        ConvOptions,
+        ConvTransposeOptions,
+        DeformConvOptions,
+        GridSampleOptions,
+        InterpolateOptions,
+        MaxPoolOptions,
+        UnfoldOptions,
+    )
     from .tensor import Tensor
 
 __getattr__, __dir__ = attach(
     __name__,
     {
         **dict.fromkeys(["D1", "D2", "D3", "D4", "D5", "D6", "D7", "D8", "Bool", "Float", "Int", "Kind"], "kinds"),
+        **dict.fromkeys(
+            [
+                "AttentionModuleOptions",
+                "AvgPoolOptions",
+                "ConvOptions",
+                "ConvTransposeOptions",
+                "DeformConvOptions",
+                "GridSampleOptions",
+                "InterpolateOptions",
+                "MaxPoolOptions",
+                "UnfoldOptions",
+            ],
+            "options",
+        ),
         "Tensor": "tensor",
     },
 )
