@@ -12,6 +12,24 @@ if TYPE_CHECKING:
     from .protocol import AutodiffBackend, Backend
     from .tables import ActivationOps, BoolOps, FloatOps, IntOps, ModuleOps, map_ops, missing_ops, op_names
 
+__all__ = [
+    "ActivationOps",
+    "Autodiff",
+    "AutodiffBackend",
+    "Backend",
+    "BoolOps",
+    "Cpu",
+    "Cuda",
+    "FloatOps",
+    "Gradients",
+    "IntOps",
+    "ModuleOps",
+    "backend_for",
+    "map_ops",
+    "missing_ops",
+    "op_names",
+]
+
 __getattr__, __dir__ = attach(
     __name__,
     {

@@ -19,6 +19,31 @@ if TYPE_CHECKING:
     )
     from .tensor import Tensor
 
+__all__ = [
+    "D1",
+    "D2",
+    "D3",
+    "D4",
+    "D5",
+    "D6",
+    "D7",
+    "D8",
+    "AttentionModuleOptions",
+    "AvgPoolOptions",
+    "Bool",
+    "ConvOptions",
+    "ConvTransposeOptions",
+    "DeformConvOptions",
+    "Float",
+    "GridSampleOptions",
+    "Int",
+    "InterpolateOptions",
+    "Kind",
+    "MaxPoolOptions",
+    "Tensor",
+    "UnfoldOptions",
+]
+
 __getattr__, __dir__ = attach(
     __name__,
     {

@@ -1,0 +1,112 @@
+"""What type checkers say of programs with typed tensors: pyright's strict mode and mypy --strict, over the same files.
+
+The programs in right/ assert the type of each result, and nothing may be reported in them. In those of wrong/ every
+line marked `# error` must be reported and no other. A mark `# error: pyright` (or mypy) is for what only one of the two
+can see; the program says why.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+PROGRAMS = sorted([*(HERE / "right").glob("*.py"), *(HERE / "wrong").glob("*.py")])
+CHECKERS = ("pyright", "mypy")
+MARK = re.compile(r"#\s*error(?::\s*(\w+))?")
+
+# Strict, less what basedpyright adds to pyright's strict mode, and less style: a program in wrong/ computes things only
+# to have them looked at.
+PYRIGHT = {
+    "typeCheckingMode": "strict",
+    "pythonVersion": "3.11",
+    "extraPaths": [str(ROOT)],
+    "reportUnusedExpression": "none",
+    "reportUnusedCallResult": "none",
+    "reportUnusedVariable": "none",
+    "reportUnusedFunction": "none",
+    "reportPrivateUsage": "none",
+    "reportAny": "none",
+    "reportExplicitAny": "none",
+    "reportMissingTypeStubs": "none",
+}
+
+
+class Finding(NamedTuple):
+    """One complaint of a type checker."""
+
+    line: int
+    message: str
+
+
+Findings = dict[str, dict[Path, list[Finding]]]
+
+
+def run_pyright(folder: Path) -> Iterator[tuple[Path, Finding]]:
+    config = folder / "pyrightconfig.json"
+    config.write_text(json.dumps(PYRIGHT | {"include": [str(path) for path in PROGRAMS]}))
+    command = ["-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable, "--project", str(config)]
+    for found in json.loads(output_of(command))["generalDiagnostics"]:
+        if found["severity"] in ("error", "warning"):
+            message = f"{found['message']} [{found.get('rule')}]"
+            yield Path(found["file"]), Finding(found["range"]["start"]["line"] + 1, message)
+
+
+def run_mypy(_folder: Path) -> Iterator[tuple[Path, Finding]]:
+    # The package's own sources are basedpyright's to check (`make types`): silent.
+    options = ["--strict", "--follow-imports=silent", "--output=json", "--config-file=", "--explicit-package-bases"]
+    cache = ["--cache-dir", str(ROOT / ".cache" / "mypy")]
+    for line in output_of(["-m", "mypy", *options, *cache, *map(str, PROGRAMS)]).splitlines():
+        found: dict[str, Any] = json.loads(line)
+        if found["severity"] == "error":
+            yield ROOT / found["file"], Finding(found["line"], f"{found['message']} [{found['code']}]")
+
+
+def output_of(arguments: list[str]) -> str:
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode in (0, 1), f"{arguments[1]} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def findings(tmp_path_factory: pytest.TempPathFactory) -> Findings:
+    found: Findings = {checker: {} for checker in CHECKERS}
+    for checker, run in zip(CHECKERS, (run_pyright, run_mypy), strict=True):
+        for path, finding in run(tmp_path_factory.mktemp(checker)):
+            found[checker].setdefault(path, []).append(finding)
+    return found
+
+
+def marked_lines(program: Path, checker: str) -> set[int]:
+    """The lines of a program that `checker` has to complain about."""
+    lines = enumerate(program.read_text().splitlines(), 1)
+    marks = ((number, MARK.search(line)) for number, line in lines)
+    return {number for number, mark in marks if mark is not None and mark[1] in (None, checker)}
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_exactly_the_marked_lines_are_reported(findings: Findings, checker: str, program: Path) -> None:
+    reported = findings[checker].get(program, [])
+    marked = marked_lines(program, checker)
+    wrongly = [f"{program.name}:{it.line}: {it.message}" for it in reported if it.line not in marked]
+    missed = sorted(marked - {it.line for it in reported})
+    assert not wrongly and not missed, "\n".join([*wrongly, f"marked, but not reported: lines {missed}"])
+
+
+def test_programs_are_marked_as_their_folder_says() -> None:
+    for program in PROGRAMS:
+        marked = any(marked_lines(program, checker) for checker in CHECKERS)
+        assert marked == (program.parent.name == "wrong"), program
+
+
+def test_nothing_is_reported_outside_of_the_programs(findings: Findings) -> None:
+    for checker, by_path in findings.items():
+        others = {path: found for path, found in by_path.items() if path not in PROGRAMS}
+        assert not others, (checker, others)
