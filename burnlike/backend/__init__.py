@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from .autodiff import Autodiff
     from .cpu import Cpu, backend_for
     from .cuda import Cuda
-    from .gradients import Gradients
+    from .gradients import GradientMap, Gradients, TrackedGradients
     from .protocol import AutodiffBackend, Backend
     from .tables import ActivationOps, BoolOps, FloatOps, IntOps, ModuleOps, map_ops, missing_ops, op_names
 
@@ -36,7 +36,7 @@ __getattr__, __dir__ = attach(
         "Autodiff": "autodiff",
         **dict.fromkeys(["Cpu", "backend_for"], "cpu"),
         "Cuda": "cuda",
-        "Gradients": "gradients",
+        **dict.fromkeys(["GradientMap", "Gradients", "TrackedGradients"], "gradients"),
         **dict.fromkeys(["AutodiffBackend", "Backend"], "protocol"),
         **dict.fromkeys(
             ["ActivationOps", "BoolOps", "FloatOps", "IntOps", "ModuleOps", "map_ops", "missing_ops", "op_names"],

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 from typing_extensions import TypeVar
 
-from ..errors import BackendError
-from .gradients import Gradients
+from ..errors import BackendError, TensorValueError
+from .gradients import GradientMap, Gradients, TrackedGradients
+from .graph import Graph
 from .protocol import Backend
 from .tables import ActivationOps, BoolOps, FloatOps, IntOps, ModuleOps
 
@@ -118,30 +119,84 @@ class Autodiff(Generic[InnerB]):
         """Autodiff of the inner backend in full precision."""
         return Autodiff(self.inner_backend.full_precision())
 
-    def backward(self, root: Tensor, *, create_graph: bool = False) -> Gradients:
-        """Differentiate `root`, seeded with ones of its shape."""
-        raise NotImplementedError
+    def backward(self, root: Tensor, *, create_graph: bool = False) -> GradientMap:
+        """Differentiate `root`, seeded with ones of its shape, by torch's own backward.
 
-    def grad(self, leaf: Tensor, gradients: Gradients) -> Tensor | None:
+        The hooks of DDP and FSDP2 run, so the gradients are the reduced ones. They are taken out of `.grad`, and what
+        was there before is put back, also if the backward pass fails.
+
+        Args:
+            root: of any shape; its graph is consumed.
+            create_graph: keep the graph, and track the gradients for a further backward pass. Hooks on parameters that
+                reduce gradients don't run then.
+
+        Raises:
+            TensorValueError: `root` is not tracked, or a part of its graph was consumed by an earlier pass.
+        """
+        if not root.requires_grad:
+            raise TensorValueError(
+                "Backward",
+                "the tensor is not tracked: no operand required grad, or it was detached; mark a leaf by require_grad()",
+            )
+        graph = Graph(root)
+        return _tracked_gradients(root, graph) if create_graph else _gradients(root, graph)
+
+    def grad(self, leaf: Tensor, gradients: GradientMap) -> Tensor | None:
         """The gradient of a leaf, or None."""
         return gradients.get(leaf)
 
-    def grad_remove(self, leaf: Tensor, gradients: Gradients) -> Tensor | None:
+    def grad_remove(self, leaf: Tensor, gradients: GradientMap) -> Tensor | None:
         """Take the gradient of a leaf out, or None."""
         return gradients.remove(leaf)
 
-    def grad_replace(self, leaf: Tensor, gradients: Gradients, grad: Tensor) -> None:
+    def grad_replace(self, leaf: Tensor, gradients: GradientMap, grad: Tensor) -> None:
         """Put a gradient in the place of a leaf's."""
         gradients.register(leaf, grad)
 
     def require_grad(self, tensor: Tensor) -> Tensor:
-        """A leaf that is tracked, with the values of `tensor`, which is not changed."""
-        return tensor if tensor.requires_grad else tensor.detach().requires_grad_()
+        """A leaf that is tracked, with the values of `tensor`, which is not changed; a leaf that is, itself.
+
+        Raises:
+            TensorValueError: the tensor is the result of a tracked operation.
+        """
+        if tensor.grad_fn is not None:
+            raise TensorValueError(
+                "Require Grad", "the result of a tracked operation can't be a leaf; detach() it first"
+            )
+        return tensor if tensor.requires_grad else self.float_ops.detach(tensor).requires_grad_()
 
     def to_inner(self, tensor: Tensor) -> Tensor:
         """The values without their history."""
-        return tensor.detach()
+        return self.float_ops.detach(tensor) if tensor.requires_grad else tensor
 
     def from_inner(self, tensor: Tensor) -> Tensor:
         """The same tensor: torch tracks by leaf, not by backend."""
         return tensor
+
+
+def _gradients(root: Tensor, graph: Graph) -> Gradients:
+    gradients = Gradients()
+    targets = graph.targets()
+    before = [target.grad for target in targets]
+    for target in targets:
+        target.grad = None
+    try:
+        torch.autograd.backward(root, torch.ones_like(root))
+        for target in targets:
+            if target.grad is not None:
+                gradients.register(target, target.grad)
+    finally:
+        graph.consume()
+        for target, grad in zip(targets, before, strict=True):
+            target.grad = grad
+    return gradients
+
+
+def _tracked_gradients(root: Tensor, graph: Graph) -> TrackedGradients:
+    # Through `.grad` a tracked gradient and its leaf would keep each other alive.
+    gradients = TrackedGradients()
+    found = torch.autograd.grad(root, graph.leaves, torch.ones_like(root), create_graph=True, allow_unused=True)
+    for leaf, grad in zip(graph.leaves, found, strict=True):
+        if grad is not None:
+            gradients.register(leaf, grad)
+    return gradients

@@ -3,11 +3,8 @@
 from torch import Tensor
 
 
-class Gradients:
-    """The gradients of the leaves that a backward pass reached. Nothing is left in any `.grad`.
-
-    Leaves are told apart by identity. A tensor's own `grad(gradients)` and `grad_remove(gradients)` read it.
-    """
+class GradientMap:
+    """Leaf -> gradient. Leaves are told apart by identity; nothing is left in any `.grad`."""
 
     def __init__(self) -> None:
         self._by_leaf: dict[int, tuple[Tensor, Tensor]] = {}
@@ -31,4 +28,15 @@ class Gradients:
 
     def __repr__(self) -> str:
         shapes = ", ".join(str(list(grad.shape)) for _, grad in self._by_leaf.values())
-        return f"Gradients({len(self)} leaves: {shapes})"
+        return f"{type(self).__name__}({len(self)} leaves: {shapes})"
+
+
+class Gradients(GradientMap):
+    """The gradients of the leaves that a backward pass reached, without history.
+
+    A tensor's own `grad(gradients)` and `grad_remove(gradients)` read it; `get(parameter)` for torch parameters.
+    """
+
+
+class TrackedGradients(GradientMap):
+    """The gradients of `backward(create_graph=True)`: tracked, so that they can be differentiated again."""

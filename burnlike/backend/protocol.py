@@ -5,7 +5,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 import torch
 from torch import Tensor
 
-from .gradients import Gradients
+from .gradients import GradientMap
 from .tables import ActivationOps, BoolOps, FloatOps, IntOps, ModuleOps
 
 
@@ -88,19 +88,19 @@ class AutodiffBackend(Backend, Protocol):
         """The backend of gradients and of untracked tensors."""
         ...
 
-    def backward(self, root: Tensor, *, create_graph: bool = False) -> Gradients:
-        """Differentiate `root`, seeded with ones of its shape."""
+    def backward(self, root: Tensor, *, create_graph: bool = False) -> GradientMap:
+        """Differentiate `root`, seeded with ones of its shape: `Gradients`, or `TrackedGradients`."""
         ...
 
-    def grad(self, leaf: Tensor, gradients: Gradients) -> Tensor | None:
+    def grad(self, leaf: Tensor, gradients: GradientMap) -> Tensor | None:
         """The gradient of a leaf, or None."""
         ...
 
-    def grad_remove(self, leaf: Tensor, gradients: Gradients) -> Tensor | None:
+    def grad_remove(self, leaf: Tensor, gradients: GradientMap) -> Tensor | None:
         """Take the gradient of a leaf out, or None."""
         ...
 
-    def grad_replace(self, leaf: Tensor, gradients: Gradients, grad: Tensor) -> None:
+    def grad_replace(self, leaf: Tensor, gradients: GradientMap, grad: Tensor) -> None:
         """Put a gradient in the place of a leaf's."""
         ...
 

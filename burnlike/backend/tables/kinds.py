@@ -12,6 +12,11 @@ class FloatOps(OrderedOps, Protocol):
     """Functions of Float tensors."""
 
     @staticmethod
+    def detach(tensor: Tensor, /) -> Tensor:
+        """The same values and storage without their history."""
+        ...
+
+    @staticmethod
     def exp(tensor: Tensor, /) -> Tensor:
         """e^x."""
         ...

@@ -10,6 +10,7 @@ from .ordered import TorchOrderedOps
 class TorchFloatOps(TorchOrderedOps):
     """Implements `FloatOps`."""
 
+    detach = staticmethod(Tensor.detach)
     exp = staticmethod(torch.exp)
 
 
