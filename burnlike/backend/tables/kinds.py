@@ -6,9 +6,10 @@ from torch import Tensor
 
 from .basic import BasicOps
 from .ordered import OrderedOps
+from .stats import StatsOps
 
 
-class FloatOps(OrderedOps, Protocol):
+class FloatOps(OrderedOps, StatsOps, Protocol):
     """Functions of Float tensors."""
 
     @staticmethod

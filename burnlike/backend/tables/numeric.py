@@ -16,8 +16,3 @@ class NumericOps(BasicOps, Protocol):
     def add(lhs: Tensor, rhs: Tensor | Scalar, /) -> Tensor:
         """lhs + rhs; a scalar was converted to the kind of lhs."""
         ...
-
-    @staticmethod
-    def sum(tensor: Tensor, /) -> Tensor:
-        """The sum of all elements, `[1]`, in the tensor's dtype."""
-        ...

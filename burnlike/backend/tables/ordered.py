@@ -3,7 +3,8 @@
 from typing import Protocol
 
 from .numeric import NumericOps
+from .reductions import ReductionOps
 
 
-class OrderedOps(NumericOps, Protocol):
+class OrderedOps(NumericOps, ReductionOps, Protocol):
     """Comparisons, extremes and sorting."""

@@ -5,21 +5,19 @@ from torch import Tensor
 
 from .basic import TorchBasicOps
 from .ordered import TorchOrderedOps
+from .reductions import TorchIntReductionOps
+from .stats import TorchStatsOps
 
 
-class TorchFloatOps(TorchOrderedOps):
+class TorchFloatOps(TorchOrderedOps, TorchStatsOps):
     """Implements `FloatOps`."""
 
     detach = staticmethod(Tensor.detach)
     exp = staticmethod(torch.exp)
 
 
-class TorchIntOps(TorchOrderedOps):
+class TorchIntOps(TorchIntReductionOps, TorchOrderedOps):
     """Implements `IntOps`: results keep the operands' dtype, where torch would promote to int64 or float."""
-
-    @staticmethod
-    def sum(tensor: Tensor, /) -> Tensor:
-        return torch.sum(tensor, dtype=tensor.dtype).reshape(1)
 
 
 class TorchBoolOps(TorchBasicOps):

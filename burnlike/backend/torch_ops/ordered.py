@@ -1,7 +1,8 @@
 """Extremes and sorting, in torch."""
 
 from .numeric import TorchNumericOps
+from .reductions import TorchReductionOps
 
 
-class TorchOrderedOps(TorchNumericOps):
+class TorchOrderedOps(TorchNumericOps, TorchReductionOps):
     """Implements `OrderedOps`."""

@@ -1,0 +1,60 @@
+"""Functions of numbers (Float and Int): sums, means, products and running forms."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from torch import Tensor
+
+
+class ReductionOps(Protocol):
+    """Sums, means and products, in the tensor's dtype. With `keepdim` a reduced dimension stays, of size 1."""
+
+    @staticmethod
+    def sum(tensor: Tensor, /) -> Tensor:
+        """The sum of all elements, `[1]`."""
+        ...
+
+    @staticmethod
+    def sum_dim(tensor: Tensor, dim: int | Sequence[int], keepdim: bool, /) -> Tensor:
+        """Sums over one or several different dimensions, at least one."""
+        ...
+
+    @staticmethod
+    def mean(tensor: Tensor, /) -> Tensor:
+        """The mean of all elements, `[1]`; of integers, of which there is at least one, its whole part."""
+        ...
+
+    @staticmethod
+    def mean_dim(tensor: Tensor, dim: int | Sequence[int], keepdim: bool, /) -> Tensor:
+        """Means over one or several different dimensions; of integers the whole part, dimension by dimension."""
+        ...
+
+    @staticmethod
+    def prod(tensor: Tensor, /) -> Tensor:
+        """The product of all elements, `[1]`."""
+        ...
+
+    @staticmethod
+    def prod_dim(tensor: Tensor, dim: int, keepdim: bool, /) -> Tensor:
+        """Products along a dimension."""
+        ...
+
+    @staticmethod
+    def cumsum(tensor: Tensor, dim: int, /) -> Tensor:
+        """Running sums along a dimension."""
+        ...
+
+    @staticmethod
+    def cumprod(tensor: Tensor, dim: int, /) -> Tensor:
+        """Running products along a dimension."""
+        ...
+
+    @staticmethod
+    def cummin(tensor: Tensor, dim: int, /) -> Tensor:
+        """The smallest so far along a dimension; NaN from the first NaN on."""
+        ...
+
+    @staticmethod
+    def cummax(tensor: Tensor, dim: int, /) -> Tensor:
+        """The largest so far along a dimension; NaN from the first NaN on."""
+        ...

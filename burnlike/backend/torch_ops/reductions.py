@@ -1,0 +1,83 @@
+"""Sums, means, products and running forms, in torch."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+class TorchReductionOps:
+    """Implements `ReductionOps` for Float."""
+
+    sum_dim = staticmethod(torch.sum)
+    mean_dim = staticmethod(torch.mean)
+    prod_dim = staticmethod(torch.prod)
+    cumsum = staticmethod(torch.cumsum)
+    cumprod = staticmethod(torch.cumprod)
+
+    @staticmethod
+    def sum(tensor: Tensor, /) -> Tensor:
+        return torch.sum(tensor, 0, True) if tensor.ndim == 1 else torch.sum(tensor).reshape(1)
+
+    @staticmethod
+    def mean(tensor: Tensor, /) -> Tensor:
+        return torch.mean(tensor, 0, True) if tensor.ndim == 1 else torch.mean(tensor).reshape(1)
+
+    @staticmethod
+    def prod(tensor: Tensor, /) -> Tensor:
+        return torch.prod(tensor, 0, True) if tensor.ndim == 1 else torch.prod(tensor).reshape(1)
+
+    @staticmethod
+    def cummin(tensor: Tensor, dim: int, /) -> Tensor:
+        return torch.cummin(tensor, dim)[0]
+
+    @staticmethod
+    def cummax(tensor: Tensor, dim: int, /) -> Tensor:
+        return torch.cummax(tensor, dim)[0]
+
+
+class TorchIntReductionOps:
+    """What `ReductionOps` of Int have of their own: torch would widen to int64, and has no means of integers."""
+
+    @staticmethod
+    def sum(tensor: Tensor, /) -> Tensor:
+        if tensor.ndim == 1:
+            return torch.sum(tensor, 0, True, dtype=tensor.dtype)
+        return torch.sum(tensor, dtype=tensor.dtype).reshape(1)
+
+    @staticmethod
+    def sum_dim(tensor: Tensor, dim: int | Sequence[int], keepdim: bool, /) -> Tensor:
+        return torch.sum(tensor, dim, keepdim, dtype=tensor.dtype)
+
+    @staticmethod
+    def mean(tensor: Tensor, /) -> Tensor:
+        return _truncated(torch.sum(tensor), tensor.numel(), tensor.dtype).reshape(1)
+
+    @staticmethod
+    def mean_dim(tensor: Tensor, dim: int | Sequence[int], keepdim: bool, /) -> Tensor:
+        dims = [dim] if isinstance(dim, int) else sorted(dim, reverse=True)
+        for each in dims:
+            tensor = _truncated(torch.sum(tensor, each, keepdim), tensor.shape[each], tensor.dtype)
+        return tensor
+
+    @staticmethod
+    def prod(tensor: Tensor, /) -> Tensor:
+        if tensor.ndim == 1:
+            return torch.prod(tensor, 0, True, dtype=tensor.dtype)
+        return torch.prod(tensor, dtype=tensor.dtype).reshape(1)
+
+    @staticmethod
+    def prod_dim(tensor: Tensor, dim: int, keepdim: bool, /) -> Tensor:
+        return torch.prod(tensor, dim, keepdim, dtype=tensor.dtype)
+
+    @staticmethod
+    def cumsum(tensor: Tensor, dim: int, /) -> Tensor:
+        return torch.cumsum(tensor, dim, dtype=tensor.dtype)
+
+    @staticmethod
+    def cumprod(tensor: Tensor, dim: int, /) -> Tensor:
+        return torch.cumprod(tensor, dim, dtype=tensor.dtype)
+
+
+def _truncated(total: Tensor, count: int, dtype: torch.dtype) -> Tensor:
+    return torch.div(total, count, rounding_mode="trunc").to(dtype)
