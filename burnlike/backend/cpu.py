@@ -1,5 +1,7 @@
 """The CPU backend."""
 
+import dataclasses
+
 import torch
 
 from ..errors import BackendError
@@ -7,6 +9,7 @@ from .protocol import Backend
 from .torch_backend import TorchBackend
 
 
+@dataclasses.dataclass(frozen=True, init=False, repr=False)
 class Cpu(TorchBackend):
     """torch on the CPU. Never tracks; `Autodiff(Cpu())` does.
 
@@ -27,6 +30,9 @@ class Cpu(TorchBackend):
 
     def __repr__(self) -> str:
         return f"Cpu(float={self.float_dtype}, int={self.int_dtype})"
+
+    def __reduce__(self) -> tuple[type["Cpu"], tuple[torch.dtype, torch.dtype]]:
+        return Cpu, (self.float_dtype, self.int_dtype)
 
     def sync(self) -> None:
         """Nothing to wait for: work on the CPU is done when a function returns."""

@@ -1,10 +1,14 @@
 """The CUDA backend."""
 
+import dataclasses
+from typing import Any
+
 import torch
 
 from .torch_backend import TorchBackend
 
 
+@dataclasses.dataclass(frozen=True, init=False, repr=False)
 class Cuda(TorchBackend):
     """torch on one CUDA device. Work is queued and runs asynchronously; `sync()` waits for it."""
 
@@ -20,6 +24,9 @@ class Cuda(TorchBackend):
 
     def __repr__(self) -> str:
         return f"Cuda({self.device.index}, float={self.float_dtype}, int={self.int_dtype})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Cuda, (self.device.index, self.float_dtype, self.int_dtype)
 
     def sync(self) -> None:
         """Wait until everything queued on the device has run.
