@@ -2,9 +2,10 @@
 
 from typing import Protocol
 
+from .conversion import ConversionOps
 from .indexing import IndexOps
 from .shape import ShapeOps
 
 
-class BasicOps(ShapeOps, IndexOps, Protocol):
+class BasicOps(ShapeOps, IndexOps, ConversionOps, Protocol):
     """What Float, Int and Bool tensors have in common."""

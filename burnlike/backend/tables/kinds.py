@@ -5,11 +5,14 @@ from typing import Protocol
 from torch import Tensor
 
 from .basic import BasicOps
+from .float_math import FloatMathOps
+from .int_math import IntMathOps
 from .ordered import OrderedOps
+from .quantization import QuantizationOps
 from .stats import StatsOps
 
 
-class FloatOps(OrderedOps, StatsOps, Protocol):
+class FloatOps(OrderedOps, StatsOps, FloatMathOps, QuantizationOps, Protocol):
     """Functions of Float tensors."""
 
     @staticmethod
@@ -17,13 +20,8 @@ class FloatOps(OrderedOps, StatsOps, Protocol):
         """The same values and storage without their history."""
         ...
 
-    @staticmethod
-    def exp(tensor: Tensor, /) -> Tensor:
-        """e^x."""
-        ...
 
-
-class IntOps(OrderedOps, Protocol):
+class IntOps(OrderedOps, IntMathOps, Protocol):
     """Functions of Int tensors."""
 
 

@@ -1,22 +1,23 @@
 """The tables of the three kinds, in torch."""
 
-import torch
 from torch import Tensor
 
 from .basic import TorchBasicOps
+from .float_math import TorchFloatMathOps
+from .int_math import TorchIntMathOps
 from .ordered import TorchOrderedOps
+from .quantization import TorchQuantizationOps
 from .reductions import TorchIntReductionOps
 from .stats import TorchStatsOps
 
 
-class TorchFloatOps(TorchOrderedOps, TorchStatsOps):
+class TorchFloatOps(TorchOrderedOps, TorchStatsOps, TorchFloatMathOps, TorchQuantizationOps):
     """Implements `FloatOps`."""
 
     detach = staticmethod(Tensor.detach)
-    exp = staticmethod(torch.exp)
 
 
-class TorchIntOps(TorchIntReductionOps, TorchOrderedOps):
+class TorchIntOps(TorchIntMathOps, TorchIntReductionOps, TorchOrderedOps):
     """Implements `IntOps`: results keep the operands' dtype, where torch would promote to int64 or float."""
 
 

@@ -1,6 +1,7 @@
-"""Arithmetic and order, in torch."""
+"""Arithmetic, in torch."""
 
 import torch
+from torch import Tensor
 
 from .basic import TorchBasicOps
 
@@ -9,3 +10,42 @@ class TorchNumericOps(TorchBasicOps):
     """Implements `NumericOps` for Float; `TorchIntOps` replaces what torch promotes."""
 
     add = staticmethod(torch.add)
+    sub = staticmethod(torch.sub)
+    rsub = staticmethod(torch.rsub)
+    mul = staticmethod(torch.mul)
+    div = staticmethod(torch.div)
+    remainder = staticmethod(torch.remainder)
+    powi = staticmethod(torch.pow)
+    neg = staticmethod(torch.neg)
+    sign = staticmethod(torch.sign)
+    abs = staticmethod(torch.abs)
+    square = staticmethod(torch.square)
+    matmul = staticmethod(torch.matmul)
+    clamp_min = staticmethod(torch.clamp_min)
+    clamp_max = staticmethod(torch.clamp_max)
+
+    @staticmethod
+    def rremainder(tensor: Tensor, scalar: float | int, /) -> Tensor:
+        return torch.remainder(scalar, tensor)
+
+    @staticmethod
+    def rpowi(tensor: Tensor, scalar: float | int, /) -> Tensor:
+        return torch.pow(scalar, tensor)
+
+    @staticmethod
+    def dot(lhs: Tensor, rhs: Tensor, /) -> Tensor:
+        return torch.dot(lhs, rhs).reshape(1)
+
+    @staticmethod
+    def clamp(tensor: Tensor, minimum: float | int, maximum: float | int, /) -> Tensor:
+        if minimum > maximum:  # torch lets the maximum win
+            return torch.clamp_min(torch.clamp_max(tensor, maximum), minimum)
+        return torch.clamp(tensor, minimum, maximum)
+
+    @staticmethod
+    def max_pair(lhs: Tensor, rhs: Tensor, /) -> Tensor:
+        return torch.where(lhs < rhs, rhs, lhs)
+
+    @staticmethod
+    def min_pair(lhs: Tensor, rhs: Tensor, /) -> Tensor:
+        return torch.where(rhs < lhs, rhs, lhs)
