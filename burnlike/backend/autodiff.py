@@ -136,7 +136,8 @@ class Autodiff(Generic[InnerB]):
         if not root.requires_grad:
             raise TensorValueError(
                 "Backward",
-                "the tensor is not tracked: no operand required grad, or it was detached; mark a leaf by require_grad()",
+                "the tensor is not tracked: no operand required grad, or it was detached;"
+                " mark a leaf by require_grad()",
             )
         graph = Graph(root)
         return _tracked_gradients(root, graph) if create_graph else _gradients(root, graph)

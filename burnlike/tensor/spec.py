@@ -86,6 +86,14 @@ class Spec:
     def __repr__(self) -> str:
         return f"Spec({self.backend!r}, {self.kind.name}, rank {self.rank}, {self.dtype})"
 
+    def __reduce__(self) -> "tuple[Any, ...]":
+        # A copy is the one object that there is.
+        return _find, (self.backend, self.dtype, self.rank)
+
+
+def _find(backend: Backend, dtype: torch.dtype, rank: int) -> Spec:
+    return family_of(backend)[dtype][rank]
+
 
 Family = dict[torch.dtype, tuple[Any, ...]]
 _FAMILIES: dict[Backend, Family] = {}

@@ -8,6 +8,7 @@ from .creation import CreationMethods
 from .float_math import FloatMethods
 from .indexing import IndexingMethods
 from .int_math import IntMethods
+from .interop import TorchMethods
 from .joining import JoiningMethods
 from .masks import MaskMethods
 from .metadata import MetadataMethods
@@ -15,6 +16,7 @@ from .numeric import NumericMethods
 from .ordered import OrderedMethods
 from .reading import ReadingMethods
 from .reductions import ReductionMethods
+from .registration import register
 from .shape import ShapeMethods
 from .stats import StatsMethods
 
@@ -36,6 +38,7 @@ class Tensor(
     StatsMethods[B, D, K],
     OrderedMethods[B, D, K],
     AutodiffMethods[B, D, K],
+    TorchMethods[B, D, K],
 ):
     """A torch tensor whose backend, rank and kind type checkers know. Operations never change an operand.
 
@@ -51,3 +54,6 @@ class Tensor(
     """
 
     __slots__ = ()
+
+
+register(Tensor)

@@ -1,0 +1,143 @@
+"""At home in PyTorch: torch functions, NumPy, DLPack, pickle, copies, pinned memory."""
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..errors import TensorAttributeError, TensorError, TensorValueError
+from .base import B, D, K, TensorBase, wrap
+from .spec import title
+from .torch_function import dispatch
+
+if TYPE_CHECKING:
+    from ..backend import Backend
+    from .tensor import Tensor
+
+# What torch's own layers read of their input.
+_METADATA = frozenset(
+    [
+        "dim",
+        "element_size",
+        "grad_fn",
+        "is_complex",
+        "is_contiguous",
+        "is_cuda",
+        "is_floating_point",
+        "is_leaf",
+        "is_meta",
+        "is_nested",
+        "is_sparse",
+        "layout",
+        "ndim",
+        "ndimension",
+        "nelement",
+        "numel",
+        "requires_grad",
+        "size",
+        "stride",
+    ]
+)
+
+
+class TorchMethods(TensorBase[B, D, K]):
+    """What PyTorch, NumPy and Python ask of a tensor."""
+
+    __slots__ = ()
+    # NumPy leaves `array op tensor` to the tensor.
+    __array_ufunc__ = None
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return dispatch(func, args, kwargs or {})
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _METADATA:
+                return getattr(self.inner, name)
+            raise _no_attribute(name)
+
+    def clone(self) -> "Tensor[B, D, K]":
+        """Another handle of the same tensor. `[..]`.
+
+        Torch: none.
+        Differs: shares the storage, as nothing ever writes to it; `copy.deepcopy(x)` copies.
+        """
+        return wrap(self.inner, self.spec)
+
+    def __copy__(self) -> "Tensor[B, D, K]":
+        return wrap(self.inner, self.spec)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Tensor[B, D, K]":
+        try:
+            return wrap(copy.deepcopy(self.inner, memo), self.spec)
+        except RuntimeError as error:
+            raise TensorValueError(
+                "Deepcopy", "the result of a tracked operation can't be copied with its history; detach() it first"
+            ) from error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return rebuild, (self.inner, self.spec.backend)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        array = self.inner.detach().cpu().numpy()
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise TensorValueError("Array", f"{array.dtype} can't become {dtype} without a copy")
+            return array.astype(dtype)
+        if copy:
+            return array.copy()
+        array.flags.writeable = False  # it shares the tensor's memory
+        return array
+
+    def numpy(self) -> Any:
+        """The elements as a NumPy array, read-only where it shares the tensor's memory. `[..]`.
+
+        Torch: `x.numpy()`.
+        Differs: read-only, as a Tensor never changes; `.copy()` gives one to write to.
+        """
+        return self.__array__()
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self.inner.detach().__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.inner.__dlpack_device__()
+
+    def pin_memory(self, device: Any = None) -> "Tensor[B, D, K]":
+        """The same values in page-locked memory, as DataLoader asks for. `[..]`.
+
+        Torch: `x.pin_memory()`.
+        """
+        return wrap(self.inner.pin_memory(), self.spec)
+
+    def __len__(self) -> int:
+        return self.inner.shape[0]
+
+    def __getitem__(self, index: Any) -> Any:
+        raise TensorValueError(
+            "Slice", "a Tensor has no x[...]; use slice([...]), select_dim(dim, index) or narrow(...)"
+        )
+
+    def __iter__(self) -> Any:
+        raise TensorValueError("Iter Dim", "a Tensor is not iterable; use iter_dim(dim), which keeps the dimension")
+
+
+def rebuild(inner: torch.Tensor, backend: "Backend") -> "Tensor[Any, Any, Any]":
+    """A Tensor from its torch tensor and its backend: what pickle and `torch.load` call."""
+    from .tensor import Tensor
+
+    return Tensor(inner, backend)
+
+
+def _no_attribute(name: str) -> TensorError:
+    if name.startswith("__") or not hasattr(torch.Tensor, name):
+        return TensorAttributeError(name, f"a Tensor has no attribute {name!r}")
+    if name.endswith("_"):
+        return TensorAttributeError(title(name), f"{name} writes into a tensor, and a Tensor never changes")
+    return TensorAttributeError(
+        title(name), f"a Tensor has no {name}; torch's is x.inner.{name}, docs/tensor_api.md lists what there is"
+    )

@@ -1,0 +1,66 @@
+"""Makes the Tensor known to torch: as a pytree node, to DataLoader's collate and to `torch.load(weights_only=True)`."""
+
+import sys
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils import checkpoint
+from torch.utils.data._utils.collate import collate, default_collate_fn_map
+
+from ..backend import Autodiff, Cpu, Cuda
+from ..errors import TensorTypeError
+from .base import TensorBase
+from .interop import rebuild
+from .spec import Spec
+
+
+def _flatten(tensor: Any) -> tuple[list[Any], Spec]:
+    if tensor.spec.tracks and not torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        _refuse_reentrant_checkpoint()
+    return [tensor.inner], tensor.spec
+
+
+def _refuse_reentrant_checkpoint() -> None:
+    """Reentrant checkpointing hands typed tensors past autograd, and their gradients would be lost without a word.
+
+    This is the one place where it calls into ours: it flattens the arguments to find their device.
+    """
+    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and frame.f_code.co_filename != checkpoint.__file__:
+        frame = frame.f_back
+    while frame is not None and frame.f_code.co_filename == checkpoint.__file__:
+        if frame.f_code is checkpoint.CheckpointFunction.forward.__code__:
+            raise TensorTypeError("Checkpoint", "reentrant checkpointing loses gradients; pass use_reentrant=False")
+        frame = frame.f_back
+
+
+def _flatten_with_keys(tensor: Any) -> tuple[list[tuple[Any, Any]], Spec]:
+    return [(pytree.GetAttrKey("inner"), tensor.inner)], tensor.spec
+
+
+def _unflatten(leaves: Any, spec: Spec) -> Any:
+    (inner,) = leaves
+    if isinstance(inner, torch.Tensor) and (inner.dtype is not spec.dtype or inner.ndim != spec.rank):
+        spec = spec.family[inner.dtype][inner.ndim]  # vmap takes a dimension away, tree_map may change the dtype
+    out = object.__new__(spec.tensor)
+    out.inner, out.spec = inner, spec
+    return out
+
+
+def _collate(batch: Any, *, collate_fn_map: Any = None) -> Any:
+    spec: Spec = batch[0].spec
+    return spec.tensor(collate([it.inner for it in batch], collate_fn_map=collate_fn_map), spec.backend)
+
+
+def register(tensor: type[TensorBase[Any, Any, Any]]) -> None:
+    """Tell torch of the class Tensor; once, when it is made."""
+    pytree.register_pytree_node(
+        tensor,
+        _flatten,
+        _unflatten,
+        flatten_with_keys_fn=_flatten_with_keys,
+        serialized_type_name="burnlike.tensor.Tensor",
+    )
+    default_collate_fn_map[tensor] = _collate
+    torch.serialization.add_safe_globals([rebuild, Autodiff, Cpu, Cuda])
