@@ -2,9 +2,13 @@
 
 from typing import Protocol
 
+from .comparison import InequalityOps
+from .extremes import ExtremeOps
+from .indexing import NumericIndexOps
 from .numeric import NumericOps
 from .reductions import ReductionOps
+from .sorting import SortOps
 
 
-class OrderedOps(NumericOps, ReductionOps, Protocol):
+class OrderedOps(NumericOps, ReductionOps, ExtremeOps, SortOps, InequalityOps, NumericIndexOps, Protocol):
     """Comparisons, extremes and sorting."""

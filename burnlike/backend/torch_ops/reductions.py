@@ -17,15 +17,15 @@ class TorchReductionOps:
 
     @staticmethod
     def sum(tensor: Tensor, /) -> Tensor:
-        return torch.sum(tensor, 0, True) if tensor.ndim == 1 else torch.sum(tensor).reshape(1)
+        return torch.sum(tensor, 0, True) if tensor.ndim == 1 else torch.sum(tensor).ravel()
 
     @staticmethod
     def mean(tensor: Tensor, /) -> Tensor:
-        return torch.mean(tensor, 0, True) if tensor.ndim == 1 else torch.mean(tensor).reshape(1)
+        return torch.mean(tensor, 0, True) if tensor.ndim == 1 else torch.mean(tensor).ravel()
 
     @staticmethod
     def prod(tensor: Tensor, /) -> Tensor:
-        return torch.prod(tensor, 0, True) if tensor.ndim == 1 else torch.prod(tensor).reshape(1)
+        return torch.prod(tensor, 0, True) if tensor.ndim == 1 else torch.prod(tensor).ravel()
 
     @staticmethod
     def cummin(tensor: Tensor, dim: int, /) -> Tensor:
@@ -43,7 +43,7 @@ class TorchIntReductionOps:
     def sum(tensor: Tensor, /) -> Tensor:
         if tensor.ndim == 1:
             return torch.sum(tensor, 0, True, dtype=tensor.dtype)
-        return torch.sum(tensor, dtype=tensor.dtype).reshape(1)
+        return torch.sum(tensor, dtype=tensor.dtype).ravel()
 
     @staticmethod
     def sum_dim(tensor: Tensor, dim: int | Sequence[int], keepdim: bool, /) -> Tensor:
@@ -51,7 +51,7 @@ class TorchIntReductionOps:
 
     @staticmethod
     def mean(tensor: Tensor, /) -> Tensor:
-        return _truncated(torch.sum(tensor), tensor.numel(), tensor.dtype).reshape(1)
+        return _truncated(torch.sum(tensor), tensor.numel(), tensor.dtype).ravel()
 
     @staticmethod
     def mean_dim(tensor: Tensor, dim: int | Sequence[int], keepdim: bool, /) -> Tensor:
@@ -64,7 +64,7 @@ class TorchIntReductionOps:
     def prod(tensor: Tensor, /) -> Tensor:
         if tensor.ndim == 1:
             return torch.prod(tensor, 0, True, dtype=tensor.dtype)
-        return torch.prod(tensor, dtype=tensor.dtype).reshape(1)
+        return torch.prod(tensor, dtype=tensor.dtype).ravel()
 
     @staticmethod
     def prod_dim(tensor: Tensor, dim: int, keepdim: bool, /) -> Tensor:
