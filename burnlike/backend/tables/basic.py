@@ -2,10 +2,11 @@
 
 from typing import Protocol
 
+from .comparison import ComparisonOps
 from .conversion import ConversionOps
 from .indexing import IndexOps
 from .shape import ShapeOps
 
 
-class BasicOps(ShapeOps, IndexOps, ConversionOps, Protocol):
+class BasicOps(ShapeOps, IndexOps, ConversionOps, ComparisonOps, Protocol):
     """What Float, Int and Bool tensors have in common."""

@@ -5,6 +5,7 @@ from typing import Protocol
 from torch import Tensor
 
 from .basic import BasicOps
+from .bool_ops import LogicOps
 from .float_math import FloatMathOps
 from .int_math import IntMathOps
 from .ordered import OrderedOps
@@ -25,5 +26,5 @@ class IntOps(OrderedOps, IntMathOps, Protocol):
     """Functions of Int tensors."""
 
 
-class BoolOps(BasicOps, Protocol):
+class BoolOps(BasicOps, LogicOps, Protocol):
     """Functions of Bool tensors."""

@@ -1,5 +1,78 @@
-"""Slices, gather and scatter, masks and comparison, in torch."""
+"""Slices, selections and masks, in torch."""
+
+import torch
+from torch import Tensor
+
+from ..tables.indexing import Ranges, Scalar
+from .scattering import TorchNumericScatterOps, TorchScatterOps
+
+_INDEX_SELECT_DTYPES = (torch.int64, torch.int32)
 
 
-class TorchIndexOps:
+class TorchIndexOps(TorchScatterOps):
     """Implements `IndexOps`."""
+
+    @staticmethod
+    def slice(tensor: Tensor, ranges: Ranges, backwards: list[int], /) -> Tensor:
+        return tensor[ranges].flip(backwards) if backwards else tensor[ranges]
+
+    @staticmethod
+    def slice_assign(tensor: Tensor, ranges: Ranges, backwards: list[int], values: Tensor, /) -> Tensor:
+        out = tensor.clone()
+        out[ranges] = values.flip(backwards) if backwards else values
+        return out
+
+    @staticmethod
+    def slice_fill(tensor: Tensor, ranges: Ranges, value: Scalar, /) -> Tensor:
+        out = tensor.clone()
+        out[ranges] = value
+        return out
+
+    narrow = staticmethod(torch.narrow)
+    select_dim = staticmethod(torch.select)
+
+    @staticmethod
+    def select(tensor: Tensor, dim: int, indices: Tensor, /) -> Tensor:
+        return torch.index_select(tensor, dim, indices if indices.dtype in _INDEX_SELECT_DTYPES else indices.long())
+
+    @staticmethod
+    def take(tensor: Tensor, dim: int, indices: Tensor, /) -> Tensor:
+        flat = indices.reshape(-1)
+        rows = torch.index_select(tensor, dim, flat if flat.dtype in _INDEX_SELECT_DTYPES else flat.long())
+        return rows.unflatten(dim, indices.shape)
+
+    @staticmethod
+    def gather(tensor: Tensor, dim: int, indices: Tensor, /) -> Tensor:
+        return torch.gather(tensor, dim, indices if indices.dtype is torch.int64 else indices.long())
+
+    @staticmethod
+    def mask_where(tensor: Tensor, mask: Tensor, values: Tensor, /) -> Tensor:
+        return torch.where(mask, values, tensor)
+
+    @staticmethod
+    def mask_fill(tensor: Tensor, mask: Tensor, value: Scalar, /) -> Tensor:
+        return torch.where(mask, value, tensor)
+
+    mask_select = staticmethod(torch.masked_select)
+
+
+class TorchNumericIndexOps(TorchNumericScatterOps):
+    """Implements `NumericIndexOps`."""
+
+    @staticmethod
+    def gather_nd(tensor: Tensor, indices: Tensor, /) -> Tensor:
+        # Torch's indexing counts negative indices from the end: an index beyond every size makes it refuse them.
+        wide = indices.long()
+        return tensor[torch.where(wide < 0, 2**62, wide).unbind(-1)]
+
+    @staticmethod
+    def one_hot(tensor: Tensor, classes: int, on: Scalar, off: Scalar, dim: int, /) -> Tensor:
+        wide = tensor.double() if tensor.is_floating_point() else tensor.long()
+        indices = torch.where(wide < 0, wide + classes, wide).long().unsqueeze(dim)
+        shape = [*tensor.shape[:dim], classes, *tensor.shape[dim:]]
+        return torch.full(shape, off, dtype=tensor.dtype, device=tensor.device).scatter(dim, indices, on)
+
+    @staticmethod
+    def bounds(tensor: Tensor, /) -> tuple[float, float]:
+        smallest, largest = torch.stack(torch.aminmax(tensor)).tolist()
+        return smallest, largest

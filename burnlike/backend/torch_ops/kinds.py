@@ -3,6 +3,7 @@
 from torch import Tensor
 
 from .basic import TorchBasicOps
+from .bool_ops import TorchLogicOps
 from .float_math import TorchFloatMathOps
 from .int_math import TorchIntMathOps
 from .ordered import TorchOrderedOps
@@ -21,5 +22,5 @@ class TorchIntOps(TorchIntMathOps, TorchIntReductionOps, TorchOrderedOps):
     """Implements `IntOps`: results keep the operands' dtype, where torch would promote to int64 or float."""
 
 
-class TorchBoolOps(TorchBasicOps):
+class TorchBoolOps(TorchBasicOps, TorchLogicOps):
     """Implements `BoolOps`."""

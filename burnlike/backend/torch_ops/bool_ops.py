@@ -1,0 +1,35 @@
+"""Logic, positions of what is set, triangular masks, in torch."""
+
+import torch
+from torch import Tensor
+
+
+class TorchLogicOps:
+    """Implements `LogicOps`. The bitwise functions are those that take scalars as well."""
+
+    bool_not = staticmethod(torch.bitwise_not)
+    bool_and = staticmethod(torch.bitwise_and)
+    bool_or = staticmethod(torch.bitwise_or)
+    bool_xor = staticmethod(torch.bitwise_xor)
+
+    @staticmethod
+    def argwhere(tensor: Tensor, dtype: torch.dtype, /) -> Tensor:
+        return torch.nonzero(tensor).to(dtype)
+
+    @staticmethod
+    def nonzero(tensor: Tensor, dtype: torch.dtype, /) -> list[Tensor]:
+        found = torch.nonzero(tensor).to(dtype)
+        return list(found.unbind(1)) if found.shape[0] else []
+
+    @staticmethod
+    def triu_mask(rows: int, columns: int, offset: int, device: torch.device, /) -> Tensor:
+        return torch.ones((rows, columns), dtype=torch.bool, device=device).tril_(offset - 1)
+
+    @staticmethod
+    def tril_mask(rows: int, columns: int, offset: int, device: torch.device, /) -> Tensor:
+        return torch.ones((rows, columns), dtype=torch.bool, device=device).triu_(offset + 1)
+
+    @staticmethod
+    def diag_mask(rows: int, columns: int, offset: int, device: torch.device, /) -> Tensor:
+        ones = torch.ones((rows, columns), dtype=torch.bool, device=device)
+        return ones.tril(offset - 1) | ones.triu(offset + 1)
