@@ -1,0 +1,51 @@
+"""`python -m tests.vectors [--backend cpu|cuda] FILE...`: check burnlike against files of vectors.
+
+Prints each failure and each skip, and last `N passed, N failed, N skipped`. The exit status is 0 if nothing failed, 1 if
+a case failed, 2 if a file can't be used.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from .backends import backends_for, plain_backend
+from .cases import is_program, name_of, run
+from .files import FileError, read
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the files that the command line names."""
+    parser = argparse.ArgumentParser(prog="python -m tests.vectors", description="Check burnlike against vectors.")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--backend", choices=("cpu", "cuda"), default="cpu", help="where to run (default: cpu)")
+    chosen = parser.parse_args(arguments)
+    try:
+        records = [(path, read(path)) for path in chosen.files]
+    except FileError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    plain = plain_backend(chosen.backend)
+    torch.manual_seed(0)
+    counts: Counter[str] = Counter()
+    for path, found in records:
+        for index, record in enumerate(found):
+            name = name_of(record, index)
+            if plain is None:
+                counts["skipped"] += 1
+                print(f"SKIPPED {path.name}: {name}: no CUDA device")
+                continue
+            for backend in backends_for(is_program(record), plain):
+                outcome = run(record, backend)
+                counts[outcome.verdict] += 1
+                if outcome.verdict != "passed" or outcome.reason:
+                    print(f"{outcome.verdict.upper()} {path.name}: {name} on {backend.name}: {outcome.reason}")
+    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
+    return 1 if counts["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
