@@ -4,9 +4,10 @@ from typing import Protocol
 
 from .comparison import ComparisonOps
 from .conversion import ConversionOps
+from .creation import CreationOps
 from .indexing import IndexOps
 from .shape import ShapeOps
 
 
-class BasicOps(ShapeOps, IndexOps, ConversionOps, ComparisonOps, Protocol):
+class BasicOps(CreationOps, ShapeOps, IndexOps, ConversionOps, ComparisonOps, Protocol):
     """What Float, Int and Bool tensors have in common."""

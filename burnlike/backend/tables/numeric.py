@@ -5,11 +5,13 @@ from typing import Protocol
 from torch import Tensor
 
 from .basic import BasicOps
+from .creation import NumericCreationOps
+from .padding import PaddingOps
 
 Scalar = float | int
 
 
-class NumericOps(BasicOps, Protocol):
+class NumericOps(BasicOps, NumericCreationOps, PaddingOps, Protocol):
     """Arithmetic. Operands have one dtype and one rank, sizes are equal or 1; a scalar is of the kind of the tensor.
 
     Results have the dtype of the operands. A name that begins with `r` takes a scalar on the left of its operator.

@@ -2,9 +2,10 @@
 
 from .comparison import TorchComparisonOps
 from .conversion import TorchConversionOps
+from .creation import TorchCreationOps
 from .indexing import TorchIndexOps
 from .shape import TorchShapeOps
 
 
-class TorchBasicOps(TorchShapeOps, TorchIndexOps, TorchConversionOps, TorchComparisonOps):
+class TorchBasicOps(TorchCreationOps, TorchShapeOps, TorchIndexOps, TorchConversionOps, TorchComparisonOps):
     """Implements `BasicOps`."""

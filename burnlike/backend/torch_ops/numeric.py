@@ -4,9 +4,11 @@ import torch
 from torch import Tensor
 
 from .basic import TorchBasicOps
+from .creation import TorchNumericCreationOps
+from .padding import TorchPaddingOps
 
 
-class TorchNumericOps(TorchBasicOps):
+class TorchNumericOps(TorchBasicOps, TorchNumericCreationOps, TorchPaddingOps):
     """Implements `NumericOps` for Float; `TorchIntOps` replaces what torch promotes."""
 
     add = staticmethod(torch.add)

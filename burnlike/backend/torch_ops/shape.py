@@ -1,7 +1,6 @@
-"""Creation, reading, shape and joining, in torch."""
+"""Shape and joining, in torch."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,6 +9,24 @@ from torch import Tensor
 class TorchShapeOps:
     """Implements `ShapeOps`."""
 
+    reshape = staticmethod(torch.reshape)
+    swap_dims = staticmethod(torch.transpose)
+    permute = staticmethod(torch.permute)
+    movedim = staticmethod(torch.movedim)
+    flip = staticmethod(torch.flip)
+    flatten = staticmethod(torch.flatten)
+    squeeze = staticmethod(torch.squeeze)
+    unsqueeze_dim = staticmethod(torch.unsqueeze)
+    expand = staticmethod(Tensor.expand)
+    repeat = staticmethod(Tensor.repeat)
+    roll = staticmethod(torch.roll)
+    cat = staticmethod(torch.cat)
+    stack = staticmethod(torch.stack)
+    split = staticmethod(torch.split)
+
     @staticmethod
-    def from_data(data: Any, shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor:
-        return torch.as_tensor(data).to(device=device, dtype=dtype, copy=True).reshape(list(shape))
+    def unfold(tensor: Tensor, dim: int, size: int, step: int, /) -> Tensor:
+        if size > tensor.shape[dim]:  # no window, where torch refuses
+            none = tensor.narrow(dim, 0, 0).unsqueeze(-1)
+            return none.expand(*none.shape[:-1], size)
+        return tensor.unfold(dim, size, step)

@@ -1,0 +1,99 @@
+"""Creation and reading, in torch."""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class TorchCreationOps:
+    """Implements `CreationOps`."""
+
+    zeros_like = staticmethod(torch.zeros_like)
+    ones_like = staticmethod(torch.ones_like)
+    empty_like = staticmethod(torch.empty_like)
+    full_like = staticmethod(torch.full_like)
+
+    @staticmethod
+    def from_data(data: Any, shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor:
+        if isinstance(data, bytes):  # row-major elements of `dtype`
+            flat = torch.frombuffer(bytearray(data), dtype=dtype) if data else torch.empty(0, dtype=dtype)
+            return flat.to(device).reshape(list(shape))
+        if isinstance(data, list | tuple):
+            return _from_numbers(data, dtype).to(device=device, dtype=dtype).reshape(list(shape))
+        return torch.as_tensor(data).detach().to(device=device, dtype=dtype, copy=True).reshape(list(shape))
+
+    @staticmethod
+    def empty(shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor:
+        return torch.empty(shape, dtype=dtype, device=device)
+
+    @staticmethod
+    def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor:
+        return torch.zeros(shape, dtype=dtype, device=device)
+
+    @staticmethod
+    def ones(shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor:
+        return torch.ones(shape, dtype=dtype, device=device)
+
+    @staticmethod
+    def full(shape: Sequence[int], value: float | int, dtype: torch.dtype, device: torch.device, /) -> Tensor:
+        return torch.full(shape, value, dtype=dtype, device=device)
+
+    @staticmethod
+    def to_device(tensor: Tensor, device: torch.device, /) -> Tensor:
+        return tensor.to(device)
+
+    @staticmethod
+    def to_host(tensor: Tensor, /) -> Tensor:
+        return tensor.detach().to("cpu", non_blocking=True, copy=True)
+
+    @staticmethod
+    def read_bytes(tensor: Tensor, /) -> bytes:
+        host = tensor.detach().to("cpu").contiguous()
+        # NumPy may be missing, and has no bfloat16.
+        return ctypes.string_at(host.data_ptr(), host.numel() * host.itemsize) if host.numel() else b""
+
+    @staticmethod
+    def read_list(tensor: Tensor, /) -> list[Any]:
+        return tensor.detach().tolist()
+
+    @staticmethod
+    def read_item(tensor: Tensor, /) -> Any:
+        return tensor.detach().item()
+
+
+class TorchNumericCreationOps:
+    """Implements `NumericCreationOps`."""
+
+    @staticmethod
+    def eye(size: int, dtype: torch.dtype, device: torch.device, /) -> Tensor:
+        return torch.eye(size, dtype=dtype, device=device)
+
+    @staticmethod
+    def arange(start: int, end: int, step: int, dtype: torch.dtype, device: torch.device, /) -> Tensor:
+        return torch.arange(start, end, step, dtype=dtype, device=device)
+
+    @staticmethod
+    def uniform(shape: Sequence[int], low: float, high: float, dtype: torch.dtype, device: torch.device, /) -> Tensor:
+        return torch.empty(shape, dtype=_drawn(dtype), device=device).uniform_(low, high).to(dtype)
+
+    @staticmethod
+    def normal(shape: Sequence[int], mean: float, std: float, dtype: torch.dtype, device: torch.device, /) -> Tensor:
+        return torch.empty(shape, dtype=_drawn(dtype), device=device).normal_(mean, std).to(dtype)
+
+    @staticmethod
+    def bernoulli(shape: Sequence[int], probability: float, dtype: torch.dtype, device: torch.device, /) -> Tensor:
+        return torch.empty(shape, dtype=_drawn(dtype), device=device).bernoulli_(probability).to(dtype)
+
+
+def _drawn(dtype: torch.dtype) -> torch.dtype:
+    """Numbers are drawn as floats also for integers, which are then truncated."""
+    return dtype if dtype.is_floating_point else torch.float64
+
+
+def _from_numbers(data: Any, dtype: torch.dtype) -> Tensor:
+    """Nested lists of Python numbers; read as float64 where a float is among them, so that no digit is lost."""
+    found = torch.tensor(data, dtype=torch.float64 if dtype.is_floating_point else None)
+    return torch.tensor(data, dtype=torch.float64) if found.dtype is torch.float32 else found
