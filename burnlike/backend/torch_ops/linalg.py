@@ -1,5 +1,114 @@
 """`LinalgOps`, in torch."""
 
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from .determinant import det
+from .precision import at_least_float32
+
 
 class TorchLinalgOps:
-    """Implements `LinalgOps`."""
+    """Implements `LinalgOps`. Decompositions of half precision are calculated in float32."""
+
+    det = staticmethod(det)
+
+    @staticmethod
+    def lu(tensor: Tensor, /) -> tuple[Tensor, Tensor, Tensor]:
+        p, l, u = torch.linalg.lu(at_least_float32(tensor))  # noqa: E741
+        return p.to(tensor.dtype), l.to(tensor.dtype), u.to(tensor.dtype)
+
+    @staticmethod
+    def qr(tensor: Tensor, reduced: bool, /) -> tuple[Tensor, Tensor]:
+        q, r = torch.linalg.qr(at_least_float32(tensor), "reduced" if reduced else "complete")
+        return q.to(tensor.dtype), r.to(tensor.dtype)
+
+    @staticmethod
+    def svd(tensor: Tensor, sweeps: int, /) -> tuple[Tensor, Tensor, Tensor]:
+        u, s, vt = torch.linalg.svd(at_least_float32(tensor), full_matrices=False)
+        return u.to(tensor.dtype), s.to(tensor.dtype), vt.to(tensor.dtype)
+
+    @staticmethod
+    def diagonal(tensor: Tensor, /) -> Tensor:
+        return torch.diagonal(tensor, 0, -2, -1)
+
+    @staticmethod
+    def trace(tensor: Tensor, /) -> Tensor:
+        return torch.diagonal(tensor, 0, -2, -1).sum(-1, keepdim=True)
+
+    @staticmethod
+    def outer(lhs: Tensor, rhs: Tensor, dim: int, /) -> Tensor:
+        return lhs.unsqueeze(dim + 1) * rhs.unsqueeze(dim)
+
+    @staticmethod
+    def matvec(matrix: Tensor, vector: Tensor, /) -> Tensor:
+        if matrix.dtype.is_floating_point:
+            return torch.matmul(matrix, vector.unsqueeze(-1)).squeeze(-1)
+        return torch.sum(matrix * vector.unsqueeze(-2), -1, dtype=matrix.dtype)
+
+    @staticmethod
+    def vector_norm(tensor: Tensor, exponent: float, dims: Sequence[int], /) -> Tensor:
+        if not dims:
+            return (tensor != 0).to(tensor.dtype) if exponent == 0 else _magnitude(tensor)
+        if tensor.dtype.is_floating_point:
+            return torch.linalg.vector_norm(tensor, exponent, list(dims), True)
+        if exponent == 0:
+            return torch.sum(tensor != 0, list(dims), True, dtype=tensor.dtype)
+        if exponent == 1:
+            return torch.sum(_magnitude(tensor), list(dims), True, dtype=tensor.dtype)
+        largest = torch.amax if exponent > 0 else torch.amin
+        return largest(_magnitude(tensor), list(dims), True)
+
+    @staticmethod
+    def vector_normalize(tensor: Tensor, exponent: float, dim: int, epsilon: float, /) -> Tensor:
+        return tensor / torch.linalg.vector_norm(tensor, exponent, [dim], True).clamp_min(epsilon)
+
+    @staticmethod
+    def cosine_similarity(lhs: Tensor, rhs: Tensor, dim: int, epsilon: float, /) -> Tensor:
+        unit_lhs = TorchLinalgOps.vector_normalize(lhs, 2.0, dim, epsilon)
+        unit_rhs = TorchLinalgOps.vector_normalize(rhs, 2.0, dim, epsilon)
+        return torch.sum(unit_lhs * unit_rhs, dim, True)
+
+    @staticmethod
+    def einsum(equation: str, operands: Sequence[Tensor], /) -> Tensor:
+        inputs, output = equation.split("->")
+        subscripts = inputs.split(",")
+        scalars_at_rank_0 = [
+            operand if labels else operand.reshape(()) for labels, operand in zip(subscripts, operands, strict=True)
+        ]
+        if operands[0].dtype.is_floating_point:
+            result = torch.einsum(equation, scalars_at_rank_0)
+        else:
+            result = _einsum_of_integers(subscripts, output, scalars_at_rank_0)
+        return result if result.ndim else result.reshape(1)
+
+
+def _magnitude(tensor: Tensor) -> Tensor:
+    return tensor.abs() if tensor.dtype.is_signed else tensor
+
+
+def _einsum_of_integers(subscripts: Sequence[str], output: str, operands: Sequence[Tensor]) -> Tensor:
+    """Multiply and sum: torch's own einsum needs a product of integer matrices, which CUDA lacks.
+
+    Each operand becomes one with the output's labels first and the summed ones behind, sizes 1 where it lacks one.
+    An ellipsis is put first while multiplying, so that its dimensions align at the right.
+    """
+    labels = [label for label in dict.fromkeys("".join(subscripts)) if label not in "."]
+    product = None
+    for subscript, operand in zip(subscripts, operands, strict=True):
+        own = [label for label in labels if label in subscript]
+        aligned = torch.einsum(f"{subscript}->...{''.join(own)}", operand)
+        for place, label in enumerate(reversed(labels)):
+            if label not in subscript:
+                aligned = aligned.unsqueeze(aligned.ndim - place)
+        product = aligned if product is None else product * aligned
+    assert product is not None
+    rank = product.ndim - len(labels)
+    summed = [rank + place for place, label in enumerate(labels) if label not in output]
+    summed += list(range(rank)) if "..." not in output else []
+    if summed:
+        product = torch.sum(product, summed, dtype=product.dtype)
+    kept = "".join(label for label in labels if label in output)
+    ellipsis = "..." if "..." in output else ""
+    return torch.einsum(f"{ellipsis}{kept}->{output}", product)
