@@ -43,7 +43,9 @@ class _OnlyRecordedOps(TorchDispatchMode):
     ) -> Any:
         caller = None if func in AT_THE_BORDER else self._caller(sys._getframe(1))
         if caller is not None:
-            self.outside.append(f"{func} in {caller.f_code.co_qualname} ({caller.f_code.co_filename}:{caller.f_lineno})")
+            self.outside.append(
+                f"{func} in {caller.f_code.co_qualname} ({caller.f_code.co_filename}:{caller.f_lineno})"
+            )
         return func(*args, **(kwargs or {}))
 
     def _caller(self, frame: FrameType | None) -> FrameType | None:

@@ -96,8 +96,10 @@ def test_exactly_the_marked_lines_are_reported(findings: Findings, checker: str,
     reported = findings[checker].get(program, [])
     marked = marked_lines(program, checker)
     wrongly = [f"{program.name}:{it.line}: {it.message}" for it in reported if it.line not in marked]
-    missed = sorted(marked - {it.line for it in reported})
-    assert not wrongly and not missed, "\n".join([*wrongly, f"marked, but not reported: lines {missed}"])
+    missed = [
+        f"{program.name}:{line}: marked, but not reported" for line in sorted(marked - {it.line for it in reported})
+    ]
+    assert not wrongly + missed, "\n".join(["", *wrongly, *missed])
 
 
 def test_programs_are_marked_as_their_folder_says() -> None:

@@ -1,0 +1,50 @@
+"""A table without one of its functions, and a backend without one of its members."""
+
+import torch
+
+from burnlike import Tensor
+from burnlike.backend import ActivationOps, BoolOps, Cpu, FloatOps, IntOps, ModuleOps
+
+
+class OnlyExp:
+    """A table of one function."""
+
+    @staticmethod
+    def exp(tensor: torch.Tensor, /) -> torch.Tensor:
+        """e^x."""
+        return torch.exp(tensor)
+
+
+class WithoutInt:
+    """A backend that has all members but `int_ops`."""
+
+    device: torch.device = torch.device("cpu")
+    float_dtype: torch.dtype = torch.float32
+    int_dtype: torch.dtype = torch.int64
+    name: str = "without int"
+    ad_enabled: bool = False
+    float_ops: FloatOps = Cpu().float_ops
+    bool_ops: BoolOps = Cpu().bool_ops
+    module_ops: ModuleOps = Cpu().module_ops
+    activation_ops: ActivationOps = Cpu().activation_ops
+
+    def seed(self, seed: int) -> None:
+        """Nothing to seed."""
+
+    def sync(self) -> None:
+        """Nothing to wait for."""
+
+    def full_precision(self) -> "WithoutInt":
+        """The same."""
+        return self
+
+
+class Complete(WithoutInt):
+    """With the member that lacked."""
+
+    int_ops: IntOps = Cpu().int_ops
+
+
+table: FloatOps = OnlyExp()  # error
+Tensor.zeros((2, 3), WithoutInt())  # error
+Tensor.zeros((2, 3), Complete())
