@@ -4,32 +4,34 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
-from burnlike import Tensor
 from burnlike import tensor as api
-from burnlike.errors import TensorError
 
 from .problems import UnknownError
 from .values import DTYPES, KINDS, NUMBERS
 
+NORMED = ("linalg.vector_norm", "linalg.vector_norm_dims", "linalg.vector_normalize")
+NORMS = {"L0", "L1", "L2", "LInf", "LNegInf"}
+RANDOM = ("random", "random_like")
 UPDATES = {"Assign", "Add", "Mul", "Min", "Max"}
 # Words that an operation may be given, by the operation.
 WORDS: dict[str, set[str]] = {
-    **dict.fromkeys(["scatter", "select_assign", "scatter_nd"], UPDATES),
+    **{op: UPDATES for op in ("scatter", "select_assign", "scatter_nd")},
     "pad": {"Reflect", "Edge"},
-    **dict.fromkeys(["linalg.vector_norm", "linalg.vector_norm_dims"], {"L0", "L1", "L2", "LInf", "LNegInf"}),
-    "linalg.vector_normalize": {"L0", "L1", "L2", "LInf", "LNegInf"},
+    **{op: NORMS for op in NORMED},
     "grid.meshgrid": {"Dense", "Sparse", "Matrix", "Cartesian"},
     "grid.meshgrid_stack": {"First", "Last"},
     "grid_sample_2d": {"Nearest", "Bilinear", "Bicubic"},
     "module.interpolate": {"Nearest", "NearestExact", "Bilinear", "Bicubic", "Lanczos3"},
-    **dict.fromkeys(["random", "random_like"], {"Default"}),
+    **{op: {"Default"} for op in RANDOM},
 }
 TEXT = {"display", "einsum", "assert_shape"}
 # Variants with content, as in {"Lp": 3.0}.
-VARIANTS: dict[str, set[str]] = {
-    "Lp": {"linalg.vector_norm", "linalg.vector_norm_dims", "linalg.vector_normalize"},
-    "Constant": {"pad"},
-    **dict.fromkeys(["Bernoulli", "Uniform", "Normal"], {"random", "random_like"}),
+VARIANTS: dict[str, tuple[str, ...]] = {
+    "Lp": NORMED,
+    "Constant": ("pad",),
+    "Bernoulli": RANDOM,
+    "Uniform": RANDOM,
+    "Normal": RANDOM,
 }
 OPTIONS: dict[str, str] = {
     **dict.fromkeys(["module.conv1d", "module.conv2d", "module.conv3d"], "ConvOptions"),
@@ -187,6 +189,3 @@ def kind_named(name: Any) -> Any:
     if name not in KINDS:
         raise UnknownError(f"unknown kind {name!r}")
     return KINDS[name]
-
-
-__all__ = ["Options", "Tensor", "TensorError", "converted", "creation_options", "kind_named", "options"]

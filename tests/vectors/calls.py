@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from burnlike import Backend, Float, Tensor
+from burnlike import Backend, Tensor
 
 from .arguments import Options, converted, creation_options, kind_named
 from .problems import LATER, LaterError, UnknownError
@@ -206,6 +206,3 @@ def settled(result: Any) -> Any:
     if inspect.iscoroutine(result):
         return asyncio.run(result)
     return list(result) if hasattr(result, "__next__") else result
-
-
-__all__ = ["NAMESPACES", "Float", "call", "call_static", "evaluate", "is_static", "perform"]
