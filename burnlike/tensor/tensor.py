@@ -5,6 +5,8 @@ from .base import B, D, K
 from .comparison import ComparisonMethods
 from .conversion import ConversionMethods
 from .creation import CreationMethods
+from .cumulative import CumulativeMethods
+from .extremes import ExtremeMethods
 from .float_math import FloatMethods
 from .indexing import IndexingMethods
 from .int_math import IntMethods
@@ -35,6 +37,8 @@ class Tensor(
     IntMethods[B, D, K],
     ConversionMethods[B, D, K],
     ReductionMethods[B, D, K],
+    CumulativeMethods[B, D, K],
+    ExtremeMethods[B, D, K],
     StatsMethods[B, D, K],
     OrderedMethods[B, D, K],
     AutodiffMethods[B, D, K],

@@ -1,6 +1,5 @@
 """Functions of numbers (Float and Int): the greatest and the smallest."""
 
-from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -24,12 +23,12 @@ class ExtremeOps(Protocol):
         ...
 
     @staticmethod
-    def max_dim(tensor: Tensor, dim: int | Sequence[int], /) -> Tensor:
+    def max_dim(tensor: Tensor, dim: int | list[int], /) -> Tensor:
         """The greatest along one or several different dimensions."""
         ...
 
     @staticmethod
-    def min_dim(tensor: Tensor, dim: int | Sequence[int], /) -> Tensor:
+    def min_dim(tensor: Tensor, dim: int | list[int], /) -> Tensor:
         """The smallest along one or several different dimensions."""
         ...
 
@@ -49,7 +48,7 @@ class ExtremeOps(Protocol):
         ...
 
     @staticmethod
-    def max_abs_dim(tensor: Tensor, dim: int | Sequence[int], /) -> Tensor:
+    def max_abs_dim(tensor: Tensor, dim: int | list[int], /) -> Tensor:
         """The greatest magnitude along one or several different dimensions."""
         ...
 

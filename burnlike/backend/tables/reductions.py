@@ -1,6 +1,5 @@
 """Functions of numbers (Float and Int): sums, means, products and running forms."""
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from torch import Tensor
@@ -15,7 +14,7 @@ class ReductionOps(Protocol):
         ...
 
     @staticmethod
-    def sum_dim(tensor: Tensor, dim: int | Sequence[int], keepdim: bool, /) -> Tensor:
+    def sum_dim(tensor: Tensor, dim: int | list[int], keepdim: bool, /) -> Tensor:
         """Sums over one or several different dimensions, at least one."""
         ...
 
@@ -25,7 +24,7 @@ class ReductionOps(Protocol):
         ...
 
     @staticmethod
-    def mean_dim(tensor: Tensor, dim: int | Sequence[int], keepdim: bool, /) -> Tensor:
+    def mean_dim(tensor: Tensor, dim: int | list[int], keepdim: bool, /) -> Tensor:
         """Means over one or several different dimensions; of integers the whole part, dimension by dimension."""
         ...
 

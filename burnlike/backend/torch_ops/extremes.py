@@ -4,8 +4,6 @@ torch's `amax` and `amin` are the fastest, but spread the gradient over equal el
 dimension give it to the first alone, so they calculate what is tracked.
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -26,7 +24,7 @@ class TorchExtremeOps:
         return torch.amin(tensor, 0, True) if tensor.ndim == 1 else torch.amin(tensor).ravel()
 
     @staticmethod
-    def max_dim(tensor: Tensor, dim: int | Sequence[int], /) -> Tensor:
+    def max_dim(tensor: Tensor, dim: int | list[int], /) -> Tensor:
         if not tensor.requires_grad:
             return torch.amax(tensor, dim, True)
         for each in [dim] if isinstance(dim, int) else dim:
@@ -34,7 +32,7 @@ class TorchExtremeOps:
         return tensor
 
     @staticmethod
-    def min_dim(tensor: Tensor, dim: int | Sequence[int], /) -> Tensor:
+    def min_dim(tensor: Tensor, dim: int | list[int], /) -> Tensor:
         if not tensor.requires_grad:
             return torch.amin(tensor, dim, True)
         for each in [dim] if isinstance(dim, int) else dim:
@@ -56,7 +54,7 @@ class TorchExtremeOps:
         return TorchExtremeOps.max(torch.abs(tensor))
 
     @staticmethod
-    def max_abs_dim(tensor: Tensor, dim: int | Sequence[int], /) -> Tensor:
+    def max_abs_dim(tensor: Tensor, dim: int | list[int], /) -> Tensor:
         return TorchExtremeOps.max_dim(torch.abs(tensor), dim)
 
     @staticmethod

@@ -1,7 +1,5 @@
 """Sums, means, products and running forms, in torch."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -46,7 +44,7 @@ class TorchIntReductionOps:
         return torch.sum(tensor, dtype=tensor.dtype).ravel()
 
     @staticmethod
-    def sum_dim(tensor: Tensor, dim: int | Sequence[int], keepdim: bool, /) -> Tensor:
+    def sum_dim(tensor: Tensor, dim: int | list[int], keepdim: bool, /) -> Tensor:
         return torch.sum(tensor, dim, keepdim, dtype=tensor.dtype)
 
     @staticmethod
@@ -54,7 +52,7 @@ class TorchIntReductionOps:
         return _truncated(torch.sum(tensor), tensor.numel(), tensor.dtype).ravel()
 
     @staticmethod
-    def mean_dim(tensor: Tensor, dim: int | Sequence[int], keepdim: bool, /) -> Tensor:
+    def mean_dim(tensor: Tensor, dim: int | list[int], keepdim: bool, /) -> Tensor:
         dims = [dim] if isinstance(dim, int) else sorted(dim, reverse=True)
         for each in dims:
             tensor = _truncated(torch.sum(tensor, each, keepdim), tensor.shape[each], tensor.dtype)
