@@ -1,11 +1,31 @@
-"""Names of element types: Burn's `DType`, `FloatDType` and `IntDType`, and how they and strings become torch's."""
+"""Element types by their short names, `f32` for torch.float32, and what a creation call asks for."""
 
 from enum import Enum
 from typing import Any
 
 import torch
 
-from ..errors import TensorTypeError, nearest
+from ..errors import TensorTypeError, TensorValueError, nearest
+from .kinds import Kind
+from .spec import KINDS
+
+NAMES: dict[torch.dtype, str] = {
+    torch.float64: "f64",
+    torch.float32: "f32",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.int64: "i64",
+    torch.int32: "i32",
+    torch.int16: "i16",
+    torch.int8: "i8",
+    torch.uint64: "u64",
+    torch.uint32: "u32",
+    torch.uint16: "u16",
+    torch.uint8: "u8",
+    torch.bool: "bool",
+}
+_BY_NAME = {name: dtype for dtype, name in NAMES.items()}
+_OF_PYTHON: dict[Any, torch.dtype] = {float: torch.float64, int: torch.int64, bool: torch.bool}
 
 
 class DType(Enum):
@@ -48,24 +68,50 @@ class IntDType(Enum):
     U8 = torch.uint8
 
 
-DTYPES: dict[str, torch.dtype] = {member.name.lower(): member.value for member in DType}
+def dtype_name(dtype: torch.dtype) -> str:
+    """The short name: `f32`, `bf16`, `i64`, `u8`, `bool`.
+
+    Example:
+        >>> import torch
+        >>> dtype_name(torch.bfloat16)
+        'bf16'
+    """
+    return NAMES[dtype]
 
 
-def dtype_of(operation: str, dtype: Any) -> torch.dtype:
-    """The torch dtype of a torch dtype, a member of the enums here, or a name such as `bf16`.
+def as_dtype(operation: str, element: Any) -> torch.dtype:
+    """A torch dtype from itself, a `DType`, its short name, or Python's `float`, `int` or `bool`.
 
     Raises:
-        TensorTypeError: none of these; the message names the nearest.
+        TensorTypeError: none of these, or a dtype that has no kind.
+        TensorValueError: an unknown name.
     """
-    if type(dtype) is torch.dtype:
-        return dtype
-    if isinstance(dtype, DType | FloatDType | IntDType):
-        return dtype.value
-    if isinstance(dtype, str):
-        found = DTYPES.get(dtype.lower())
-        if found is not None:
-            return found
-    hint = nearest(dtype, list(DTYPES)) if isinstance(dtype, str) else ""
-    raise TensorTypeError(
-        operation, f"expected a torch dtype, a DType or one of {', '.join(DTYPES)}, got {dtype!r}{hint}"
-    )
+    if isinstance(element, torch.dtype) and element in NAMES:
+        return element
+    if isinstance(element, DType | FloatDType | IntDType):
+        return element.value
+    if element in (float, int, bool):
+        return _OF_PYTHON[element]
+    if isinstance(element, str):
+        known = _BY_NAME.get(element.lower())
+        if known is None:
+            raise TensorValueError(
+                operation, f"no element type '{element}', known: {', '.join(_BY_NAME)}{nearest(element, set(_BY_NAME))}"
+            )
+        return known
+    raise TensorTypeError(operation, f"expected an element type such as torch.float32, got {element!r}")
+
+
+def dtype_of_kind(operation: str, dtype: torch.dtype | str, kind: type[Kind]) -> torch.dtype:
+    """`dtype` if it belongs to the kind.
+
+    Raises:
+        TensorTypeError: it is of another kind.
+    """
+    found = as_dtype(operation, dtype)
+    if KINDS[found] is not kind:
+        raise TensorTypeError(operation, f"{found} is no element type of {kind.name} tensors")
+    return found
+
+
+dtype_of = as_dtype
