@@ -2,25 +2,36 @@
 
 from .autodiff import AutodiffMethods
 from .base import B, D, K
+from .clamping import ClampMethods
 from .comparison import ComparisonMethods
 from .conversion import ConversionMethods
 from .creation import CreationMethods
 from .cumulative import CumulativeMethods
 from .extremes import ExtremeMethods
+from .float_checks import FloatCheckMethods
 from .float_math import FloatMethods
+from .gathering import GatheringMethods
 from .indexing import IndexingMethods
+from .inequality import InequalityMethods
 from .int_math import IntMethods
 from .interop import TorchMethods
 from .joining import JoiningMethods
+from .logic import LogicMethods
 from .masks import MaskMethods
+from .matmul import MatmulMethods
 from .metadata import MetadataMethods
 from .numeric import NumericMethods
+from .one_hot import OneHotMethods
 from .ordered import OrderedMethods
+from .quantization import QuantizationMethods
 from .reading import ReadingMethods
 from .reductions import ReductionMethods
 from .registration import register
+from .scalars import ScalarMethods
+from .scattering import ScatteringMethods
 from .shape import ShapeMethods
 from .stats import StatsMethods
+from .trigonometry import TrigonometryMethods
 
 
 class Tensor(
@@ -30,12 +41,23 @@ class Tensor(
     JoiningMethods[B, D, K],
     ReadingMethods[B, D, K],
     IndexingMethods[B, D, K],
+    GatheringMethods[B, D, K],
+    ScatteringMethods[B, D, K],
     MaskMethods[B, D, K],
+    OneHotMethods[B, D, K],
+    LogicMethods[B, D, K],
     ComparisonMethods[B, D, K],
+    InequalityMethods[B, D, K],
     NumericMethods[B, D, K],
+    ScalarMethods[B, D, K],
+    MatmulMethods[B, D, K],
+    ClampMethods[B, D, K],
     FloatMethods[B, D, K],
+    TrigonometryMethods[B, D, K],
+    FloatCheckMethods[B, D, K],
     IntMethods[B, D, K],
     ConversionMethods[B, D, K],
+    QuantizationMethods[B, D, K],
     ReductionMethods[B, D, K],
     CumulativeMethods[B, D, K],
     ExtremeMethods[B, D, K],
