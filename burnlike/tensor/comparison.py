@@ -1,9 +1,142 @@
-"""Comparisons, and reductions to Bool."""
+"""Equality, and reductions to Bool, of all kinds."""
 
-from .base import B, D, K, TensorBase
+import numbers
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .axes import axis
+from .base import B, D, K, TensorBase, wrap
+from .kinds import D1, Bool
+from .operands import fail, operand, scalar
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+
+def compare_mixed(name: str, tensor: Any, other: Any) -> Any:
+    """A comparison whose other operand is a scalar, a torch tensor, or does not fit."""
+    spec = tensor.spec
+    value = operand(name, spec, other)
+    try:
+        return wrap(getattr(spec.ops, name)(tensor.inner, value), spec.bool)
+    except Exception as error:
+        fail(name, error, tensor.inner, value)
+
+
+def compare_scalar(name: str, tensor: Any, value: Any) -> Any:
+    """A comparison with a number."""
+    spec = tensor.spec
+    number = scalar(name, spec, value)
+    return wrap(getattr(spec.ops, name)(tensor.inner, number), spec.bool)
 
 
 class ComparisonMethods(TensorBase[B, D, K]):
-    """Comparisons, and reductions to Bool."""
+    """Equality, and reductions to Bool."""
 
     __slots__ = ()
+
+    def equal(self, other: "Tensor[B, D, K] | torch.Tensor | float") -> "Tensor[B, D, Bool]":
+        """Whether elements are equal; `x == y`. `[..], [..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.eq` (`torch.equal` gives one bool).
+        Differs: equal ranks, no promotion.
+        """
+        spec = self.spec
+        right: Any = other
+        if type(right) is not spec.tensor or right.spec is not spec:
+            return compare_mixed("equal", self, right)
+        try:
+            return wrap(spec.ops.equal(self.inner, right.inner), spec.bool)
+        except Exception as error:
+            fail("equal", error, self.inner, right.inner)
+
+    def not_equal(self, other: "Tensor[B, D, K] | torch.Tensor | float") -> "Tensor[B, D, Bool]":
+        """Whether elements differ; `x != y`. `[..], [..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.ne`.
+        Differs: equal ranks, no promotion.
+        """
+        spec = self.spec
+        right: Any = other
+        if type(right) is not spec.tensor or right.spec is not spec:
+            return compare_mixed("not_equal", self, right)
+        try:
+            return wrap(spec.ops.not_equal(self.inner, right.inner), spec.bool)
+        except Exception as error:
+            fail("not_equal", error, self.inner, right.inner)
+
+    def equal_scalar(self, value: float) -> "Tensor[B, D, Bool]":
+        """Whether elements are equal to a number. `[..] -> [..]`.
+
+        Torch: `torch.eq`.
+        """
+        return compare_scalar("equal", self, value)
+
+    def not_equal_scalar(self, value: float) -> "Tensor[B, D, Bool]":
+        """Whether elements differ from a number. `[..] -> [..]`.
+
+        Torch: `torch.ne`.
+        """
+        return compare_scalar("not_equal", self, value)
+
+    equal_elem = equal_scalar
+    not_equal_elem = not_equal_scalar
+
+    def __eq__(  # type: ignore[override]
+        self, other: "Tensor[B, D, K] | torch.Tensor | float"
+    ) -> "Tensor[B, D, Bool]":  # pyright: ignore[reportIncompatibleMethodOverride]
+        """As `equal`; anything that is no tensor and no number is not equal as a whole."""
+        return self.equal(other) if _comparable(self, other) else NotImplemented
+
+    def __ne__(  # type: ignore[override]
+        self, other: "Tensor[B, D, K] | torch.Tensor | float"
+    ) -> "Tensor[B, D, Bool]":  # pyright: ignore[reportIncompatibleMethodOverride]
+        """As `not_equal`; anything that is no tensor and no number is not equal as a whole."""
+        return self.not_equal(other) if _comparable(self, other) else NotImplemented
+
+    __hash__ = object.__hash__
+
+    def any(self) -> "Tensor[B, D1, Bool]":
+        """Whether an element is not zero (NaN is not). `[..] -> [1]`.
+
+        Torch: `torch.any(x)`.
+        Differs: shape `[1]`.
+        """
+        spec = self.spec
+        return wrap(spec.ops.any(self.inner), spec.bool.ranks[1])
+
+    def any_dim(self, dim: int) -> "Tensor[B, D, Bool]":
+        """Whether an element along a dimension is not zero. `[.., n, ..] -> [.., 1, ..]`.
+
+        Torch: `torch.any(x, dim, keepdim=True)`.
+
+        Raises:
+            TensorValueError: no such dimension.
+        """
+        spec = self.spec
+        return wrap(spec.ops.any_dim(self.inner, axis("Any Dim", dim, spec.rank)), spec.bool)
+
+    def all(self) -> "Tensor[B, D1, Bool]":
+        """Whether no element is zero. `[..] -> [1]`.
+
+        Torch: `torch.all(x)`.
+        Differs: shape `[1]`.
+        """
+        spec = self.spec
+        return wrap(spec.ops.all(self.inner), spec.bool.ranks[1])
+
+    def all_dim(self, dim: int) -> "Tensor[B, D, Bool]":
+        """Whether no element along a dimension is zero. `[.., n, ..] -> [.., 1, ..]`.
+
+        Torch: `torch.all(x, dim, keepdim=True)`.
+
+        Raises:
+            TensorValueError: no such dimension.
+        """
+        spec = self.spec
+        return wrap(spec.ops.all_dim(self.inner, axis("All Dim", dim, spec.rank)), spec.bool)
+
+
+def _comparable(tensor: Any, other: Any) -> bool:
+    return type(other) is tensor.spec.tensor or isinstance(other, torch.Tensor | int | float | numbers.Number)

@@ -1,9 +1,173 @@
-"""Masks, one-hot codes, and what Bool tensors offer."""
+"""Choosing by a mask, and masks of triangles."""
 
-from .base import B, D, K, TensorBase
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+import torch
+
+from ..errors import TensorValueError
+from .base import B2, B, D, K, TensorBase, like, wrap
+from .indexing import values_of
+from .kinds import D1, D2, D3, D4, Bool
+from .operands import fail, operand_of, scalar
+from .spec import Spec, family_of, title
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+
+def mask_of(name: str, spec: Spec, mask: Any) -> torch.Tensor:
+    """The torch tensor of a mask: a Bool tensor of the same rank."""
+    if type(mask) is spec.tensor and mask.spec is spec.bool:
+        return mask.inner
+    return operand_of(name, mask, spec.bool)
 
 
 class MaskMethods(TensorBase[B, D, K]):
-    """Masks, one-hot codes, and what Bool tensors offer."""
+    """Choosing by a mask, and masks of triangles."""
 
     __slots__ = ()
+
+    def mask_where(
+        self, mask: "Tensor[B, D, Bool] | torch.Tensor", value: "Tensor[B, D, K] | torch.Tensor"
+    ) -> "Tensor[B, D, K]":
+        """`value` where the mask is set, else this tensor. The three have one rank, and sizes equal or 1.
+
+        Torch: `torch.where(mask, value, x)`.
+        Differs: the receiver is what remains where the mask is not set.
+
+        Raises:
+            TensorValueError: sizes differ and neither is 1.
+        """
+        spec, inner = self.spec, self.inner
+        where = mask_of("mask_where", spec, mask)
+        values = values_of("mask_where", spec, value)
+        try:
+            return like(spec.ops.mask_where(inner, where, values), spec)
+        except Exception as error:
+            fail("mask_where", error, inner, where, values)
+
+    def mask_fill(self, mask: "Tensor[B, D, Bool] | torch.Tensor", value: float) -> "Tensor[B, D, K]":
+        """`value` where the mask is set, else this tensor. The two have one rank, and sizes equal or 1.
+
+        Torch: `torch.masked_fill`.
+
+        Raises:
+            TensorValueError: sizes differ and neither is 1.
+        """
+        spec, inner = self.spec, self.inner
+        where = mask_of("mask_fill", spec, mask)
+        value = scalar("mask_fill", spec, value)
+        try:
+            return wrap(spec.ops.mask_fill(inner, where, value), spec)
+        except Exception as error:
+            fail("mask_fill", error, inner, where)
+
+    def mask_select(self, mask: "Tensor[B, D, Bool] | torch.Tensor") -> "Tensor[B, D1, K]":
+        """`[n]`: the elements where the mask is set, in row order. Waits for the device.
+
+        Torch: `torch.masked_select`.
+        Differs: the mask has exactly the tensor's shape.
+
+        Raises:
+            TensorValueError: the shapes differ.
+        """
+        spec, inner = self.spec, self.inner
+        where = mask_of("mask_select", spec, mask)
+        if where.shape != inner.shape:
+            raise TensorValueError(
+                "Mask Select",
+                f"the mask has shape {list(where.shape)}, the tensor {list(inner.shape)}; expand the mask first",
+            )
+        return wrap(spec.ops.mask_select(inner, where), spec.ranks[1])
+
+    async def mask_select_async(self, mask: "Tensor[B, D, Bool] | torch.Tensor") -> "Tensor[B, D1, K]":
+        """As `mask_select`.
+
+        Torch: `torch.masked_select`.
+        """
+        return self.mask_select(mask)
+
+    @overload
+    @staticmethod
+    def triu_mask(shape: tuple[int, int], offset: int, backend: B2) -> "Tensor[B2, D2, Bool]": ...
+    @overload
+    @staticmethod
+    def triu_mask(shape: tuple[int, int, int], offset: int, backend: B2) -> "Tensor[B2, D3, Bool]": ...
+    @overload
+    @staticmethod
+    def triu_mask(shape: tuple[int, int, int, int], offset: int, backend: B2) -> "Tensor[B2, D4, Bool]": ...
+    @overload
+    @staticmethod
+    def triu_mask(shape: Sequence[int], offset: int, backend: B2) -> "Tensor[B2, Any, Bool]": ...
+    @staticmethod
+    def triu_mask(shape: Sequence[int], offset: int, backend: Any) -> Any:
+        """`[1, .., rows, columns]`: set where column - row < offset, OUTSIDE of the upper triangle, for `mask_fill`.
+
+        Torch: `~torch.ones(shape).triu(offset).bool()`.
+        Differs: set outside; leading dimensions have size 1.
+
+        Raises:
+            TensorValueError: fewer than two dimensions, or more than 8.
+        """
+        return _triangle("triu_mask", shape, offset, backend)
+
+    @overload
+    @staticmethod
+    def tril_mask(shape: tuple[int, int], offset: int, backend: B2) -> "Tensor[B2, D2, Bool]": ...
+    @overload
+    @staticmethod
+    def tril_mask(shape: tuple[int, int, int], offset: int, backend: B2) -> "Tensor[B2, D3, Bool]": ...
+    @overload
+    @staticmethod
+    def tril_mask(shape: tuple[int, int, int, int], offset: int, backend: B2) -> "Tensor[B2, D4, Bool]": ...
+    @overload
+    @staticmethod
+    def tril_mask(shape: Sequence[int], offset: int, backend: B2) -> "Tensor[B2, Any, Bool]": ...
+    @staticmethod
+    def tril_mask(shape: Sequence[int], offset: int, backend: Any) -> Any:
+        """`[1, .., rows, columns]`: set where column - row > offset, OUTSIDE of the lower triangle: the causal mask.
+
+        Torch: `~torch.ones(shape).tril(offset).bool()`.
+        Differs: set outside; leading dimensions have size 1.
+
+        Raises:
+            TensorValueError: fewer than two dimensions, or more than 8.
+        """
+        return _triangle("tril_mask", shape, offset, backend)
+
+    @overload
+    @staticmethod
+    def diag_mask(shape: tuple[int, int], offset: int, backend: B2) -> "Tensor[B2, D2, Bool]": ...
+    @overload
+    @staticmethod
+    def diag_mask(shape: tuple[int, int, int], offset: int, backend: B2) -> "Tensor[B2, D3, Bool]": ...
+    @overload
+    @staticmethod
+    def diag_mask(shape: tuple[int, int, int, int], offset: int, backend: B2) -> "Tensor[B2, D4, Bool]": ...
+    @overload
+    @staticmethod
+    def diag_mask(shape: Sequence[int], offset: int, backend: B2) -> "Tensor[B2, Any, Bool]": ...
+    @staticmethod
+    def diag_mask(shape: Sequence[int], offset: int, backend: Any) -> Any:
+        """`[1, .., rows, columns]`: set where column - row is not offset, OUTSIDE of the diagonal.
+
+        Torch: `~torch.eye(rows, columns).bool()`.
+        Differs: set outside; leading dimensions have size 1.
+
+        Raises:
+            TensorValueError: fewer than two dimensions, or more than 8.
+        """
+        return _triangle("diag_mask", shape, offset, backend)
+
+
+def _triangle(name: str, shape: Sequence[int], offset: int, backend: Any) -> Any:
+    ranks = family_of(backend)[torch.bool]
+    if not 2 <= len(shape) < len(ranks) or min(shape) < 0:
+        raise TensorValueError(title(name), f"expected a shape [.., rows, columns] of rank 2 to 8, got {list(shape)}")
+    rows, columns = shape[-2:]
+    spec = ranks[len(shape)]
+    mask = getattr(spec.ops, name)(rows, columns, offset, backend.device)
+    if len(shape) > 2:
+        mask = spec.ops.reshape(mask, [1] * (len(shape) - 2) + [rows, columns])
+    return wrap(mask, spec)

@@ -57,7 +57,7 @@ class IndexOps(Protocol):
 
     @staticmethod
     def select_assign(tensor: Tensor, dim: int, indices: Tensor, values: Tensor, update: str, /) -> Tensor:
-        """A copy with its rows `indices`, `[n]`, updated by those of `values`: Assign, Add (Bool: or), Mul, Min, Max."""
+        """A copy, rows `indices` (`[n]`) updated by those of `values`: Assign, Add, Mul, Min, Max; Add is or on Bool."""
         ...
 
     @staticmethod
@@ -96,7 +96,7 @@ class NumericIndexOps(Protocol):
 
     @staticmethod
     def one_hot(tensor: Tensor, classes: int, on: Scalar, off: Scalar, dim: int, /) -> Tensor:
-        """`on` at the class that an element names, else `off`, along a new dimension; negative ones count from the end."""
+        """`on` at the class that an element names, else `off`, in a new dimension; negative ones count back."""
         ...
 
     @staticmethod

@@ -1,7 +1,7 @@
 """Scatter in its five update modes, in torch.
 
-Derivatives of Mul, Min and Max are Burn's: Mul passes g * v to the tensor and g * x to the values, and where the two are
-equal Min and Max pass the whole gradient to both. Torch divides by the factors (0 at 0), and splits ties.
+Derivatives of Mul, Min and Max are Burn's: Mul passes g * v to the tensor and g * x to the values, and where the two
+are equal Min and Max pass the whole gradient to both. Torch divides by the factors (0 at 0), and splits ties.
 """
 
 from typing import Any
