@@ -117,7 +117,8 @@ class Autodiff(Generic[InnerB]):
 
     def full_precision(self) -> "Autodiff[InnerB]":
         """Autodiff of the inner backend in full precision."""
-        return Autodiff(self.inner_backend.full_precision())
+        inner: Any = self.inner_backend.full_precision()
+        return Autodiff(inner)
 
     def backward(self, root: Tensor, *, create_graph: bool = False) -> GradientMap:
         """Differentiate `root`, seeded with ones of its shape, by torch's own backward.

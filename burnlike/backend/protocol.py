@@ -1,6 +1,6 @@
 """What a backend is: a device, element types, and five tables of functions."""
 
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -74,8 +74,9 @@ class Backend(Protocol):
         """Wait for all work that was queued on the device."""
         ...
 
-    def full_precision(self) -> Self:
-        """The same backend with float32 as its float type (float64 stays)."""
+    # Not Self: mypy then infers no type argument of `Autodiff(Cpu())` where a Backend is expected.
+    def full_precision(self) -> "Backend":
+        """The same backend with float32 as its float type (float64 stays), of the same class."""
         ...
 
 
