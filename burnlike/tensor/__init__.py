@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING
 from .._lazy import attach
 
 if TYPE_CHECKING:
+    from . import grid, linalg, signal
+    from .checkpointing import checkpoint
+    from .grid import GridOptions, IndexPos
     from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, Bool, Float, Int, Kind
+    from .lifting import lift
+    from .linalg_operands import Norm
     from .options import (
         AttentionModuleOptions,
         AvgPoolOptions,
@@ -17,6 +22,9 @@ if TYPE_CHECKING:
         MaxPoolOptions,
         UnfoldOptions,
     )
+    from .scattering import IndexingUpdateOp
+    from .short_time import StftOptions
+    from .slices import Slice, s
     from .tensor import Tensor
 
 __all__ = [
@@ -35,13 +43,25 @@ __all__ = [
     "ConvTransposeOptions",
     "DeformConvOptions",
     "Float",
+    "GridOptions",
     "GridSampleOptions",
+    "IndexPos",
+    "IndexingUpdateOp",
     "Int",
     "InterpolateOptions",
     "Kind",
     "MaxPoolOptions",
+    "Norm",
+    "Slice",
+    "StftOptions",
     "Tensor",
     "UnfoldOptions",
+    "checkpoint",
+    "grid",
+    "lift",
+    "linalg",
+    "s",
+    "signal",
 ]
 
 __getattr__, __dir__ = attach(
@@ -62,6 +82,14 @@ __getattr__, __dir__ = attach(
             ],
             "options",
         ),
+        "IndexingUpdateOp": "scattering",
+        **dict.fromkeys(["Slice", "s"], "slices"),
+        **dict.fromkeys(["GridOptions", "IndexPos"], "grid"),
+        "Norm": "linalg_operands",
+        "StftOptions": "short_time",
+        **dict.fromkeys(["grid", "linalg", "signal"], ""),
         "Tensor": "tensor",
+        "checkpoint": "checkpointing",
+        "lift": "lifting",
     },
 )

@@ -7,10 +7,12 @@ from .comparison import ComparisonMethods
 from .conversion import ConversionMethods
 from .creation import CreationMethods
 from .cumulative import CumulativeMethods
+from .einsum import EinsumMethods
 from .extremes import ExtremeMethods
 from .float_checks import FloatCheckMethods
 from .float_math import FloatMethods
 from .gathering import GatheringMethods
+from .grid_sample import GridMethods
 from .indexing import IndexingMethods
 from .inequality import InequalityMethods
 from .int_math import IntMethods
@@ -63,6 +65,8 @@ class Tensor(
     ExtremeMethods[B, D, K],
     StatsMethods[B, D, K],
     OrderedMethods[B, D, K],
+    EinsumMethods[B, D, K],
+    GridMethods[B, D, K],
     AutodiffMethods[B, D, K],
     TorchMethods[B, D, K],
 ):

@@ -1,0 +1,147 @@
+"""Coordinates of grids."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+
+from ..errors import TensorTypeError, TensorValueError, nearest
+from .base import B2, K2, TensorBase, derive
+from .kinds import D1, D2, D3, D4, MAX_RANK, Float
+from .linalg_operands import tensor_operand
+from .receiver import ranked_spec
+from .spec import Spec
+
+if TYPE_CHECKING:
+    import torch
+
+    from .tensor import Tensor
+
+GridIndexing: TypeAlias = Literal["Matrix", "Cartesian"]
+GridSparsity: TypeAlias = Literal["Dense", "Sparse"]
+IndexPos: TypeAlias = Literal["First", "Last"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridOptions:
+    """The form of a grid's coordinates.
+
+    Attributes:
+        indexing: `Matrix`: dimension i is that of vector i; `Cartesian`: dimensions 0 and 1 are swapped.
+        sparsity: `Dense`: each result has the whole grid's shape; `Sparse`: size 1 where its vector does not vary.
+    """
+
+    indexing: GridIndexing = "Matrix"
+    sparsity: GridSparsity = "Dense"
+
+    def __post_init__(self) -> None:
+        _one_of("GridOptions", "indexing", self.indexing, ("Matrix", "Cartesian"))
+        _one_of("GridOptions", "sparsity", self.sparsity, ("Dense", "Sparse"))
+
+
+@overload
+def meshgrid(
+    tensors: "tuple[Tensor[B2, D1, K2]]", options: GridOptions | GridIndexing | GridSparsity = ...
+) -> "list[Tensor[B2, D1, K2]]": ...
+@overload
+def meshgrid(
+    tensors: "tuple[Tensor[B2, D1, K2], Tensor[B2, D1, K2]]",
+    options: GridOptions | GridIndexing | GridSparsity = ...,
+) -> "list[Tensor[B2, D2, K2]]": ...
+@overload
+def meshgrid(
+    tensors: "tuple[Tensor[B2, D1, K2], Tensor[B2, D1, K2], Tensor[B2, D1, K2]]",
+    options: GridOptions | GridIndexing | GridSparsity = ...,
+) -> "list[Tensor[B2, D3, K2]]": ...
+@overload
+def meshgrid(
+    tensors: "Sequence[Tensor[B2, D1, K2] | torch.Tensor]", options: GridOptions | GridIndexing | GridSparsity = ...
+) -> "list[Tensor[B2, Any, K2]]": ...
+def meshgrid(tensors: Any, options: Any = "Dense") -> Any:
+    """The coordinates of a grid's points, one tensor per dimension. `N of [n_i] -> N of [n_1, .., n_N]`.
+
+    Args:
+        tensors: the coordinates along each dimension, of any kind.
+        options: or only its indexing or sparsity.
+
+    Torch: `torch.meshgrid(*tensors, indexing="ij")`.
+    Differs: sparse results too.
+    """
+    spec, inner = _vectors("Meshgrid", tensors, MAX_RANK)
+    chosen = _options(options)
+    grids = spec.module.meshgrid(inner, chosen.indexing == "Cartesian", chosen.sparsity == "Sparse")
+    return [derive(grid, spec) for grid in grids]
+
+
+@overload
+def meshgrid_stack(tensors: "tuple[Tensor[B2, D1, K2]]", index_pos: IndexPos = ...) -> "Tensor[B2, D2, K2]": ...
+@overload
+def meshgrid_stack(
+    tensors: "tuple[Tensor[B2, D1, K2], Tensor[B2, D1, K2]]", index_pos: IndexPos = ...
+) -> "Tensor[B2, D3, K2]": ...
+@overload
+def meshgrid_stack(
+    tensors: "tuple[Tensor[B2, D1, K2], Tensor[B2, D1, K2], Tensor[B2, D1, K2]]", index_pos: IndexPos = ...
+) -> "Tensor[B2, D4, K2]": ...
+@overload
+def meshgrid_stack(
+    tensors: "Sequence[Tensor[B2, D1, K2] | torch.Tensor]", index_pos: IndexPos = ...
+) -> "Tensor[B2, Any, K2]": ...
+def meshgrid_stack(tensors: Any, index_pos: IndexPos = "First") -> Any:
+    """The coordinates of a grid's points in one tensor. `N of [n_i] -> [N, n_1, ..]`, or `[n_1, .., N]`.
+
+    Args:
+        tensors: the coordinates along each dimension, of any kind.
+        index_pos: `First` or `Last`, where the dimension of size N is.
+
+    Torch: `torch.stack(torch.meshgrid(*tensors, indexing="ij"), dim)`.
+    """
+    spec, inner = _vectors("Meshgrid Stack", tensors, MAX_RANK - 1)
+    _one_of("Meshgrid Stack", "index_pos", index_pos, ("First", "Last"))
+    return derive(spec.module.meshgrid_stack(inner, index_pos == "Last"), spec)
+
+
+def affine_grid_2d(transform: "Tensor[B2, D3, Float]", dims: Sequence[int]) -> "Tensor[B2, D4, Float]":
+    """The transformed coordinates x, y of each element of images. `[B, 2, 3] -> [B, H, W, 2]`.
+
+    Untransformed they are -1 to 1 from the first to the last element, and 0 where there is only one.
+
+    Args:
+        transform: an affine transformation for each image, or one for all.
+        dims: `[B, C, H, W]` of the images.
+
+    Torch: `F.affine_grid(transform, dims, align_corners=True)`.
+    Differs: one transformation may stand for all.
+    """
+    spec = ranked_spec("affine_grid_2d", transform, 3)
+    if len(dims) != 4 or min(dims) < 1:
+        raise TensorValueError("Affine Grid 2d", f"expected the sizes [B, C, H, W], each 1 or above, got {list(dims)}")
+    batch, _, height, width = dims
+    shape = list(transform.inner.shape)
+    if shape[1:] != [2, 3] or shape[0] not in (1, batch):
+        raise TensorValueError("Affine Grid 2d", f"expected transformations [{batch}, 2, 3], got {shape}")
+    return derive(spec.module.affine_grid_2d(transform.inner, batch, height, width), spec)
+
+
+def _vectors(operation: str, tensors: Any, most: int) -> tuple[Spec, list[Any]]:
+    tensors = list(tensors)
+    if not 1 <= len(tensors) <= most:
+        raise TensorValueError(operation, f"expected 1 to {most} vectors, got {len(tensors)}")
+    spec = next((it.spec for it in tensors if isinstance(it, TensorBase)), None)
+    if spec is None:
+        raise TensorTypeError(operation, f"expected Tensors, got {type(tensors[0]).__name__}")
+    return spec, [tensor_operand(operation, spec, it, 1) for it in tensors]
+
+
+def _options(options: Any) -> GridOptions:
+    if isinstance(options, GridOptions):
+        return options
+    if options in ("Matrix", "Cartesian"):
+        return GridOptions(indexing=options)
+    _one_of("Meshgrid", "options", options, ("Dense", "Sparse", "Matrix", "Cartesian"))
+    return GridOptions(sparsity=options)
+
+
+def _one_of(operation: str, name: str, value: Any, known: tuple[str, ...]) -> None:
+    if value not in known:
+        hint = nearest(value, known) if isinstance(value, str) else ""
+        raise TensorValueError(operation, f"{name}: expected one of {list(known)}, got {value!r}{hint}")

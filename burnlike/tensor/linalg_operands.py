@@ -1,0 +1,125 @@
+"""Operands of the linear algebra functions: their kinds, their ranks, and which norm is meant."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeAlias
+
+import torch
+from typing_extensions import TypeVar
+
+from ..errors import TensorTypeError, TensorValueError, nearest
+from .kinds import MAX_RANK, Bool, Float, Int
+from .operands import operand
+from .spec import Spec, title
+
+# Float or Int, but not Bool: constrained, so that both type checkers refuse Bool.
+N = TypeVar("N", Float, Int)
+
+
+@dataclass(frozen=True)
+class Norm:
+    """Which norm of a vector: `Norm.L0`, `L1`, `L2`, `LInf`, `LNegInf`, or `Norm.Lp(p)`.
+
+    Attributes:
+        exponent: p of (sum |x|^p)^(1/p); 0 counts what is not 0, inf and -inf take the largest and smallest |x|.
+    """
+
+    exponent: float
+
+    L0: ClassVar["Norm"]
+    L1: ClassVar["Norm"]
+    L2: ClassVar["Norm"]
+    LInf: ClassVar["Norm"]
+    LNegInf: ClassVar["Norm"]
+
+    @classmethod
+    def Lp(cls, p: float) -> Self:
+        """The norm of exponent p."""
+        return cls(float(p))
+
+    @classmethod
+    def of(cls, operation: str, norm: "Norm | float | str") -> float:
+        """The exponent of a norm, of a number, or of a name such as `L2`.
+
+        Raises:
+            TensorValueError: an unknown name.
+            TensorTypeError: none of these.
+        """
+        if type(norm) is Norm:
+            return norm.exponent
+        if isinstance(norm, int | float):
+            return float(norm)
+        if not isinstance(norm, str):
+            raise TensorTypeError(operation, f"expected a Norm, a number or a name, got {type(norm).__name__}")
+        if norm not in _NAMED:
+            hint = nearest(norm, list(_NAMED))
+            raise TensorValueError(
+                operation, f"expected one of {list(_NAMED)} or a number as the norm, got {norm!r}{hint}"
+            )
+        return _NAMED[norm]
+
+
+_NAMED = {"L0": 0.0, "L1": 1.0, "L2": 2.0, "LInf": float("inf"), "LNegInf": float("-inf")}
+Norm.L0, Norm.L1, Norm.L2, Norm.LInf, Norm.LNegInf = (Norm(exponent) for exponent in _NAMED.values())
+
+NormLike: TypeAlias = Norm | float | str
+
+
+def any_spec(name: str, x: Any) -> Spec:
+    """The Spec of a Tensor of any kind.
+
+    Raises:
+        TensorTypeError: no Tensor.
+    """
+    try:
+        return x.spec
+    except AttributeError:
+        raise TensorTypeError(
+            title(name), f"expected a Tensor, got {type(x).__name__}; wrap a torch tensor by Tensor(x, backend)"
+        ) from None
+
+
+def numeric_spec(name: str, x: Any) -> Spec:
+    """The Spec of a Float or Int tensor.
+
+    Raises:
+        TensorTypeError: no Tensor, or one of Bool.
+    """
+    spec = any_spec(name, x)
+    if spec.kind is Bool:
+        raise TensorTypeError(title(name), "expected a Float or Int tensor, got one of kind Bool; use float() or int()")
+    return spec
+
+
+def tensor_operand(name: str, spec: Spec, other: Any, rank: int | None = None) -> torch.Tensor:
+    """The torch tensor of an operand that has to be a tensor, of `spec` but for the rank.
+
+    Raises:
+        TensorTypeError: no tensor, or another backend, kind, rank or element type.
+    """
+    wanted = spec if rank is None else spec.ranks[rank]
+    if type(other) is not spec.tensor and not isinstance(other, torch.Tensor):
+        raise TensorTypeError(
+            title(name), f"expected a {spec.kind.name} tensor of rank {wanted.rank}, got {type(other).__name__}"
+        )
+    return operand(name, wanted, other)
+
+
+def matrix_spec(operation: str, spec: Spec) -> Spec:
+    """The Spec, after checking that its last two dimensions are those of matrices.
+
+    Raises:
+        TensorValueError: rank 1.
+    """
+    if spec.rank < 2:
+        raise TensorValueError(operation, f"expected a tensor with at least 2 dimensions, [.., R, C], got {spec.rank}")
+    return spec
+
+
+def one_rank_more(operation: str, spec: Spec) -> None:
+    """Refuse a tensor whose result would have more than the largest rank.
+
+    Raises:
+        TensorValueError: it has the largest rank.
+    """
+    if spec.rank == MAX_RANK:
+        raise TensorValueError(operation, f"the result of a rank {MAX_RANK} tensor would have rank {MAX_RANK + 1}")
