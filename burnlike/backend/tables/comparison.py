@@ -10,33 +10,27 @@ Scalar = float | int
 class ComparisonOps(Protocol):
     """Equality and reductions to Bool, of Float, Int and Bool tensors. Sizes of operands are equal or 1."""
 
-    @staticmethod
-    def equal(lhs: Tensor, rhs: Tensor | Scalar, /) -> Tensor:
+    def equal(self, lhs: Tensor, rhs: Tensor | Scalar, /) -> Tensor:
         """lhs == rhs, as Bool."""
         ...
 
-    @staticmethod
-    def not_equal(lhs: Tensor, rhs: Tensor | Scalar, /) -> Tensor:
+    def not_equal(self, lhs: Tensor, rhs: Tensor | Scalar, /) -> Tensor:
         """lhs != rhs, as Bool."""
         ...
 
-    @staticmethod
-    def any(tensor: Tensor, /) -> Tensor:
+    def any(self, tensor: Tensor, /) -> Tensor:
         """`[1]`: whether an element is not zero; NaN is not zero."""
         ...
 
-    @staticmethod
-    def any_dim(tensor: Tensor, dim: int, /) -> Tensor:
+    def any_dim(self, tensor: Tensor, dim: int, /) -> Tensor:
         """Whether an element along `dim` is not zero; the dimension keeps size 1."""
         ...
 
-    @staticmethod
-    def all(tensor: Tensor, /) -> Tensor:
+    def all(self, tensor: Tensor, /) -> Tensor:
         """`[1]`: whether no element is zero."""
         ...
 
-    @staticmethod
-    def all_dim(tensor: Tensor, dim: int, /) -> Tensor:
+    def all_dim(self, tensor: Tensor, dim: int, /) -> Tensor:
         """Whether no element along `dim` is zero; the dimension keeps size 1."""
         ...
 
@@ -44,22 +38,18 @@ class ComparisonOps(Protocol):
 class InequalityOps(Protocol):
     """Comparisons by order, of Float and Int tensors. Sizes of operands are equal or 1."""
 
-    @staticmethod
-    def greater(lhs: Tensor, rhs: Tensor | Scalar, /) -> Tensor:
+    def greater(self, lhs: Tensor, rhs: Tensor | Scalar, /) -> Tensor:
         """lhs > rhs, as Bool."""
         ...
 
-    @staticmethod
-    def greater_equal(lhs: Tensor, rhs: Tensor | Scalar, /) -> Tensor:
+    def greater_equal(self, lhs: Tensor, rhs: Tensor | Scalar, /) -> Tensor:
         """lhs >= rhs, as Bool."""
         ...
 
-    @staticmethod
-    def lower(lhs: Tensor, rhs: Tensor | Scalar, /) -> Tensor:
+    def lower(self, lhs: Tensor, rhs: Tensor | Scalar, /) -> Tensor:
         """lhs < rhs, as Bool."""
         ...
 
-    @staticmethod
-    def lower_equal(lhs: Tensor, rhs: Tensor | Scalar, /) -> Tensor:
+    def lower_equal(self, lhs: Tensor, rhs: Tensor | Scalar, /) -> Tensor:
         """lhs <= rhs, as Bool."""
         ...

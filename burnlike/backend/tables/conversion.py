@@ -9,12 +9,10 @@ from torch import Tensor
 class ConversionOps(Protocol):
     """Other element types, of Float, Int and Bool tensors."""
 
-    @staticmethod
-    def cast(tensor: Tensor, dtype: torch.dtype, /) -> Tensor:
+    def cast(self, tensor: Tensor, dtype: torch.dtype, /) -> Tensor:
         """The values in another element type: Float to Int truncates, to Bool is x != 0."""
         ...
 
-    @staticmethod
-    def truth(tensor: Tensor, /) -> bool:
+    def truth(self, tensor: Tensor, /) -> bool:
         """Whether the only element is not 0, on the host."""
         ...

@@ -8,177 +8,142 @@ from torch import Tensor
 class FloatMathOps(Protocol):
     """Element-wise functions of Float tensors. Operands have one dtype and one rank, sizes are equal or 1."""
 
-    @staticmethod
-    def exp(tensor: Tensor, /) -> Tensor:
+    def exp(self, tensor: Tensor, /) -> Tensor:
         """e^x."""
         ...
 
-    @staticmethod
-    def log(tensor: Tensor, /) -> Tensor:
+    def log(self, tensor: Tensor, /) -> Tensor:
         """The natural logarithm."""
         ...
 
-    @staticmethod
-    def log1p(tensor: Tensor, /) -> Tensor:
+    def log1p(self, tensor: Tensor, /) -> Tensor:
         """log(1 + x)."""
         ...
 
-    @staticmethod
-    def sqrt(tensor: Tensor, /) -> Tensor:
+    def sqrt(self, tensor: Tensor, /) -> Tensor:
         """The square root."""
         ...
 
-    @staticmethod
-    def recip(tensor: Tensor, /) -> Tensor:
+    def recip(self, tensor: Tensor, /) -> Tensor:
         """1 / x."""
         ...
 
-    @staticmethod
-    def erf(tensor: Tensor, /) -> Tensor:
+    def erf(self, tensor: Tensor, /) -> Tensor:
         """The error function."""
         ...
 
-    @staticmethod
-    def round(tensor: Tensor, /) -> Tensor:
+    def round(self, tensor: Tensor, /) -> Tensor:
         """The nearest whole number; the even one of two."""
         ...
 
-    @staticmethod
-    def floor(tensor: Tensor, /) -> Tensor:
+    def floor(self, tensor: Tensor, /) -> Tensor:
         """The largest whole number that is not above x."""
         ...
 
-    @staticmethod
-    def ceil(tensor: Tensor, /) -> Tensor:
+    def ceil(self, tensor: Tensor, /) -> Tensor:
         """The smallest whole number that is not below x."""
         ...
 
-    @staticmethod
-    def trunc(tensor: Tensor, /) -> Tensor:
+    def trunc(self, tensor: Tensor, /) -> Tensor:
         """The whole part."""
         ...
 
-    @staticmethod
-    def cos(tensor: Tensor, /) -> Tensor:
+    def cos(self, tensor: Tensor, /) -> Tensor:
         """The cosine of radians."""
         ...
 
-    @staticmethod
-    def sin(tensor: Tensor, /) -> Tensor:
+    def sin(self, tensor: Tensor, /) -> Tensor:
         """The sine of radians."""
         ...
 
-    @staticmethod
-    def tan(tensor: Tensor, /) -> Tensor:
+    def tan(self, tensor: Tensor, /) -> Tensor:
         """The tangent of radians."""
         ...
 
-    @staticmethod
-    def cosh(tensor: Tensor, /) -> Tensor:
+    def cosh(self, tensor: Tensor, /) -> Tensor:
         """The hyperbolic cosine."""
         ...
 
-    @staticmethod
-    def sinh(tensor: Tensor, /) -> Tensor:
+    def sinh(self, tensor: Tensor, /) -> Tensor:
         """The hyperbolic sine."""
         ...
 
-    @staticmethod
-    def tanh(tensor: Tensor, /) -> Tensor:
+    def tanh(self, tensor: Tensor, /) -> Tensor:
         """The hyperbolic tangent."""
         ...
 
-    @staticmethod
-    def acos(tensor: Tensor, /) -> Tensor:
+    def acos(self, tensor: Tensor, /) -> Tensor:
         """The inverse of cos, in radians."""
         ...
 
-    @staticmethod
-    def asin(tensor: Tensor, /) -> Tensor:
+    def asin(self, tensor: Tensor, /) -> Tensor:
         """The inverse of sin, in radians."""
         ...
 
-    @staticmethod
-    def atan(tensor: Tensor, /) -> Tensor:
+    def atan(self, tensor: Tensor, /) -> Tensor:
         """The inverse of tan, in radians."""
         ...
 
-    @staticmethod
-    def acosh(tensor: Tensor, /) -> Tensor:
+    def acosh(self, tensor: Tensor, /) -> Tensor:
         """The inverse of cosh."""
         ...
 
-    @staticmethod
-    def asinh(tensor: Tensor, /) -> Tensor:
+    def asinh(self, tensor: Tensor, /) -> Tensor:
         """The inverse of sinh."""
         ...
 
-    @staticmethod
-    def atanh(tensor: Tensor, /) -> Tensor:
+    def atanh(self, tensor: Tensor, /) -> Tensor:
         """The inverse of tanh."""
         ...
 
-    @staticmethod
-    def deg2rad(tensor: Tensor, /) -> Tensor:
+    def deg2rad(self, tensor: Tensor, /) -> Tensor:
         """Degrees as radians."""
         ...
 
-    @staticmethod
-    def rad2deg(tensor: Tensor, /) -> Tensor:
+    def rad2deg(self, tensor: Tensor, /) -> Tensor:
         """Radians as degrees."""
         ...
 
-    @staticmethod
-    def is_nan(tensor: Tensor, /) -> Tensor:
+    def is_nan(self, tensor: Tensor, /) -> Tensor:
         """Where the element is NaN; Bool."""
         ...
 
-    @staticmethod
-    def is_inf(tensor: Tensor, /) -> Tensor:
+    def is_inf(self, tensor: Tensor, /) -> Tensor:
         """Where the element is infinite; Bool."""
         ...
 
-    @staticmethod
-    def is_finite(tensor: Tensor, /) -> Tensor:
+    def is_finite(self, tensor: Tensor, /) -> Tensor:
         """Where the element is neither infinite nor NaN; Bool."""
         ...
 
-    @staticmethod
-    def powf(lhs: Tensor, rhs: Tensor | float, /) -> Tensor:
+    def powf(self, lhs: Tensor, rhs: Tensor | float, /) -> Tensor:
         """lhs to the power of rhs."""
         ...
 
-    @staticmethod
-    def rdiv(tensor: Tensor, scalar: float, /) -> Tensor:
+    def rdiv(self, tensor: Tensor, scalar: float, /) -> Tensor:
         """(1 / tensor) * scalar."""
         ...
 
-    @staticmethod
-    def fmod(lhs: Tensor, rhs: Tensor | float, /) -> Tensor:
+    def fmod(self, lhs: Tensor, rhs: Tensor | float, /) -> Tensor:
         """lhs - rhs * trunc(lhs / rhs): the sign of lhs."""
         ...
 
-    @staticmethod
-    def atan2(lhs: Tensor, rhs: Tensor, /) -> Tensor:
+    def atan2(self, lhs: Tensor, rhs: Tensor, /) -> Tensor:
         """The angle of the point (rhs, lhs), in radians."""
         ...
 
-    @staticmethod
-    def hypot(lhs: Tensor, rhs: Tensor, /) -> Tensor:
+    def hypot(self, lhs: Tensor, rhs: Tensor, /) -> Tensor:
         """sqrt(lhs^2 + rhs^2)."""
         ...
 
-    @staticmethod
-    def contains_nan(tensor: Tensor, /) -> Tensor:
+    def contains_nan(self, tensor: Tensor, /) -> Tensor:
         """Whether any element is NaN; Bool, `[1]`."""
         ...
 
-    @staticmethod
-    def is_close(lhs: Tensor, rhs: Tensor, rtol: float, atol: float, /) -> Tensor:
+    def is_close(self, lhs: Tensor, rhs: Tensor, rtol: float, atol: float, /) -> Tensor:
         """Where |lhs - rhs| <= atol + rtol * |rhs|, or both are the same infinity; Bool."""
         ...
 
-    @staticmethod
-    def all_close(lhs: Tensor, rhs: Tensor, rtol: float, atol: float, /) -> bool:
+    def all_close(self, lhs: Tensor, rhs: Tensor, rtol: float, atol: float, /) -> bool:
         """Whether all elements are close, on the host."""
         ...

@@ -8,32 +8,26 @@ from torch import Tensor
 class IntMathOps(Protocol):
     """Bitwise functions of Int tensors. Operands have one dtype and one rank, sizes are equal or 1."""
 
-    @staticmethod
-    def bitwise_and(lhs: Tensor, rhs: Tensor | int, /) -> Tensor:
+    def bitwise_and(self, lhs: Tensor, rhs: Tensor | int, /) -> Tensor:
         """lhs & rhs."""
         ...
 
-    @staticmethod
-    def bitwise_or(lhs: Tensor, rhs: Tensor | int, /) -> Tensor:
+    def bitwise_or(self, lhs: Tensor, rhs: Tensor | int, /) -> Tensor:
         """lhs | rhs."""
         ...
 
-    @staticmethod
-    def bitwise_xor(lhs: Tensor, rhs: Tensor | int, /) -> Tensor:
+    def bitwise_xor(self, lhs: Tensor, rhs: Tensor | int, /) -> Tensor:
         """lhs ^ rhs."""
         ...
 
-    @staticmethod
-    def bitwise_left_shift(lhs: Tensor, rhs: Tensor | int, /) -> Tensor:
+    def bitwise_left_shift(self, lhs: Tensor, rhs: Tensor | int, /) -> Tensor:
         """lhs << rhs."""
         ...
 
-    @staticmethod
-    def bitwise_right_shift(lhs: Tensor, rhs: Tensor | int, /) -> Tensor:
+    def bitwise_right_shift(self, lhs: Tensor, rhs: Tensor | int, /) -> Tensor:
         """lhs >> rhs; the sign is kept."""
         ...
 
-    @staticmethod
-    def bitwise_not(tensor: Tensor, /) -> Tensor:
+    def bitwise_not(self, tensor: Tensor, /) -> Tensor:
         """All bits inverted."""
         ...

@@ -16,8 +16,7 @@ from .stats import StatsOps
 class FloatOps(OrderedOps, StatsOps, FloatMathOps, QuantizationOps, Protocol):
     """Functions of Float tensors."""
 
-    @staticmethod
-    def detach(tensor: Tensor, /) -> Tensor:
+    def detach(self, tensor: Tensor, /) -> Tensor:
         """The same values and storage without their history."""
         ...
 

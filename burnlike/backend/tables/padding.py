@@ -9,27 +9,22 @@ from torch import Tensor
 class PaddingOps(Protocol):
     """Padding and triangles, of Float and Int tensors. `pairs` are (before, after) of the last dimensions, in order."""
 
-    @staticmethod
-    def pad_constant(tensor: Tensor, pairs: Sequence[tuple[int, int]], value: float | int, /) -> Tensor:
+    def pad_constant(self, tensor: Tensor, pairs: Sequence[tuple[int, int]], value: float | int, /) -> Tensor:
         """`value` around the tensor."""
         ...
 
-    @staticmethod
-    def pad_reflect(tensor: Tensor, pairs: Sequence[tuple[int, int]], /) -> Tensor:
+    def pad_reflect(self, tensor: Tensor, pairs: Sequence[tuple[int, int]], /) -> Tensor:
         """The elements next to each edge mirrored around it; padding is smaller than the dimension."""
         ...
 
-    @staticmethod
-    def pad_edge(tensor: Tensor, pairs: Sequence[tuple[int, int]], /) -> Tensor:
+    def pad_edge(self, tensor: Tensor, pairs: Sequence[tuple[int, int]], /) -> Tensor:
         """The outermost elements repeated; padded dimensions are not empty."""
         ...
 
-    @staticmethod
-    def triu(tensor: Tensor, diagonal: int, /) -> Tensor:
+    def triu(self, tensor: Tensor, diagonal: int, /) -> Tensor:
         """0 below the diagonal of the last two dimensions."""
         ...
 
-    @staticmethod
-    def tril(tensor: Tensor, diagonal: int, /) -> Tensor:
+    def tril(self, tensor: Tensor, diagonal: int, /) -> Tensor:
         """0 above the diagonal of the last two dimensions."""
         ...

@@ -14,17 +14,16 @@ class QuantizationOps(Protocol):
     Scales are `[1]`, or `[size // block, ..]`.
     """
 
-    @staticmethod
-    def quantization_scales(tensor: Tensor, block: Sequence[int] | None, steps: int, dtype: torch.dtype, /) -> Tensor:
+    def quantization_scales(
+        self, tensor: Tensor, block: Sequence[int] | None, steps: int, dtype: torch.dtype, /
+    ) -> Tensor:
         """2 * max|x| / steps of each block; 0.1 for a block of zeros."""
         ...
 
-    @staticmethod
-    def quantize(tensor: Tensor, scales: Tensor, block: Sequence[int] | None, low: int, high: int, /) -> Tensor:
+    def quantize(self, tensor: Tensor, scales: Tensor, block: Sequence[int] | None, low: int, high: int, /) -> Tensor:
         """x / scale rounded, within low .. high, as int8."""
         ...
 
-    @staticmethod
-    def dequantize(values: Tensor, scales: Tensor, block: Sequence[int] | None, dtype: torch.dtype, /) -> Tensor:
+    def dequantize(self, values: Tensor, scales: Tensor, block: Sequence[int] | None, dtype: torch.dtype, /) -> Tensor:
         """Value * scale, calculated in the scales' dtype."""
         ...

@@ -8,52 +8,42 @@ from torch import Tensor
 class ReductionOps(Protocol):
     """Sums, means and products, in the tensor's dtype. With `keepdim` a reduced dimension stays, of size 1."""
 
-    @staticmethod
-    def sum(tensor: Tensor, /) -> Tensor:
+    def sum(self, tensor: Tensor, /) -> Tensor:
         """The sum of all elements, `[1]`."""
         ...
 
-    @staticmethod
-    def sum_dim(tensor: Tensor, dim: int | list[int], keepdim: bool, /) -> Tensor:
+    def sum_dim(self, tensor: Tensor, dim: int | list[int], keepdim: bool, /) -> Tensor:
         """Sums over one or several different dimensions, at least one."""
         ...
 
-    @staticmethod
-    def mean(tensor: Tensor, /) -> Tensor:
+    def mean(self, tensor: Tensor, /) -> Tensor:
         """The mean of all elements, `[1]`; of integers, of which there is at least one, its whole part."""
         ...
 
-    @staticmethod
-    def mean_dim(tensor: Tensor, dim: int | list[int], keepdim: bool, /) -> Tensor:
+    def mean_dim(self, tensor: Tensor, dim: int | list[int], keepdim: bool, /) -> Tensor:
         """Means over one or several different dimensions; of integers the whole part, dimension by dimension."""
         ...
 
-    @staticmethod
-    def prod(tensor: Tensor, /) -> Tensor:
+    def prod(self, tensor: Tensor, /) -> Tensor:
         """The product of all elements, `[1]`."""
         ...
 
-    @staticmethod
-    def prod_dim(tensor: Tensor, dim: int, keepdim: bool, /) -> Tensor:
+    def prod_dim(self, tensor: Tensor, dim: int, keepdim: bool, /) -> Tensor:
         """Products along a dimension."""
         ...
 
-    @staticmethod
-    def cumsum(tensor: Tensor, dim: int, /) -> Tensor:
+    def cumsum(self, tensor: Tensor, dim: int, /) -> Tensor:
         """Running sums along a dimension."""
         ...
 
-    @staticmethod
-    def cumprod(tensor: Tensor, dim: int, /) -> Tensor:
+    def cumprod(self, tensor: Tensor, dim: int, /) -> Tensor:
         """Running products along a dimension."""
         ...
 
-    @staticmethod
-    def cummin(tensor: Tensor, dim: int, /) -> Tensor:
+    def cummin(self, tensor: Tensor, dim: int, /) -> Tensor:
         """The smallest so far along a dimension; NaN from the first NaN on."""
         ...
 
-    @staticmethod
-    def cummax(tensor: Tensor, dim: int, /) -> Tensor:
+    def cummax(self, tensor: Tensor, dim: int, /) -> Tensor:
         """The largest so far along a dimension; NaN from the first NaN on."""
         ...

@@ -12,77 +12,62 @@ class ShapeOps(Protocol):
     A dimension may be negative; one that does not exist makes the function raise.
     """
 
-    @staticmethod
-    def reshape(tensor: Tensor, shape: Sequence[int], /) -> Tensor:
+    def reshape(self, tensor: Tensor, shape: Sequence[int], /) -> Tensor:
         """The elements in row-major order as `shape`; one -1 is inferred."""
         ...
 
-    @staticmethod
-    def swap_dims(tensor: Tensor, dim1: int, dim2: int, /) -> Tensor:
+    def swap_dims(self, tensor: Tensor, dim1: int, dim2: int, /) -> Tensor:
         """Two dimensions in each other's place."""
         ...
 
-    @staticmethod
-    def permute(tensor: Tensor, axes: Sequence[int], /) -> Tensor:
+    def permute(self, tensor: Tensor, axes: Sequence[int], /) -> Tensor:
         """Dimension i of the result is dimension `axes[i]` of the tensor."""
         ...
 
-    @staticmethod
-    def movedim(tensor: Tensor, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
+    def movedim(self, tensor: Tensor, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
         """Dimensions at other places; the rest keep their order."""
         ...
 
-    @staticmethod
-    def flip(tensor: Tensor, axes: Sequence[int], /) -> Tensor:
+    def flip(self, tensor: Tensor, axes: Sequence[int], /) -> Tensor:
         """Each of `axes` backwards."""
         ...
 
-    @staticmethod
-    def flatten(tensor: Tensor, start_dim: int, end_dim: int, /) -> Tensor:
+    def flatten(self, tensor: Tensor, start_dim: int, end_dim: int, /) -> Tensor:
         """`start_dim` to `end_dim`, both included, as one dimension."""
         ...
 
-    @staticmethod
-    def squeeze(tensor: Tensor, dims: Sequence[int], /) -> Tensor:
+    def squeeze(self, tensor: Tensor, dims: Sequence[int], /) -> Tensor:
         """Without `dims`, each of size 1."""
         ...
 
-    @staticmethod
-    def unsqueeze_dim(tensor: Tensor, dim: int, /) -> Tensor:
+    def unsqueeze_dim(self, tensor: Tensor, dim: int, /) -> Tensor:
         """With a dimension of size 1 at `dim`, counted in the result."""
         ...
 
-    @staticmethod
-    def expand(tensor: Tensor, shape: Sequence[int], /) -> Tensor:
+    def expand(self, tensor: Tensor, shape: Sequence[int], /) -> Tensor:
         """Dimensions of size 1 repeated to `shape`, new ones in front; -1 keeps a size."""
         ...
 
-    @staticmethod
-    def repeat(tensor: Tensor, times: Sequence[int], /) -> Tensor:
+    def repeat(self, tensor: Tensor, times: Sequence[int], /) -> Tensor:
         """Dimension i tiled `times[i]` times; one number per dimension."""
         ...
 
-    @staticmethod
-    def roll(tensor: Tensor, shifts: Sequence[int], dims: Sequence[int], /) -> Tensor:
+    def roll(self, tensor: Tensor, shifts: Sequence[int], dims: Sequence[int], /) -> Tensor:
         """Element i of a dimension moves to i + shift, around the end; equal, positive lengths."""
         ...
 
-    @staticmethod
-    def unfold(tensor: Tensor, dim: int, size: int, step: int, /) -> Tensor:
+    def unfold(self, tensor: Tensor, dim: int, size: int, step: int, /) -> Tensor:
         """Windows of `size` elements, `step` apart, as a new last dimension; none where `size` is too large."""
         ...
 
-    @staticmethod
-    def cat(tensors: Sequence[Tensor], dim: int, /) -> Tensor:
+    def cat(self, tensors: Sequence[Tensor], dim: int, /) -> Tensor:
         """One after the other along `dim`; other sizes are equal."""
         ...
 
-    @staticmethod
-    def stack(tensors: Sequence[Tensor], dim: int, /) -> Tensor:
+    def stack(self, tensors: Sequence[Tensor], dim: int, /) -> Tensor:
         """Side by side along a new dimension `dim`; shapes are equal."""
         ...
 
-    @staticmethod
-    def split(tensor: Tensor, sizes: Sequence[int], dim: int, /) -> Sequence[Tensor]:
+    def split(self, tensor: Tensor, sizes: Sequence[int], dim: int, /) -> Sequence[Tensor]:
         """Consecutive pieces along `dim`; the sizes add up to the dimension's."""
         ...

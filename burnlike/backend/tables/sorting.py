@@ -9,32 +9,28 @@ from torch import Tensor
 class SortOps(Protocol):
     """Sorting along a dimension; NaN is the greatest. Equal elements come in any order unless said otherwise."""
 
-    @staticmethod
-    def sort(tensor: Tensor, dim: int, descending: bool, /) -> Tensor:
+    def sort(self, tensor: Tensor, dim: int, descending: bool, /) -> Tensor:
         """The elements in order."""
         ...
 
-    @staticmethod
-    def sort_with_indices(tensor: Tensor, dim: int, descending: bool, dtype: torch.dtype, /) -> tuple[Tensor, Tensor]:
+    def sort_with_indices(
+        self, tensor: Tensor, dim: int, descending: bool, dtype: torch.dtype, /
+    ) -> tuple[Tensor, Tensor]:
         """The elements in order, and where each was, in `dtype`."""
         ...
 
-    @staticmethod
-    def argsort(tensor: Tensor, dim: int, descending: bool, dtype: torch.dtype, /) -> Tensor:
+    def argsort(self, tensor: Tensor, dim: int, descending: bool, dtype: torch.dtype, /) -> Tensor:
         """Where each of the elements in order was, in `dtype`."""
         ...
 
-    @staticmethod
-    def topk(tensor: Tensor, k: int, dim: int, /) -> Tensor:
+    def topk(self, tensor: Tensor, k: int, dim: int, /) -> Tensor:
         """The `k` greatest, descending; 0 <= k <= size of `dim`."""
         ...
 
-    @staticmethod
-    def topk_with_indices(tensor: Tensor, k: int, dim: int, dtype: torch.dtype, /) -> tuple[Tensor, Tensor]:
+    def topk_with_indices(self, tensor: Tensor, k: int, dim: int, dtype: torch.dtype, /) -> tuple[Tensor, Tensor]:
         """The `k` greatest, descending, and where each is, in `dtype`."""
         ...
 
-    @staticmethod
-    def argtopk(tensor: Tensor, k: int, dim: int, dtype: torch.dtype, /) -> Tensor:
+    def argtopk(self, tensor: Tensor, k: int, dim: int, dtype: torch.dtype, /) -> Tensor:
         """Where the `k` greatest are, in `dtype`; of equal ones the first, and in their order."""
         ...

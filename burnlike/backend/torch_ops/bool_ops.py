@@ -1,5 +1,7 @@
 """Logic, positions of what is set, triangular masks, in torch."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -7,10 +9,10 @@ from torch import Tensor
 class TorchLogicOps:
     """Implements `LogicOps`. The bitwise functions are those that take scalars as well."""
 
-    bool_not = staticmethod(torch.bitwise_not)
-    bool_and = staticmethod(torch.bitwise_and)
-    bool_or = staticmethod(torch.bitwise_or)
-    bool_xor = staticmethod(torch.bitwise_xor)
+    bool_not: Any = staticmethod(torch.bitwise_not)
+    bool_and: Any = staticmethod(torch.bitwise_and)
+    bool_or: Any = staticmethod(torch.bitwise_or)
+    bool_xor: Any = staticmethod(torch.bitwise_xor)
 
     @staticmethod
     def argwhere(tensor: Tensor, dtype: torch.dtype, /) -> Tensor:

@@ -1,5 +1,7 @@
 """Comparisons, and reductions to Bool, in torch."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -7,8 +9,8 @@ from torch import Tensor
 class TorchComparisonOps:
     """Implements `ComparisonOps`. Torch reduces uint8 to uint8: that is converted."""
 
-    equal = staticmethod(torch.eq)
-    not_equal = staticmethod(torch.ne)
+    equal: Any = staticmethod(torch.eq)
+    not_equal: Any = staticmethod(torch.ne)
 
     @staticmethod
     def any(tensor: Tensor, /) -> Tensor:
@@ -34,7 +36,7 @@ class TorchComparisonOps:
 class TorchInequalityOps:
     """Implements `InequalityOps`."""
 
-    greater = staticmethod(torch.gt)
-    greater_equal = staticmethod(torch.ge)
-    lower = staticmethod(torch.lt)
-    lower_equal = staticmethod(torch.le)
+    greater: Any = staticmethod(torch.gt)
+    greater_equal: Any = staticmethod(torch.ge)
+    lower: Any = staticmethod(torch.lt)
+    lower_equal: Any = staticmethod(torch.le)

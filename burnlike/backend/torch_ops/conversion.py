@@ -1,5 +1,7 @@
 """`ConversionOps`, in torch."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -7,7 +9,7 @@ from torch import Tensor
 class TorchConversionOps:
     """Implements `ConversionOps`."""
 
-    truth = staticmethod(bool)
+    truth: Any = staticmethod(bool)
 
     @staticmethod
     def cast(tensor: Tensor, dtype: torch.dtype, /) -> Tensor:

@@ -11,10 +11,10 @@ from torch import Tensor
 class TorchCreationOps:
     """Implements `CreationOps`."""
 
-    zeros_like = staticmethod(torch.zeros_like)
-    ones_like = staticmethod(torch.ones_like)
-    empty_like = staticmethod(torch.empty_like)
-    full_like = staticmethod(torch.full_like)
+    zeros_like: Any = staticmethod(torch.zeros_like)
+    ones_like: Any = staticmethod(torch.ones_like)
+    empty_like: Any = staticmethod(torch.empty_like)
+    full_like: Any = staticmethod(torch.full_like)
 
     @staticmethod
     def from_data(data: Any, shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor:

@@ -1,5 +1,7 @@
 """Slices, selections and masks, in torch."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -28,8 +30,8 @@ class TorchIndexOps(TorchScatterOps):
         out[ranges] = value
         return out
 
-    narrow = staticmethod(torch.narrow)
-    select_dim = staticmethod(torch.select)
+    narrow: Any = staticmethod(torch.narrow)
+    select_dim: Any = staticmethod(torch.select)
 
     @staticmethod
     def select(tensor: Tensor, dim: int, indices: Tensor, /) -> Tensor:
@@ -53,7 +55,7 @@ class TorchIndexOps(TorchScatterOps):
     def mask_fill(tensor: Tensor, mask: Tensor, value: Scalar, /) -> Tensor:
         return torch.where(mask, value, tensor)
 
-    mask_select = staticmethod(torch.masked_select)
+    mask_select: Any = staticmethod(torch.masked_select)
 
 
 class TorchNumericIndexOps(TorchNumericScatterOps):

@@ -1,5 +1,7 @@
 """`IntMathOps` and what Int arithmetic needs beside torch's own, in torch."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -7,19 +9,19 @@ from torch import Tensor
 class TorchIntMathOps:
     """Implements `IntMathOps`, and the arithmetic that torch promotes or refuses for integers."""
 
-    bitwise_and = staticmethod(torch.bitwise_and)
-    bitwise_or = staticmethod(torch.bitwise_or)
-    bitwise_xor = staticmethod(torch.bitwise_xor)
-    bitwise_left_shift = staticmethod(torch.bitwise_left_shift)
-    bitwise_right_shift = staticmethod(torch.bitwise_right_shift)
-    bitwise_not = staticmethod(torch.bitwise_not)
+    bitwise_and: Any = staticmethod(torch.bitwise_and)
+    bitwise_or: Any = staticmethod(torch.bitwise_or)
+    bitwise_xor: Any = staticmethod(torch.bitwise_xor)
+    bitwise_left_shift: Any = staticmethod(torch.bitwise_left_shift)
+    bitwise_right_shift: Any = staticmethod(torch.bitwise_right_shift)
+    bitwise_not: Any = staticmethod(torch.bitwise_not)
 
     @staticmethod
-    def div(lhs: Tensor, rhs: Tensor | int, /) -> Tensor:
+    def div(lhs: Tensor, rhs: Tensor | float, /) -> Tensor:
         return torch.div(lhs, rhs, rounding_mode="trunc")
 
     @staticmethod
-    def powi(lhs: Tensor, rhs: Tensor | int, /) -> Tensor:
+    def powi(lhs: Tensor, rhs: Tensor | float, /) -> Tensor:
         if not isinstance(rhs, Tensor) and rhs < 0:  # torch takes negative exponents in a tensor only
             rhs = lhs.new_full((), rhs)
         return torch.pow(lhs, rhs)

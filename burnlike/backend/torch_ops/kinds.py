@@ -1,5 +1,7 @@
 """The tables of the three kinds, in torch."""
 
+from typing import Any
+
 from torch import Tensor
 
 from .basic import TorchBasicOps
@@ -15,7 +17,7 @@ from .stats import TorchStatsOps
 class TorchFloatOps(TorchOrderedOps, TorchStatsOps, TorchFloatMathOps, TorchQuantizationOps):
     """Implements `FloatOps`."""
 
-    detach = staticmethod(Tensor.detach)
+    detach: Any = staticmethod(Tensor.detach)
 
 
 class TorchIntOps(TorchIntMathOps, TorchIntReductionOps, TorchOrderedOps):

@@ -1,6 +1,7 @@
 """`LinalgOps`, in torch."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from .precision import at_least_float32
 class TorchLinalgOps:
     """Implements `LinalgOps`. Decompositions of half precision are calculated in float32."""
 
-    det = staticmethod(det)
+    det: Any = staticmethod(det)
 
     @staticmethod
     def lu(tensor: Tensor, /) -> tuple[Tensor, Tensor, Tensor]:

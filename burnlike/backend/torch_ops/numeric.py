@@ -1,5 +1,7 @@
 """Arithmetic, in torch."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -11,20 +13,20 @@ from .padding import TorchPaddingOps
 class TorchNumericOps(TorchBasicOps, TorchNumericCreationOps, TorchPaddingOps):
     """Implements `NumericOps` for Float; `TorchIntOps` replaces what torch promotes."""
 
-    add = staticmethod(torch.add)
-    sub = staticmethod(torch.sub)
-    rsub = staticmethod(torch.rsub)
-    mul = staticmethod(torch.mul)
-    div = staticmethod(torch.div)
-    remainder = staticmethod(torch.remainder)
-    powi = staticmethod(torch.pow)
-    neg = staticmethod(torch.neg)
-    sign = staticmethod(torch.sign)
-    abs = staticmethod(torch.abs)
-    square = staticmethod(torch.square)
-    matmul = staticmethod(torch.matmul)
-    clamp_min = staticmethod(torch.clamp_min)
-    clamp_max = staticmethod(torch.clamp_max)
+    add: Any = staticmethod(torch.add)
+    sub: Any = staticmethod(torch.sub)
+    rsub: Any = staticmethod(torch.rsub)
+    mul: Any = staticmethod(torch.mul)
+    div: Any = staticmethod(torch.div)
+    remainder: Any = staticmethod(torch.remainder)
+    powi: Any = staticmethod(torch.pow)
+    neg: Any = staticmethod(torch.neg)
+    sign: Any = staticmethod(torch.sign)
+    abs: Any = staticmethod(torch.abs)
+    square: Any = staticmethod(torch.square)
+    matmul: Any = staticmethod(torch.matmul)
+    clamp_min: Any = staticmethod(torch.clamp_min)
+    clamp_max: Any = staticmethod(torch.clamp_max)
 
     @staticmethod
     def rremainder(tensor: Tensor, scalar: float | int, /) -> Tensor:

@@ -1,6 +1,7 @@
 """Padding and triangles, in torch."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,8 +13,8 @@ Pairs = Sequence[tuple[int, int]]
 class TorchPaddingOps:
     """Implements `PaddingOps`."""
 
-    triu = staticmethod(torch.triu)
-    tril = staticmethod(torch.tril)
+    triu: Any = staticmethod(torch.triu)
+    tril: Any = staticmethod(torch.tril)
 
     @staticmethod
     def pad_constant(tensor: Tensor, pairs: Pairs, value: float | int, /) -> Tensor:

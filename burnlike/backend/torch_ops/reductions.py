@@ -1,5 +1,7 @@
 """Sums, means, products and running forms, in torch."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -7,11 +9,11 @@ from torch import Tensor
 class TorchReductionOps:
     """Implements `ReductionOps` for Float."""
 
-    sum_dim = staticmethod(torch.sum)
-    mean_dim = staticmethod(torch.mean)
-    prod_dim = staticmethod(torch.prod)
-    cumsum = staticmethod(torch.cumsum)
-    cumprod = staticmethod(torch.cumprod)
+    sum_dim: Any = staticmethod(torch.sum)
+    mean_dim: Any = staticmethod(torch.mean)
+    prod_dim: Any = staticmethod(torch.prod)
+    cumsum: Any = staticmethod(torch.cumsum)
+    cumprod: Any = staticmethod(torch.cumprod)
 
     @staticmethod
     def sum(tensor: Tensor, /) -> Tensor:

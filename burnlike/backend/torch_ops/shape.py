@@ -1,6 +1,7 @@
 """Shape and joining, in torch."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -9,20 +10,20 @@ from torch import Tensor
 class TorchShapeOps:
     """Implements `ShapeOps`."""
 
-    reshape = staticmethod(torch.reshape)
-    swap_dims = staticmethod(torch.transpose)
-    permute = staticmethod(torch.permute)
-    movedim = staticmethod(torch.movedim)
-    flip = staticmethod(torch.flip)
-    flatten = staticmethod(torch.flatten)
-    squeeze = staticmethod(torch.squeeze)
-    unsqueeze_dim = staticmethod(torch.unsqueeze)
-    expand = staticmethod(Tensor.expand)
-    repeat = staticmethod(Tensor.repeat)
-    roll = staticmethod(torch.roll)
-    cat = staticmethod(torch.cat)
-    stack = staticmethod(torch.stack)
-    split = staticmethod(torch.split)
+    reshape: Any = staticmethod(torch.reshape)
+    swap_dims: Any = staticmethod(torch.transpose)
+    permute: Any = staticmethod(torch.permute)
+    movedim: Any = staticmethod(torch.movedim)
+    flip: Any = staticmethod(torch.flip)
+    flatten: Any = staticmethod(torch.flatten)
+    squeeze: Any = staticmethod(torch.squeeze)
+    unsqueeze_dim: Any = staticmethod(torch.unsqueeze)
+    expand: Any = staticmethod(Tensor.expand)
+    repeat: Any = staticmethod(Tensor.repeat)
+    roll: Any = staticmethod(torch.roll)
+    cat: Any = staticmethod(torch.cat)
+    stack: Any = staticmethod(torch.stack)
+    split: Any = staticmethod(torch.split)
 
     @staticmethod
     def unfold(tensor: Tensor, dim: int, size: int, step: int, /) -> Tensor:
