@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from .._lazy import attach
 
 if TYPE_CHECKING:
-    from . import grid, linalg, signal
+    from . import activation, grid, linalg, loss, module, options, signal
     from .checkpointing import checkpoint
     from .grid import GridOptions, IndexPos
     from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, Bool, Float, Int, Kind
@@ -56,10 +56,14 @@ __all__ = [
     "StftOptions",
     "Tensor",
     "UnfoldOptions",
+    "activation",
     "checkpoint",
     "grid",
     "lift",
     "linalg",
+    "loss",
+    "module",
+    "options",
     "s",
     "signal",
 ]
@@ -91,5 +95,6 @@ __getattr__, __dir__ = attach(
         "Tensor": "tensor",
         "checkpoint": "checkpointing",
         "lift": "lifting",
+        **dict.fromkeys(["activation", "loss", "module", "options"], ""),
     },
 )

@@ -1,0 +1,112 @@
+"""Convolutions."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from torch import Tensor
+
+Sizes = Sequence[int]
+
+
+class ConvOps(Protocol):
+    """Convolutions, on Float tensors. Sizes come one per spatial dimension."""
+
+    @staticmethod
+    def conv1d(
+        tensor: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        stride: Sizes,
+        padding: Sizes,
+        dilation: Sizes,
+        groups: int,
+        /,
+    ) -> Tensor:
+        """`[batch, in, l], [out, in / groups, k], [out] -> [batch, out, l_out]`."""
+        ...
+
+    @staticmethod
+    def conv2d(
+        tensor: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        stride: Sizes,
+        padding: Sizes,
+        dilation: Sizes,
+        groups: int,
+        /,
+    ) -> Tensor:
+        """`[batch, in, h, w], [out, in / groups, kh, kw], [out] -> [batch, out, h_out, w_out]`."""
+        ...
+
+    @staticmethod
+    def conv3d(
+        tensor: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        stride: Sizes,
+        padding: Sizes,
+        dilation: Sizes,
+        groups: int,
+        /,
+    ) -> Tensor:
+        """`[batch, in, d, h, w], [out, in / groups, kd, kh, kw], [out] -> [batch, out, d_out, h_out, w_out]`."""
+        ...
+
+    @staticmethod
+    def conv2d_weight_backward(
+        tensor: Tensor, weight: Tensor, grad: Tensor, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, /
+    ) -> Tensor:
+        """The gradient of the weight of `conv2d`, from that of its result; the shape of `weight`."""
+        ...
+
+    @staticmethod
+    def conv_transpose(
+        tensor: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        stride: Sizes,
+        padding: Sizes,
+        padding_out: Sizes,
+        groups: int,
+        dilation: Sizes,
+        /,
+    ) -> Tensor:
+        """In 1, 2 or 3 dimensions `[batch, in, ..], [in, out / groups, ..], [out] -> [batch, out, ..]`."""
+        ...
+
+    @staticmethod
+    def deform_conv2d(
+        tensor: Tensor,
+        offset: Tensor,
+        weight: Tensor,
+        mask: Tensor | None,
+        bias: Tensor | None,
+        stride: Sizes,
+        padding: Sizes,
+        dilation: Sizes,
+        offset_groups: int,
+        /,
+    ) -> Tensor:
+        """A convolution that reads at moved places, with zeros outside of the input.
+
+        `offset` is `[batch, 2 * offset_groups * kh * kw, h_out, w_out]` (y, then x), `mask` has half of its channels.
+        """
+        ...
+
+    @staticmethod
+    def unfold4d(tensor: Tensor, kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes, /) -> Tensor:
+        """Windows as columns, `[batch, channels, h, w] -> [batch, channels * kh * kw, windows]`."""
+        ...
+
+    @staticmethod
+    def fold4d(
+        tensor: Tensor, output_size: Sizes, kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes, /
+    ) -> Tensor:
+        """The sum of windows, `[batch, channels * kh * kw, windows] -> [batch, channels, h, w]`."""
+        ...
+
+    @staticmethod
+    def constant_pad(tensor: Tensor, amounts: Sizes, value: float, /) -> Tensor:
+        """Add `value` around the input: amounts are (begin, end) from the last dimension on; below 0 they cut."""
+        ...

@@ -1,0 +1,92 @@
+"""Pools and interpolation."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+Sizes = Sequence[int]
+
+
+class PoolOps(Protocol):
+    """Pools and interpolation, on Float tensors `[batch, channels, ..]`.
+
+    Sizes come one per spatial dimension. In ceil mode a last window may go over the end; one that would start in the
+    padding of the end is left out.
+    """
+
+    @staticmethod
+    def max_pool(
+        tensor: Tensor, kernel: Sizes, stride: Sizes, begin: Sizes, end: Sizes, dilation: Sizes, ceil_mode: bool, /
+    ) -> Tensor:
+        """The largest element of each window in 1 or 2 dimensions; padding never is it."""
+        ...
+
+    @staticmethod
+    def max_pool_with_indices(
+        tensor: Tensor,
+        kernel: Sizes,
+        stride: Sizes,
+        begin: Sizes,
+        end: Sizes,
+        dilation: Sizes,
+        ceil_mode: bool,
+        dtype: torch.dtype,
+        /,
+    ) -> tuple[Tensor, Tensor]:
+        """Also where it is, as an index into the flat spatial dimensions of the input."""
+        ...
+
+    @staticmethod
+    def max_pool2d_backward(grad: Tensor, indices: Tensor, size: Sizes, /) -> Tensor:
+        """The gradient of the input, `[batch, channels, *size]`: that of each result added where it came from."""
+        ...
+
+    @staticmethod
+    def avg_pool(
+        tensor: Tensor,
+        kernel: Sizes,
+        stride: Sizes,
+        begin: Sizes,
+        end: Sizes,
+        count_include_pad: bool,
+        ceil_mode: bool,
+        /,
+    ) -> Tensor:
+        """The average of each window in 1 or 2 dimensions."""
+        ...
+
+    @staticmethod
+    def avg_pool2d_backward(
+        grad: Tensor,
+        kernel: Sizes,
+        stride: Sizes,
+        begin: Sizes,
+        end: Sizes,
+        count_include_pad: bool,
+        size: Sizes,
+        /,
+    ) -> Tensor:
+        """The gradient of the input, `[batch, channels, *size]`."""
+        ...
+
+    @staticmethod
+    def adaptive_avg_pool1d(tensor: Tensor, size: Sizes, /) -> Tensor:
+        """Averages over windows that share the input evenly, `[batch, channels, l] -> [batch, channels, *size]`."""
+        ...
+
+    @staticmethod
+    def adaptive_avg_pool2d(tensor: Tensor, size: Sizes, /) -> Tensor:
+        """`[batch, channels, h, w] -> [batch, channels, *size]`."""
+        ...
+
+    @staticmethod
+    def adaptive_avg_pool3d(tensor: Tensor, size: Sizes, /) -> Tensor:
+        """`[batch, channels, d, h, w] -> [batch, channels, *size]`."""
+        ...
+
+    @staticmethod
+    def interpolate(tensor: Tensor, size: Sizes, mode: str, align_corners: bool, /) -> Tensor:
+        """`[batch, channels, h, w] -> [batch, channels, *size]`; the modes are those of `InterpolateOptions`."""
+        ...

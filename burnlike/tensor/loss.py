@@ -1,0 +1,40 @@
+"""Losses."""
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from ..errors import TensorValueError
+from .base import B2, E, like
+from .kinds import Float
+from .operands import fail, operand_of
+from .receiver import float_spec
+
+if TYPE_CHECKING:
+    from .kinds import D1
+    from .tensor import Tensor
+
+
+def cross_entropy_with_logits(
+    logits: "Tensor[B2, E, Float]", target_probs: "Tensor[B2, E, Float] | torch.Tensor"
+) -> "Tensor[B2, D1, Float]":
+    """Minus the mean over all rows of sum(log_softmax(logits) * target_probs). `[.., classes], same -> [1]`.
+
+    Torch: `F.cross_entropy(logits, target_probs)`.
+    Differs: classes are the last dimension (torch: dimension 1).
+
+    Raises:
+        TensorValueError: the shapes differ.
+    """
+    name = "cross_entropy_with_logits"
+    spec = float_spec(name, logits)
+    probs = operand_of(name, target_probs, spec)
+    if probs.shape != logits.inner.shape:
+        raise TensorValueError(
+            "Cross Entropy With Logits",
+            f"expected target_probs of the logits' shape {list(logits.inner.shape)}, got {list(probs.shape)}",
+        )
+    try:
+        return like(spec.module.cross_entropy_with_logits(logits.inner, probs), spec.ranks[1])
+    except Exception as error:
+        fail(name, error, logits.inner, probs)

@@ -1,0 +1,64 @@
+"""The functions that layers are made of: convolutions, pools, attention, normalization, lookups."""
+
+from .module_attention import attention, attention_fallback
+from .module_conv import (
+    conv1d,
+    conv2d,
+    conv2d_weight_backward,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+    deform_conv2d,
+    fold4d,
+    unfold4d,
+)
+from .module_interpolate import interpolate
+from .module_layers import BatchNormOutput, batch_norm, batch_norm_train, ctc_loss, embedding, layer_norm, linear
+from .module_pool import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool2d_backward,
+    max_pool1d,
+    max_pool1d_with_indices,
+    max_pool2d,
+    max_pool2d_with_indices,
+    max_pool2d_with_indices_backward,
+)
+
+__all__ = [
+    "BatchNormOutput",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "attention",
+    "attention_fallback",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool2d_backward",
+    "batch_norm",
+    "batch_norm_train",
+    "conv1d",
+    "conv2d",
+    "conv2d_weight_backward",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "ctc_loss",
+    "deform_conv2d",
+    "embedding",
+    "fold4d",
+    "interpolate",
+    "layer_norm",
+    "linear",
+    "max_pool1d",
+    "max_pool1d_with_indices",
+    "max_pool2d",
+    "max_pool2d_with_indices",
+    "max_pool2d_with_indices_backward",
+    "unfold4d",
+]
