@@ -26,9 +26,7 @@ def compare_mixed(name: str, tensor: Any, other: Any) -> Any:
 
 def compare_scalar(name: str, tensor: Any, value: Any) -> Any:
     """A comparison with a number."""
-    spec = tensor.spec
-    number = scalar(name, spec, value)
-    return wrap(getattr(spec.ops, name)(tensor.inner, number), spec.bool)
+    return compare_mixed(name, tensor, scalar(name, tensor.spec, value))
 
 
 class ComparisonMethods(TensorBase[B, D, K]):

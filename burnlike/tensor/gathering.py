@@ -1,6 +1,6 @@
 """Elements and rows that an Int tensor names."""
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import torch
 
@@ -10,7 +10,7 @@ from .base import B, D, K, TensorBase, derive, wrap
 from .indexing import indices_of
 from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, MAX_RANK, Float, Int
 from .operands import fail
-from .spec import Spec
+from .spec import Spec, title
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -46,6 +46,17 @@ def nd_result_shape(operation: str, spec: Spec, shape: torch.Size, indices: torc
             operation, f"indices of shape {list(indices)} into {list(shape)} give rank {len(result)}, not 1..{MAX_RANK}"
         )
     return result
+
+
+def fail_nd(name: str, error: Exception, tensor: torch.Tensor, indices: torch.Tensor) -> NoReturn:
+    """Raise what went wrong in `gather_nd` or `scatter_nd`; torch would name an index that the caller never wrote."""
+    if isinstance(error, IndexError) or "out of bounds" in str(error) or "out of range" in str(error):
+        raise TensorValueError(
+            title(name),
+            f"an index is negative, or not below the size of its dimension: indices of shape {list(indices.shape)}"
+            f" into {list(tensor.shape)}",
+        ) from error
+    fail(name, error, tensor, indices)
 
 
 class GatheringMethods(TensorBase[B, D, K]):
@@ -145,4 +156,4 @@ class GatheringMethods(TensorBase[B, D, K]):
         try:
             return derive(function(inner, index), spec)
         except Exception as error:
-            fail("gather_nd", error, inner, index)
+            fail_nd("gather_nd", error, inner, index)

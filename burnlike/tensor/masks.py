@@ -165,9 +165,5 @@ def _triangle(name: str, shape: Sequence[int], offset: int, backend: Any) -> Any
     ranks = family_of(backend)[torch.bool]
     if not 2 <= len(shape) < len(ranks) or min(shape) < 0:
         raise TensorValueError(title(name), f"expected a shape [.., rows, columns] of rank 2 to 8, got {list(shape)}")
-    rows, columns = shape[-2:]
     spec = ranks[len(shape)]
-    mask = getattr(spec.ops, name)(rows, columns, offset, backend.device)
-    if len(shape) > 2:
-        mask = spec.ops.reshape(mask, [1] * (len(shape) - 2) + [rows, columns])
-    return wrap(mask, spec)
+    return wrap(getattr(spec.ops, name)(shape, offset, backend.device), spec)

@@ -8,7 +8,7 @@ import torch
 from ..errors import TensorTypeError, TensorValueError, nearest
 from .axes import axis
 from .base import B, D, K, TensorBase, wrap
-from .gathering import check_along, nd_result_shape
+from .gathering import check_along, fail_nd, nd_result_shape
 from .indexing import indices_of, values_of
 from .kinds import D1, Bool, Float, Int
 from .operands import fail
@@ -136,7 +136,7 @@ class ScatteringMethods(TensorBase[B, D, K]):
         try:
             return wrap(function(inner, index, found, mode), spec)
         except Exception as error:
-            fail("scatter_nd", error, inner, index, found)
+            fail_nd("scatter_nd", error, inner, index)
 
 
 def _update_name(operation: str, spec: Spec, update: Any) -> str:

@@ -118,17 +118,27 @@ def ranges_of(operation: str, forms: Any, shape: Sequence[int]) -> tuple[Ranges,
 
 
 def size_of(it: builtins.slice, size: int) -> int:
-    """How many elements a slice of positive step selects of a dimension."""
-    start, stop, step = it.indices(size)
-    return max(0, -((start - stop) // step))
+    """How many elements a slice selects of a dimension."""
+    start, stop = _bounds(it, size)
+    stride = abs(it.step or 1)
+    return (stop - start + stride - 1) // stride
+
+
+def _bounds(it: builtins.slice, size: int) -> tuple[int, int]:
+    # Not `slice.indices`: in compiled code sizes are symbols.
+    start = _clamped(it.start or 0, size)
+    return start, max(start, size if it.stop is None else _clamped(it.stop, size))
+
+
+def _clamped(index: int, size: int) -> int:
+    return min(index, size) if index >= 0 else max(index + size, 0)
 
 
 def _forwards(it: builtins.slice, size: int) -> builtins.slice:
     """The indices that a slice of negative step selects, in rising order: it counts from the last one."""
-    start, stop, _ = builtins.slice(it.start, it.stop).indices(size)
-    stride = -it.step
-    count = max(0, -((start - stop) // stride))
-    return builtins.slice(stop - 1 - stride * (count - 1), stop, stride) if count else builtins.slice(0, 0)
+    start, stop = _bounds(it, size)
+    count = size_of(it, size)
+    return builtins.slice(stop - 1 + it.step * (count - 1), stop, -it.step) if count else builtins.slice(start, start)
 
 
 def _to_range(operation: str, form: Any) -> builtins.slice:

@@ -1,5 +1,6 @@
 """Logic, positions of what is set, triangular masks."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -33,14 +34,14 @@ class LogicOps(Protocol):
         """`[n]` per dimension: the coordinates of what is set, as `dtype`; no tensors where nothing is."""
         ...
 
-    def triu_mask(self, rows: int, columns: int, offset: int, device: torch.device, /) -> Tensor:
-        """`[rows, columns]`, set below the diagonal `offset`."""
+    def triu_mask(self, shape: Sequence[int], offset: int, device: torch.device, /) -> Tensor:
+        """`[1, .., rows, columns]`, set below the diagonal `offset`."""
         ...
 
-    def tril_mask(self, rows: int, columns: int, offset: int, device: torch.device, /) -> Tensor:
-        """`[rows, columns]`, set above the diagonal `offset`."""
+    def tril_mask(self, shape: Sequence[int], offset: int, device: torch.device, /) -> Tensor:
+        """`[1, .., rows, columns]`, set above the diagonal `offset`."""
         ...
 
-    def diag_mask(self, rows: int, columns: int, offset: int, device: torch.device, /) -> Tensor:
-        """`[rows, columns]`, set but on the diagonal `offset`."""
+    def diag_mask(self, shape: Sequence[int], offset: int, device: torch.device, /) -> Tensor:
+        """`[1, .., rows, columns]`, set but on the diagonal `offset`."""
         ...

@@ -1,5 +1,6 @@
 """Logic, positions of what is set, triangular masks, in torch."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -24,14 +25,19 @@ class TorchLogicOps:
         return list(found.unbind(1)) if found.shape[0] else []
 
     @staticmethod
-    def triu_mask(rows: int, columns: int, offset: int, device: torch.device, /) -> Tensor:
-        return torch.ones((rows, columns), dtype=torch.bool, device=device).tril_(offset - 1)
+    def triu_mask(shape: Sequence[int], offset: int, device: torch.device, /) -> Tensor:
+        return _ones(shape, device).tril_(offset - 1)
 
     @staticmethod
-    def tril_mask(rows: int, columns: int, offset: int, device: torch.device, /) -> Tensor:
-        return torch.ones((rows, columns), dtype=torch.bool, device=device).triu_(offset + 1)
+    def tril_mask(shape: Sequence[int], offset: int, device: torch.device, /) -> Tensor:
+        return _ones(shape, device).triu_(offset + 1)
 
     @staticmethod
-    def diag_mask(rows: int, columns: int, offset: int, device: torch.device, /) -> Tensor:
-        ones = torch.ones((rows, columns), dtype=torch.bool, device=device)
+    def diag_mask(shape: Sequence[int], offset: int, device: torch.device, /) -> Tensor:
+        ones = _ones(shape, device)
         return ones.tril(offset - 1) | ones.triu(offset + 1)
+
+
+def _ones(shape: Sequence[int], device: torch.device) -> Tensor:
+    sizes = [*[1] * (len(shape) - 2), *shape[-2:]]
+    return torch.ones(sizes, dtype=torch.bool, device=device)
