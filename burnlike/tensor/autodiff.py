@@ -131,7 +131,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
         """
         return from_inner(tensor)
 
-    def require_grad(self: "AutodiffMethods[B, D, Float]") -> "Tensor[B, D, Float]":
+    def require_grad(self: "AutodiffMethods[Autodiff[B2], D, Float]") -> "Tensor[Autodiff[B2], D, Float]":
         """A leaf with the same values, whose gradient the backward passes calculate; a leaf that is one, itself.
 
         Torch: `x.requires_grad_()`.
@@ -145,7 +145,15 @@ class AutodiffMethods(TensorBase[B, D, K]):
         leaf = backend.require_grad(self.inner)
         return self if leaf is self.inner else wrap(leaf, self.spec)  # pyright: ignore[reportReturnType]
 
-    def set_require_grad(self: "AutodiffMethods[B, D, Float]", require_grad: bool) -> "Tensor[B, D, Float]":
+    @overload
+    def set_require_grad(
+        self: "AutodiffMethods[Autodiff[B2], D, Float]", require_grad: bool
+    ) -> "Tensor[Autodiff[B2], D, Float]": ...
+    @overload
+    def set_require_grad(
+        self: "AutodiffMethods[B, D, Float]", require_grad: Literal[False]
+    ) -> "Tensor[B, D, Float]": ...
+    def set_require_grad(self: Any, require_grad: bool) -> Any:
         """`require_grad()`, or for False the same values untracked.
 
         Torch: `x.requires_grad_(flag)`.
@@ -154,7 +162,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
         if require_grad:
             return self.require_grad()
         tracked = self.spec.tracks and self.inner.requires_grad
-        return wrap(self.spec.ops.detach(self.inner), self.spec) if tracked else self  # pyright: ignore[reportReturnType]
+        return wrap(self.spec.ops.detach(self.inner), self.spec) if tracked else self
 
     def is_require_grad(self: "AutodiffMethods[B, D, Float]") -> bool:
         """Whether this is a leaf that was marked by `require_grad()`.
