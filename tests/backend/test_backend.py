@@ -90,7 +90,7 @@ def test_creation_takes_the_backends_element_types(backend: Cpu, decorate: Any) 
     assert Tensor.zeros((2, 3), chosen, kind=Bool).dtype is torch.bool
     assert Tensor.from_floats([1.0, 2.0], chosen).dtype is backend.float_dtype
     assert Tensor.from_ints([1, 2], chosen).dtype is backend.int_dtype
-    assert Tensor.arange(range(3), chosen).dtype is backend.int_dtype
+    assert Tensor.arange(0, 3, chosen).dtype is backend.int_dtype
 
 
 def test_conversions_take_the_backends_element_types() -> None:

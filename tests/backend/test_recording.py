@@ -1,5 +1,6 @@
 """A backend that burnlike does not know sees everything that its tensors do."""
 
+import doctest
 import runpy
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from burnlike import Autodiff, Cpu, Tensor
 from burnlike.backend import Backend, map_ops, missing_ops
 from burnlike.errors import BackendError
+from examples import recording_backend
 from examples.recording_backend import Recording
 
 from .recording import only_recorded_ops
@@ -99,6 +101,10 @@ def test_what_is_no_backend_at_all_is_refused() -> None:
     backend: Any = object()
     with pytest.raises(BackendError, match="expected a Backend"):
         Tensor(torch.ones(2), backend)
+
+
+def test_the_examples_docstrings_are_right() -> None:
+    assert doctest.testmod(recording_backend) == (0, 5)
 
 
 def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:

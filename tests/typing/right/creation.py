@@ -40,7 +40,7 @@ def from_lists(backend: Cpu) -> None:
 
 
 def of_known_rank(backend: Cpu) -> None:
-    assert_type(Tensor.arange(range(4), backend), Tensor[Cpu, D1, Int])
+    assert_type(Tensor.arange(0, 4, backend), Tensor[Cpu, D1, Int])
     assert_type(Tensor.eye(3, backend), Tensor[Cpu, D2, Float])
     assert_type(Tensor.triu_mask((3, 3), 0, backend), Tensor[Cpu, D2, Bool])
     assert_type(Tensor.cartesian_grid((2, 3), backend), Tensor[Cpu, D3, Int])

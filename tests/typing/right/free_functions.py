@@ -25,7 +25,7 @@ def linear_algebra(a: Tensor[Cpu, D2], v: Tensor[Cpu, D1], n: Tensor[Cpu, D3, In
     assert_type(linalg.diag(n), Tensor[Cpu, D2, Int])
     assert_type(linalg.det(batch), Tensor[Cpu, D2, Float])
     assert_type(linalg.trace(a), Tensor[Cpu, D1, Float])
-    assert_type(linalg.qr(a), tuple[Tensor[Cpu, D2, Float], Tensor[Cpu, D2, Float]])
+    assert_type(linalg.qr(a, True), tuple[Tensor[Cpu, D2, Float], Tensor[Cpu, D2, Float]])
     assert_type(linalg.l2_norm(a, 0), Tensor[Cpu, D2, Float])
 
 

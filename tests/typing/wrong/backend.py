@@ -1,5 +1,7 @@
 """A table without one of its functions, and a backend without one of its members."""
 
+from typing import Self
+
 import torch
 
 from burnlike import Tensor
@@ -34,7 +36,7 @@ class WithoutInt:
     def sync(self) -> None:
         """Nothing to wait for."""
 
-    def full_precision(self) -> "WithoutInt":
+    def full_precision(self) -> Self:
         """The same."""
         return self
 
