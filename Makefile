@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-cuda build lint format types cuda-compile asan bench clean
+.PHONY: train test test-slow test-cuda build lint format types docs cuda-compile asan bench clean
 
 PYTHON := .venv/bin/python
 CONFIG ?= configs/char_gpt.yaml
@@ -41,6 +41,9 @@ format: .venv/.packages
 
 types: build
 	$(PYTHON) -m basedpyright
+
+docs: build
+	$(PYTHON) -m tools.tensor_api
 
 cuda-compile: .venv/.packages
 	$(PYTHON) .ci/cuda_compile.py

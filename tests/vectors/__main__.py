@@ -1,7 +1,7 @@
 """`python -m tests.vectors [--backend cpu|cuda] FILE...`: check burnlike against files of vectors.
 
-Prints each failure and each skip, and last `N passed, N failed, N skipped`. The exit status is 0 if nothing failed, 1 if
-a case failed, 2 if a file can't be used.
+Prints each failure and each skip, and last `N passed, N failed, N skipped`. The exit status is 0 if nothing failed, 1
+if a case failed, 2 if a file can't be used.
 """
 
 import argparse

@@ -1,10 +1,9 @@
 """Arguments of operations: from the vectors' forms to what burnlike's functions take."""
 
+import importlib
 import inspect
 from dataclasses import dataclass
 from typing import Any
-
-from burnlike import tensor as api
 
 from .problems import UnknownError
 from .values import DTYPES, KINDS, NUMBERS
@@ -15,9 +14,9 @@ RANDOM = ("random", "random_like")
 UPDATES = {"Assign", "Add", "Mul", "Min", "Max"}
 # Words that an operation may be given, by the operation.
 WORDS: dict[str, set[str]] = {
-    **{op: UPDATES for op in ("scatter", "select_assign", "scatter_nd")},
+    **dict.fromkeys(("scatter", "select_assign", "scatter_nd"), UPDATES),
     "pad": {"Reflect", "Edge"},
-    **{op: NORMS for op in NORMED},
+    **dict.fromkeys(NORMED, NORMS),
     "grid.meshgrid": {"Dense", "Sparse", "Matrix", "Cartesian"},
     "grid.meshgrid_stack": {"First", "Last"},
     "grid_sample_2d": {"Nearest", "Bilinear", "Bicubic"},
@@ -62,6 +61,15 @@ class Options:
     type: str | None = None
 
 
+def public(name: str) -> Any:
+    """A class of the public API, of `burnlike.tensor` or of one of its modules of free functions."""
+    for module in ("", ".signal", ".grid", ".options", ".dtypes", ".distribution"):
+        found = getattr(importlib.import_module(f"burnlike.tensor{module}"), name, None)
+        if found is not None:
+            return found
+    raise UnknownError(f"unknown class {name!r}")
+
+
 def converted(op: str, args: list[Any]) -> list[Any]:
     """Evaluated arguments of an operation in burnlike's forms."""
     if op in SLICES and args:
@@ -90,11 +98,13 @@ def word(op: str, text: str) -> Any:
     """A number that JSON lacks, an element type, or one of the words of the operation."""
     if text in NUMBERS:
         return NUMBERS[text]
+    if op in RANDOM and text == "Default":
+        return public("Distribution").Default
     if op in TEXT or text in WORDS.get(op, ()):
         return text
     family, _, name = text.partition(".")
     if family in ("DType", "FloatDType", "IntDType") and name:
-        members = getattr(api, family)
+        members = public(family)
         if name.upper() not in members.__members__:
             raise UnknownError(f"unknown element type {text!r}")
         return members[name.upper()]
@@ -114,18 +124,13 @@ def variant(op: str, arg: dict[str, Any]) -> Any:
     if name == "Lp":
         return content
     if name == "Constant":
-        return constant(content)
+        return content  # a bare number means it
     return distribution(name, content if isinstance(content, list) else [content])
-
-
-def constant(value: Any) -> Any:
-    """Padding with a constant: a bare number means it."""
-    return value
 
 
 def distribution(name: str, content: list[Any]) -> Any:
     """A distribution with its parameters."""
-    return getattr(api.Distribution, name.lower())(*content)
+    return getattr(public("Distribution"), name)(*content)
 
 
 def options(op: str, arg: Options) -> Any:
@@ -134,9 +139,7 @@ def options(op: str, arg: Options) -> Any:
     if name is None:
         raise UnknownError(f"{op} takes no options")
     name = RENAMED.get(name, name)
-    made = getattr(api, name, None)
-    if made is None:
-        raise UnknownError(f"unknown options {name!r}")
+    made = public(name)
     unknown = arg.fields.keys() - inspect.signature(made).parameters.keys()
     if unknown:
         raise UnknownError(f"unknown field {sorted(unknown)[0]!r} of {name}")

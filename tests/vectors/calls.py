@@ -134,7 +134,7 @@ def call(op: str, receiver: Any, args: list[Any], kwargs: dict[str, Any]) -> Any
         return settled(getattr(receiver, SPELLED.get(op, op)))
     if op == "unsqueeze_dim" and kwargs and args[1:] == [kwargs["rank"]]:
         args = args[:1]  # the rank of the result comes twice in this form
-    return settled(function(receiver, *fitted(op, function, converted(op, args), kwargs), **kwargs))
+    return settled(function(receiver, *converted(op, args), **kwargs))
 
 
 def text_of(receiver: Any, args: list[Any]) -> str:
@@ -186,11 +186,6 @@ def ranged(names: list[str], args: list[Any]) -> list[Any]:
 def data_of(value: Any) -> Any:
     """The data of a tensor, for the creations that take data."""
     return value.to_data() if isinstance(value, Tensor) else value
-
-
-def fitted(op: str, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
-    """The positional arguments, where an older argument list and today's options mean the same."""
-    return args
 
 
 def check_kwargs(op: str, kwargs: dict[str, Any]) -> None:

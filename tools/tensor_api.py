@@ -1,0 +1,209 @@
+"""Write docs/tensor_api.md from the code: `python -m tools.tensor_api`, or `--check` to compare only.
+
+Each method and free function of the typed tensor is one row: its signature, the kinds that it is defined for (from the
+annotation of its first parameter), and the `Torch:` and `Differs:` lines of its docstring.
+"""
+
+import argparse
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple, get_overloads
+
+from burnlike import Tensor
+
+PAGE = Path(__file__).parents[1] / "docs" / "tensor_api.md"
+MODULES = ("activation", "module", "linalg", "signal", "grid", "loss")
+KINDS = ("Float", "Int", "Bool")
+HEAD = """# The tensor API
+
+Written by `make docs` from the docstrings; change those, not this page.
+
+`Tensor[B, D, K]` is a torch tensor `.inner` with a backend B, a rank D and a kind K. Names are those of Burn 0.21, what
+they compute is what Burn 0.22.1 computes. Operations never change an operand, full reductions have shape `[1]`, and
+negative dimensions count from the end. The difference is the one to the torch function named, `-` where there is none.
+"""
+OPERATORS = {
+    "__add__": "x + y",
+    "__sub__": "x - y",
+    "__mul__": "x * y",
+    "__truediv__": "x / y",
+    "__mod__": "x % y",
+    "__neg__": "-x",
+    "__matmul__": "x @ y",
+    "__pow__": "x ** y",
+    "__and__": "x & y",
+    "__or__": "x | y",
+    "__xor__": "x ^ y",
+    "__invert__": "~x",
+    "__lshift__": "x << y",
+    "__rshift__": "x >> y",
+}
+
+
+class Row(NamedTuple):
+    """One method or function.
+
+    Attributes:
+        name: with its prefix, as in `linalg.lu`.
+        call: the signature, and the operator if there is one.
+        kinds: those that it is defined for.
+        torch: what torch has for it.
+        differs: how that differs, or `-`.
+    """
+
+    name: str
+    call: str
+    kinds: str
+    torch: str
+    differs: str
+
+
+class Group(NamedTuple):
+    """A heading and its rows."""
+
+    title: str
+    rows: list[Row]
+
+
+def line_of(doc: str, label: str) -> str:
+    """The text after `label:` in a docstring, up to the next label, section or empty line; empty if there is none."""
+    found = re.search(rf"^{label}: *(.*(?:\n(?!\s*$|\s*[A-Z]\w+:).*)*)", doc, re.MULTILINE)
+    return re.sub(r"\s+", " ", found[1]).strip() if found else ""
+
+
+def kinds_of(function: Callable[..., Any], static: bool) -> str:
+    """The kinds that the annotations of a function allow; all where they name none."""
+    found: set[str] = set()
+    for form in get_overloads(function) or [function]:
+        annotations = inspect.get_annotations(form)
+        first = next(iter(inspect.signature(form).parameters), None)
+        names = ["return"] if static else [first]
+        text = " ".join(str(annotations.get(name, "")) for name in names if name)
+        if static and first and "Tensor[" in str(annotations.get(first, "")):
+            text = str(annotations[first])
+        named = re.findall(r"\b(Float|Int|Bool)\b\s*\]", text)
+        found.update(named or KINDS)
+    return ", ".join(kind for kind in KINDS if kind in found)
+
+
+def signature_of(name: str, function: Callable[..., Any], skip_first: bool) -> str:
+    """The call as one writes it: names and defaults; of the last overload where the function itself has no names."""
+    forms = get_overloads(function)
+    if forms and any(it.kind is it.VAR_POSITIONAL for it in inspect.signature(function).parameters.values()):
+        function = forms[-1]
+    parts: list[str] = []
+    starred = False
+    for parameter in list(inspect.signature(function).parameters.values())[1 if skip_first else 0 :]:
+        if parameter.kind is parameter.KEYWORD_ONLY and not starred:
+            parts.append("*")
+            starred = True
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            starred = True
+        shown = str(parameter.replace(annotation=parameter.empty))
+        if parameter.default is not parameter.empty:
+            default = parameter.default
+            shown = f"{parameter.name}={default.__name__ if inspect.isclass(default) else repr(default)}"
+        parts.append(shown)
+    return f"{name}({', '.join(parts)})"
+
+
+def row_of(name: str, found: Any, operators: str = "") -> Row:
+    """The row of a method, a static function or a property."""
+    if isinstance(found, property):
+        doc = inspect.getdoc(found) or ""
+        return Row(name, f"`{name}`", ", ".join(KINDS), line_of(doc, "Torch"), line_of(doc, "Differs") or "-")
+    static = isinstance(found, staticmethod | classmethod)
+    function = found.__func__ if isinstance(found, staticmethod | classmethod) else found
+    doc = inspect.getdoc(function) or ""
+    call = signature_of(name, function, skip_first=not static or isinstance(found, classmethod))
+    call = f"`Tensor.{call}`" if static else f"`{call}`"
+    if operators:
+        call += f", `{operators}`"
+    return Row(name, call, kinds_of(function, static), line_of(doc, "Torch"), line_of(doc, "Differs") or "-")
+
+
+def title_of(found: Any) -> str:
+    """The first line of a docstring, without the full stop."""
+    return (inspect.getdoc(found) or found.__name__).splitlines()[0].rstrip(".")
+
+
+def method_groups() -> Iterator[Group]:
+    """The methods by the class that they come from."""
+    seen: set[str] = set()
+    for owner in Tensor.__mro__:
+        if not owner.__module__.startswith("burnlike.tensor"):
+            continue
+        rows: list[Row] = []
+        for name, found in vars(owner).items():
+            if name.startswith("_") or name in seen or name in owner.__dict__.get("__slots__", ()):
+                continue
+            if not (callable(found) or isinstance(found, staticmethod | classmethod | property)):
+                continue
+            seen.add(name)
+            own = [sign for dunder, sign in OPERATORS.items() if vars(owner).get(dunder) is found]
+            rows.append(row_of(name, found, "`, `".join(own)))
+        if rows:
+            yield Group(title_of(owner), rows)
+
+
+def functions_of(module: ModuleType) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The public functions of a module: those of `__all__`, or those defined in it."""
+    listed = getattr(module, "__all__", None)
+    for name in listed or vars(module):
+        found = getattr(module, name)
+        if name.startswith("_") or not inspect.isfunction(found):
+            continue
+        if listed or found.__module__ == module.__name__:
+            yield name, found
+
+
+def function_groups() -> Iterator[Group]:
+    """The free functions by module."""
+    for name in MODULES:
+        module = importlib.import_module(f"burnlike.tensor.{name}")
+        rows: list[Row] = []
+        for function_name, found in functions_of(module):
+            doc = inspect.getdoc(found) or ""
+            call = signature_of(f"{name}.{function_name}", found, skip_first=False)
+            differs = line_of(doc, "Differs") or "-"
+            torch = line_of(doc, "Torch")
+            rows.append(Row(f"{name}.{function_name}", f"`{call}`", kinds_of(found, False), torch, differs))
+        yield Group(f"`{name}`: {title_of(module)}", rows)
+
+
+def groups() -> list[Group]:
+    """Everything public, in the order of the page."""
+    return [*method_groups(), *function_groups()]
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [HEAD]
+    for title, rows in groups():
+        parts.append(f"\n## {title}\n\n| call | kinds | torch | difference |\n| --- | --- | --- | --- |\n")
+        for row in rows:
+            cells = [row.call, row.kinds, row.torch.rstrip("."), row.differs.rstrip(".")]
+            parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n")
+    return "".join(parts)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the page, or check that it is what would be written."""
+    parser = argparse.ArgumentParser(prog="python -m tools.tensor_api", description="Write docs/tensor_api.md.")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit status 1 if the page is stale")
+    if parser.parse_args(arguments).check:
+        stale = not PAGE.exists() or PAGE.read_text() != page()
+        if stale:
+            print(f"{PAGE.name} is stale; run `make docs`", file=sys.stderr)
+        return int(stale)
+    PAGE.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
