@@ -11,8 +11,8 @@ Sizes = Sequence[int]
 class ConvOps(Protocol):
     """Convolutions, on Float tensors. Sizes come one per spatial dimension."""
 
-    @staticmethod
     def conv1d(
+        self,
         tensor: Tensor,
         weight: Tensor,
         bias: Tensor | None,
@@ -25,8 +25,8 @@ class ConvOps(Protocol):
         """`[batch, in, l], [out, in / groups, k], [out] -> [batch, out, l_out]`."""
         ...
 
-    @staticmethod
     def conv2d(
+        self,
         tensor: Tensor,
         weight: Tensor,
         bias: Tensor | None,
@@ -39,8 +39,8 @@ class ConvOps(Protocol):
         """`[batch, in, h, w], [out, in / groups, kh, kw], [out] -> [batch, out, h_out, w_out]`."""
         ...
 
-    @staticmethod
     def conv3d(
+        self,
         tensor: Tensor,
         weight: Tensor,
         bias: Tensor | None,
@@ -53,15 +53,22 @@ class ConvOps(Protocol):
         """`[batch, in, d, h, w], [out, in / groups, kd, kh, kw], [out] -> [batch, out, d_out, h_out, w_out]`."""
         ...
 
-    @staticmethod
     def conv2d_weight_backward(
-        tensor: Tensor, weight: Tensor, grad: Tensor, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, /
+        self,
+        tensor: Tensor,
+        weight: Tensor,
+        grad: Tensor,
+        stride: Sizes,
+        padding: Sizes,
+        dilation: Sizes,
+        groups: int,
+        /,
     ) -> Tensor:
         """The gradient of the weight of `conv2d`, from that of its result; the shape of `weight`."""
         ...
 
-    @staticmethod
     def conv_transpose(
+        self,
         tensor: Tensor,
         weight: Tensor,
         bias: Tensor | None,
@@ -75,8 +82,8 @@ class ConvOps(Protocol):
         """In 1, 2 or 3 dimensions `[batch, in, ..], [in, out / groups, ..], [out] -> [batch, out, ..]`."""
         ...
 
-    @staticmethod
     def deform_conv2d(
+        self,
         tensor: Tensor,
         offset: Tensor,
         weight: Tensor,
@@ -94,19 +101,16 @@ class ConvOps(Protocol):
         """
         ...
 
-    @staticmethod
-    def unfold4d(tensor: Tensor, kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes, /) -> Tensor:
+    def unfold4d(self, tensor: Tensor, kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes, /) -> Tensor:
         """Windows as columns, `[batch, channels, h, w] -> [batch, channels * kh * kw, windows]`."""
         ...
 
-    @staticmethod
     def fold4d(
-        tensor: Tensor, output_size: Sizes, kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes, /
+        self, tensor: Tensor, output_size: Sizes, kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes, /
     ) -> Tensor:
         """The sum of windows, `[batch, channels * kh * kw, windows] -> [batch, channels, h, w]`."""
         ...
 
-    @staticmethod
-    def constant_pad(tensor: Tensor, amounts: Sizes, value: float, /) -> Tensor:
+    def constant_pad(self, tensor: Tensor, amounts: Sizes, value: float, /) -> Tensor:
         """Add `value` around the input: amounts are (begin, end) from the last dimension on; below 0 they cut."""
         ...

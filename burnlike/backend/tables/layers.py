@@ -8,18 +8,16 @@ from torch import Tensor
 class LayerOps(Protocol):
     """Linear maps, lookups, normalization, attention and losses, on Float tensors."""
 
-    @staticmethod
-    def linear(tensor: Tensor, weight: Tensor, bias: Tensor | None, /) -> Tensor:
+    def linear(self, tensor: Tensor, weight: Tensor, bias: Tensor | None, /) -> Tensor:
         """`[.., d_in], [d_in, d_out], [d_out] -> [.., d_out]`."""
         ...
 
-    @staticmethod
-    def embedding(weights: Tensor, indices: Tensor, /) -> Tensor:
+    def embedding(self, weights: Tensor, indices: Tensor, /) -> Tensor:
         """Rows by their indices, `[n, d], [batch, length] -> [batch, length, d]`."""
         ...
 
-    @staticmethod
     def attention(
+        self,
         query: Tensor,
         key: Tensor,
         value: Tensor,
@@ -37,8 +35,8 @@ class LayerOps(Protocol):
         """
         ...
 
-    @staticmethod
     def attention_fallback(
+        self,
         query: Tensor,
         key: Tensor,
         value: Tensor,
@@ -52,33 +50,28 @@ class LayerOps(Protocol):
         """The same by the formula."""
         ...
 
-    @staticmethod
-    def layer_norm(tensor: Tensor, gamma: Tensor, beta: Tensor | None, epsilon: float, /) -> Tensor:
+    def layer_norm(self, tensor: Tensor, gamma: Tensor, beta: Tensor | None, epsilon: float, /) -> Tensor:
         """Mean 0 and variance 1 along the last dimension, then gamma and beta: `[.., d], [d], [d] -> [.., d]`."""
         ...
 
-    @staticmethod
     def batch_norm(
-        tensor: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, variance: Tensor, epsilon: float, /
+        self, tensor: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, variance: Tensor, epsilon: float, /
     ) -> Tensor:
         """(x - mean) / sqrt(variance + epsilon) * gamma + beta; all but x and epsilon are `[channels]`."""
         ...
 
-    @staticmethod
     def batch_norm_train(
-        tensor: Tensor, gamma: Tensor, beta: Tensor, epsilon: float, /
+        self, tensor: Tensor, gamma: Tensor, beta: Tensor, epsilon: float, /
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Normalized by the batch itself; also its mean and biased variance, `[channels]`, detached."""
         ...
 
-    @staticmethod
     def ctc_loss(
-        log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int, /
+        self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int, /
     ) -> Tensor:
         """`[t, n, classes], [n, s], [n], [n] -> [n]`, the loss of each sample."""
         ...
 
-    @staticmethod
-    def cross_entropy_with_logits(logits: Tensor, probs: Tensor, /) -> Tensor:
+    def cross_entropy_with_logits(self, logits: Tensor, probs: Tensor, /) -> Tensor:
         """Minus the mean over rows of sum(log_softmax(logits) * probs) along the last dimension, `[1]`."""
         ...

@@ -16,15 +16,22 @@ class PoolOps(Protocol):
     padding of the end is left out.
     """
 
-    @staticmethod
     def max_pool(
-        tensor: Tensor, kernel: Sizes, stride: Sizes, begin: Sizes, end: Sizes, dilation: Sizes, ceil_mode: bool, /
+        self,
+        tensor: Tensor,
+        kernel: Sizes,
+        stride: Sizes,
+        begin: Sizes,
+        end: Sizes,
+        dilation: Sizes,
+        ceil_mode: bool,
+        /,
     ) -> Tensor:
         """The largest element of each window in 1 or 2 dimensions; padding never is it."""
         ...
 
-    @staticmethod
     def max_pool_with_indices(
+        self,
         tensor: Tensor,
         kernel: Sizes,
         stride: Sizes,
@@ -38,13 +45,12 @@ class PoolOps(Protocol):
         """Also where it is, as an index into the flat spatial dimensions of the input."""
         ...
 
-    @staticmethod
-    def max_pool2d_backward(grad: Tensor, indices: Tensor, size: Sizes, /) -> Tensor:
+    def max_pool2d_backward(self, grad: Tensor, indices: Tensor, size: Sizes, /) -> Tensor:
         """The gradient of the input, `[batch, channels, *size]`: that of each result added where it came from."""
         ...
 
-    @staticmethod
     def avg_pool(
+        self,
         tensor: Tensor,
         kernel: Sizes,
         stride: Sizes,
@@ -57,8 +63,8 @@ class PoolOps(Protocol):
         """The average of each window in 1 or 2 dimensions."""
         ...
 
-    @staticmethod
     def avg_pool2d_backward(
+        self,
         grad: Tensor,
         kernel: Sizes,
         stride: Sizes,
@@ -71,22 +77,18 @@ class PoolOps(Protocol):
         """The gradient of the input, `[batch, channels, *size]`."""
         ...
 
-    @staticmethod
-    def adaptive_avg_pool1d(tensor: Tensor, size: Sizes, /) -> Tensor:
+    def adaptive_avg_pool1d(self, tensor: Tensor, size: Sizes, /) -> Tensor:
         """Averages over windows that share the input evenly, `[batch, channels, l] -> [batch, channels, *size]`."""
         ...
 
-    @staticmethod
-    def adaptive_avg_pool2d(tensor: Tensor, size: Sizes, /) -> Tensor:
+    def adaptive_avg_pool2d(self, tensor: Tensor, size: Sizes, /) -> Tensor:
         """`[batch, channels, h, w] -> [batch, channels, *size]`."""
         ...
 
-    @staticmethod
-    def adaptive_avg_pool3d(tensor: Tensor, size: Sizes, /) -> Tensor:
+    def adaptive_avg_pool3d(self, tensor: Tensor, size: Sizes, /) -> Tensor:
         """`[batch, channels, d, h, w] -> [batch, channels, *size]`."""
         ...
 
-    @staticmethod
-    def interpolate(tensor: Tensor, size: Sizes, mode: str, align_corners: bool, /) -> Tensor:
+    def interpolate(self, tensor: Tensor, size: Sizes, mode: str, align_corners: bool, /) -> Tensor:
         """`[batch, channels, h, w] -> [batch, channels, *size]`; the modes are those of `InterpolateOptions`."""
         ...

@@ -1,5 +1,7 @@
 """`ActivationOps`, in torch."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -8,28 +10,28 @@ from torch import Tensor
 class TorchActivationOps:
     """Implements `ActivationOps`."""
 
-    relu = staticmethod(torch.relu)
-    leaky_relu = staticmethod(F.leaky_relu)
-    gelu = staticmethod(F.gelu)
-    sigmoid = staticmethod(torch.sigmoid)
-    log_sigmoid = staticmethod(F.logsigmoid)
-    silu = staticmethod(F.silu)
-    hard_swish = staticmethod(F.hardswish)
-    mish = staticmethod(F.mish)
-    softplus = staticmethod(F.softplus)
-    elu = staticmethod(F.elu)
-    celu = staticmethod(torch.celu)
-    selu = staticmethod(torch.selu)
-    prelu = staticmethod(torch.prelu)
-    threshold = staticmethod(torch.threshold)
-    softsign = staticmethod(F.softsign)
-    tanhshrink = staticmethod(F.tanhshrink)
-    hard_shrink = staticmethod(torch.hardshrink)
+    relu: Any = staticmethod(torch.relu)
+    leaky_relu: Any = staticmethod(F.leaky_relu)
+    gelu: Any = staticmethod(F.gelu)
+    sigmoid: Any = staticmethod(torch.sigmoid)
+    log_sigmoid: Any = staticmethod(F.logsigmoid)
+    silu: Any = staticmethod(F.silu)
+    hard_swish: Any = staticmethod(F.hardswish)
+    mish: Any = staticmethod(F.mish)
+    softplus: Any = staticmethod(F.softplus)
+    elu: Any = staticmethod(F.elu)
+    celu: Any = staticmethod(torch.celu)
+    selu: Any = staticmethod(torch.selu)
+    prelu: Any = staticmethod(torch.prelu)
+    threshold: Any = staticmethod(torch.threshold)
+    softsign: Any = staticmethod(F.softsign)
+    tanhshrink: Any = staticmethod(F.tanhshrink)
+    hard_shrink: Any = staticmethod(torch.hardshrink)
     # Not F.hardtanh: clamp passes the gradient at the bounds, as Burn does.
-    hardtanh = staticmethod(torch.clamp)
-    softmax = staticmethod(torch.softmax)
-    log_softmax = staticmethod(torch.log_softmax)
-    glu = staticmethod(F.glu)
+    hardtanh: Any = staticmethod(torch.clamp)
+    softmax: Any = staticmethod(torch.softmax)
+    log_softmax: Any = staticmethod(torch.log_softmax)
+    glu: Any = staticmethod(F.glu)
 
     @staticmethod
     def gelu_approximate(tensor: Tensor, /) -> Tensor:

@@ -15,13 +15,13 @@ _TRANSPOSE: dict[int, Any] = {3: torch.conv_transpose1d, 4: torch.conv_transpose
 class TorchConvOps:
     """Implements `ConvOps`."""
 
-    conv1d = staticmethod(torch.conv1d)
-    conv2d = staticmethod(torch.conv2d)
-    conv3d = staticmethod(torch.conv3d)
+    conv1d: Any = staticmethod(torch.conv1d)
+    conv2d: Any = staticmethod(torch.conv2d)
+    conv3d: Any = staticmethod(torch.conv3d)
     deform_conv2d = staticmethod(deform_conv2d)
-    unfold4d = staticmethod(F.unfold)
-    fold4d = staticmethod(F.fold)
-    constant_pad = staticmethod(torch.constant_pad_nd)
+    unfold4d: Any = staticmethod(F.unfold)
+    fold4d: Any = staticmethod(F.fold)
+    constant_pad: Any = staticmethod(torch.constant_pad_nd)
 
     @staticmethod
     def conv2d_weight_backward(

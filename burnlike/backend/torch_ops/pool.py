@@ -18,9 +18,9 @@ class TorchPoolOps:
     """Implements `PoolOps`. torch takes equal padding up to half a window; other padding is added before."""
 
     interpolate = staticmethod(interpolate)
-    adaptive_avg_pool1d = staticmethod(torch.adaptive_avg_pool1d)
-    adaptive_avg_pool2d = staticmethod(F.adaptive_avg_pool2d)
-    adaptive_avg_pool3d = staticmethod(F.adaptive_avg_pool3d)
+    adaptive_avg_pool1d: Any = staticmethod(torch.adaptive_avg_pool1d)
+    adaptive_avg_pool2d: Any = staticmethod(F.adaptive_avg_pool2d)
+    adaptive_avg_pool3d: Any = staticmethod(F.adaptive_avg_pool3d)
 
     @staticmethod
     def max_pool(
