@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..backend import Backend, missing_ops, op_names
-from ..errors import BackendError, TensorTypeError
+from ..errors import BackendError, DeviceError, TensorTypeError
 from .kinds import MAX_RANK, Bool, Float, Int, Kind
 
 FLOAT_DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -104,6 +104,7 @@ def family_of(backend: Backend) -> Family:
 
     Raises:
         BackendError: the backend lacks an operation; the message names each.
+        DeviceError: this machine does not have the backend's CUDA device.
     """
     family = _FAMILIES.get(backend)
     if family is None:
@@ -131,6 +132,8 @@ def _build(backend: Backend) -> Family:
 
     if not isinstance(backend, Backend):
         raise BackendError(f"expected a Backend, got {backend!r}; use burnlike.Cpu(), burnlike.Cuda() or your own")
+    if backend.device.type == "cuda" and (backend.device.index or 0) >= (count := torch.cuda.device_count()):
+        raise DeviceError(f"{backend!r}: no such device, torch sees {count} CUDA devices; use burnlike.Cpu()")
     missing = missing_ops(backend)
     if missing:
         raise BackendError(f"{backend!r} lacks {', '.join(missing)}; add them to its tables")
