@@ -1,8 +1,7 @@
 """Slices and selections along a dimension."""
 
 import builtins
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
@@ -11,13 +10,11 @@ from .axes import axis
 from .base import B, D, K, TensorBase, wrap
 from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, Int
 from .operands import fail, operand, operand_of, scalar
-from .slices import SliceForm, ranges_of, size_of
+from .slices import SliceForm, Slices, ranges_of, size_of
 from .spec import Spec, title
 
 if TYPE_CHECKING:
     from .tensor import Tensor
-
-Slices: TypeAlias = SliceForm | Sequence[SliceForm]
 
 
 def indices_of(name: str, spec: Spec, indices: Any, rank: int | None) -> torch.Tensor:

@@ -70,6 +70,9 @@ class Slice:
 SliceForm: TypeAlias = int | builtins.slice | Slice | range | str | Sequence[int | None]
 """An index (its dimension stays), `a:b:step`, a Slice, a range, a text, or `[start, end]`, `[start, end, step]`."""
 
+Slices: TypeAlias = int | builtins.slice | Slice | range | str | Sequence[SliceForm]
+"""One form for the first dimension, or a list of forms, one for each dimension."""
+
 
 class SliceMaker:
     """`s[...]` writes slices as between brackets: `s[0:2, :, ::-1]`."""
