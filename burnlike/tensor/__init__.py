@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 from .._lazy import attach
 
 if TYPE_CHECKING:
-    from . import activation, grid, linalg, loss, module, options, signal
+    from . import activation, grid, linalg, loss, module, options, quantization, signal
     from .checkpointing import checkpoint
+    from .dtypes import DType, FloatDType, IntDType
     from .grid import GridOptions, IndexPos
     from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, Bool, Float, Int, Kind
     from .lifting import lift
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         MaxPoolOptions,
         UnfoldOptions,
     )
+    from .quantization import Block, QTensor, QuantScheme
     from .scattering import IndexingUpdateOp
     from .short_time import StftOptions
     from .slices import Slice, s
@@ -38,20 +40,26 @@ __all__ = [
     "D8",
     "AttentionModuleOptions",
     "AvgPoolOptions",
+    "Block",
     "Bool",
     "ConvOptions",
     "ConvTransposeOptions",
+    "DType",
     "DeformConvOptions",
     "Float",
+    "FloatDType",
     "GridOptions",
     "GridSampleOptions",
     "IndexPos",
     "IndexingUpdateOp",
     "Int",
+    "IntDType",
     "InterpolateOptions",
     "Kind",
     "MaxPoolOptions",
     "Norm",
+    "QTensor",
+    "QuantScheme",
     "Slice",
     "StftOptions",
     "Tensor",
@@ -64,6 +72,7 @@ __all__ = [
     "loss",
     "module",
     "options",
+    "quantization",
     "s",
     "signal",
 ]
@@ -92,6 +101,9 @@ __getattr__, __dir__ = attach(
         "Norm": "linalg_operands",
         "StftOptions": "short_time",
         **dict.fromkeys(["grid", "linalg", "signal"], ""),
+        **dict.fromkeys(["DType", "FloatDType", "IntDType"], "dtypes"),
+        **dict.fromkeys(["Block", "QTensor", "QuantScheme"], "quantization"),
+        "quantization": "",
         "Tensor": "tensor",
         "checkpoint": "checkpointing",
         "lift": "lifting",
