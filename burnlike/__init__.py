@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from . import backend, config, data, errors, module, nn, ops, optim, record, tensor, train
+    from ._allocator import keep_freed_memory
     from .backend import Autodiff, AutodiffBackend, Backend, Cpu, Cuda, Gradients
     from .config import Config
     from .module import Module, Param, ParamId
@@ -56,6 +57,7 @@ __all__ = [
     "config",
     "data",
     "errors",
+    "keep_freed_memory",
     "module",
     "nn",
     "ops",
@@ -74,6 +76,7 @@ __getattr__, __dir__ = attach(
         **dict.fromkeys(["Autodiff", "AutodiffBackend", "Backend", "Cpu", "Cuda", "Gradients"], "backend"),
         **dict.fromkeys(["D1", "D2", "D3", "D4", "D5", "D6", "D7", "D8", "Bool", "Float", "Int", "Tensor"], "tensor"),
         "Config": "config",
+        "keep_freed_memory": "_allocator",
         **dict.fromkeys(["Module", "Param", "ParamId"], "module"),
         **dict.fromkeys(
             [

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import burnlike.config.registry as registry
+from burnlike._allocator import keep_freed_memory
 from burnlike._env import shorten_spinning
 from burnlike.errors import CheckpointError, ConfigError
 from burnlike.train.config import TrainConfig
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train; 0 when done, 130 or 143 when stopped by SIGINT or SIGTERM after a checkpoint was written."""
     shorten_spinning()
+    keep_freed_memory()
     file, resumed = _paths(args)
     registry.import_modules(args.imports)
     overrides = [*args.overrides, *([f"device={args.device}"] if args.device is not None else [])]

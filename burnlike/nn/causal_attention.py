@@ -5,6 +5,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..module import Module
+from ..tensor.lifting import lift
 from .causal_attention_config import CausalAttentionConfig
 from .linear_config import LinearConfig
 from .rotary_encoding import RotaryEncoding
@@ -30,6 +31,7 @@ class CausalAttention(Module):
         self.n_heads = config.n_heads
         self.dropout = config.dropout
 
+    @lift
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, sequence, d_model] -> [batch, sequence, d_model]`."""
         query, key, value = (

@@ -6,6 +6,7 @@ from torch.nn import functional
 
 from ..errors import ShapeError
 from ..module import Module
+from ..tensor.lifting import lift
 from .causal_attention_config import CausalAttentionConfig
 from .decoder_lm_config import DecoderLmConfig
 from .dropout_config import DropoutConfig
@@ -38,6 +39,7 @@ class DecoderBlock(Module):
         )
         self.dropout = DropoutConfig(prob=config.dropout).init()
 
+    @lift
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, sequence, d_model] -> [batch, sequence, d_model]`."""
         x = x + self.dropout(self.attention(self.norm_attention(x)))
@@ -61,6 +63,7 @@ class DecoderLm(Module):
         self.blocks = nn.ModuleList(DecoderBlock(config, device, rotary) for _ in range(config.n_layers))
         self.norm = RmsNormConfig(d_model=config.d_model, epsilon=config.norm_epsilon).init(device)
 
+    @lift
     def forward(self, tokens: Tensor) -> Tensor:
         """Int64 `[batch, sequence]` in 0..vocab_size-1 `-> [batch, sequence, vocab_size]`.
 

@@ -4,6 +4,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..module import Module
+from ..tensor.lifting import lift
 from .dropout_config import DropoutConfig
 
 
@@ -14,6 +15,7 @@ class Dropout(Module):
         super().__init__()
         self.prob = config.prob
 
+    @lift
     def forward(self, x: Tensor) -> Tensor:
         """`[...] -> [...]`; x itself in evaluation."""
         return functional.dropout(x, self.prob, self.training)

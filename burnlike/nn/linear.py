@@ -5,6 +5,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..module import Module
+from ..tensor.lifting import lift
 from .linear_config import LinearConfig
 
 
@@ -22,6 +23,7 @@ class Linear(Module):
         self.weight = config.initializer.init([config.d_input, config.d_output], **fans)
         self.bias = config.initializer.init([config.d_output], **fans) if config.bias else None
 
+    @lift
     def forward(self, x: Tensor) -> Tensor:
         """`[..., d_input] -> [..., d_output]`."""
         return functional.linear(x, self.weight.mT, self.bias)

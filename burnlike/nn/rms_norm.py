@@ -5,6 +5,7 @@ from torch import Tensor
 
 from ..module import Module
 from ..ops import rms_norm
+from ..tensor.lifting import lift
 from .initializer_config import Ones
 from .rms_norm_config import RmsNormConfig
 
@@ -21,6 +22,7 @@ class RmsNorm(Module):
         self.gamma = Ones().init([config.d_model], device=device)
         self.epsilon = config.epsilon
 
+    @lift
     def forward(self, x: Tensor) -> Tensor:
         """`[..., d_model] -> [..., d_model]`, in x's dtype."""
         return rms_norm(x, self.gamma, self.epsilon)

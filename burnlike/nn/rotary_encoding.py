@@ -5,6 +5,7 @@ from torch import Tensor
 
 from ..errors import ShapeError
 from ..module import Module
+from ..tensor.lifting import lift
 from .rotary_encoding_config import RotaryEncodingConfig
 
 
@@ -37,6 +38,7 @@ class RotaryEncoding(Module):
         self.cosine = angle.cos().float().to(device)
         self.sine = angle.sin().float().to(device)
 
+    @lift
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """Rotate positions `start`, `start + 1`, ... of the second to last dimension.
 

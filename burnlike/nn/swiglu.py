@@ -5,6 +5,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..module import Module
+from ..tensor.lifting import lift
 from .linear_config import LinearConfig
 from .swiglu_config import SwiGluConfig
 
@@ -20,6 +21,7 @@ class SwiGlu(Module):
         self.linear_inner = linear.init(device)
         self.linear_outer = linear.init(device)
 
+    @lift
     def forward(self, x: Tensor) -> Tensor:
         """`[..., d_input] -> [..., d_output]`."""
         return functional.silu(self.linear_inner(x)) * self.linear_outer(x)

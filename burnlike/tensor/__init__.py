@@ -7,11 +7,16 @@ from .._lazy import attach
 if TYPE_CHECKING:
     from . import activation, grid, linalg, loss, module, options, quantization, signal
     from .checkpointing import checkpoint
-    from .dtypes import DType, FloatDType, IntDType
+    from .data import TensorData
+    from .display import PrintOptions, set_print_options
+    from .distribution import Distribution
+    from .dtypes import DType, FloatDType, IntDType, dtype_name
     from .grid import GridOptions, IndexPos
+    from .joining import DimIter
     from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, Bool, Float, Int, Kind
     from .lifting import lift
     from .linalg_operands import Norm
+    from .metadata import assert_shape, debug_assert_shape
     from .options import (
         AttentionModuleOptions,
         AvgPoolOptions,
@@ -23,11 +28,14 @@ if TYPE_CHECKING:
         MaxPoolOptions,
         UnfoldOptions,
     )
+    from .padding import PadMode
     from .quantization import Block, QTensor, QuantScheme
     from .scattering import IndexingUpdateOp
     from .short_time import StftOptions
     from .slices import Slice, s
     from .tensor import Tensor
+    from .tolerance import Tolerance
+    from .transaction import Transaction
 
 __all__ = [
     "D1",
@@ -46,6 +54,8 @@ __all__ = [
     "ConvTransposeOptions",
     "DType",
     "DeformConvOptions",
+    "DimIter",
+    "Distribution",
     "Float",
     "FloatDType",
     "GridOptions",
@@ -58,14 +68,22 @@ __all__ = [
     "Kind",
     "MaxPoolOptions",
     "Norm",
+    "PadMode",
+    "PrintOptions",
     "QTensor",
     "QuantScheme",
     "Slice",
     "StftOptions",
     "Tensor",
+    "TensorData",
+    "Tolerance",
+    "Transaction",
     "UnfoldOptions",
     "activation",
+    "assert_shape",
     "checkpoint",
+    "debug_assert_shape",
+    "dtype_name",
     "grid",
     "lift",
     "linalg",
@@ -74,6 +92,7 @@ __all__ = [
     "options",
     "quantization",
     "s",
+    "set_print_options",
     "signal",
 ]
 
@@ -104,6 +123,17 @@ __getattr__, __dir__ = attach(
         **dict.fromkeys(["DType", "FloatDType", "IntDType"], "dtypes"),
         **dict.fromkeys(["Block", "QTensor", "QuantScheme"], "quantization"),
         "quantization": "",
+        "TensorData": "data",
+        "PrintOptions": "display",
+        "set_print_options": "display",
+        "Distribution": "distribution",
+        "dtype_name": "dtypes",
+        "DimIter": "joining",
+        "assert_shape": "metadata",
+        "debug_assert_shape": "metadata",
+        "PadMode": "padding",
+        "Tolerance": "tolerance",
+        "Transaction": "transaction",
         "Tensor": "tensor",
         "checkpoint": "checkpointing",
         "lift": "lifting",

@@ -15,28 +15,10 @@ if TYPE_CHECKING:
     from .tensor import Tensor
 
 # What torch's own layers read of their input.
-_METADATA = frozenset(
-    [
-        "dim",
-        "element_size",
-        "grad_fn",
-        "is_complex",
-        "is_contiguous",
-        "is_cuda",
-        "is_floating_point",
-        "is_leaf",
-        "is_meta",
-        "is_nested",
-        "is_sparse",
-        "layout",
-        "ndim",
-        "ndimension",
-        "nelement",
-        "numel",
-        "requires_grad",
-        "size",
-        "stride",
-    ]
+_METADATA = (
+    *("dim", "element_size", "grad_fn", "is_complex", "is_contiguous", "is_cuda", "is_floating_point", "is_leaf"),
+    *("is_meta", "is_nested", "is_sparse", "layout", "ndim", "ndimension", "nelement", "numel", "requires_grad"),
+    *("size", "stride"),
 )
 
 

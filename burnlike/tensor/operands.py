@@ -3,9 +3,10 @@
 from typing import Any, NoReturn
 
 import torch
+from torch.nn import Parameter
 
 from ..errors import TensorError, TensorTypeError, TensorValueError
-from .base import like
+from .base import like, wrap
 from .kinds import Bool, Float
 from .spec import Spec, find_spec, title
 
@@ -19,10 +20,10 @@ def operand(name: str, spec: Spec, other: Any) -> Any:
     kind = type(other)
     if kind is float and spec.kind is Float:
         return other
-    if kind is torch.nn.Parameter or isinstance(other, torch.Tensor):
+    if kind is Parameter or isinstance(other, torch.Tensor):
         if other.dtype is not spec.dtype or other.ndim != spec.rank:
             check_same(name, spec, find_spec(other, spec.family))
-        return other if spec.tracks or not other.requires_grad else other.detach()
+        return other if spec.tracks or not other.requires_grad else spec.float.ops.detach(other)
     if kind is spec.tensor:
         if other.spec is not spec:
             check_same(name, spec, other.spec)
@@ -33,9 +34,12 @@ def operand(name: str, spec: Spec, other: Any) -> Any:
 def mixed(name: str, tensor: Any, other: Any) -> Any:
     """A binary operation whose other operand is a scalar, a torch tensor, or does not fit."""
     spec = tensor.spec
-    value = operand(name, spec, other)
+    # The usual case first: a parameter that fits, on a backend that tracks.
+    fits = type(other) is Parameter and other.dtype is spec.dtype and other.ndim == spec.rank and spec.tracks
+    value = other if fits else operand(name, spec, other)
     try:
-        return like(getattr(spec.ops, name)(tensor.inner, value), spec)
+        inner = getattr(spec.ops, name)(tensor.inner, value)
+        return wrap(inner, spec) if fits else like(inner, spec)
     except Exception as error:
         fail(name, error, tensor.inner, value)
 
@@ -116,7 +120,7 @@ def operand_of(name: str, other: Any, wanted: Spec, rank: int | None = -1) -> to
     """
     if isinstance(other, torch.Tensor):
         spec, inner = find_spec(other, wanted.family), other
-        inner = inner.detach() if inner.requires_grad and not wanted.tracks else inner
+        inner = wanted.float.ops.detach(inner) if inner.requires_grad and not wanted.tracks else inner
     elif type(other) is wanted.tensor:
         spec, inner = other.spec, other.inner
     else:

@@ -1,7 +1,7 @@
 """torch's functions on typed tensors: unwrapped, run with torch's meaning, and wrapped again.
 
-Operators with a torch tensor on the left arrive here too. They, and the methods of the same names, keep the typed
-meaning: equal ranks, no promotion.
+Operators with a torch tensor on the left arrive here too. They
+keep the typed meaning: equal ranks, no promotion.
 """
 
 from typing import Any
@@ -9,58 +9,27 @@ from typing import Any
 import torch
 
 from ..errors import TensorTypeError, TensorValueError
+from .base import TensorBase, wrap
 from .kinds import MAX_RANK
 from .operands import operand
 from .spec import Spec, title
 
-# What `w op x` with a torch tensor `w` on the left arrives as -> our method, called on the lifted `w`. Under
-# torch.compile `x op w` arrives too, as the reflected method of `w`: -> our method, called on `x`.
-_T = torch.Tensor
-_FORWARD: dict[Any, str] = {
-    _T.add: "__add__",
-    _T.__add__: "__add__",
-    _T.sub: "__sub__",
-    _T.__sub__: "__sub__",
-    _T.mul: "__mul__",
-    _T.__mul__: "__mul__",
-    _T.div: "__truediv__",
-    _T.true_divide: "__truediv__",
-    _T.__truediv__: "__truediv__",
-    _T.__div__: "__truediv__",  # pyright: ignore[reportAttributeAccessIssue]
-    _T.remainder: "__mod__",
-    _T.__mod__: "__mod__",
-    _T.pow: "__pow__",
-    _T.__pow__: "__pow__",
-    _T.matmul: "__matmul__",
-    _T.__matmul__: "__matmul__",
-    _T.__and__: "__and__",
-    _T.__or__: "__or__",
-    _T.__xor__: "__xor__",
-    _T.lt: "__lt__",
-    _T.__lt__: "__lt__",
-    _T.le: "__le__",
-    _T.__le__: "__le__",
-    _T.gt: "__gt__",
-    _T.__gt__: "__gt__",
-    _T.ge: "__ge__",
-    _T.__ge__: "__ge__",
-    _T.eq: "__eq__",
-    _T.__eq__: "__eq__",
-    _T.ne: "__ne__",
-    _T.__ne__: "__ne__",
+# The operators by the name of torch's method. `w op x` with a torch tensor `w` on the left arrives as the method: ours
+# is called on the lifted `w`. Under torch.compile `x op w` arrives too, as the reflected method of `w`: ours is called
+# on `x`.
+_SAME = ("add", "sub", "mul", "pow", "matmul", "lt", "le", "gt", "ge", "eq", "ne")
+_METHODS = {
+    **{name: f"__{name}__" for name in _SAME},
+    **{f"__{name}__": f"__{name}__" for name in (*_SAME, "truediv", "mod", "and", "or", "xor")},
+    "__div__": "__truediv__",
+    "div": "__truediv__",
+    "true_divide": "__truediv__",
+    "remainder": "__mod__",
 }
-_REFLECTED: dict[Any, str] = {
-    _T.__radd__: "__add__",
-    _T.__rsub__: "__sub__",
-    _T.__rmul__: "__mul__",
-    _T.__rdiv__: "__truediv__",
-    _T.__rtruediv__: "__truediv__",
-    _T.__rmod__: "__mod__",
-    _T.__rpow__: "__pow__",
-    _T.__rmatmul__: "__matmul__",
-    _T.__rand__: "__and__",
-    _T.__ror__: "__or__",
-    _T.__rxor__: "__xor__",
+_REFLECTED = {
+    **{f"__r{name}__": f"__{name}__" for name in ("add", "sub", "mul", "pow", "matmul", "truediv", "mod")},
+    **{f"__r{name}__": f"__{name}__" for name in ("and", "or", "xor")},
+    "__rdiv__": "__truediv__",
 }
 
 
@@ -68,18 +37,30 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run `func` of torch on arguments that hold typed tensors.
 
     Raises:
-        TensorTypeError: a function that writes into its arguments, tensors of different backends, or a result that has
-            no typed form.
+        TensorTypeError: a function that writes into its arguments, or tensors of different backends.
+        TensorValueError: a result that has no typed form.
     """
-    if len(args) == 2 and not kwargs and isinstance(args[0], torch.Tensor) and _is_typed(args[1]):
-        if func in _FORWARD:
-            tensor, typed = args
-            lifted = type(typed)(operand(_FORWARD[func], typed.spec, tensor), typed.spec.backend)
-            return getattr(lifted, _FORWARD[func])(typed)
-        if func in _REFLECTED:
-            return getattr(args[1], _REFLECTED[func])(args[0])
     name = getattr(func, "__name__", str(func))
+    if len(args) == 2 and not kwargs and is_typed(args[1]) and func is not getattr(torch, name, None):
+        tensor, typed = args
+        if name in _REFLECTED:
+            return getattr(typed, _REFLECTED[name])(tensor)
+        if name in _METHODS and not is_typed(tensor):
+            if name == "matmul" and torch.compiler.is_compiling():
+                raise TensorTypeError("Matmul", _EITHER_ORDER)
+            lifted = wrap(operand(name, typed.spec, tensor), typed.spec)
+            return getattr(lifted, _METHODS[name])(typed)
     _refuse_writes(func, name, args, kwargs)
+    return call_plain(func, name, args, kwargs)
+
+
+def call_plain(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run `func` on the torch tensors inside of the typed ones, untracked if their backend is, and type the results.
+
+    Raises:
+        TensorTypeError: tensors of different backends.
+        TensorValueError: a result that has no typed form.
+    """
     specs: list[Spec] = []
     plain_args = [_unwrap(value, specs) for value in args]
     plain_kwargs = {key: _unwrap(value, specs) for key, value in kwargs.items()}
@@ -93,8 +74,16 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return _rewrap(func(*plain_args, **plain_kwargs), spec, name)
 
 
-def _is_typed(value: Any) -> bool:
-    return isinstance(getattr(value, "spec", None), Spec)
+# Dynamo (torch 2.13) hands both over as `w.matmul(x)`.
+_EITHER_ORDER = (
+    "under torch.compile `x @ w` and `w @ x` with a typed x and a torch tensor w can't be told apart;"
+    " write x.matmul(w), or torch.matmul(w, x) for the other order"
+)
+
+
+def is_typed(value: Any) -> bool:
+    """Whether `value` is a Tensor."""
+    return isinstance(value, TensorBase)
 
 
 def _refuse_writes(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -108,7 +97,7 @@ def _refuse_writes(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str
             raise TensorTypeError(title(name), f"{key}= writes into a tensor, and a Tensor never changes; leave it out")
     if name in ("batch_norm", "instance_norm"):
         statistics = [*args[1:3], kwargs.get("running_mean"), kwargs.get("running_var")]
-        if any(_is_typed(value) for value in statistics):
+        if any(is_typed(value) for value in statistics):
             raise TensorTypeError(title(name), "torch's running statistics are written to; pass torch tensors for them")
 
 
@@ -117,7 +106,7 @@ _HINT = "use the function without the underscore, or write to x.inner if that is
 
 
 def _unwrap(value: Any, specs: list[Spec]) -> Any:
-    if _is_typed(value):
+    if is_typed(value):
         specs.append(value.spec)
         return value.inner
     if isinstance(value, list | tuple) and not isinstance(value, torch.Size):

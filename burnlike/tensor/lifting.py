@@ -1,0 +1,38 @@
+"""lift: a function of torch tensors that takes and gives typed ones too."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from .torch_function import call_plain, is_typed
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def lift(function: Callable[P, R]) -> Callable[P, R]:
+    """Let `function`, written for torch tensors, take typed tensors as well; then its results are typed too.
+
+    Inside it sees torch tensors. On a backend that does not track nothing it computes is tracked, also not with
+    parameters that require grad. The layers of `burnlike.nn` are made so.
+
+    Example:
+        >>> import torch
+        >>> from burnlike import Cpu, Tensor
+        >>> from burnlike.tensor import lift
+        >>> double = lift(lambda x: x + x)
+        >>> double(Tensor(torch.ones(2), Cpu())).inner, double(torch.ones(2))
+        (tensor([2., 2.]), tensor([2., 2.]))
+    """
+
+    @wraps(function)
+    def lifted(*args: P.args, **kwargs: P.kwargs) -> R:
+        for value in args:
+            if is_typed(value):
+                return call_plain(function, function.__name__, args, kwargs)
+        for value in kwargs.values():
+            if is_typed(value):
+                return call_plain(function, function.__name__, args, kwargs)
+        return function(*args, **kwargs)
+
+    return lifted
