@@ -102,7 +102,7 @@ def as_dtype(operation: str, element: Any) -> torch.dtype:
     raise TensorTypeError(operation, f"expected an element type such as torch.float32, got {element!r}")
 
 
-def dtype_of_kind(operation: str, dtype: torch.dtype | str, kind: type[Kind]) -> torch.dtype:
+def dtype_of_kind(operation: str, dtype: torch.dtype | DType | str, kind: type[Kind]) -> torch.dtype:
     """`dtype` if it belongs to the kind.
 
     Raises:

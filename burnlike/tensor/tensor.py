@@ -7,6 +7,7 @@ from .comparison import ComparisonMethods
 from .conversion import ConversionMethods
 from .creation import CreationMethods
 from .cumulative import CumulativeMethods
+from .display import DisplayMethods
 from .einsum import EinsumMethods
 from .extremes import ExtremeMethods
 from .float_checks import FloatCheckMethods
@@ -25,6 +26,7 @@ from .metadata import MetadataMethods
 from .numeric import NumericMethods
 from .one_hot import OneHotMethods
 from .ordered import OrderedMethods
+from .padding import PaddingMethods
 from .quantization import QuantizationMethods
 from .reading import ReadingMethods
 from .reductions import ReductionMethods
@@ -68,6 +70,8 @@ class Tensor(
     EinsumMethods[B, D, K],
     GridMethods[B, D, K],
     AutodiffMethods[B, D, K],
+    PaddingMethods[B, D, K],
+    DisplayMethods[B, D, K],
     TorchMethods[B, D, K],
 ):
     """A torch tensor whose backend, rank and kind type checkers know. Operations never change an operand.

@@ -22,7 +22,9 @@ class TorchCreationOps:
             flat = torch.frombuffer(bytearray(data), dtype=dtype) if data else torch.empty(0, dtype=dtype)
             return flat.to(device).reshape(list(shape))
         if isinstance(data, list | tuple):
-            return _from_numbers(data, dtype).to(device=device, dtype=dtype).reshape(list(shape))
+            # By way of float64, so that no digit is lost; integers torch checks itself.
+            read = torch.tensor(data, dtype=torch.float64 if dtype.is_floating_point else dtype)
+            return read.to(device=device, dtype=dtype).reshape(list(shape))
         return torch.as_tensor(data).detach().to(device=device, dtype=dtype, copy=True).reshape(list(shape))
 
     @staticmethod
@@ -91,9 +93,3 @@ class TorchNumericCreationOps:
 def _drawn(dtype: torch.dtype) -> torch.dtype:
     """Numbers are drawn as floats also for integers, which are then truncated."""
     return dtype if dtype.is_floating_point else torch.float64
-
-
-def _from_numbers(data: Any, dtype: torch.dtype) -> Tensor:
-    """Nested lists of Python numbers; read as float64 where a float is among them, so that no digit is lost."""
-    found = torch.tensor(data, dtype=torch.float64 if dtype.is_floating_point else None)
-    return torch.tensor(data, dtype=torch.float64) if found.dtype is torch.float32 else found

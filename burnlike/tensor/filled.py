@@ -1,0 +1,305 @@
+"""Tensors of a shape, filled with one value."""
+
+# pyright: reportInvalidTypeVarUse=false
+# KF has a default: where no kind is given, the result is Float.
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+import torch
+from typing_extensions import TypeVar
+
+from .base import B2, B, D, K, TensorBase, wrap
+from .created import created
+from .dtypes import DType
+from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, Float, Kind
+from .operands import scalar
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+KF = TypeVar("KF", bound=Kind, default=Float)
+ElementType = torch.dtype | DType | str | None
+
+
+class FilledMethods(TensorBase[B, D, K]):
+    """Tensors of a shape, filled with one value."""
+
+    __slots__ = ()
+
+    @overload
+    @staticmethod
+    def empty(
+        shape: tuple[int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D1, KF]": ...
+    @overload
+    @staticmethod
+    def empty(
+        shape: tuple[int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D2, KF]": ...
+    @overload
+    @staticmethod
+    def empty(
+        shape: tuple[int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D3, KF]": ...
+    @overload
+    @staticmethod
+    def empty(
+        shape: tuple[int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D4, KF]": ...
+    @overload
+    @staticmethod
+    def empty(
+        shape: tuple[int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D5, KF]": ...
+    @overload
+    @staticmethod
+    def empty(
+        shape: tuple[int, int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D6, KF]": ...
+    @overload
+    @staticmethod
+    def empty(
+        shape: tuple[int, int, int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D7, KF]": ...
+    @overload
+    @staticmethod
+    def empty(
+        shape: tuple[int, int, int, int, int, int, int, int],
+        backend: B2,
+        kind: type[KF] = ...,
+        dtype: ElementType = ...,
+    ) -> "Tensor[B2, D8, KF]": ...
+    @overload
+    @staticmethod
+    def empty(
+        shape: Sequence[int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, Any, KF]": ...
+    @staticmethod
+    def empty(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
+        """A tensor of undefined values. `shape -> shape`.
+
+        Torch: `torch.empty`.
+        Differs: names the backend; the dtype is the backend's for `kind`, unless given; ranks 1 to 8.
+        """
+        spec, sizes = created("Empty", shape, backend, kind, dtype)
+        return wrap(spec.ops.empty(sizes, spec.dtype, spec.backend.device), spec)
+
+    @overload
+    @staticmethod
+    def zeros(
+        shape: tuple[int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D1, KF]": ...
+    @overload
+    @staticmethod
+    def zeros(
+        shape: tuple[int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D2, KF]": ...
+    @overload
+    @staticmethod
+    def zeros(
+        shape: tuple[int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D3, KF]": ...
+    @overload
+    @staticmethod
+    def zeros(
+        shape: tuple[int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D4, KF]": ...
+    @overload
+    @staticmethod
+    def zeros(
+        shape: tuple[int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D5, KF]": ...
+    @overload
+    @staticmethod
+    def zeros(
+        shape: tuple[int, int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D6, KF]": ...
+    @overload
+    @staticmethod
+    def zeros(
+        shape: tuple[int, int, int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D7, KF]": ...
+    @overload
+    @staticmethod
+    def zeros(
+        shape: tuple[int, int, int, int, int, int, int, int],
+        backend: B2,
+        kind: type[KF] = ...,
+        dtype: ElementType = ...,
+    ) -> "Tensor[B2, D8, KF]": ...
+    @overload
+    @staticmethod
+    def zeros(
+        shape: Sequence[int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, Any, KF]": ...
+    @staticmethod
+    def zeros(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
+        """A tensor of zeros, of False for Bool. `shape -> shape`.
+
+        Torch: `torch.zeros`.
+        Differs: names the backend; the dtype is the backend's for `kind`, unless given; ranks 1 to 8.
+        """
+        spec, sizes = created("Zeros", shape, backend, kind, dtype)
+        return wrap(spec.ops.zeros(sizes, spec.dtype, spec.backend.device), spec)
+
+    @overload
+    @staticmethod
+    def ones(
+        shape: tuple[int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D1, KF]": ...
+    @overload
+    @staticmethod
+    def ones(
+        shape: tuple[int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D2, KF]": ...
+    @overload
+    @staticmethod
+    def ones(
+        shape: tuple[int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D3, KF]": ...
+    @overload
+    @staticmethod
+    def ones(
+        shape: tuple[int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D4, KF]": ...
+    @overload
+    @staticmethod
+    def ones(
+        shape: tuple[int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D5, KF]": ...
+    @overload
+    @staticmethod
+    def ones(
+        shape: tuple[int, int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D6, KF]": ...
+    @overload
+    @staticmethod
+    def ones(
+        shape: tuple[int, int, int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D7, KF]": ...
+    @overload
+    @staticmethod
+    def ones(
+        shape: tuple[int, int, int, int, int, int, int, int],
+        backend: B2,
+        kind: type[KF] = ...,
+        dtype: ElementType = ...,
+    ) -> "Tensor[B2, D8, KF]": ...
+    @overload
+    @staticmethod
+    def ones(
+        shape: Sequence[int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, Any, KF]": ...
+    @staticmethod
+    def ones(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
+        """A tensor of ones, of True for Bool. `shape -> shape`.
+
+        Torch: `torch.ones`.
+        Differs: names the backend; the dtype is the backend's for `kind`, unless given; ranks 1 to 8.
+        """
+        spec, sizes = created("Ones", shape, backend, kind, dtype)
+        return wrap(spec.ops.ones(sizes, spec.dtype, spec.backend.device), spec)
+
+    @overload
+    @staticmethod
+    def full(
+        shape: tuple[int], fill_value: float, backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D1, KF]": ...
+    @overload
+    @staticmethod
+    def full(
+        shape: tuple[int, int], fill_value: float, backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D2, KF]": ...
+    @overload
+    @staticmethod
+    def full(
+        shape: tuple[int, int, int], fill_value: float, backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D3, KF]": ...
+    @overload
+    @staticmethod
+    def full(
+        shape: tuple[int, int, int, int], fill_value: float, backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D4, KF]": ...
+    @overload
+    @staticmethod
+    def full(
+        shape: tuple[int, int, int, int, int],
+        fill_value: float,
+        backend: B2,
+        kind: type[KF] = ...,
+        dtype: ElementType = ...,
+    ) -> "Tensor[B2, D5, KF]": ...
+    @overload
+    @staticmethod
+    def full(
+        shape: tuple[int, int, int, int, int, int],
+        fill_value: float,
+        backend: B2,
+        kind: type[KF] = ...,
+        dtype: ElementType = ...,
+    ) -> "Tensor[B2, D6, KF]": ...
+    @overload
+    @staticmethod
+    def full(
+        shape: tuple[int, int, int, int, int, int, int],
+        fill_value: float,
+        backend: B2,
+        kind: type[KF] = ...,
+        dtype: ElementType = ...,
+    ) -> "Tensor[B2, D7, KF]": ...
+    @overload
+    @staticmethod
+    def full(
+        shape: tuple[int, int, int, int, int, int, int, int],
+        fill_value: float,
+        backend: B2,
+        kind: type[KF] = ...,
+        dtype: ElementType = ...,
+    ) -> "Tensor[B2, D8, KF]": ...
+    @overload
+    @staticmethod
+    def full(
+        shape: Sequence[int], fill_value: float, backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, Any, KF]": ...
+    @staticmethod
+    def full(shape: Any, fill_value: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
+        """A tensor of `fill_value`, converted to the element type. `shape -> shape`.
+
+        Torch: `torch.full`.
+        Differs: names the backend; the dtype is the backend's for `kind`, unless given, never the value's.
+        """
+        spec, sizes = created("Full", shape, backend, kind, dtype)
+        return wrap(spec.ops.full(sizes, scalar("full", spec, fill_value), spec.dtype, spec.backend.device), spec)
+
+    def empty_like(self) -> "Tensor[B, D, K]":
+        """Undefined values in the shape, dtype and backend of this tensor. `[..] -> [..]`.
+
+        Torch: `torch.empty_like`.
+        """
+        spec = self.spec
+        return wrap(spec.ops.empty_like(self.inner), spec)
+
+    def zeros_like(self) -> "Tensor[B, D, K]":
+        """Zeros (False) in the shape, dtype and backend of this tensor. `[..] -> [..]`.
+
+        Torch: `torch.zeros_like`.
+        """
+        spec = self.spec
+        return wrap(spec.ops.zeros_like(self.inner), spec)
+
+    def ones_like(self) -> "Tensor[B, D, K]":
+        """Ones (True) in the shape, dtype and backend of this tensor. `[..] -> [..]`.
+
+        Torch: `torch.ones_like`.
+        """
+        spec = self.spec
+        return wrap(spec.ops.ones_like(self.inner), spec)
+
+    def full_like(self, fill_value: float) -> "Tensor[B, D, K]":
+        """`fill_value` in the shape, dtype and backend of this tensor. `[..] -> [..]`.
+
+        Torch: `torch.full_like`.
+        """
+        spec = self.spec
+        return wrap(spec.ops.full_like(self.inner, scalar("full_like", spec, fill_value)), spec)
