@@ -100,7 +100,8 @@ def with_scalar(name: str, tensor: Any, value: Any) -> Any:
         TensorValueError: a number that the element type can't hold.
     """
     spec = tensor.spec
-    if type(value) is not float or spec.kind is not Float:
+    kind = type(value)
+    if kind is not int and (kind is not float or spec.kind is not Float):
         value = scalar(name, spec, value)
     try:
         return like(getattr(spec.ops, name)(tensor.inner, value), spec)

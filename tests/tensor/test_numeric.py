@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from burnlike import Autodiff, Cpu, Tensor
+from burnlike import Autodiff, Cpu, Cuda, Tensor
 from burnlike.errors import TensorTypeError, TensorValueError
 
 INT_DTYPES = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
@@ -90,6 +90,10 @@ def test_int_division_truncates_and_is_exact() -> None:
     assert (large / 1).inner.tolist() == [(1 << 62) + 1]
     with pytest.raises(TensorValueError, match="'Div'"):
         ints([1]).div(0)
+
+
+def test_the_smallest_int_divided_by_minus_one_wraps() -> None:
+    assert ints([-(2**31), 6]).div(-1).inner.tolist() == [-(2**31), -6]
 
 
 def test_remainder_has_the_sign_of_the_divisor() -> None:
@@ -208,6 +212,18 @@ def test_int_products_by_limbs_are_exact(dtype: torch.dtype) -> None:
     y = torch.randint(info.min, info.max, (1, 9, 4), dtype=dtype)
     assert torch.equal(limb_matmul(x, y), (x[:, :, :, None] * y[:, None]).sum(2, dtype=dtype))
     assert limb_matmul(x[..., :0], y[:, :0]).tolist() == torch.zeros(2, 3, 4, dtype=dtype).tolist()
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", INT_DTYPES)
+def test_int_products_are_exact_on_cuda(dtype: torch.dtype) -> None:
+    info = torch.iinfo(dtype)
+    x = torch.randint(info.min, info.max, (2, 5, 33), dtype=dtype)
+    y = torch.randint(info.min, info.max, (2, 33, 7), dtype=dtype)
+    on_cuda: Any = Tensor(x.cuda(), Cuda()).matmul(Tensor(y.cuda(), Cuda()))
+    assert torch.equal(on_cuda.inner.cpu(), x @ y)
+    dot: Any = Tensor(x[0, 0].cuda(), Cuda()).dot(Tensor(x[0, 1].cuda(), Cuda()))
+    assert torch.equal(dot.inner.cpu(), (x[0, 0] * x[0, 1]).sum(0, True, dtype=dtype))
 
 
 def test_matmul_says_which_sizes_do_not_fit() -> None:

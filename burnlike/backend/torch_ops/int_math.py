@@ -18,6 +18,8 @@ class TorchIntMathOps:
 
     @staticmethod
     def div(lhs: Tensor, rhs: Tensor | float, /) -> Tensor:
+        if isinstance(rhs, int) and rhs == -1:  # the smallest number / -1 ends the process in torch
+            return torch.neg(lhs)
         return torch.div(lhs, rhs, rounding_mode="trunc")
 
     @staticmethod
