@@ -1,11 +1,14 @@
 """Sorting, and the k greatest."""
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
+
+import torch
 
 from ..errors import TensorTypeError, TensorValueError
 from .axes import axis
 from .base import B, D, K, TensorBase, wrap
 from .kinds import Float, Int
+from .operands import fail
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -118,7 +121,10 @@ class OrderedMethods(TensorBase[B, D, K]):
         """
         spec = self.spec
         dim = axis("Top K", dim, spec.rank)
-        return wrap(spec.ops.topk(self.inner, _count(k, self.inner.shape[dim], dim), dim), spec)
+        try:
+            return wrap(spec.ops.topk(self.inner, k, dim), spec)
+        except Exception as error:
+            _refuse(error, self.inner, k, dim)
 
     @overload
     def topk_with_indices(
@@ -136,8 +142,10 @@ class OrderedMethods(TensorBase[B, D, K]):
         spec = self.spec
         places = spec.int if spec.kind is Float else spec
         dim = axis("Top K", dim, spec.rank)
-        k = _count(k, self.inner.shape[dim], dim)
-        values, indices = spec.ops.topk_with_indices(self.inner, k, dim, places.dtype)
+        try:
+            values, indices = spec.ops.topk_with_indices(self.inner, k, dim, places.dtype)
+        except Exception as error:
+            _refuse(error, self.inner, k, dim)
         return wrap(values, spec), wrap(indices, places)
 
     @overload
@@ -153,13 +161,18 @@ class OrderedMethods(TensorBase[B, D, K]):
         spec = self.spec
         places = spec.int if spec.kind is Float else spec
         dim = axis("Top K", dim, spec.rank)
-        return wrap(spec.ops.argtopk(self.inner, _count(k, self.inner.shape[dim], dim), dim, places.dtype), places)
+        try:
+            return wrap(spec.ops.argtopk(self.inner, k, dim, places.dtype), places)
+        except Exception as error:
+            _refuse(error, self.inner, k, dim)
 
 
-def _count(k: Any, size: int, dim: int) -> int:
-    """`k` if there are as many elements."""
-    if isinstance(k, bool) or not hasattr(k, "__index__"):
-        raise TensorTypeError("Top K", f"expected k as an int, got {type(k).__name__}")
+def _refuse(error: Exception, inner: torch.Tensor, k: Any, dim: int) -> NoReturn:
+    """Say what is wrong with `k`, or what torch says."""
+    size = inner.shape[dim]
+    if not isinstance(k, int):
+        raise TensorTypeError("Top K", f"expected k as an int, got {type(k).__name__}") from error
     if not 0 <= k <= size:
-        raise TensorValueError("Top K", f"expected k from 0 to {size}, the size of dimension {dim}, got {k}")
-    return k
+        reason = f"expected k from 0 to {size}, the size of dimension {dim}, got {k}"
+        raise TensorValueError("Top K", reason) from error
+    fail("top_k", error, inner)

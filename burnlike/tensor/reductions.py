@@ -28,6 +28,8 @@ class ReductionMethods(TensorBase[B, D, K]):
         Differs: shape `[1]`; Int keeps its dtype.
         """
         spec = self.spec
+        if spec.rank == 1:
+            return like(spec.ops.sum_dim(self.inner, 0, True), spec)
         return like(spec.ops.sum(self.inner), spec.ranks[1])
 
     @overload
@@ -112,6 +114,8 @@ class ReductionMethods(TensorBase[B, D, K]):
         spec = self.spec
         if spec.kind is Int and not self.inner.numel():
             raise _no_mean("Mean")
+        if spec.rank == 1:
+            return like(spec.ops.mean_dim(self.inner, 0, True), spec)
         return like(spec.ops.mean(self.inner), spec.ranks[1])
 
     @overload
@@ -158,6 +162,8 @@ class ReductionMethods(TensorBase[B, D, K]):
         Differs: shape `[1]`; Int keeps its dtype.
         """
         spec = self.spec
+        if spec.rank == 1:
+            return like(spec.ops.prod_dim(self.inner, 0, True), spec)
         return like(spec.ops.prod(self.inner), spec.ranks[1])
 
     @overload
@@ -196,7 +202,8 @@ def each_dim(operation: str, dims: Iterable[Any], rank: int) -> list[int]:
         TensorValueError: one is outside of -rank .. rank-1.
         TensorTypeError: no sequence of ints.
     """
-    return list(dict.fromkeys([axis(operation, dim, rank) for dim in _listed(operation, dims)]))
+    found = [axis(operation, dim, rank) for dim in _listed(operation, dims)]
+    return found if len(set(found)) == len(found) else list(dict.fromkeys(found))
 
 
 def _listed(operation: str, dims: Any) -> Iterable[Any]:

@@ -26,7 +26,7 @@ class StatsMethods(TensorBase[B, D, K]):
         Differs: `dim` stays, with size 1.
         """
         spec = self.spec
-        return like(spec.ops.var(self.inner, axis("Var", dim, spec.rank), 1), spec)
+        return like(spec.ops.var(self.inner, axis("Var", dim, spec.rank), True), spec)
 
     def var_bias(self: "StatsMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]":
         """Biased variances along `dim`: divided by n. `[.., n, ..] -> [.., 1, ..]`.
@@ -35,7 +35,7 @@ class StatsMethods(TensorBase[B, D, K]):
         Differs: `dim` stays, with size 1.
         """
         spec = self.spec
-        return like(spec.ops.var(self.inner, axis("Var", dim, spec.rank), 0), spec)
+        return like(spec.ops.var(self.inner, axis("Var", dim, spec.rank), False), spec)
 
     def var_mean(self: "StatsMethods[B, D, Float]", dim: int) -> "tuple[Tensor[B, D, Float], Tensor[B, D, Float]]":
         """Unbiased variances and means along `dim`. `[.., n, ..] -> ([.., 1, ..], [.., 1, ..])`.
@@ -44,7 +44,7 @@ class StatsMethods(TensorBase[B, D, K]):
         Differs: `dim` stays, with size 1.
         """
         spec = self.spec
-        var, mean = spec.ops.var_mean(self.inner, axis("Var", dim, spec.rank), 1)
+        var, mean = spec.ops.var_mean(self.inner, axis("Var", dim, spec.rank), True)
         return like(var, spec), like(mean, spec)
 
     def var_mean_bias(self: "StatsMethods[B, D, Float]", dim: int) -> "tuple[Tensor[B, D, Float], Tensor[B, D, Float]]":
@@ -54,7 +54,7 @@ class StatsMethods(TensorBase[B, D, K]):
         Differs: `dim` stays, with size 1.
         """
         spec = self.spec
-        var, mean = spec.ops.var_mean(self.inner, axis("Var", dim, spec.rank), 0)
+        var, mean = spec.ops.var_mean(self.inner, axis("Var", dim, spec.rank), False)
         return like(var, spec), like(mean, spec)
 
     def median(self: "StatsMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]":
@@ -127,11 +127,11 @@ class StatsMethods(TensorBase[B, D, K]):
     def categorical(self: "StatsMethods[B, D, Float]", num_samples: int) -> "Tensor[B, D, Int]":
         """Indices drawn by the weights in the last dimension, with replacement. `[.., n] -> [.., num_samples]`.
 
-        Weights are 0 or more, finite, and sum to more than 0. On the CPU others are refused; elsewhere, and in
-        compiled code, nothing waits for them to be read, and they draw any index.
+        Weights are 0 or more, finite, and sum to more than 0. On the CPU others are refused; on other devices
+        torch checks them where they are, without waiting, and ends the program.
 
         Torch: `torch.multinomial(x, num_samples, replacement=True)`.
-        Differs: always with replacement; any rank; other draws of the same generator.
+        Differs: always with replacement; any rank.
 
         Raises:
             TensorValueError: weights as above, no weights, or `num_samples` below 1.
@@ -143,7 +143,13 @@ class StatsMethods(TensorBase[B, D, K]):
             raise TensorValueError("Categorical", f"expected at least 1 sample, got {num_samples}")
         if not self.inner.shape[-1]:
             raise TensorValueError("Categorical", "expected at least one weight in the last dimension, got none")
-        return wrap(spec.ops.categorical(self.inner, num_samples, spec.int.dtype), spec.int)
+        try:
+            return wrap(spec.ops.categorical(self.inner, num_samples, spec.int.dtype), spec.int)
+        except RuntimeError as error:
+            raise TensorValueError(
+                "Categorical",
+                f"expected finite weights of 0 or more, with a sum above 0 along the last dimension; torch: {error}",
+            ) from error
 
 
 def _filled(operation: str, tensor: Any, dim: int) -> int:

@@ -135,3 +135,14 @@ def test_the_last_of_equal_running_extremes_has_the_gradient(name: str) -> None:
     x = Tensor((sign * torch.tensor([1.0, 3.0, 3.0, 2.0])).requires_grad_(), Autodiff(Cpu()))
     gradient = torch.autograd.grad(getattr(x, name)(0).sum().inner, x.inner)[0]
     assert gradient.tolist() == [1.0, 1.0, 2.0, 0.0]
+
+
+def test_reductions_order_and_statistics_compile_whole() -> None:
+    def program(x: Any) -> Any:
+        first = x.sum_dim(0).add(x.mean_dims([0, 1])).add(x.max_dim(0)).add(x.sort(1).cumsum(1).median(0))
+        return first, x.topk(2, 1), x.max(), x.argmax(1), x.argtopk(2, 1), x.var(1)
+
+    for backend, inner in ((Cpu(), FLOAT), (Autodiff(Cpu()), FLOAT.clone().requires_grad_())):
+        x = Tensor(inner, backend)
+        for eager, compiled in zip(program(x), torch.compile(program, fullgraph=True, backend="eager")(x), strict=True):
+            assert torch.equal(eager.inner, compiled.inner)

@@ -9,11 +9,11 @@ from torch import Tensor
 class StatsOps(Protocol):
     """Statistics along a dimension, which stays with size 1, cross products and sampling by weights."""
 
-    def var(self, tensor: Tensor, dim: int, correction: int, /) -> Tensor:
-        """The sum of squared distances from the mean divided by n - correction; NaN where that is 0 or less."""
+    def var(self, tensor: Tensor, dim: int, unbiased: bool, /) -> Tensor:
+        """Sums of squared distances from the mean divided by n, if unbiased by n - 1; NaN where that is 0 or less."""
         ...
 
-    def var_mean(self, tensor: Tensor, dim: int, correction: int, /) -> tuple[Tensor, Tensor]:
+    def var_mean(self, tensor: Tensor, dim: int, unbiased: bool, /) -> tuple[Tensor, Tensor]:
         """`var`, and the mean."""
         ...
 
@@ -34,5 +34,5 @@ class StatsOps(Protocol):
         ...
 
     def categorical(self, weights: Tensor, num_samples: int, dtype: torch.dtype, /) -> Tensor:
-        """`[.., n] -> [.., num_samples]`: indices in `dtype`, drawn with replacement by weights of 0 or more."""
+        """`[.., n] -> [.., num_samples]`: indices in `dtype`, drawn with replacement; errors of weights are torch's."""
         ...

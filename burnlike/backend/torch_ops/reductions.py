@@ -17,15 +17,15 @@ class TorchReductionOps:
 
     @staticmethod
     def sum(tensor: Tensor, /) -> Tensor:
-        return torch.sum(tensor, 0, True) if tensor.ndim == 1 else torch.sum(tensor).ravel()
+        return torch.sum(tensor).ravel()
 
     @staticmethod
     def mean(tensor: Tensor, /) -> Tensor:
-        return torch.mean(tensor, 0, True) if tensor.ndim == 1 else torch.mean(tensor).ravel()
+        return torch.mean(tensor).ravel()
 
     @staticmethod
     def prod(tensor: Tensor, /) -> Tensor:
-        return torch.prod(tensor, 0, True) if tensor.ndim == 1 else torch.prod(tensor).ravel()
+        return torch.prod(tensor).ravel()
 
     @staticmethod
     def cummin(tensor: Tensor, dim: int, /) -> Tensor:
@@ -41,8 +41,6 @@ class TorchIntReductionOps:
 
     @staticmethod
     def sum(tensor: Tensor, /) -> Tensor:
-        if tensor.ndim == 1:
-            return torch.sum(tensor, 0, True, dtype=tensor.dtype)
         return torch.sum(tensor, dtype=tensor.dtype).ravel()
 
     @staticmethod
@@ -62,8 +60,6 @@ class TorchIntReductionOps:
 
     @staticmethod
     def prod(tensor: Tensor, /) -> Tensor:
-        if tensor.ndim == 1:
-            return torch.prod(tensor, 0, True, dtype=tensor.dtype)
         return torch.prod(tensor, dtype=tensor.dtype).ravel()
 
     @staticmethod

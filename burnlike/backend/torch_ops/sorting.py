@@ -35,7 +35,7 @@ class TorchSortOps:
     @staticmethod
     def argtopk(tensor: Tensor, k: int, dim: int, dtype: torch.dtype, /) -> Tensor:
         size = tensor.shape[dim]
-        if k == 0 or size <= _SORTED_WHOLE or 2 * k > size:
+        if k <= 0 or size <= _SORTED_WHOLE or 2 * k > size:
             order = torch.sort(tensor, dim=dim, descending=True, stable=True)[1]
             indices = order if k == size else order.narrow(dim, 0, k)
         else:
