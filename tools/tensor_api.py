@@ -81,14 +81,31 @@ def kinds_of(function: Callable[..., Any], static: bool) -> str:
     found: set[str] = set()
     for form in get_overloads(function) or [function]:
         annotations = inspect.get_annotations(form)
-        first = next(iter(inspect.signature(form).parameters), None)
-        names = ["return"] if static else [first]
-        text = " ".join(str(annotations.get(name, "")) for name in names if name)
-        if static and first and "Tensor[" in str(annotations.get(first, "")):
-            text = str(annotations[first])
-        named = re.findall(r"\b(Float|Int|Bool)\b\s*\]", text)
-        found.update(named or KINDS)
+        first = str(annotations.get(next(iter(inspect.signature(form).parameters), ""), ""))
+        free = static or "self" not in inspect.signature(form).parameters
+        text = str(annotations.get("return", "")) if free and "Tensor[" not in first else first
+        found.update(kinds_in(text, inspect.unwrap(function).__globals__))
+    # A creation takes the kind as an argument; its first line says which ones.
+    told = re.search(r"`, ((?:Float|Int|Bool)(?: or (?:Float|Int|Bool))*)\.$", summary_of(function)) if static else None
+    if told:
+        found &= set(told[1].split(" or "))
     return ", ".join(kind for kind in KINDS if kind in found)
+
+
+def kinds_in(annotation: str, names: dict[str, Any]) -> set[str]:
+    """The kinds in `Tensor[B, D, Float]` or `Tensor[B, D, N]`, where N is a type variable; all if it has no third."""
+    found = re.search(r"\[[^\[\]]*,[^\[\]]*, *(\w+)\]", re.sub(r"\w+\[(\w+)\]", r"\1", annotation))
+    if not found:
+        return set(KINDS)
+    if found[1] in KINDS:
+        return {found[1]}
+    allowed = getattr(names.get(found[1]), "__constraints__", ())
+    return {kind.__name__ for kind in allowed} or set(KINDS)
+
+
+def summary_of(found: Any) -> str:
+    """The first paragraph of a docstring, on one line."""
+    return " ".join((inspect.getdoc(found) or "").split("\n\n")[0].split())
 
 
 def signature_of(name: str, function: Callable[..., Any], skip_first: bool) -> str:
@@ -128,8 +145,8 @@ def row_of(name: str, found: Any, operators: str = "") -> Row:
 
 
 def title_of(found: Any) -> str:
-    """The first line of a docstring, without the full stop."""
-    return (inspect.getdoc(found) or found.__name__).splitlines()[0].rstrip(".")
+    """The first sentence of a docstring, without the full stop."""
+    return (inspect.getdoc(found) or found.__name__).splitlines()[0].split(". ")[0].rstrip(".")
 
 
 def method_groups() -> Iterator[Group]:

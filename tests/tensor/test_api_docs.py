@@ -1,5 +1,8 @@
 """docs/tensor_api.md is what the generator makes, and every public method says what torch has for it."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tools.tensor_api import PAGE, Group, Row, groups, line_of, main, page
@@ -26,6 +29,14 @@ def test_kinds_come_from_the_annotations() -> None:
     assert kinds["flip"] == kinds["zeros"] == "Float, Int, Bool"
     assert kinds["arange"] == "Int"
     assert kinds["activation.relu"] == "Float"
+
+
+def test_kinds_are_those_of_the_table() -> None:
+    kinds: dict[str, set[str]] = {}
+    for row in ROWS:
+        kinds.setdefault(row.name, set()).update(row.kinds.split(", "))
+    rows = json.loads((Path(__file__).parent / "api_table.json").read_text())
+    assert [row["name"] for row in rows if not set(row["kinds"]) <= kinds.get(row["name"], set(row["kinds"]))] == []
 
 
 def test_a_line_of_a_docstring_ends_at_the_next_section() -> None:

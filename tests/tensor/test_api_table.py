@@ -30,14 +30,6 @@ SPELLED = {
     "inner": "without_autodiff",
     "no_grad": "without_autodiff",
 }
-# Names that are no methods here, and what stands for them.
-ELSEWHERE = {
-    "into_primitive": "the attribute `inner`",
-    "from_primitive": "`Tensor(inner, backend)`",
-    "inplace": "values never change, so `x = f(x)` says it",
-    "extract": "values never change, so a variable needs no placeholder",
-    "can_mut": "values never change, so there is no buffer to take over",
-}
 FUNCTIONS: dict[str, Any] = {"set_print_options": set_print_options}
 
 
@@ -63,9 +55,7 @@ def key_of(row: dict[str, Any]) -> str:
 @pytest.mark.parametrize("row", ROWS, ids=key_of)
 def test_every_name_exists(row: dict[str, Any]) -> None:
     name = row["name"]
-    if name in ELSEWHERE:
-        assert not hasattr(Tensor, name)
-    elif name.startswith("__"):
+    if name.startswith("__"):
         assert all(callable(getattr(Tensor, operator)) for operator in name.split("/"))
     elif name.startswith("Transaction."):
         assert callable(getattr(Transaction, name.split(".")[1]))
@@ -73,7 +63,7 @@ def test_every_name_exists(row: dict[str, Any]) -> None:
         assert calls.function_named(SPELLED.get(name, name)) is not None
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row["name"] not in ELSEWHERE], ids=key_of)
+@pytest.mark.parametrize("row", ROWS, ids=key_of)
 def test_every_name_has_a_numeric_case_that_passes(row: dict[str, Any]) -> None:
     key = key_of(row)
     if key in CASES:

@@ -108,6 +108,7 @@ def test_a_record_of_neither_schema_fails(record: Any) -> None:
         ("loss = [y for y in x]", "unknown expression"),
         ("loss = (lambda: x)()", "unknown function"),
         ("loss = x ** 2", "unknown expression"),
+        ("loss = x if 1 else x", "unknown expression"),
         ("loss = x.add(*x)", "unknown expression"),
         ("loss = x.mul(**x)", "unknown argument form '**'"),
         ("loss = x +", "can't be read"),
@@ -126,6 +127,24 @@ def test_a_program_may_name_results_and_use_operators() -> None:
     program = "a, b = x.split(1, 0); p = [a, b]; loss = Tensor.cat([p[0], b.detach()], 0) * 2.0 - x % 5.0 / 1.0"
     grads = {"x": [1.0, -1.0]}
     assert outcome({**SQUARE, "program": program, "expected_grads": grads}, tracking=True) == "passed"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "loss = linalg.vector_norm(x, {'Lp': 1.0}, 0) * 4.0",
+        "loss = x.cast(FloatDType.F32) * 4.0",
+        "loss = Tensor.zeros([2]) + 4.0 * x",
+        "y = x.unsqueeze(rank=2); loss = y.reshape([2], rank=1) * 4.0",
+        "loss = module.conv1d(x.reshape([1, 1, 2]), Tensor.full([1, 1, 1], 4.0), None, dict(stride=[1])).sum()",
+        "loss = x.slice([[0, None, 1]]).slice_dim(0, [0, 2, -1]).mul_scalar(4)",
+    ],
+)
+def test_forms_of_programs(program: str) -> None:
+    found = outcome(
+        {**SQUARE, "program": program, "loss_shape": [None], "expected_grads": {"x": [4.0, 4.0]}}, tracking=True
+    )
+    assert found == "passed"
 
 
 def test_gradients_are_compared(tmp_path: Path) -> None:

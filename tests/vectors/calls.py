@@ -134,7 +134,13 @@ def call(op: str, receiver: Any, args: list[Any], kwargs: dict[str, Any]) -> Any
         return settled(getattr(receiver, SPELLED.get(op, op)))
     if op == "unsqueeze_dim" and kwargs and args[1:] == [kwargs["rank"]]:
         args = args[:1]  # the rank of the result comes twice in this form
-    return settled(function(receiver, *converted(op, args), **kwargs))
+    rank = kwargs.get("rank")
+    if rank is not None and "rank" not in inspect.signature(function).parameters:
+        kwargs = {}
+    result = settled(function(receiver, *converted(op, args), **kwargs))
+    if rank is not None and isinstance(result, Tensor) and result.rank() != rank:
+        raise UnknownError(f"the result of {op} has rank {result.rank()}, not {rank}")
+    return result
 
 
 def text_of(receiver: Any, args: list[Any]) -> str:

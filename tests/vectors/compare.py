@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from burnlike import Tensor
+from burnlike import Cpu, Tensor
+from burnlike.tensor.data import TensorData
 
 from .problems import UnknownError
 from .values import KINDS, check_value, dtype_named, filled, number
@@ -97,6 +98,9 @@ def text_mismatch(got: Any, expected: str) -> str | None:
 def tensor_mismatch(got: Any, expected: dict[str, Any], tolerance: Tolerance, strict_dtype: bool) -> str | None:
     """A Tensor against a tensor value; where it lacks data only the rest is asserted, and null matches anything."""
     check_value(expected)
+    if isinstance(got, TensorData):
+        backend = Cpu(int=torch.int32)
+        got = Tensor.from_data(got, backend, kind=KINDS[expected["kind"]], dtype=got.dtype)
     if not isinstance(got, Tensor):
         return f"expected a {expected['kind']} tensor, got {shown(got)}"
     inner: torch.Tensor = got.inner.detach()

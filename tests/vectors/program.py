@@ -16,6 +16,7 @@ from .calls import NAMESPACES, call, call_static, is_static
 from .problems import UnknownError
 
 MAX_NODES = 10_000
+DTYPE_FAMILIES = ("DType", "FloatDType", "IntDType")
 BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -77,6 +78,10 @@ class Program:
                 return self._named(name)
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
                 return [self._value(part) for part in parts]
+            case ast.Dict(keys=keys, values=values):
+                return {self._word(key): self._value(value) for key, value in zip(keys, values, strict=True)}
+            case ast.Attribute(value=ast.Name(id=family), attr=name) if family in DTYPE_FAMILIES:
+                return f"{family}.{name}"
             case ast.Call():
                 return self._call(node)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in BINARY:
@@ -132,6 +137,11 @@ class Program:
         if node.args:
             raise UnknownError("dict(...) takes keywords only")
         return Options({self._keyword(word): self._value(word.value) for word in node.keywords})
+
+    def _word(self, node: ast.expr | None) -> str:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return node.value
+        raise UnknownError("the keys of a dict are words")
 
     def _keyword(self, word: ast.keyword) -> str:
         if word.arg is None:
