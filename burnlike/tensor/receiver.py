@@ -17,9 +17,8 @@ def float_spec(name: str, x: Any) -> Spec:
         spec = x.spec
         kind = spec.kind
     except AttributeError:
-        raise TensorTypeError(
-            title(name), f"expected a Tensor, got {type(x).__name__}; wrap a torch tensor by Tensor(x, backend)"
-        ) from None
+        found = f"{type(x).__module__}.{type(x).__qualname__}"
+        raise TensorTypeError(title(name), f"expected a burnlike Tensor, got {found}; use Tensor(x, backend)") from None
     if kind is not Float:
         raise TensorTypeError(title(name), f"expected a Float tensor, got one of kind {kind.name}; use float()")
     return spec
