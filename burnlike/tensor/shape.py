@@ -214,14 +214,17 @@ class ShapeMethods(SqueezingMethods[B, D, K]):
     def repeat(self, sizes: Sequence[int]) -> "Tensor[B, D, K]":
         """Dimension i tiled `sizes[i]` times; those without a number stay. `[a, b, ..] -> [a * s0, b * s1, ..]`.
 
+        Numbers beyond the last dimension must be 1.
+
         Torch: `Tensor.repeat`.
         Differs: counts from the left, never adds dimensions.
         """
         spec = self.spec
-        missing = spec.rank - len(sizes)
-        if missing < 0 or any(times < 0 for times in sizes):
-            raise TensorValueError("Repeat", f"expected at most {spec.rank} numbers of 0 or above, got {list(sizes)}")
-        return wrap(spec.ops.repeat(self.inner, (*sizes, *[1] * missing)), spec)
+        rank = spec.rank
+        if any(times < 0 for times in sizes) or any(times != 1 for times in sizes[rank:]):
+            raise TensorValueError("Repeat", f"expected {rank} numbers of 0 or above, got {list(sizes)}")
+        times = (*sizes[:rank], *[1] * (rank - len(sizes)))
+        return wrap(spec.ops.repeat(self.inner, times), spec)
 
     def roll(self, shifts: Sequence[int], dims: Sequence[int]) -> "Tensor[B, D, K]":
         """Element i of each of `dims` moves to i + shift, around the end. `[..] -> [..]`.
