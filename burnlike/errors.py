@@ -129,15 +129,19 @@ class TrainingError(BurnlikeError, ArithmeticError):
 class TensorError(BurnlikeError):
     """A tensor operation can't be done as asked; nothing was changed. The message has Burn's form.
 
-    Attributes:
-        operation: the operation as Burn writes it, such as `Add` or `Swap Dims`.
-        reasons: what is wrong, each with what was expected and what came.
+    Made of the operation as Burn writes it (`Add`, `Swap Dims`), and of the reasons: what was expected, what came. There
+    is no `__init__`: torch.compile shows the arguments of an exception only where it can follow how it is made.
     """
 
-    def __init__(self, operation: str, *reasons: str) -> None:
-        super().__init__(operation, *reasons)
-        self.operation = operation
-        self.reasons = reasons
+    @property
+    def operation(self) -> str:
+        """The operation, such as `Swap Dims`."""
+        return self.args[0]
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What is wrong, each with what was expected and what came."""
+        return self.args[1:]
 
     def __str__(self) -> str:
         listed = "".join(f"\n    {number}. {reason}" for number, reason in enumerate(self.reasons, 1))

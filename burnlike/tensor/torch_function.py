@@ -40,8 +40,8 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         TensorTypeError: a function that writes into its arguments, or tensors of different backends.
         TensorValueError: a result that has no typed form.
     """
-    name = getattr(func, "__name__", str(func))
-    if len(args) == 2 and not kwargs and is_typed(args[1]) and func is not getattr(torch, name, None):
+    name = _name(func)
+    if len(args) == 2 and not kwargs and is_typed(args[1]) and not _is_function(func):
         tensor, typed = args
         if name in _REFLECTED:
             return getattr(typed, _REFLECTED[name])(tensor)
@@ -50,7 +50,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
                 raise TensorTypeError("Matmul", _EITHER_ORDER)
             lifted = wrap(operand(name, typed.spec, tensor), typed.spec)
             return getattr(lifted, _METHODS[name])(typed)
-    _refuse_writes(func, name, args, kwargs)
+    _refuse_writes(_writes(func), name, args, kwargs)
     return call_plain(func, name, args, kwargs)
 
 
@@ -86,10 +86,28 @@ def is_typed(value: Any) -> bool:
     return isinstance(value, TensorBase)
 
 
-def _refuse_writes(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    schema = getattr(func, "_schema", None)
-    writes = (name.endswith("_") and not name.endswith("__")) or (schema is not None and schema.is_mutable)
-    if writes or name in ("__setitem__", "__set__") or (name.startswith("__i") and name[3:-2] in _IN_PLACE):
+# torch.compile can't read a builtin's name; what these say of a function is constant.
+@torch.compiler.assume_constant_result
+def _name(func: Any) -> str:
+    return getattr(func, "__name__", str(func))
+
+
+@torch.compiler.assume_constant_result
+def _is_function(func: Any) -> bool:
+    return getattr(torch, _name(func), None) is func
+
+
+@torch.compiler.assume_constant_result
+def _writes(func: Any) -> bool:
+    name, schema = _name(func), getattr(func, "_schema", None)
+    if schema is not None:
+        return schema.is_mutable
+    in_place = name.startswith("__i") and name[3:-2] in _IN_PLACE
+    return in_place or name in ("__setitem__", "__set__") or (name.endswith("_") and not name.endswith("__"))
+
+
+def _refuse_writes(writes: bool, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    if writes:
         raise TensorTypeError(title(name), f"torch's {name} writes into a tensor, and a Tensor never changes; {_HINT}")
     for key in ("out", "inplace"):
         value = kwargs.get(key)
