@@ -48,7 +48,7 @@ class Recording:
     def __init__(self, inner: Backend) -> None:
         """Record what `inner` does."""
         # The tables are made once: the properties below are read by every check of a backend.
-        members = {
+        members: dict[str, Any] = {
             "inner": inner,
             "log": [],
             "_float_ops": self._noted("float_ops", inner.float_ops),

@@ -30,7 +30,7 @@ def test_arithmetic_is_recorded_by_name_and_in_order() -> None:
 
 def test_tables_are_told_apart_by_kind() -> None:
     backend = Recording(Cpu())
-    Tensor(torch.tensor([1, 2]), backend).sum()
+    Tensor(torch.tensor([[1, 2]]), backend).sum()
     assert backend.log == ["int_ops.sum"]
 
 
@@ -72,13 +72,13 @@ def test_autodiff_of_a_recording_computes_gradients_with_its_functions() -> None
     backend = Recording(Cpu())
     tracked = Autodiff(backend)
     with only_recorded_ops(backend):
-        x = Tensor(torch.tensor([1.0, 2.0, 3.0]), tracked).require_grad()
+        x = Tensor(torch.tensor([[1.0, 2.0, 3.0]]), tracked).require_grad()
         gradients = (x + x).sum().backward()
         grad = x.grad(gradients)
     assert [name for name in backend.log if name != "float_ops.detach"] == ["float_ops.add", "float_ops.sum"]
     assert grad is not None
     assert grad.backend is backend
-    assert grad.inner.tolist() == [2.0, 2.0, 2.0]
+    assert grad.inner.tolist() == [[2.0, 2.0, 2.0]]
 
 
 class Incomplete(Recording):
@@ -104,7 +104,7 @@ def test_what_is_no_backend_at_all_is_refused() -> None:
 
 
 def test_the_examples_docstrings_are_right() -> None:
-    assert doctest.testmod(recording_backend) == (0, 5)
+    assert doctest.testmod(recording_backend) == (0, 4)
 
 
 def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,9 +40,10 @@ def indexed(x: Tensor[Cpu, D2], n: Tensor[Cpu, D2, Int], b: Tensor[Cpu, D3, Bool
     x.select_dim(0)  # error
 
 
-def squeezed(v: Tensor[Cpu, D1]) -> None:
-    v.squeeze_dim(0)  # error
-    v.select_dim(0, 0)  # error
+def squeezed(x: Tensor[Cpu, D3]) -> None:
+    y: Tensor[Cpu, D3] = x.squeeze_dim(0)  # error
+    z: Tensor[Cpu, D1] = x.select_dim(0, 0)  # error
+    w: Tensor[Cpu, D3] = x.unsqueeze_dim(0)  # error
 
 
 def created() -> None:
