@@ -18,7 +18,7 @@ class TorchConvOps:
     conv1d: Any = staticmethod(torch.conv1d)
     conv2d: Any = staticmethod(torch.conv2d)
     conv3d: Any = staticmethod(torch.conv3d)
-    deform_conv2d = staticmethod(deform_conv2d)
+    deform_conv2d: Any = staticmethod(deform_conv2d)
     unfold4d: Any = staticmethod(F.unfold)
     fold4d: Any = staticmethod(F.fold)
     constant_pad: Any = staticmethod(torch.constant_pad_nd)

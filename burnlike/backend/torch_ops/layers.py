@@ -1,5 +1,7 @@
 """`LayerOps`, in torch."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -10,8 +12,8 @@ from .attention import attention, attention_fallback
 class TorchLayerOps:
     """Implements `LayerOps`."""
 
-    attention = staticmethod(attention)
-    attention_fallback = staticmethod(attention_fallback)
+    attention: Any = staticmethod(attention)
+    attention_fallback: Any = staticmethod(attention_fallback)
 
     @staticmethod
     def linear(tensor: Tensor, weight: Tensor, bias: Tensor | None, /) -> Tensor:

@@ -17,7 +17,7 @@ _AVG: dict[int, Any] = {3: torch.avg_pool1d, 4: F.avg_pool2d}
 class TorchPoolOps:
     """Implements `PoolOps`. torch takes equal padding up to half a window; other padding is added before."""
 
-    interpolate = staticmethod(interpolate)
+    interpolate: Any = staticmethod(interpolate)
     adaptive_avg_pool1d: Any = staticmethod(torch.adaptive_avg_pool1d)
     adaptive_avg_pool2d: Any = staticmethod(F.adaptive_avg_pool2d)
     adaptive_avg_pool3d: Any = staticmethod(F.adaptive_avg_pool3d)
