@@ -26,7 +26,9 @@ class CumulativeMethods(TensorBase[B, D, K]):
         Differs: Int keeps its dtype.
         """
         spec = self.spec
-        return like(spec.ops.cumsum(self.inner, axis("CumSum", dim, spec.rank)), spec)
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("CumSum", dim, spec.rank)
+        return like(spec.ops.cumsum(self.inner, dim), spec)
 
     @overload
     def cumprod(self: "CumulativeMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]": ...
@@ -39,7 +41,9 @@ class CumulativeMethods(TensorBase[B, D, K]):
         Differs: Int keeps its dtype.
         """
         spec = self.spec
-        return like(spec.ops.cumprod(self.inner, axis("CumProd", dim, spec.rank)), spec)
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("CumProd", dim, spec.rank)
+        return like(spec.ops.cumprod(self.inner, dim), spec)
 
     @overload
     def cummin(self: "CumulativeMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]": ...
@@ -52,7 +56,9 @@ class CumulativeMethods(TensorBase[B, D, K]):
         Differs: values only.
         """
         spec = self.spec
-        return wrap(spec.ops.cummin(self.inner, axis("CumMin", dim, spec.rank)), spec)
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("CumMin", dim, spec.rank)
+        return wrap(spec.ops.cummin(self.inner, dim), spec)
 
     @overload
     def cummax(self: "CumulativeMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]": ...
@@ -65,4 +71,6 @@ class CumulativeMethods(TensorBase[B, D, K]):
         Differs: values only.
         """
         spec = self.spec
-        return wrap(spec.ops.cummax(self.inner, axis("CumMax", dim, spec.rank)), spec)
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("CumMax", dim, spec.rank)
+        return wrap(spec.ops.cummax(self.inner, dim), spec)

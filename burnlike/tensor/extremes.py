@@ -30,7 +30,8 @@ class ExtremeMethods(TensorBase[B, D, K]):
         """
         spec = self.spec
         places = spec.int if spec.kind is Float else spec
-        dim = axis("Argmax", dim, spec.rank)
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Argmax", dim, spec.rank)
         try:
             return wrap(spec.ops.argmax(self.inner, dim, places.dtype), places)
         except Exception as error:
@@ -48,7 +49,8 @@ class ExtremeMethods(TensorBase[B, D, K]):
         """
         spec = self.spec
         places = spec.int if spec.kind is Float else spec
-        dim = axis("Argmin", dim, spec.rank)
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Argmin", dim, spec.rank)
         try:
             return wrap(spec.ops.argmin(self.inner, dim, places.dtype), places)
         except Exception as error:
@@ -81,7 +83,8 @@ class ExtremeMethods(TensorBase[B, D, K]):
         Differs: of equal elements the first alone has a gradient.
         """
         spec = self.spec
-        dim = axis("Max Dim", dim, spec.rank)
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Max Dim", dim, spec.rank)
         try:
             return wrap(spec.ops.max_dim(self.inner, dim), spec)
         except Exception as error:
@@ -120,7 +123,8 @@ class ExtremeMethods(TensorBase[B, D, K]):
         """
         spec = self.spec
         places = spec.int if spec.kind is Float else spec
-        dim = axis("Max Dim", dim, spec.rank)
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Max Dim", dim, spec.rank)
         try:
             values, indices = spec.ops.max_dim_with_indices(self.inner, dim, places.dtype)
         except Exception as error:
@@ -154,7 +158,8 @@ class ExtremeMethods(TensorBase[B, D, K]):
         Differs: of equal elements the first alone has a gradient.
         """
         spec = self.spec
-        dim = axis("Min Dim", dim, spec.rank)
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Min Dim", dim, spec.rank)
         try:
             return wrap(spec.ops.min_dim(self.inner, dim), spec)
         except Exception as error:
@@ -193,7 +198,8 @@ class ExtremeMethods(TensorBase[B, D, K]):
         """
         spec = self.spec
         places = spec.int if spec.kind is Float else spec
-        dim = axis("Min Dim", dim, spec.rank)
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Min Dim", dim, spec.rank)
         try:
             values, indices = spec.ops.min_dim_with_indices(self.inner, dim, places.dtype)
         except Exception as error:
@@ -227,7 +233,8 @@ class ExtremeMethods(TensorBase[B, D, K]):
         Differs: of equal elements the first alone has a gradient.
         """
         spec = self.spec
-        dim = axis("MaxAbs Dim", dim, spec.rank)
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("MaxAbs Dim", dim, spec.rank)
         try:
             return wrap(spec.ops.max_abs_dim(self.inner, dim), spec)
         except Exception as error:

@@ -43,7 +43,9 @@ class ReductionMethods(TensorBase[B, D, K]):
         Differs: `dim` stays, with size 1; Int keeps its dtype.
         """
         spec = self.spec
-        return like(spec.ops.sum_dim(self.inner, axis("Sum Dim", dim, spec.rank), True), spec)
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Sum Dim", dim, spec.rank)
+        return like(spec.ops.sum_dim(self.inner, dim, True), spec)
 
     @overload
     def sum_dims(self: "ReductionMethods[B, D, Float]", dims: Sequence[int]) -> "Tensor[B, D, Float]": ...
@@ -129,7 +131,8 @@ class ReductionMethods(TensorBase[B, D, K]):
         Differs: `dim` stays, with size 1; of Int the whole part, in its dtype.
         """
         spec = self.spec
-        dim = axis("Mean Dim", dim, spec.rank)
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Mean Dim", dim, spec.rank)
         if spec.kind is Int and not self.inner.shape[dim]:
             raise _no_mean("Mean Dim")
         return like(spec.ops.mean_dim(self.inner, dim, True), spec)
@@ -177,7 +180,9 @@ class ReductionMethods(TensorBase[B, D, K]):
         Differs: `dim` stays, with size 1; Int keeps its dtype.
         """
         spec = self.spec
-        return like(spec.ops.prod_dim(self.inner, axis("Prod Dim", dim, spec.rank), True), spec)
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Prod Dim", dim, spec.rank)
+        return like(spec.ops.prod_dim(self.inner, dim, True), spec)
 
     @overload
     def prod_dims(self: "ReductionMethods[B, D, Float]", dims: Sequence[int]) -> "Tensor[B, D, Float]": ...
