@@ -155,7 +155,7 @@ def test_a_scalar_divided_by_a_tensor_is_for_float() -> None:
     x = torch.tensor([3.0, 7.0])
     assert torch.equal((5.0 / Tensor(x, Cpu())).inner, x.reciprocal() * 5.0)
     with pytest.raises(TensorTypeError, match="not defined for Int tensors"):
-        8 / ints([2])
+        operator.truediv(8, ints([2]))
 
 
 def test_numpy_scalars_work_on_both_sides() -> None:
