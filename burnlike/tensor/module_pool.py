@@ -213,7 +213,7 @@ def _max_pool_with_indices(name: str, dims: int, x: Any, kernel_size: Any, windo
 def _avg_pool(name: str, dims: int, x: Any, kernel_size: Any, window: Any, named: Any) -> Any:
     spec = ranked_spec(name, x, dims + 2)
     try:
-        return wrap(spec.module.avg_pool(x.inner, *_avg_window(name, dims, kernel_size, window, named)), spec)
+        return like(spec.module.avg_pool(x.inner, *_avg_window(name, dims, kernel_size, window, named)), spec)
     except Exception as error:
         fail(name, error, x.inner)
 
@@ -251,6 +251,6 @@ def _adaptive(name: str, dims: int, x: Any, output_size: Any) -> Any:
     spec = ranked_spec(name, x, dims + 2)
     size = each(title(name), "output_size", frozen_sizes(title(name), "output_size", output_size, 1), dims)
     try:
-        return wrap(getattr(spec.module, name)(x.inner, size), spec)
+        return like(getattr(spec.module, name)(x.inner, size), spec)
     except Exception as error:
         fail(name, error, x.inner)

@@ -71,7 +71,8 @@ def test_a_query_that_sees_nothing_gives_zero_and_finite_gradients(function: Any
 def test_the_usual_case_is_torchs() -> None:
     tensors = qkv(3, 3)
     out = module.attention(*typed(tensors), options=AttentionModuleOptions(is_causal=True))
-    torch.testing.assert_close(out.inner, F.scaled_dot_product_attention(*tensors, is_causal=True))
+    query, key, value = tensors
+    torch.testing.assert_close(out.inner, F.scaled_dot_product_attention(query, key, value, is_causal=True))
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:

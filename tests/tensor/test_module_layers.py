@@ -61,11 +61,12 @@ def test_layer_norm_is_torchs_on_the_last_dimension() -> None:
 def test_batch_norm_by_given_statistics_has_gradients_for_all(shape: tuple[int, ...]) -> None:
     tensors = [numbers(*shape), numbers(3), numbers(3), numbers(3), numbers(3).square() + 0.1]
     expected = F.batch_norm(tensors[0], tensors[3], tensors[4], tensors[1], tensors[2], False, 0.0, 1e-3)
-    torch.testing.assert_close(module.batch_norm(Tensor(tensors[0], Cpu()), *tensors[1:], 1e-3).inner, expected)
 
-    def run(x: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
-        return module.batch_norm(Tensor(x, Autodiff(Cpu())), *rest, 1e-3).inner  # pyright: ignore[reportCallIssue]
+    def run(*tensors: torch.Tensor) -> torch.Tensor:
+        x, gamma, beta, mean, variance = tensors
+        return module.batch_norm(Tensor(x, Autodiff(Cpu())), gamma, beta, mean, variance, 1e-3).inner
 
+    torch.testing.assert_close(run(*tensors), expected)
     assert torch.autograd.gradcheck(run, [it.requires_grad_() for it in tensors])
 
 

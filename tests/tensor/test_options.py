@@ -44,28 +44,28 @@ def test_the_later_of_size_and_scale_factor_wins() -> None:
     assert options.with_output_size(3).scale_factor is None
 
 
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: ConvOptions(stride=[1, 0]), "stride: expected at least 1, got 0"),
-        (lambda: ConvOptions(groups=0), "groups: expected at least 1"),
-        (lambda: ConvOptions(padding=-1), "padding: expected at least 0"),
-        (lambda: ConvOptions(padding=[(1, 2, 3)]), "one .begin, end. pair per dimension"),
-        (lambda: ConvTransposeOptions(dilation=0), "dilation: expected at least 1"),
-        (lambda: DeformConvOptions(offset_groups=0), "offset_groups: expected at least 1"),
-        (lambda: DeformConvOptions(weight_groups=0), "weight_groups: expected at least 1"),
-        (lambda: UnfoldOptions(stride=0), "stride: expected at least 1"),
-        (lambda: MaxPoolOptions(0), "kernel_size: expected at least 1"),
-        (lambda: InterpolateOptions("Bilinaer"), "did you mean 'Bilinear'"),
-        (lambda: InterpolateOptions(output_size=2, scale_factor=2.0), "got both"),
-        (lambda: InterpolateOptions(scale_factor=-1.0), "more than 0, got -1"),
-        (lambda: GridSampleOptions(padding_mode="Wrap"), "expected one of"),
-        (lambda: AttentionModuleOptions(softcap=0.0), "softcap: expected more than 0"),
-    ],
-)
-def test_wrong_values_are_refused(build: Any, message: str) -> None:
+WRONG: list[tuple[Any, dict[str, Any], str]] = [
+    (ConvOptions, {"stride": [1, 0]}, "stride: expected at least 1, got 0"),
+    (ConvOptions, {"groups": 0}, "groups: expected at least 1"),
+    (ConvOptions, {"padding": -1}, "padding: expected at least 0"),
+    (ConvOptions, {"padding": [(1, 2, 3)]}, "one .begin, end. pair per dimension"),
+    (ConvTransposeOptions, {"dilation": 0}, "dilation: expected at least 1"),
+    (DeformConvOptions, {"offset_groups": 0}, "offset_groups: expected at least 1"),
+    (DeformConvOptions, {"weight_groups": 0}, "weight_groups: expected at least 1"),
+    (UnfoldOptions, {"stride": 0}, "stride: expected at least 1"),
+    (MaxPoolOptions, {"kernel_size": 0}, "kernel_size: expected at least 1"),
+    (InterpolateOptions, {"mode": "Bilinaer"}, "did you mean 'Bilinear'"),
+    (InterpolateOptions, {"output_size": 2, "scale_factor": 2.0}, "got both"),
+    (InterpolateOptions, {"scale_factor": -1.0}, "more than 0, got -1"),
+    (GridSampleOptions, {"padding_mode": "Wrap"}, "expected one of"),
+    (AttentionModuleOptions, {"softcap": 0.0}, "softcap: expected more than 0"),
+]
+
+
+@pytest.mark.parametrize(("options", "fields", "message"), WRONG)
+def test_wrong_values_are_refused(options: Any, fields: dict[str, Any], message: str) -> None:
     with pytest.raises(TensorValueError, match=message):
-        build()
+        options(**fields)
 
 
 def test_a_size_is_an_int() -> None:
