@@ -1,13 +1,13 @@
 """Einstein summation: sums of products over labelled dimensions."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from ..errors import TensorTypeError, TensorValueError
-from .base import B2, K2, B, D, K, TensorBase, derive
+from .base import B2, B, D, K, TensorBase, derive
 from .einsum_equation import checked_equation
-from .kinds import Bool
-from .linalg_operands import tensor_operand
+from .kinds import Bool, Float, Int
+from .linalg_operands import N, tensor_operand
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -18,8 +18,18 @@ class EinsumMethods(TensorBase[B, D, K]):
 
     __slots__ = ()
 
+    @overload
     @staticmethod
-    def einsum(equation: str, operands: "Sequence[Tensor[B2, Any, K2]]") -> "Tensor[B2, Any, K2]":
+    def einsum(equation: str, operands: "Sequence[Tensor[B2, Any, N]]") -> "Tensor[B2, Any, N]": ...
+    # mypy finds no common type of a list of tensors of different ranks; it gets by with these.
+    @overload
+    @staticmethod
+    def einsum(equation: str, operands: "Sequence[Tensor[Any, Any, Float]]") -> "Tensor[Any, Any, Float]": ...
+    @overload
+    @staticmethod
+    def einsum(equation: str, operands: "Sequence[Tensor[Any, Any, Int]]") -> "Tensor[Any, Any, Int]": ...
+    @staticmethod
+    def einsum(equation: str, operands: Any) -> Any:
         """The sum of products that the equation tells, as `ij,jk->ik` for matrices. Float or Int.
 
         Letters label dimensions, `...` stands for any number of them. Without `->` the result has the dimensions of

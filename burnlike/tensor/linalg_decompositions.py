@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING, Any, overload
 
+import torch
+
 from ..errors import TensorTypeError, TensorValueError
 from .base import B2, E, derive
 from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, Float
 from .linalg_operands import matrix_spec
-from .operands import fail
 from .receiver import float_spec
 from .spec import Spec
 
@@ -121,8 +122,10 @@ def svd(tensor: Any, sweeps: int) -> Any:
         raise TensorValueError("linalg::svd", f"sweeps must be greater than zero, got {sweeps}")
     try:
         return _each(spec.module.svd(tensor.inner, int(sweeps)), spec)
-    except Exception as error:
-        fail("linalg::svd", error, tensor.inner)
+    except torch.linalg.LinAlgError as error:
+        raise TensorValueError(
+            "linalg::svd", f"found no decomposition; are all elements finite? {str(error).splitlines()[0]}"
+        ) from error
 
 
 def _each(results: Any, spec: Spec) -> Any:

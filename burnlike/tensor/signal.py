@@ -46,7 +46,7 @@ def rfft(
         TensorValueError: the length is no power of two.
     """
     spec = float_spec("rfft", signal)
-    place = axis("RFFT", dim, spec.rank)
+    place = axis("rfft", dim, spec.rank)
     length = _power_of_two("rfft", signal.inner.shape[place] if n is None else n)
     real, imaginary = spec.module.rfft(signal.inner, place, length)
     return derive(real, spec), derive(imaginary, spec)
@@ -74,7 +74,7 @@ def irfft(
     """
     spec = float_spec("irfft", spectrum_re)
     imaginary = _imaginary("irfft", spectrum_re, spectrum_im)
-    place = axis("IRFFT", dim, spec.rank)
+    place = axis("irfft", dim, spec.rank)
     size = spectrum_re.inner.shape[place]
     if size == 0:
         raise TensorValueError("irfft", "the spectrum is empty along the dimension")
@@ -104,7 +104,7 @@ def cfft(
     """
     spec = float_spec("cfft", signal_re)
     imaginary = _imaginary("cfft", signal_re, signal_im)
-    place = axis("CFFT", dim, spec.rank)
+    place = axis("cfft", dim, spec.rank)
     length = _power_of_two("cfft", signal_re.inner.shape[place] if n is None else n)
     real, other = spec.module.cfft(signal_re.inner, imaginary, place, length)
     return derive(real, spec), derive(other, spec)
