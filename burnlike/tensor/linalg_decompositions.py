@@ -122,7 +122,7 @@ def svd(tensor: Any, sweeps: int) -> Any:
         raise TensorValueError("linalg::svd", f"sweeps must be greater than zero, got {sweeps}")
     try:
         return _each(spec.module.svd(tensor.inner, int(sweeps)), spec)
-    except torch.linalg.LinAlgError as error:
+    except torch.linalg.LinAlgError as error:  # pyright: ignore[reportPrivateImportUsage]
         raise TensorValueError(
             "linalg::svd", f"found no decomposition; are all elements finite? {str(error).splitlines()[0]}"
         ) from error

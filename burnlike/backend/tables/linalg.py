@@ -41,7 +41,7 @@ class LinalgOps(Protocol):
         """`[.., R, C]` times `[.., C]` -> `[.., R]`, Float or Int."""
         ...
 
-    def vector_norm(self, tensor: Tensor, exponent: float, dims: Sequence[int], /) -> Tensor:
+    def vector_norm(self, tensor: Tensor, exponent: float, dims: list[int], /) -> Tensor:
         """The norm of each vector along `dims`, kept with size 1; no dims: of each element. Int: 0, 1, inf, -inf."""
         ...
 

@@ -49,17 +49,17 @@ class TorchLinalgOps:
         return torch.sum(matrix * vector.unsqueeze(-2), -1, dtype=matrix.dtype)
 
     @staticmethod
-    def vector_norm(tensor: Tensor, exponent: float, dims: Sequence[int], /) -> Tensor:
+    def vector_norm(tensor: Tensor, exponent: float, dims: list[int], /) -> Tensor:
+        if dims and tensor.dtype.is_floating_point:
+            return torch.linalg.vector_norm(tensor, exponent, dims, True)
         if not dims:
             return (tensor != 0).to(tensor.dtype) if exponent == 0 else _magnitude(tensor)
-        if tensor.dtype.is_floating_point:
-            return torch.linalg.vector_norm(tensor, exponent, list(dims), True)
         if exponent == 0:
-            return torch.sum(tensor != 0, list(dims), True, dtype=tensor.dtype)
+            return torch.sum(tensor != 0, dims, True, dtype=tensor.dtype)
         if exponent == 1:
-            return torch.sum(_magnitude(tensor), list(dims), True, dtype=tensor.dtype)
+            return torch.sum(_magnitude(tensor), dims, True, dtype=tensor.dtype)
         largest = torch.amax if exponent > 0 else torch.amin
-        return largest(_magnitude(tensor), list(dims), True)
+        return largest(_magnitude(tensor), dims, True)
 
     @staticmethod
     def vector_normalize(tensor: Tensor, exponent: float, dim: int, epsilon: float, /) -> Tensor:
