@@ -67,7 +67,10 @@ class TensorBase(Generic[B, D, K]):
 
     @property
     def backend(self) -> B:
-        """The backend that its operations run on."""
+        """The backend that its operations run on.
+
+        Torch: none.
+        """
         return self.spec.backend  # pyright: ignore[reportReturnType]
 
 

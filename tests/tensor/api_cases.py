@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from burnlike import Autodiff, Backend, Bool, Float, Int, Tensor
-from burnlike.tensor.data import TensorData
+from burnlike.tensor import TensorData
 
 Pairs = list[tuple[Any, Any]]
 Case = Callable[[Any], Pairs]

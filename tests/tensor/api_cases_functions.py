@@ -117,6 +117,18 @@ def lu(backend: Any) -> Pairs:
     ]
 
 
+@case("linalg.qr")
+def qr(backend: Any) -> Pairs:
+    # The first column has length 5; the determinant, 2, leaves 2 / 5 for the second. Signs are free.
+    data = [[3.0, 1.0], [4.0, 2.0]]
+    q, r = linalg.qr(floats(data, backend), True)
+    return [
+        (q.matmul(r), data),
+        (q.transpose().matmul(q), [[1.0, 0.0], [0.0, 1.0]]),
+        (r.abs(), [[5.0, 2.2], [0.0, 0.4]]),
+    ]
+
+
 @case("linalg.svd")
 def svd(backend: Any) -> Pairs:
     data = [[3.0, 0.0], [4.0, 5.0], [0.0, 1.0]]

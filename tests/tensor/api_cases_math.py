@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from burnlike import Float, Int, Tensor
-from burnlike.tensor.distribution import Distribution
+from burnlike.tensor import Distribution
 
 from .api_cases import Pairs, bools, case, double, floats, ints
 

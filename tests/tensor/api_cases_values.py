@@ -7,7 +7,7 @@ import torch
 
 from burnlike import Tensor
 from burnlike.errors import TensorError
-from burnlike.tensor import QuantScheme, TensorData, Transaction, set_print_options
+from burnlike.tensor import PrintOptions, QuantScheme, TensorData, Transaction, set_print_options
 
 from .api_cases import Pairs, bools, case, double, floats, ints, tracking
 
@@ -67,11 +67,11 @@ def handles(backend: Any) -> Pairs:
 @case("set_print_options")
 def print_options(backend: Any) -> Pairs:
     x = floats([0.123456], backend)
-    set_print_options(precision=2)
+    set_print_options(PrintOptions(precision=2))
     try:
         shown = str(x)
     finally:
-        set_print_options()
+        set_print_options(PrintOptions())
     return [("[0.12]" in shown, True), ("[0.123456]" in str(x), True)]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from burnlike import Cpu, Tensor
-from burnlike.tensor.data import TensorData
+from burnlike.tensor import TensorData
 
 from .problems import UnknownError
 from .values import KINDS, check_value, dtype_named, filled, number
