@@ -1,4 +1,4 @@
-"""A second implementation of the AutodiffBackend protocol: gradients by `torch.autograd.grad`, never through `.grad`."""
+"""A second implementation of the AutodiffBackend protocol: gradients by `torch.autograd.grad`."""
 
 from typing import Any
 

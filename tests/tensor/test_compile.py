@@ -1,0 +1,102 @@
+"""torch.compile(fullgraph=True): typed tensors in, out and through."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounter
+from torch._dynamo.utils import counters
+
+from burnlike import Autodiff, Cpu, Int, Tensor
+from burnlike.errors import TensorError
+
+TRACKED = Autodiff(Cpu())
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+
+
+def compiled(function: Any, backend: Any = "eager") -> Any:
+    return torch.compile(function, fullgraph=True, backend=backend)
+
+
+def chain(x: Any, y: Any) -> Any:
+    z = (x * 2.0 + y).exp().reshape(6)
+    return z, z.sum(), z.greater(y.reshape(6)), z.argmax(0)
+
+
+def test_in_out_and_through() -> None:
+    x, y = Tensor(torch.rand(2, 3)), Tensor(torch.rand(2, 3))
+    for got, expected in zip(compiled(chain)(x, y), chain(x, y), strict=True):
+        assert got.spec is expected.spec
+        torch.testing.assert_close(got.inner, expected.inner)
+
+
+def test_created_inside() -> None:
+    def function(t: torch.Tensor) -> Any:
+        x = Tensor(t, Cpu())
+        return (x + Tensor.ones((2, 3), Cpu())).sum().inner, Tensor.arange(0, 3, Cpu())
+
+    total, indices = compiled(function)(torch.zeros(2, 3))
+    assert total.tolist() == [6.0]
+    assert indices.spec.kind is Int
+
+
+def test_backward_through_a_compiled_function() -> None:
+    x = Tensor(torch.rand(4), TRACKED).require_grad()
+    loss = compiled(lambda t: (t * t).sum(), "aot_eager")(x)
+    torch.testing.assert_close(x.grad(loss.backward()).inner, 2 * x.inner.detach())
+
+
+def test_a_module_with_typed_input_and_output() -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.rand(3, 2))
+            self.linear = torch.nn.Linear(2, 2)
+
+        def forward(self, x: Any) -> Any:
+            return self.linear(x.matmul(self.weight)).add(1.0)
+
+    model = Model()
+    x = Tensor(torch.rand(4, 3), TRACKED)
+    expected = model(x)
+    torch.testing.assert_close(compiled(model)(x).inner, expected.inner)
+
+
+def test_a_loop_does_not_compile_again() -> None:
+    counter = CompileCounter()
+    step = compiled(lambda x, y: (x * y + 1.0).tanh(), counter)
+    x, y = Tensor(torch.rand(3)), Tensor(torch.rand(3))
+    for _ in range(10):
+        x = step(x, y)
+        y = Tensor(torch.rand(3), Cpu())
+    assert counter.frame_count == 1
+
+
+def test_another_kind_or_rank_compiles_anew_and_is_right() -> None:
+    double = compiled(lambda x: x + x)
+    assert double(Tensor(torch.ones(2))).inner.tolist() == [2.0, 2.0]
+    assert double(Tensor(torch.ones(2, dtype=torch.int64))).spec.kind is Int
+    assert double(Tensor(torch.ones(1, 2))).rank() == 2
+
+
+def test_errors_name_their_reason() -> None:
+    x, y = Tensor(torch.rand(3)), Tensor(torch.rand(3, 1))
+    with pytest.raises((TensorError, torch._dynamo.exc.Unsupported), match="different ranks"):
+        compiled(lambda x, y: x + y)(x, y)
+
+
+def test_export_and_no_graph_breaks() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.add(1.0).sum()
+
+    x = Tensor(torch.rand(2, 3), TRACKED)
+    exported = torch.export.export(Model(), (x,))
+    result = exported.module()(x)
+    assert isinstance(result, Tensor)
+    torch.testing.assert_close(result.inner, x.add(1.0).sum().inner)
+    assert not counters["graph_break"]
