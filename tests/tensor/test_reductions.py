@@ -62,6 +62,12 @@ def test_integer_means_are_whole_parts() -> None:
     assert of(INT).mean_dims([0, 1]).inner.dtype is torch.int32
 
 
+def test_integer_means_are_whole_after_each_dimension() -> None:
+    x = of(torch.tensor([[1, 1], [0, 2]]))
+    assert x.mean_dims([0, 1]).inner.tolist() == [[0]]  # (0, 1), then 1 / 2
+    assert x.mean_dims([1, 0]).inner.tolist() == [[1]]  # (1, 1), then 2 / 2
+
+
 def test_an_integer_mean_is_right_where_the_sum_leaves_the_dtype() -> None:
     assert of(torch.tensor([100, 100, 100], dtype=torch.int8)).mean().inner.tolist() == [100]
 

@@ -21,7 +21,7 @@ class ReductionOps(Protocol):
         ...
 
     def mean_dim(self, tensor: Tensor, dim: int | list[int], keepdim: bool, /) -> Tensor:
-        """Means over one or several different dimensions; of integers the whole part, dimension by dimension."""
+        """Means over one or several different dimensions; of integers the whole part, one after the other."""
         ...
 
     def prod(self, tensor: Tensor, /) -> Tensor:

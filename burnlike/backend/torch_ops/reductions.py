@@ -53,10 +53,10 @@ class TorchIntReductionOps:
 
     @staticmethod
     def mean_dim(tensor: Tensor, dim: int | list[int], keepdim: bool, /) -> Tensor:
-        dims = [dim] if isinstance(dim, int) else sorted(dim, reverse=True)
+        dims = (dim,) if isinstance(dim, int) else tuple(dim)
         for each in dims:
-            tensor = _truncated(torch.sum(tensor, each, keepdim), tensor.shape[each], tensor.dtype)
-        return tensor
+            tensor = _truncated(torch.sum(tensor, each, True), tensor.shape[each], tensor.dtype)
+        return tensor if keepdim else tensor.squeeze(dims)
 
     @staticmethod
     def prod(tensor: Tensor, /) -> Tensor:
