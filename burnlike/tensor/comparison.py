@@ -7,7 +7,7 @@ import torch
 
 from .axes import axis
 from .base import B, D, K, TensorBase, wrap
-from .kinds import D1, Bool
+from .kinds import D1, Bool, Float
 from .operands import fail, operand, scalar
 
 if TYPE_CHECKING:
@@ -26,7 +26,12 @@ def compare_mixed(name: str, tensor: Any, other: Any) -> Any:
 
 def compare_scalar(name: str, tensor: Any, value: Any) -> Any:
     """A comparison with a number."""
-    return compare_mixed(name, tensor, scalar(name, tensor.spec, value))
+    spec = tensor.spec
+    number = value if type(value) is float and spec.kind is Float else scalar(name, spec, value)
+    try:
+        return wrap(getattr(spec.ops, name)(tensor.inner, number), spec.bool)
+    except Exception as error:
+        fail(name, error, tensor.inner)
 
 
 class ComparisonMethods(TensorBase[B, D, K]):
@@ -85,13 +90,13 @@ class ComparisonMethods(TensorBase[B, D, K]):
         self, other: "Tensor[B, D, K] | torch.Tensor | float"
     ) -> "Tensor[B, D, Bool]":  # pyright: ignore[reportIncompatibleMethodOverride]
         """As `equal`; anything that is no tensor and no number is not equal as a whole."""
-        return self.equal(other) if _comparable(self, other) else NotImplemented
+        return self.equal(other) if type(other) is type(self) or _comparable(other) else NotImplemented
 
     def __ne__(  # type: ignore[override]
         self, other: "Tensor[B, D, K] | torch.Tensor | float"
     ) -> "Tensor[B, D, Bool]":  # pyright: ignore[reportIncompatibleMethodOverride]
         """As `not_equal`; anything that is no tensor and no number is not equal as a whole."""
-        return self.not_equal(other) if _comparable(self, other) else NotImplemented
+        return self.not_equal(other) if type(other) is type(self) or _comparable(other) else NotImplemented
 
     __hash__ = object.__hash__
 
@@ -136,5 +141,5 @@ class ComparisonMethods(TensorBase[B, D, K]):
         return wrap(spec.ops.all_dim(self.inner, axis("All Dim", dim, spec.rank)), spec.bool)
 
 
-def _comparable(tensor: Any, other: Any) -> bool:
-    return type(other) is tensor.spec.tensor or isinstance(other, torch.Tensor | int | float | numbers.Number)
+def _comparable(other: Any) -> bool:
+    return isinstance(other, torch.Tensor | int | float | numbers.Number)

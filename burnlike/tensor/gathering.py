@@ -76,7 +76,7 @@ class GatheringMethods(TensorBase[B, D, K]):
         spec, inner = self.spec, self.inner
         dim = axis("Gather", dim, spec.rank)
         index = indices_of("gather", spec, indices, spec.rank)
-        if inner.shape != index.shape:
+        if spec.rank > 1 and inner.shape != index.shape:
             check_along("Gather", dim, inner.shape, index.shape)
         try:
             return wrap(spec.ops.gather(inner, dim, index), spec)

@@ -54,7 +54,7 @@ class IndexingMethods(TensorBase[B, D, K]):
             TensorValueError: more slices than dimensions, or a step of 0.
         """
         spec, inner = self.spec, self.inner
-        ranges, backwards = ranges_of("Slice", slices, inner.shape)
+        ranges, backwards = ranges_of("Slice", slices, inner)
         try:
             return wrap(spec.ops.slice(inner, ranges, backwards), spec)
         except TypeError as error:
@@ -72,7 +72,7 @@ class IndexingMethods(TensorBase[B, D, K]):
         return self.slice([builtins.slice(None)] * dim + [slice])
 
     def slice_assign(self, slices: Slices, values: "Tensor[B, D, K] | torch.Tensor") -> "Tensor[B, D, K]":
-        """A copy whose region, as `slice` selects it, holds `values`.
+        """A copy whose region, as `slice` selects it, holds `values`; where it selects nothing, the tensor itself.
 
         Torch: `x.clone()[...] = values`, `torch.slice_scatter`.
         Differs: the values have exactly the region's shape.
@@ -81,10 +81,13 @@ class IndexingMethods(TensorBase[B, D, K]):
             TensorValueError: too many slices, a step of 0, or values of another shape.
         """
         spec, inner = self.spec, self.inner
-        ranges, backwards = ranges_of("Slice Assign", slices, inner.shape)
+        ranges, backwards = ranges_of("Slice Assign", slices, inner)
         found = values_of("slice_assign", spec, values)
         shape = inner.shape
-        region = [*map(size_of, ranges, shape), *shape[len(ranges) :]]
+        selected = list(map(size_of, ranges, shape))
+        region = [*selected, *shape[len(ranges) :]]
+        if 0 in selected:
+            return self  # pyright: ignore[reportReturnType]
         if list(found.shape) != region:
             raise TensorValueError(
                 "Slice Assign",
@@ -105,7 +108,7 @@ class IndexingMethods(TensorBase[B, D, K]):
             TensorValueError: too many slices, or a step of 0.
         """
         spec, inner = self.spec, self.inner
-        ranges, _ = ranges_of("Slice Fill", slices, inner.shape)
+        ranges, _ = ranges_of("Slice Fill", slices, inner)
         value = scalar("slice_fill", spec, value)
         try:
             return wrap(spec.ops.slice_fill(inner, ranges, value), spec)

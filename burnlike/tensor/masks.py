@@ -8,7 +8,7 @@ import torch
 from ..errors import TensorValueError
 from .base import B2, B, D, K, TensorBase, like, wrap
 from .indexing import values_of
-from .kinds import D1, D2, D3, D4, Bool
+from .kinds import D1, D2, D3, D4, Bool, Float
 from .operands import fail, operand_of, scalar
 from .spec import Spec, family_of, title
 
@@ -57,7 +57,8 @@ class MaskMethods(TensorBase[B, D, K]):
         """
         spec, inner = self.spec, self.inner
         where = mask_of("mask_fill", spec, mask)
-        value = scalar("mask_fill", spec, value)
+        if type(value) is not float or spec.kind is not Float:
+            value = scalar("mask_fill", spec, value)
         try:
             return wrap(spec.ops.mask_fill(inner, where, value), spec)
         except Exception as error:

@@ -96,8 +96,10 @@ class ScatteringMethods(TensorBase[B, D, K]):
         mode = _update_name("Scatter", spec, update)
         index = indices_of("scatter", spec, indices, spec.rank)
         found = values_of("scatter", spec, values)
-        check_along("Scatter", dim, inner.shape, index.shape)
-        _check_values("Scatter", list(index.shape), found)
+        if spec.rank > 1 and inner.shape != index.shape:
+            check_along("Scatter", dim, inner.shape, index.shape)
+        if index.shape != found.shape:
+            _check_values("Scatter", list(index.shape), found)
         try:
             return wrap(spec.ops.scatter(inner, dim, index, found, mode), spec)
         except Exception as error:

@@ -6,6 +6,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any, Self, TypeAlias
 
+import torch
+
 from ..errors import TensorTypeError, TensorValueError
 
 Ranges: TypeAlias = tuple[builtins.slice, ...]
@@ -93,13 +95,13 @@ class SliceMaker:
 s = SliceMaker()
 
 
-def ranges_of(operation: str, forms: Any, shape: Sequence[int]) -> tuple[Ranges, list[int]]:
-    """Slices for the leading dimensions of `shape`, with positive steps, and which of them are walked backwards.
+def ranges_of(operation: str, forms: Any, tensor: torch.Tensor) -> tuple[Ranges, Sequence[int]]:
+    """Slices for the leading dimensions of `tensor`, with positive steps, and which of them are walked backwards.
 
     Args:
         operation: for messages.
         forms: a list or tuple of forms, or one form.
-        shape: the tensor's.
+        tensor: what they select of; only its shape is read.
 
     Raises:
         TensorValueError: more slices than dimensions, or a step of 0.
@@ -107,17 +109,30 @@ def ranges_of(operation: str, forms: Any, shape: Sequence[int]) -> tuple[Ranges,
     """
     if type(forms) is not list and type(forms) is not tuple:
         forms = (forms,)
-    if len(forms) > len(shape):
+    if len(forms) > tensor.ndim:
         raise TensorValueError(
-            operation, f"{len(forms)} slices for a tensor of rank {len(shape)}; expected at most one per dimension"
+            operation, f"{len(forms)} slices for a tensor of rank {tensor.ndim}; expected at most one per dimension"
         )
-    ranges = [_to_range(operation, form) for form in forms]
-    backwards: list[int] = []
-    for dim, it in enumerate(ranges):
-        if it.step is not None and it.step < 0:
-            ranges[dim] = _forwards(it, shape[dim])
-            backwards.append(dim)
-    return tuple(ranges), backwards
+    ranges: list[builtins.slice] = []
+    backwards: list[int] | None = None
+    for form in forms:
+        kind = type(form)
+        if kind is builtins.slice:
+            it = form
+        elif (kind is list or kind is tuple) and len(form) == 3:
+            it = builtins.slice(form[0], form[1], form[2])
+        elif kind is int:
+            it = builtins.slice(form, None if form == -1 else form + 1)
+        else:
+            found = form if kind is Slice else _to_slice(operation, form)
+            it = builtins.slice(found.start, found.end, found.step)
+        step = it.step
+        if step is not None and step < 1:
+            backwards = [] if backwards is None else backwards
+            backwards.append(len(ranges))
+            it = _forwards(operation, it, tensor.shape[len(ranges)])
+        ranges.append(it)
+    return tuple(ranges), backwards or ()
 
 
 def size_of(it: builtins.slice, size: int) -> int:
@@ -137,34 +152,13 @@ def _clamped(index: int, size: int) -> int:
     return min(index, size) if index >= 0 else max(index + size, 0)
 
 
-def _forwards(it: builtins.slice, size: int) -> builtins.slice:
+def _forwards(operation: str, it: builtins.slice, size: int) -> builtins.slice:
     """The indices that a slice of negative step selects, in rising order: it counts from the last one."""
+    if it.step == 0:
+        raise TensorValueError(operation, "a step of 0 selects nothing; expected 1 or more, or -1 or less")
     start, stop = _bounds(it, size)
     count = size_of(it, size)
     return builtins.slice(stop - 1 + it.step * (count - 1), stop, -it.step) if count else builtins.slice(start, start)
-
-
-def _to_range(operation: str, form: Any) -> builtins.slice:
-    kind = type(form)
-    if kind is builtins.slice:
-        if form.step == 0:
-            _refuse_step(operation)
-        return form
-    if kind is int:
-        return builtins.slice(form, None if form == -1 else form + 1)
-    if kind is list or kind is tuple:
-        if len(form) == 3:
-            if form[2] == 0:
-                _refuse_step(operation)
-            return builtins.slice(form[0], form[1], form[2])
-        if len(form) == 2:
-            return builtins.slice(form[0], form[1])
-    it = _to_slice(operation, form)
-    return builtins.slice(it.start, it.end, it.step)
-
-
-def _refuse_step(operation: str) -> None:
-    raise TensorValueError(operation, "a step of 0 selects nothing; expected 1 or more, or -1 or less")
 
 
 def _to_slice(operation: str, form: Any) -> Slice:

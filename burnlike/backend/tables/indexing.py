@@ -1,5 +1,6 @@
 """Slices, selections, gather and scatter, masks."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from torch import Tensor
@@ -15,11 +16,11 @@ class IndexOps(Protocol):
     the dimensions that are walked from their last element. Indices are not negative.
     """
 
-    def slice(self, tensor: Tensor, ranges: Ranges, backwards: list[int], /) -> Tensor:
+    def slice(self, tensor: Tensor, ranges: Ranges, backwards: Sequence[int], /) -> Tensor:
         """The region, `[n_0, n_1, ..]`."""
         ...
 
-    def slice_assign(self, tensor: Tensor, ranges: Ranges, backwards: list[int], values: Tensor, /) -> Tensor:
+    def slice_assign(self, tensor: Tensor, ranges: Ranges, backwards: Sequence[int], values: Tensor, /) -> Tensor:
         """A copy with `values`, of the region's shape, in the region."""
         ...
 
@@ -48,7 +49,7 @@ class IndexOps(Protocol):
         ...
 
     def select_assign(self, tensor: Tensor, dim: int, indices: Tensor, values: Tensor, update: str, /) -> Tensor:
-        """A copy, rows `indices` (`[n]`) updated by those of `values`: Assign, Add, Mul, Min, Max; Add is or on Bool."""
+        """A copy, rows `indices` (`[n]`) updated by `values`: Assign, Add, Mul, Min or Max; Add is or on Bool."""
         ...
 
     def scatter(self, tensor: Tensor, dim: int, indices: Tensor, values: Tensor, update: str, /) -> Tensor:

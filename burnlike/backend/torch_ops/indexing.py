@@ -1,5 +1,6 @@
 """Slices, selections and masks, in torch."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -8,20 +9,20 @@ from torch import Tensor
 from ..tables.indexing import Ranges, Scalar
 from .scattering import TorchNumericScatterOps, TorchScatterOps
 
-_INDEX_SELECT_DTYPES = (torch.int64, torch.int32)
+_INT64, _INT32 = torch.int64, torch.int32
 
 
 class TorchIndexOps(TorchScatterOps):
     """Implements `IndexOps`."""
 
     @staticmethod
-    def slice(tensor: Tensor, ranges: Ranges, backwards: list[int], /) -> Tensor:
-        return tensor[ranges].flip(backwards) if backwards else tensor[ranges]
+    def slice(tensor: Tensor, ranges: Ranges, backwards: Sequence[int], /) -> Tensor:
+        return tensor[ranges].flip(tuple(backwards)) if backwards else tensor[ranges]
 
     @staticmethod
-    def slice_assign(tensor: Tensor, ranges: Ranges, backwards: list[int], values: Tensor, /) -> Tensor:
+    def slice_assign(tensor: Tensor, ranges: Ranges, backwards: Sequence[int], values: Tensor, /) -> Tensor:
         out = tensor.clone()
-        out[ranges] = values.flip(backwards) if backwards else values
+        out[ranges] = values.flip(tuple(backwards)) if backwards else values
         return out
 
     @staticmethod
@@ -35,17 +36,18 @@ class TorchIndexOps(TorchScatterOps):
 
     @staticmethod
     def select(tensor: Tensor, dim: int, indices: Tensor, /) -> Tensor:
-        return torch.index_select(tensor, dim, indices if indices.dtype in _INDEX_SELECT_DTYPES else indices.long())
+        dtype = indices.dtype
+        return torch.index_select(tensor, dim, indices if dtype is _INT64 or dtype is _INT32 else indices.long())
 
     @staticmethod
     def take(tensor: Tensor, dim: int, indices: Tensor, /) -> Tensor:
         flat = indices.reshape(-1)
-        rows = torch.index_select(tensor, dim, flat if flat.dtype in _INDEX_SELECT_DTYPES else flat.long())
+        rows = torch.index_select(tensor, dim, flat if flat.dtype is _INT64 else flat.long())
         return rows.unflatten(dim, indices.shape)
 
     @staticmethod
     def gather(tensor: Tensor, dim: int, indices: Tensor, /) -> Tensor:
-        return torch.gather(tensor, dim, indices if indices.dtype is torch.int64 else indices.long())
+        return torch.gather(tensor, dim, indices if indices.dtype is _INT64 else indices.long())
 
     @staticmethod
     def mask_where(tensor: Tensor, mask: Tensor, values: Tensor, /) -> Tensor:

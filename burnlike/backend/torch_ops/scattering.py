@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
+_INT64 = torch.int64
 _REDUCTIONS = {"Mul": "prod", "Min": "amin", "Max": "amax"}
 
 
@@ -19,7 +20,7 @@ class TorchScatterOps:
 
     @staticmethod
     def scatter(tensor: Tensor, dim: int, indices: Tensor, values: Tensor, update: str, /) -> Tensor:
-        wide = indices if indices.dtype is torch.int64 else indices.long()
+        wide = indices if indices.dtype is _INT64 else indices.long()
         if update == "Add":
             return torch.scatter_add(tensor, dim, wide, values)
         if update == "Assign":
@@ -31,7 +32,7 @@ class TorchScatterOps:
 
     @staticmethod
     def select_assign(tensor: Tensor, dim: int, indices: Tensor, values: Tensor, update: str, /) -> Tensor:
-        wide = indices if indices.dtype is torch.int64 else indices.long()
+        wide = indices if indices.dtype is _INT64 else indices.long()
         if update == "Add":
             return torch.index_add(tensor, dim, wide, values)
         if update == "Assign":
