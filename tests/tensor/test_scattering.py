@@ -181,10 +181,12 @@ def test_coordinates_out_of_range_do_not_reach_another_row() -> None:
 def test_updates_with_derivatives_of_their_own_compile_without_a_break() -> None:
     x, v = leaf(1.5, -2.0, 0.5), leaf(-1.0, 4.0)
 
-    def loss(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return (run("scatter", a, b, "Mul", [2, 1]) + run("select_assign", a, b, "Max", [0, 1])).square().sum()
+    def loss(of: Tensor, by: Tensor) -> torch.Tensor:
+        product = of.scatter(0, torch.tensor([2, 1]), by, "Mul")
+        return product.select_assign(0, torch.tensor([0, 1]), by, "Max").inner.square().sum()
 
-    expected = torch.autograd.grad(loss(x, v), (x, v))
+    typed = (Tensor(x, TRACKED), Tensor(v, TRACKED))
+    expected = torch.autograd.grad(loss(*typed), (x, v))
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
-    found = torch.autograd.grad(compiled(x, v), (x, v))
+    found = torch.autograd.grad(compiled(*typed), (x, v))
     assert all(map(torch.equal, expected, found))
