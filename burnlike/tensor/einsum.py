@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, overload
 from ..errors import TensorTypeError, TensorValueError
 from .base import B2, B, D, K, TensorBase, derive
 from .einsum_equation import checked_equation
-from .kinds import Bool, Float, Int
+from .kinds import MAX_RANK, Bool, Float, Int
 from .linalg_operands import N, tensor_operand
 
 if TYPE_CHECKING:
@@ -57,5 +57,5 @@ class EinsumMethods(TensorBase[B, D, K]):
 
 
 def _rank(operand: Any) -> int | None:
-    inner = operand.inner if isinstance(operand, TensorBase) else operand
-    return getattr(inner, "ndim", None) or None
+    rank = operand.spec.rank if isinstance(operand, TensorBase) else getattr(operand, "ndim", 0)
+    return rank if 1 <= rank <= MAX_RANK else None

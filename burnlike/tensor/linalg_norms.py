@@ -9,7 +9,7 @@ from ..errors import TensorValueError
 from .axes import axes_of, axis
 from .base import B2, E, like
 from .kinds import Float
-from .linalg_operands import N, Norm, NormLike, numeric_spec, tensor_operand
+from .linalg_operands import N, NormLike, exponent_of, numeric_spec, tensor_operand
 from .operands import fail
 from .receiver import float_spec
 from .spec import Spec, title
@@ -25,7 +25,7 @@ def vector_norm(x: "Tensor[B2, E, Float]", norm: NormLike, dim: int) -> "Tensor[
     Differs: the dimension is required and kept; a Norm, its name or a number says which norm.
     """
     spec = float_spec("vector_norm", x)
-    exponent = Norm.of("Vector Norm", norm)
+    exponent = exponent_of("Vector Norm", norm)
     return _reduced("vector_norm", x, spec, exponent, [axis("Vector Norm", dim, spec.rank)])
 
 
@@ -36,7 +36,7 @@ def vector_norm_dims(x: "Tensor[B2, E, Float]", norm: NormLike, dims: Iterable[i
     Differs: an empty list reduces nothing.
     """
     spec = float_spec("vector_norm", x)
-    exponent = Norm.of("Vector Norm", norm)
+    exponent = exponent_of("Vector Norm", norm)
     return _reduced("vector_norm", x, spec, exponent, axes_of("Vector Norm", dims, spec.rank))
 
 
@@ -165,7 +165,7 @@ def vector_normalize(x: "Tensor[B2, E, Float]", norm: NormLike, dim: int, eps: f
     Differs: no defaults.
     """
     spec = float_spec("vector_normalize", x)
-    exponent = Norm.of("Vector Normalize", norm)
+    exponent = exponent_of("Vector Normalize", norm)
     place = axis("Vector Normalize", dim, spec.rank)
     try:
         return like(spec.module.vector_normalize(x.inner, exponent, place, float(eps)), spec)

@@ -36,32 +36,30 @@ class Norm:
         """The norm of exponent p."""
         return cls(float(p))
 
-    @classmethod
-    def of(cls, operation: str, norm: "Norm | float | str") -> float:
-        """The exponent of a norm, of a number, or of a name such as `L2`.
-
-        Raises:
-            TensorValueError: an unknown name.
-            TensorTypeError: none of these.
-        """
-        if type(norm) is Norm:
-            return norm.exponent
-        if isinstance(norm, int | float):
-            return float(norm)
-        if not isinstance(norm, str):
-            raise TensorTypeError(operation, f"expected a Norm, a number or a name, got {type(norm).__name__}")
-        if norm not in _NAMED:
-            hint = nearest(norm, list(_NAMED))
-            raise TensorValueError(
-                operation, f"expected one of {list(_NAMED)} or a number as the norm, got {norm!r}{hint}"
-            )
-        return _NAMED[norm]
-
 
 _NAMED = {"L0": 0.0, "L1": 1.0, "L2": 2.0, "LInf": float("inf"), "LNegInf": float("-inf")}
 Norm.L0, Norm.L1, Norm.L2, Norm.LInf, Norm.LNegInf = (Norm(exponent) for exponent in _NAMED.values())
 
 NormLike: TypeAlias = Norm | float | str
+
+
+def exponent_of(operation: str, norm: NormLike) -> float:
+    """The exponent of a norm, of a number, or of a name such as `L2`.
+
+    Raises:
+        TensorValueError: an unknown name.
+        TensorTypeError: none of these.
+    """
+    if type(norm) is Norm:
+        return norm.exponent
+    if isinstance(norm, int | float):
+        return float(norm)
+    if not isinstance(norm, str):
+        raise TensorTypeError(operation, f"expected a Norm, a number or a name, got {type(norm).__name__}")
+    if norm not in _NAMED:
+        hint = nearest(norm, list(_NAMED))
+        raise TensorValueError(operation, f"expected one of {list(_NAMED)} or a number as the norm, got {norm!r}{hint}")
+    return _NAMED[norm]
 
 
 def any_spec(name: str, x: Any) -> Spec:

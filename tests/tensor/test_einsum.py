@@ -125,6 +125,9 @@ def test_einsum_refuses_operands_that_differ_and_none() -> None:
         Tensor.einsum("i", [typed(torch.tensor([True]))])
     with pytest.raises(TensorTypeError, match="float"):
         Tensor.einsum("i,", [x, 2.0])  # pyright: ignore
+    for rank in (0, 9):
+        with pytest.raises(TensorTypeError, match=f"rank {rank} has no typed form"):
+            Tensor.einsum("i,...", [x, torch.zeros([1] * rank)])  # pyright: ignore
     with pytest.raises(TensorTypeError, match="expected Tensors"):
         Tensor.einsum("i", [2.0])  # pyright: ignore
     with pytest.raises(TensorTypeError, match="as a string"):
