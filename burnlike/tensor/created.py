@@ -31,8 +31,9 @@ def created(
         dtype = torch.bool
     else:
         raise TensorTypeError(operation, f"expected Float, Int or Bool as the kind, got {kind!r}")
-    sizes = sizes_of(operation, shape)
-    return family[dtype][len(sizes)], sizes  # pyright: ignore[reportArgumentType]
+    if type(shape) is not tuple or not shape or min(shape) < 0 or len(shape) > MAX_RANK:
+        shape = sizes_of(operation, shape)
+    return family[dtype][len(shape)], shape  # pyright: ignore[reportArgumentType]
 
 
 def sizes_of(operation: str, shape: Any) -> Sequence[int]:

@@ -172,6 +172,17 @@ class DimIter(Generic[T]):
 
 def _operands(name: str, tensors: Sequence[Any]) -> tuple[Any, list[Any]]:
     """The Spec of the first typed tensor, and all torch tensors, each of which must fit it."""
+    try:
+        spec = tensors[0].spec
+        inners = [it.inner for it in tensors if it.spec is spec]
+        if len(inners) == len(tensors):
+            return spec, inners
+    except (AttributeError, IndexError, TypeError):
+        pass  # a torch tensor, nothing, or no list
+    return _mixed_operands(name, tensors)
+
+
+def _mixed_operands(name: str, tensors: Sequence[Any]) -> tuple[Any, list[Any]]:
     spec = next((it.spec for it in tensors if isinstance(it, TensorBase)), None)
     if spec is None:
         title = name.capitalize()

@@ -194,10 +194,10 @@ class ShapeMethods(SqueezingMethods[B, D, K]):
         for size in shape:
             if size == 0 or size < -1:
                 raise TensorValueError("Expand", f"expected sizes of 1 or above, or -1, got {list(shape)}")
-        check_rank("Expand", len(shape))
         try:
             return wrap(spec.ops.expand(self.inner, shape), spec.ranks[len(shape)])
         except Exception as error:
+            check_rank("Expand", len(shape))
             fail("expand", error, self.inner)
 
     def repeat_dim(self, dim: int, times: int) -> "Tensor[B, D, K]":
@@ -237,16 +237,21 @@ class ShapeMethods(SqueezingMethods[B, D, K]):
             raise TensorValueError(
                 "Roll", f"as many shifts as dimensions are needed, got {len(shifts)} and {len(dims)}"
             )
-        found = [axis("Roll", dim, spec.rank) for dim in dims]
-        return wrap(spec.ops.roll(self.inner, shifts, found) if found else self.inner, spec)
+        if self.inner.numel() == 0 or not dims:  # torch takes any dimension of an empty tensor, and needs one
+            for dim in dims:
+                axis("Roll", dim, spec.rank)
+            return self  # pyright: ignore[reportReturnType]
+        try:
+            return wrap(spec.ops.roll(self.inner, shifts, dims), spec)
+        except Exception as error:
+            fail("roll", error, self.inner)
 
     def roll_dim(self, shift: int, dim: int) -> "Tensor[B, D, K]":
         """Element i of `dim` moves to i + shift, around the end. `[..] -> [..]`.
 
         Torch: `torch.roll`.
         """
-        spec = self.spec
-        return wrap(spec.ops.roll(self.inner, (shift,), (axis("Roll Dim", dim, spec.rank),)), spec)
+        return self.roll((shift,), (dim,))
 
     @overload
     def unfold(self: "ShapeMethods[B, D1, K]", dim: int, size: int, step: int) -> "Tensor[B, D2, K]": ...

@@ -60,7 +60,11 @@ class SqueezingMethods(TensorBase[B, D, K]):
         Torch: `torch.squeeze`.
         Differs: another size is an error.
         """
-        return _squeezed(self, [axis("Squeeze", dim, self.spec.rank)], None)
+        spec, inner = self.spec, self.inner
+        rank = spec.rank
+        if -rank <= dim < rank and rank > 1 and inner.shape[dim] == 1:
+            return wrap(spec.ops.squeeze(inner, dim), spec.ranks[rank - 1])
+        return _squeezed(self, [axis("Squeeze", dim, rank)], None)
 
     @overload
     def squeeze_dims(self, dims: Sequence[int], rank: R) -> "Tensor[B, R, K]": ...

@@ -36,8 +36,8 @@ class ShapeOps(Protocol):
         """`start_dim` to `end_dim`, both included, as one dimension."""
         ...
 
-    def squeeze(self, tensor: Tensor, dims: Sequence[int], /) -> Tensor:
-        """Without `dims`, each of size 1."""
+    def squeeze(self, tensor: Tensor, dims: int | Sequence[int], /) -> Tensor:
+        """Without one or several dimensions, each of size 1."""
         ...
 
     def unsqueeze_dim(self, tensor: Tensor, dim: int, /) -> Tensor:

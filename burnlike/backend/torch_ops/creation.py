@@ -63,7 +63,7 @@ class TorchCreationOps:
 
     @staticmethod
     def read_item(tensor: Tensor, /) -> Any:
-        return tensor.detach().item()
+        return tensor.item()
 
 
 class TorchNumericCreationOps:

@@ -23,7 +23,7 @@ class TorchShapeOps:
     roll: Any = staticmethod(torch.roll)
     cat: Any = staticmethod(torch.cat)
     stack: Any = staticmethod(torch.stack)
-    split: Any = staticmethod(torch.split)
+    split: Any = staticmethod(torch.split_with_sizes)
 
     @staticmethod
     def unfold(tensor: Tensor, dim: int, size: int, step: int, /) -> Tensor:
