@@ -8,8 +8,8 @@ from ..errors import TensorValueError
 from .activation_softmax import glu, log_softmax, quiet_softmax, softmax, softmin
 from .base import B2, E, like, wrap
 from .kinds import Float
-from .operands import fail, operand_of
-from .receiver import float_spec
+from .operands import fail
+from .receiver import float_spec, inner_of
 
 if TYPE_CHECKING:
     from .kinds import D1
@@ -190,7 +190,7 @@ def prelu(x: "Tensor[B2, E, Float]", alpha: "Tensor[B2, D1, Float] | torch.Tenso
         TensorValueError: neither 1 weight nor one for each channel.
     """
     spec = float_spec("prelu", x)
-    weights = operand_of("prelu", alpha, spec, 1)
+    weights = inner_of("prelu", alpha, spec.ranks[1])
     count, shape = weights.shape[0], x.inner.shape
     channels = shape[1] if spec.rank > 1 else 1
     if count not in (1, channels):
@@ -219,7 +219,9 @@ def softplus(x: "Tensor[B2, E, Float]", beta: float) -> "Tensor[B2, E, Float]":
     Torch: `F.softplus`.
     Differs: the threshold is at most what the element type can hold, see `softplus_with_threshold`.
     """
-    return softplus_with_threshold(x, beta, 20.0)
+    spec = float_spec("softplus", x)
+    threshold = 11.0 if spec.dtype is torch.float16 else 20.0
+    return like(spec.activation.softplus(x.inner, beta, threshold), spec)
 
 
 def softplus_with_threshold(x: "Tensor[B2, E, Float]", beta: float, threshold: float) -> "Tensor[B2, E, Float]":

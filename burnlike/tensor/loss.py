@@ -7,8 +7,8 @@ import torch
 from ..errors import TensorValueError
 from .base import B2, E, like
 from .kinds import Float
-from .operands import fail, operand_of
-from .receiver import float_spec
+from .operands import fail
+from .receiver import float_spec, inner_of
 
 if TYPE_CHECKING:
     from .kinds import D1
@@ -28,7 +28,7 @@ def cross_entropy_with_logits(
     """
     name = "cross_entropy_with_logits"
     spec = float_spec(name, logits)
-    probs = operand_of(name, target_probs, spec)
+    probs = inner_of(name, target_probs, spec)
     if probs.shape != logits.inner.shape:
         raise TensorValueError(
             "Cross Entropy With Logits",

@@ -7,9 +7,9 @@ import torch
 from ..errors import TensorValueError
 from .base import B2, like
 from .kinds import Bool, Float
-from .operands import fail, operand_of
+from .operands import fail
 from .options import AttentionModuleOptions
-from .receiver import ranked_spec
+from .receiver import inner_of, ranked_spec
 
 if TYPE_CHECKING:
     from .kinds import D4
@@ -67,9 +67,9 @@ def _attention(
     name: str, query: Any, key: Any, value: Any, mask: Any, attn_bias: Any, options: AttentionModuleOptions
 ) -> Any:
     spec = ranked_spec(name, query, 4)
-    keys, values = operand_of(name, key, spec), operand_of(name, value, spec)
-    hidden = None if mask is None else operand_of(name, mask, spec.bool)
-    bias = None if attn_bias is None else operand_of(name, attn_bias, spec)
+    keys, values = inner_of(name, key, spec), inner_of(name, value, spec)
+    hidden = None if mask is None else inner_of(name, mask, spec.bool)
+    bias = None if attn_bias is None else inner_of(name, attn_bias, spec)
     _check_shapes(query.inner.shape, keys.shape, values.shape, {"mask": hidden, "attn_bias": bias})
     scale = query.inner.shape[3] ** -0.5 if options.scale is None else options.scale
     try:

@@ -7,10 +7,10 @@ import torch
 from ..errors import TensorValueError
 from .base import B2, derive, like
 from .kinds import Float
-from .operands import fail, operand_of
+from .operands import fail
 from .options import ConvOptions, ConvTransposeOptions, DeformConvOptions, UnfoldOptions
-from .receiver import ranked_spec
-from .sizes import Sizes, both_ends, each, frozen_sizes
+from .receiver import inner_of, ranked_spec
+from .sizes import Sizes, both_ends, each, expanded, frozen_sizes
 
 if TYPE_CHECKING:
     from .kinds import D1, D3, D4, D5
@@ -64,8 +64,8 @@ def conv3d(
     Raises:
         TensorValueError: channels, groups, sizes or options do not fit, or padding of the two ends differs.
     """
-    if isinstance(options.padding, tuple):
-        begin, end = both_ends("conv3d", options.padding, 3)
+    if type(options.padding) is tuple:
+        begin, end = both_ends(options.padding)
         if begin != end:
             raise TensorValueError(
                 "conv3d", f"padding of the two ends must be equal, got {options.padding}; pad before"
@@ -85,10 +85,9 @@ def conv2d_weight_backward(
     """
     name = "conv2d_weight_backward"
     spec = ranked_spec(name, x, 4)
-    kernel, grad = operand_of(name, weight, spec), operand_of(name, output_grad, spec)
-    inner, padding = _padded(name, 2, x, options)
+    kernel, grad = inner_of(name, weight, spec), inner_of(name, output_grad, spec)
+    inner, stride, padding, dilation = _padded(name, 2, x, options)
     _check_channels(name, inner, kernel, None, options.groups)
-    stride, dilation = each(name, "stride", options.stride, 2), each(name, "dilation", options.dilation, 2)
     try:
         out = spec.module.conv2d_weight_backward(inner, kernel, grad, stride, padding, dilation, options.groups)
     except Exception as error:
@@ -172,12 +171,11 @@ def deform_conv2d(
     """
     name = "deform_conv2d"
     spec = ranked_spec(name, x, 4)
-    kernel, moves = operand_of(name, weight, spec), operand_of(name, offset, spec)
-    factors = None if mask is None else operand_of(name, mask, spec)
-    offsets = None if bias is None else operand_of(name, bias, spec, 1)
+    kernel, moves = inner_of(name, weight, spec), inner_of(name, offset, spec)
+    factors = None if mask is None else inner_of(name, mask, spec)
+    offsets = None if bias is None else inner_of(name, bias, spec.ranks[1])
     _check_channels(name, x.inner, kernel, offsets, options.weight_groups)
-    stride, padding = each(name, "stride", options.stride, 2), each(name, "padding", options.padding, 2)
-    dilation = each(name, "dilation", options.dilation, 2)
+    stride, padding, dilation = expanded(name, options, 2)
     _check_moves(x.inner, kernel, moves, factors, stride, padding, dilation, options.offset_groups)
     try:
         out = spec.module.deform_conv2d(
@@ -219,17 +217,15 @@ def fold4d(
 
 def _windows(name: str, kernel_size: Any, options: UnfoldOptions) -> tuple[tuple[int, ...], ...]:
     kernel = each(name, "kernel_size", frozen_sizes(name, "kernel_size", kernel_size, 1), 2)
-    rest = [each(name, it, getattr(options, it), 2) for it in ("stride", "padding", "dilation")]
-    return kernel, *rest
+    return kernel, *expanded(name, options, 2)
 
 
 def _conv(name: str, dims: int, x: Any, weight: Any, bias: Any, options: ConvOptions) -> Any:
     spec = ranked_spec(name, x, dims + 2)
-    kernel = operand_of(name, weight, spec)
-    offsets = None if bias is None else operand_of(name, bias, spec, 1)
+    kernel = inner_of(name, weight, spec)
+    offsets = None if bias is None else inner_of(name, bias, spec.ranks[1])
     _check_channels(name, x.inner, kernel, offsets, options.groups)
-    inner, padding = _padded(name, dims, x, options)
-    stride, dilation = each(name, "stride", options.stride, dims), each(name, "dilation", options.dilation, dims)
+    inner, stride, padding, dilation = _padded(name, dims, x, options)
     try:
         out = getattr(spec.module, name)(inner, kernel, offsets, stride, padding, dilation, options.groups)
     except Exception as error:
@@ -237,27 +233,27 @@ def _conv(name: str, dims: int, x: Any, weight: Any, bias: Any, options: ConvOpt
     return like(out, spec)
 
 
-def _padded(name: str, dims: int, x: Any, options: ConvOptions) -> tuple[torch.Tensor, tuple[int, ...]]:
-    """The input and the padding that is left to do: none where that of the two ends differs."""
-    begin, end = both_ends(name, options.padding, dims)
+def _padded(name: str, dims: int, x: Any, options: ConvOptions) -> tuple[torch.Tensor, Any, Any, Any]:
+    """The input, strides, padding and dilation; padding whose two ends differ is added to the input."""
+    stride, padding, dilation = expanded(name, options, dims)
+    begin, end = both_ends(padding)
     if begin == end:
-        return x.inner, begin
-    amounts = [amount for pair in reversed(list(zip(begin, end, strict=True))) for amount in pair]
-    return x.spec.module.constant_pad(x.inner, amounts, 0.0), (0,) * dims
+        return x.inner, stride, begin, dilation
+    amounts = [amount for pair in reversed(padding) for amount in pair]
+    return x.spec.module.constant_pad(x.inner, amounts, 0.0), stride, (0,) * dims, dilation
 
 
 def _conv_transpose(name: str, dims: int, x: Any, weight: Any, bias: Any, options: ConvTransposeOptions) -> Any:
     spec = ranked_spec(name, x, dims + 2)
-    kernel = operand_of(name, weight, spec)
-    offsets = None if bias is None else operand_of(name, bias, spec, 1)
+    kernel = inner_of(name, weight, spec)
+    offsets = None if bias is None else inner_of(name, bias, spec.ranks[1])
     if x.inner.shape[1] != kernel.shape[0]:
         raise TensorValueError(
             name,
             f"the input has {x.inner.shape[1]} channels, the weight is for {kernel.shape[0]}:"
             f" shapes {list(x.inner.shape)} and {list(kernel.shape)}",
         )
-    sizes = [each(name, it, getattr(options, it), dims) for it in ("stride", "padding", "padding_out", "dilation")]
-    stride, padding, padding_out, dilation = sizes
+    stride, padding, padding_out, dilation = expanded(name, options, dims)
     try:
         out = spec.module.conv_transpose(
             x.inner, kernel, offsets, stride, padding, padding_out, options.groups, dilation

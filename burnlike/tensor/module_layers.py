@@ -7,8 +7,8 @@ import torch
 from ..errors import TensorTypeError, TensorValueError
 from .base import B2, B, D, E, like, wrap
 from .kinds import Float, Int
-from .operands import fail, operand_of
-from .receiver import float_spec, ranked_spec
+from .operands import fail
+from .receiver import float_spec, inner_of, ranked_spec
 
 if TYPE_CHECKING:
     from .kinds import D1, D2, D3
@@ -43,8 +43,8 @@ def linear(
         TensorValueError: the sizes do not fit.
     """
     spec = float_spec("linear", x)
-    matrix = operand_of("linear", weight, spec, 2)
-    vector = None if bias is None else operand_of("linear", bias, spec, 1)
+    matrix = inner_of("linear", weight, spec.ranks[2])
+    vector = None if bias is None else inner_of("linear", bias, spec.ranks[1])
     d_in, d_out = matrix.shape
     if x.inner.shape[-1] != d_in or (vector is not None and vector.shape[0] != d_out):
         raise TensorValueError(
@@ -70,7 +70,7 @@ def embedding(
         TensorValueError: an index is outside of 0 .. n-1.
     """
     spec = ranked_spec("embedding", weights, 2)
-    rows = operand_of("embedding", indices, spec.int)
+    rows = inner_of("embedding", indices, spec.int)
     try:
         return wrap(spec.module.embedding(weights.inner, rows), spec.ranks[3])
     except Exception as error:
@@ -92,8 +92,8 @@ def layer_norm(
         TensorValueError: gamma or beta is not `[d]`.
     """
     spec = float_spec("layer_norm", x)
-    scale = operand_of("layer_norm", gamma, spec, 1)
-    shift = None if beta is None else operand_of("layer_norm", beta, spec, 1)
+    scale = inner_of("layer_norm", gamma, spec.ranks[1])
+    shift = None if beta is None else inner_of("layer_norm", beta, spec.ranks[1])
     _check_sizes("Layer Norm", x.inner.shape[-1], {"gamma": scale, "beta": shift})
     try:
         return like(spec.module.layer_norm(x.inner, scale, shift, epsilon), spec)
@@ -119,7 +119,7 @@ def batch_norm(
     """
     spec = _batch_spec("batch_norm", x)
     names = {"gamma": gamma, "beta": beta, "mean": mean, "variance": variance}
-    inners = {name: operand_of("batch_norm", it, spec, 1) for name, it in names.items()}
+    inners = {name: inner_of("batch_norm", it, spec.ranks[1]) for name, it in names.items()}
     _check_sizes("Batch Norm", x.inner.shape[1], inners)
     try:
         return like(spec.module.batch_norm(x.inner, *inners.values(), epsilon), spec)
@@ -142,7 +142,7 @@ def batch_norm_train(
         TensorValueError: gamma or beta is not `[channels]`, or the batch is empty.
     """
     spec = _batch_spec("batch_norm_train", x)
-    scale, shift = operand_of("batch_norm_train", gamma, spec, 1), operand_of("batch_norm_train", beta, spec, 1)
+    scale, shift = inner_of("batch_norm_train", gamma, spec.ranks[1]), inner_of("batch_norm_train", beta, spec.ranks[1])
     _check_sizes("Batch Norm Train", x.inner.shape[1], {"gamma": scale, "beta": shift})
     if x.inner.numel() == 0:
         raise TensorValueError("Batch Norm Train", f"the batch is empty: shape {list(x.inner.shape)}")
@@ -169,9 +169,9 @@ def ctc_loss(
         TensorValueError: the sizes do not fit, or `blank` is no class.
     """
     spec = ranked_spec("ctc_loss", log_probs, 3)
-    labels = operand_of("ctc_loss", targets, spec.int, 2)
-    lengths = operand_of("ctc_loss", input_lengths, spec.int, 1)
-    label_lengths = operand_of("ctc_loss", target_lengths, spec.int, 1)
+    labels = inner_of("ctc_loss", targets, spec.int.ranks[2])
+    lengths = inner_of("ctc_loss", input_lengths, spec.int.ranks[1])
+    label_lengths = inner_of("ctc_loss", target_lengths, spec.int.ranks[1])
     _, samples, classes = log_probs.inner.shape
     reasons = [
         f"{name}: expected size {samples}, one for each sample, got {it.shape[0]}"

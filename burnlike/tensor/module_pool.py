@@ -7,15 +7,21 @@ import torch
 from ..errors import TensorTypeError
 from .base import B2, like, wrap
 from .kinds import Float, Int
-from .operands import fail, operand_of
+from .operands import fail
 from .options import AvgPoolOptions, MaxPoolOptions
-from .receiver import ranked_spec
-from .sizes import Sizes, both_ends, each, frozen_sizes
+from .receiver import inner_of, ranked_spec
+from .sizes import Sizes, both_ends, each, expanded, frozen_sizes
 from .spec import title
 
 if TYPE_CHECKING:
     from .kinds import D3, D4, D5
     from .tensor import Tensor
+
+# What Burn 0.21 takes one by one, in its order.
+_NAMES: dict[Any, tuple[str, ...]] = {
+    MaxPoolOptions: ("stride", "padding", "dilation", "ceil_mode"),
+    AvgPoolOptions: ("stride", "padding", "count_include_pad", "ceil_mode"),
+}
 
 
 @overload
@@ -97,7 +103,7 @@ def max_pool2d_with_indices_backward(x: "Tensor[B2, D4, Float]", *rest: Any) -> 
     if len(rest) not in (3, 7):
         raise TensorTypeError(title(name), "expected (x, options, output_grad, indices)")
     _max_window(name, 2, rest[0], rest[1:-2], {})
-    grad, indices = operand_of(name, rest[-2], spec), operand_of(name, rest[-1], spec.int)
+    grad, indices = inner_of(name, rest[-2], spec), inner_of(name, rest[-1], spec.int)
     try:
         return wrap(spec.module.max_pool2d_backward(grad, indices, tuple(x.inner.shape[2:])), spec)
     except Exception as error:
@@ -157,7 +163,7 @@ def avg_pool2d_backward(
     """
     name = "avg_pool2d_backward"
     spec = ranked_spec(name, x, 4)
-    grad = operand_of(name, output_grad, spec)
+    grad = inner_of(name, output_grad, spec)
     *sizes, count_include_pad, _ceil_mode = _avg_window(name, 2, kernel_size, window, named)
     try:
         out = spec.module.avg_pool2d_backward(grad, *sizes, count_include_pad, tuple(x.inner.shape[2:]))
@@ -220,36 +226,35 @@ def _avg_pool(name: str, dims: int, x: Any, kernel_size: Any, window: Any, named
 
 def _max_window(name: str, dims: int, kernel_size: Any, window: Any, named: Any) -> tuple[Any, ...]:
     """Kernel, stride, begin, end, dilation and ceil mode, from options or one by one."""
-    options = _pool_options(name, MaxPoolOptions, kernel_size, window, named, "stride, padding, dilation, ceil_mode")
-    dilation = each(title(name), "dilation", options.dilation, dims)
-    return *_sizes(name, dims, options), dilation, options.ceil_mode
+    options = kernel_size
+    if window or named or type(options) is not MaxPoolOptions:
+        options = _pool_options(name, MaxPoolOptions, kernel_size, window, named)
+    kernel, stride, padding, dilation = expanded(name, options, dims)
+    begin, end = both_ends(padding)
+    return kernel, stride, begin, end, dilation, options.ceil_mode
 
 
 def _avg_window(name: str, dims: int, kernel_size: Any, window: Any, named: Any) -> tuple[Any, ...]:
     """Kernel, stride, begin, end, whether padding counts, and ceil mode, from options or one by one."""
-    options = _pool_options(
-        name, AvgPoolOptions, kernel_size, window, named, "stride, padding, count_include_pad, ceil_mode"
-    )
-    return *_sizes(name, dims, options), options.count_include_pad, options.ceil_mode
+    options = kernel_size
+    if window or named or type(options) is not AvgPoolOptions:
+        options = _pool_options(name, AvgPoolOptions, kernel_size, window, named)
+    kernel, stride, padding = expanded(name, options, dims)
+    begin, end = both_ends(padding)
+    return kernel, stride, begin, end, options.count_include_pad, options.ceil_mode
 
 
-def _pool_options(name: str, kind: Any, kernel_size: Any, window: Any, named: Any, names: str) -> Any:
-    if isinstance(kernel_size, kind) and not window and not named:
-        return kernel_size
-    given = {**dict(zip(names.split(", "), window, strict=False)), **named}
-    if isinstance(kernel_size, MaxPoolOptions | AvgPoolOptions) or sorted(given) != sorted(names.split(", ")):
-        raise TensorTypeError(title(name), f"expected {kind.__name__}(..), or kernel_size, {names}")
+def _pool_options(name: str, kind: Any, kernel_size: Any, window: Any, named: Any) -> Any:
+    names = _NAMES[kind]
+    given = {**dict(zip(names, window, strict=False)), **named}
+    if isinstance(kernel_size, MaxPoolOptions | AvgPoolOptions) or {*given} != {*names} or len(window) > len(names):
+        raise TensorTypeError(title(name), f"expected {kind.__name__}(..), or kernel_size, {', '.join(names)}")
     return kind(kernel_size, **given)
-
-
-def _sizes(name: str, dims: int, options: Any) -> tuple[Any, ...]:
-    kernel, stride = (each(title(name), it, getattr(options, it), dims) for it in ("kernel_size", "stride"))
-    return kernel, stride, *both_ends(title(name), options.padding, dims)
 
 
 def _adaptive(name: str, dims: int, x: Any, output_size: Any) -> Any:
     spec = ranked_spec(name, x, dims + 2)
-    size = each(title(name), "output_size", frozen_sizes(title(name), "output_size", output_size, 1), dims)
+    size = each(name, "output_size", frozen_sizes(title(name), "output_size", output_size, 1), dims)
     try:
         return like(getattr(spec.module, name)(x.inner, size), spec)
     except Exception as error:

@@ -5,10 +5,10 @@ A size is one int for all dimensions or one per dimension; padding is that, or a
 
 import dataclasses
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from ..errors import TensorTypeError, TensorValueError, nearest
-from .sizes import Padding, Sizes, both_ends, each, frozen_padding, frozen_size, frozen_sizes
+from .sizes import Padding, Sizes, both_ends, each, expansions, frozen_padding, frozen_size, frozen_sizes
 
 InterpolateMode: TypeAlias = Literal["Nearest", "NearestExact", "Bilinear", "Bicubic", "Lanczos3"]
 GridSampleMode: TypeAlias = Literal["Nearest", "Bilinear", "Bicubic"]
@@ -16,7 +16,13 @@ GridSamplePaddingMode: TypeAlias = Literal["Zeros", "Border", "Reflection"]
 
 
 class _Options:
-    """Checks of fields, by their name; each says which class of options it is about."""
+    """Checks of fields, by their name; each says which class of options it is about.
+
+    Attributes:
+        expanded: number of dimensions -> the sizes, one for each dimension; what functions read.
+    """
+
+    expanded: "ClassVar[dict[int, tuple[Any, ...]]]"
 
     def _freeze(self, **least: int) -> None:
         for name, smallest in least.items():
@@ -24,6 +30,10 @@ class _Options:
 
     def _freeze_padding(self) -> None:
         object.__setattr__(self, "padding", frozen_padding(type(self).__name__, getattr(self, "padding")))  # noqa: B009
+
+    def _expand(self, *names: str) -> None:
+        found = expansions({name: getattr(self, name) for name in names})
+        object.__setattr__(self, "expanded", found)
 
     def _positive(self, *names: str) -> None:
         for name in names:
@@ -66,10 +76,11 @@ class ConvOptions(_Options):
             ends: Any = frozen_sizes("ConvOptions", "padding_end", self.padding_end, 0)
             begins: Any = self.padding
             count = max(len(it) if type(it) is tuple else 1 for it in (begins, ends))
-            begin, _ = both_ends("ConvOptions", begins, count)
+            begin, _ = both_ends(each("ConvOptions", "padding", begins, count))
             pairs = tuple(zip(begin, each("ConvOptions", "padding_end", ends, count), strict=True))
             object.__setattr__(self, "padding", pairs)
             object.__setattr__(self, "padding_end", None)
+        self._expand("stride", "padding", "dilation")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +104,7 @@ class ConvTransposeOptions(_Options):
     def __post_init__(self) -> None:
         self._freeze(stride=1, padding=0, padding_out=0, dilation=1)
         self._positive("groups")
+        self._expand("stride", "padding", "padding_out", "dilation")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +128,7 @@ class DeformConvOptions(_Options):
     def __post_init__(self) -> None:
         self._freeze(stride=1, padding=0, dilation=1)
         self._positive("weight_groups", "offset_groups")
+        self._expand("stride", "padding", "dilation")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +147,7 @@ class UnfoldOptions(_Options):
 
     def __post_init__(self) -> None:
         self._freeze(stride=1, padding=0, dilation=1)
+        self._expand("stride", "padding", "dilation")
 
 
 @dataclass(frozen=True)
@@ -148,6 +162,7 @@ class _PoolOptions(_Options):
         object.__setattr__(self, "stride", self.kernel_size if self.stride is None else self.stride)
         self._freeze(kernel_size=1, stride=1)
         self._freeze_padding()
+        self._expand("kernel_size", "stride", "padding")
 
     def with_stride(self, stride: Sizes) -> Self:
         """The same with another stride."""
@@ -184,6 +199,7 @@ class MaxPoolOptions(_PoolOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._freeze(dilation=1)
+        self._expand("kernel_size", "stride", "padding", "dilation")
 
     def with_dilation(self, dilation: Sizes) -> Self:
         """The same with another dilation."""

@@ -1,9 +1,12 @@
-"""The first operand of a free function: a typed tensor of the kind and rank that the function takes."""
+"""The operands of free functions: typed tensors of the kind and rank that the function takes."""
 
 from typing import Any
 
+import torch
+
 from ..errors import TensorTypeError
 from .kinds import Float
+from .operands import operand_of
 from .spec import Spec, title
 
 
@@ -34,3 +37,14 @@ def ranked_spec(name: str, x: Any, rank: int) -> Spec:
     if spec.rank != rank:
         raise TensorTypeError(title(name), f"expected a tensor of rank {rank}, got one of rank {spec.rank}")
     return spec
+
+
+def inner_of(name: str, other: Any, wanted: Spec) -> torch.Tensor:
+    """The torch tensor of an operand: of the backend, kind and rank of `wanted`, as Tensor or as torch tensor.
+
+    Raises:
+        TensorTypeError: not a tensor, or another backend, kind or rank.
+    """
+    if type(other) is wanted.tensor and other.spec is wanted:
+        return other.inner
+    return operand_of(name, other, wanted)

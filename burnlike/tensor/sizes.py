@@ -1,9 +1,11 @@
 """Sizes in options: one int for all spatial dimensions or one per dimension, checked before torch sees them."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from ..errors import TensorTypeError, TensorValueError
+from .spec import title
 
 Sizes: TypeAlias = int | Sequence[int]
 # Padding of both ends alike, or a (begin, end) pair for each dimension.
@@ -41,8 +43,8 @@ def frozen_padding(operation: str, value: Any) -> Any:
     return frozen_sizes(operation, "padding", value, 0)
 
 
-def each(operation: str, name: str, value: Any, count: int) -> tuple[int, ...]:
-    """Checked sizes, one per dimension.
+def each(operation: str, name: str, value: Any, count: int) -> tuple[Any, ...]:
+    """Checked sizes or pairs, one per dimension.
 
     Raises:
         TensorValueError: a sequence of another length.
@@ -50,14 +52,40 @@ def each(operation: str, name: str, value: Any, count: int) -> tuple[int, ...]:
     if type(value) is not tuple:
         return (value,) * count
     if len(value) != count:
-        raise TensorValueError(operation, f"{name}: expected {count} numbers, one per dimension, got {list(value)}")
+        raise TensorValueError(
+            title(operation), f"{name}: expected {count} numbers, one per dimension, got {list(value)}"
+        )
     return value
 
 
-def both_ends(operation: str, padding: Any, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Checked padding as sizes of the beginnings and sizes of the ends, one per dimension."""
-    found = each(operation, "padding", padding, count)
-    if found and type(found[0]) is tuple:
-        pairs: Any = found
-        return tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
-    return found, found
+def both_ends(padding: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Padding, one size or pair per dimension, as sizes of the beginnings and sizes of the ends."""
+    if padding and type(padding[0]) is tuple:
+        return tuple(pair[0] for pair in padding), tuple(pair[1] for pair in padding)
+    return padding, padding
+
+
+def expansions(fields: dict[str, Any]) -> dict[int, tuple[Any, ...]]:
+    """Checked sizes, one per dimension, in the order of `fields`: for each number of dimensions that they allow."""
+    lengths = {len(value) for value in fields.values() if type(value) is tuple}
+    if len(lengths) > 1:
+        return {}
+    return {count: tuple(each("", name, it, count) for name, it in fields.items()) for count in lengths or (1, 2, 3)}
+
+
+def expanded(operation: str, options: Any, count: int) -> tuple[Any, ...]:
+    """The sizes that options hold, one per dimension.
+
+    Raises:
+        TensorValueError: a field has another number of sizes.
+        TensorTypeError: no options.
+    """
+    try:
+        found = options.expanded.get(count)
+    except AttributeError:
+        raise TensorTypeError(title(operation), f"expected options, got {type(options).__name__}") from None
+    if found is not None:
+        return found
+    for field in dataclasses.fields(options):
+        each(operation, field.name, getattr(options, field.name), count)
+    raise AssertionError("one of the fields has another number of sizes")
