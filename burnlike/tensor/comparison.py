@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..errors import TensorValueError
 from .axes import axis
 from .base import B, D, K, TensorBase, wrap
 from .kinds import D1, Bool, Float
 from .operands import fail, operand, scalar
+from .spec import Spec, title
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -18,6 +20,8 @@ def compare_mixed(name: str, tensor: Any, other: Any) -> Any:
     """A comparison whose other operand is a scalar, a torch tensor, or does not fit."""
     spec = tensor.spec
     value = operand(name, spec, other)
+    if type(value) is int:
+        _check_range(name, spec, value)
     try:
         return wrap(getattr(spec.ops, name)(tensor.inner, value), spec.bool)
     except Exception as error:
@@ -28,10 +32,19 @@ def compare_scalar(name: str, tensor: Any, value: Any) -> Any:
     """A comparison with a number."""
     spec = tensor.spec
     number = value if type(value) is float and spec.kind is Float else scalar(name, spec, value)
+    if type(number) is int:
+        _check_range(name, spec, number)
     try:
         return wrap(getattr(spec.ops, name)(tensor.inner, number), spec.bool)
     except Exception as error:
         fail(name, error, tensor.inner)
+
+
+def _check_range(name: str, spec: Spec, number: int) -> None:
+    # Torch compares with the number modulo the size of the element type.
+    info = torch.iinfo(spec.dtype)
+    if not info.min <= number <= info.max:
+        raise TensorValueError(title(name), f"{number} is outside of {info.min}..{info.max}, those of {spec.dtype}")
 
 
 class ComparisonMethods(TensorBase[B, D, K]):

@@ -76,6 +76,14 @@ def test_operands_that_do_not_fit_are_refused(name: str) -> None:
         getattr(x, f"{name}_elem")(x)
 
 
+def test_numbers_outside_of_the_element_type_are_refused() -> None:
+    for dtype, number in [(torch.int32, 2**32 + 1), (torch.uint8, -1), (torch.int64, 2**63)]:
+        x = Tensor(torch.tensor([1, 2]).to(dtype), CPU)
+        for compare in (x.equal, x.greater_elem, x.__lt__):
+            with pytest.raises(TensorValueError, match=f"{number} is outside of"):
+                compare(number)
+
+
 def test_what_is_no_tensor_and_no_number_is_not_equal_as_a_whole() -> None:
     x = Tensor(torch.zeros(2), CPU)
     assert (x == None) is False  # noqa: E711
