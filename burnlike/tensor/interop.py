@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..errors import TensorAttributeError, TensorError, TensorValueError
+from ..errors import TensorAttributeError, TensorValueError
 from .base import B, D, K, TensorBase, wrap
 from .spec import title
 from .torch_function import dispatch
@@ -34,13 +34,6 @@ class TorchMethods(TensorBase[B, D, K]):
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         return dispatch(func, args, kwargs or {})
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            if name in _METADATA:
-                return getattr(self.inner, name)
-            raise _no_attribute(name)
 
     def clone(self) -> "Tensor[B, D, K]":
         """Another handle of the same tensor. `[..]`.
@@ -96,6 +89,9 @@ class TorchMethods(TensorBase[B, D, K]):
         """
         return wrap(self.inner.pin_memory(), self.spec)
 
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if not isinstance(getattr(type(self), name, None), _Refused)]
+
     def __len__(self) -> int:
         return self.inner.shape[0]
 
@@ -115,11 +111,35 @@ def rebuild(inner: torch.Tensor, backend: "Backend") -> "Tensor[Any, Any, Any]":
     return Tensor(inner, backend)
 
 
-def _no_attribute(name: str) -> TensorError:
-    if name.startswith("__") or not hasattr(torch.Tensor, name):
-        return TensorAttributeError(name, f"a Tensor has no attribute {name!r}")
-    if name.endswith("_"):
-        return TensorAttributeError(title(name), f"{name} writes into a tensor, and a Tensor never changes")
-    return TensorAttributeError(
-        title(name), f"a Tensor has no {name}; torch's is x.inner.{name}, docs/tensor_api.md lists what there is"
-    )
+class _Forwarded:
+    """An attribute that is the torch tensor's."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, tensor: Any, owner: Any = None) -> Any:
+        return self if tensor is None else getattr(tensor.inner, self.name)
+
+
+class _Refused:
+    """A name of torch's tensors that a Tensor lacks: says what to do. A `__getattr__` would slow every attribute."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, tensor: Any, owner: Any = None) -> Any:
+        if tensor is None:
+            return self
+        name = self.name
+        if name.endswith("_"):
+            raise TensorAttributeError(title(name), f"{name} writes into a tensor, and a Tensor never changes")
+        raise TensorAttributeError(
+            title(name), f"a Tensor has no {name}; torch's is x.inner.{name}, docs/tensor_api.md lists what there is"
+        )
+
+
+def answer_to_torch_names(tensor: type[TensorBase[Any, Any, Any]]) -> None:
+    """Give the class Tensor an answer to each public name of torch's tensors that it does not define itself."""
+    for name in dir(torch.Tensor):
+        if not name.startswith("_") and not hasattr(tensor, name):
+            setattr(tensor, name, _Forwarded(name) if name in _METADATA else _Refused(name))

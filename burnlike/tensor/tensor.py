@@ -17,7 +17,7 @@ from .grid_sample import GridMethods
 from .indexing import IndexingMethods
 from .inequality import InequalityMethods
 from .int_math import IntMethods
-from .interop import TorchMethods
+from .interop import TorchMethods, answer_to_torch_names
 from .joining import JoiningMethods
 from .logic import LogicMethods
 from .masks import MaskMethods
@@ -90,4 +90,5 @@ class Tensor(
     __slots__ = ()
 
 
+answer_to_torch_names(Tensor)
 register(Tensor)
