@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from .base import B2, wrap
 from .created import created
-from .filled import DType
+from .filled import ElementType
 from .kinds import D1, Float
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ _HAMMING = (25 / 46, -21 / 46)
 _BLACKMAN = (0.42, -0.5, 0.08)
 
 
-def hann_window(size: int, periodic: bool, backend: B2, dtype: DType = None) -> "Tensor[B2, D1, Float]":
+def hann_window(size: int, periodic: bool, backend: B2, dtype: ElementType = None) -> "Tensor[B2, D1, Float]":
     """0.5 - 0.5 cos(2 pi n / N), N = size if `periodic`, else size - 1. `-> [size]`.
 
     Torch: `torch.hann_window`.
@@ -25,7 +25,7 @@ def hann_window(size: int, periodic: bool, backend: B2, dtype: DType = None) -> 
     return _window("Hann Window", _HANN, size, periodic, backend, dtype)
 
 
-def hamming_window(size: int, periodic: bool, backend: B2, dtype: DType = None) -> "Tensor[B2, D1, Float]":
+def hamming_window(size: int, periodic: bool, backend: B2, dtype: ElementType = None) -> "Tensor[B2, D1, Float]":
     """25/46 - 21/46 cos(2 pi n / N), N = size if `periodic`, else size - 1. `-> [size]`.
 
     Torch: `torch.hamming_window`.
@@ -34,7 +34,7 @@ def hamming_window(size: int, periodic: bool, backend: B2, dtype: DType = None) 
     return _window("Hamming Window", _HAMMING, size, periodic, backend, dtype)
 
 
-def blackman_window(size: int, periodic: bool, backend: B2, dtype: DType = None) -> "Tensor[B2, D1, Float]":
+def blackman_window(size: int, periodic: bool, backend: B2, dtype: ElementType = None) -> "Tensor[B2, D1, Float]":
     """0.42 - 0.5 cos(a) + 0.08 cos(2a), a = 2 pi n / N, N = size if `periodic`, else size - 1. `-> [size]`.
 
     Torch: `torch.blackman_window`.
@@ -43,6 +43,6 @@ def blackman_window(size: int, periodic: bool, backend: B2, dtype: DType = None)
     return _window("Blackman Window", _BLACKMAN, size, periodic, backend, dtype)
 
 
-def _window(operation: str, weights: tuple[float, ...], size: int, periodic: bool, backend: Any, dtype: DType) -> Any:
+def _window(operation: str, weights: tuple[float, ...], size: int, periodic: bool, backend: Any, dtype: ElementType) -> Any:
     spec, _ = created(operation, (size,), backend, Float, dtype)
     return wrap(spec.module.cosine_window(weights, size, bool(periodic), spec.dtype, backend.device), spec)

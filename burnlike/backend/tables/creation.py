@@ -76,10 +76,6 @@ class NumericCreationOps(Protocol):
         """The identity, `[size, size]`."""
         ...
 
-    def arange(self, start: int, end: int, step: int, dtype: torch.dtype, device: torch.device, /) -> Tensor:
-        """start, start + step, ... below `end`; step > 0; `[n]`."""
-        ...
-
     def uniform(
         self, shape: Sequence[int], low: float, high: float, dtype: torch.dtype, device: torch.device, /
     ) -> Tensor:

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from .basic import BasicOps
@@ -23,6 +24,10 @@ class FloatOps(OrderedOps, StatsOps, FloatMathOps, QuantizationOps, Protocol):
 
 class IntOps(OrderedOps, IntMathOps, Protocol):
     """Functions of Int tensors."""
+
+    def arange(self, start: int, end: int, step: int, dtype: torch.dtype, device: torch.device, /) -> Tensor:
+        """start, start + step, ... below `end`; step > 0; `[n]`."""
+        ...
 
 
 class BoolOps(BasicOps, LogicOps, Protocol):

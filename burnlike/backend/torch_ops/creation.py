@@ -74,10 +74,6 @@ class TorchNumericCreationOps:
         return torch.eye(size, dtype=dtype, device=device)
 
     @staticmethod
-    def arange(start: int, end: int, step: int, dtype: torch.dtype, device: torch.device, /) -> Tensor:
-        return torch.arange(start, end, step, dtype=dtype, device=device)
-
-    @staticmethod
     def uniform(shape: Sequence[int], low: float, high: float, dtype: torch.dtype, device: torch.device, /) -> Tensor:
         return torch.empty(shape, dtype=_drawn(dtype), device=device).uniform_(low, high).to(dtype)
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from .basic import TorchBasicOps
@@ -22,6 +23,10 @@ class TorchFloatOps(TorchOrderedOps, TorchStatsOps, TorchFloatMathOps, TorchQuan
 
 class TorchIntOps(TorchIntMathOps, TorchIntReductionOps, TorchOrderedOps):
     """Implements `IntOps`: results keep the operands' dtype, where torch would promote to int64 or float."""
+
+    @staticmethod
+    def arange(start: int, end: int, step: int, dtype: torch.dtype, device: torch.device, /) -> Tensor:
+        return torch.arange(start, end, step, dtype=dtype, device=device)
 
 
 class TorchBoolOps(TorchBasicOps, TorchLogicOps):
