@@ -43,6 +43,8 @@ def blackman_window(size: int, periodic: bool, backend: B2, dtype: ElementType =
     return _window("Blackman Window", _BLACKMAN, size, periodic, backend, dtype)
 
 
-def _window(operation: str, weights: tuple[float, ...], size: int, periodic: bool, backend: Any, dtype: ElementType) -> Any:
+def _window(
+    operation: str, weights: tuple[float, ...], size: int, periodic: bool, backend: Any, dtype: ElementType
+) -> Any:
     spec, _ = created(operation, (size,), backend, Float, dtype)
     return wrap(spec.module.cosine_window(weights, size, bool(periodic), spec.dtype, backend.device), spec)
