@@ -1,6 +1,6 @@
 """Indices are Int tensors, masks Bool tensors; Bool has no order and no one-hot code, and logic is for Bool only."""
 
-from burnlike import D1, D2, Bool, Cpu, Int, Tensor
+from burnlike import D2, Bool, Cpu, Int, Tensor
 
 
 def kinds(x: Tensor[Cpu, D2], n: Tensor[Cpu, D2, Int], b: Tensor[Cpu, D2, Bool]) -> None:
@@ -14,7 +14,7 @@ def kinds(x: Tensor[Cpu, D2], n: Tensor[Cpu, D2, Int], b: Tensor[Cpu, D2, Bool])
     ~n  # error
 
 
-def operands(x: Tensor[Cpu, D2], n: Tensor[Cpu, D2, Int], b: Tensor[Cpu, D2, Bool], row: Tensor[Cpu, D1, Int]) -> None:
+def operands(x: Tensor[Cpu, D2], n: Tensor[Cpu, D2, Int], b: Tensor[Cpu, D2, Bool]) -> None:
     x.equal(n)  # error
     _ = x == n  # error
     x.select(0, n)  # error
@@ -23,4 +23,3 @@ def operands(x: Tensor[Cpu, D2], n: Tensor[Cpu, D2, Int], b: Tensor[Cpu, D2, Boo
     x.mask_where(b, n)  # error
     x.mask_fill(x, 0.0)  # error
     x.scatter(1, n, x, "Sub")  # error
-    row.select_dim(0, 0)  # error
