@@ -24,6 +24,5 @@ def any_rank(x: Tensor[Cpu, Any], n: Tensor[Cpu, Any, Int], shape: list[int]) ->
 
 def generic_rank(x: Tensor[B, D]) -> None:
     assert_type(x.squeeze_dim(0), Tensor[B, Any, Float])
-    assert_type(x.select_dim(0, 0), Tensor[B, Any, Float])
     assert_type(x.unsqueeze_dim(0), Tensor[B, Any, Float])
     assert_type(x.reshape(-1).sum_dim(0), Tensor[B, D1, Float])
