@@ -94,7 +94,9 @@ def layer_norm(
     spec = float_spec("layer_norm", x)
     scale = inner_of("layer_norm", gamma, spec.ranks[1])
     shift = None if beta is None else inner_of("layer_norm", beta, spec.ranks[1])
-    _check_sizes("Layer Norm", x.inner.shape[-1], {"gamma": scale, "beta": shift})
+    size = x.inner.shape[-1]
+    if scale.shape[0] != size or (shift is not None and shift.shape[0] != size):
+        _check_sizes("Layer Norm", size, {"gamma": scale, "beta": shift})
     try:
         return like(spec.module.layer_norm(x.inner, scale, shift, epsilon), spec)
     except Exception as error:

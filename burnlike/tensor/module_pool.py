@@ -88,7 +88,27 @@ def max_pool2d_with_indices(x: Any, kernel_size: Any, *window: Any, **named: Any
     return _max_pool_with_indices("max_pool2d_with_indices", 2, x, kernel_size, window, named)
 
 
-def max_pool2d_with_indices_backward(x: "Tensor[B2, D4, Float]", *rest: Any) -> "Tensor[B2, D4, Float]":
+@overload
+def max_pool2d_with_indices_backward(
+    x: "Tensor[B2, D4, Float]",
+    options: MaxPoolOptions,
+    output_grad: "Tensor[B2, D4, Float] | torch.Tensor",
+    indices: "Tensor[B2, D4, Int] | torch.Tensor",
+    /,
+) -> "Tensor[B2, D4, Float]": ...
+@overload
+def max_pool2d_with_indices_backward(
+    x: "Tensor[B2, D4, Float]",
+    kernel_size: Sizes,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    ceil_mode: bool,
+    output_grad: "Tensor[B2, D4, Float] | torch.Tensor",
+    indices: "Tensor[B2, D4, Int] | torch.Tensor",
+    /,
+) -> "Tensor[B2, D4, Float]": ...
+def max_pool2d_with_indices_backward(x: Any, *rest: Any) -> Any:
     """The gradient of the input of `max_pool2d_with_indices`. `-> [batch, channels, h, w]`.
 
     Torch: none.
@@ -150,13 +170,21 @@ def avg_pool2d(x: Any, kernel_size: Any, *window: Any, **named: Any) -> Any:
     return _avg_pool("avg_pool2d", 2, x, kernel_size, window, named)
 
 
+@overload
+def avg_pool2d_backward(
+    x: "Tensor[B2, D4, Float]", output_grad: "Tensor[B2, D4, Float] | torch.Tensor", kernel_size: AvgPoolOptions
+) -> "Tensor[B2, D4, Float]": ...
+@overload
 def avg_pool2d_backward(
     x: "Tensor[B2, D4, Float]",
     output_grad: "Tensor[B2, D4, Float] | torch.Tensor",
-    kernel_size: AvgPoolOptions | Sizes,
-    *window: Any,
-    **named: Any,
-) -> "Tensor[B2, D4, Float]":
+    kernel_size: Sizes,
+    stride: Sizes,
+    padding: Sizes,
+    count_include_pad: bool,
+    ceil_mode: bool,
+) -> "Tensor[B2, D4, Float]": ...
+def avg_pool2d_backward(x: Any, output_grad: Any, kernel_size: Any, *window: Any, **named: Any) -> Any:
     """The gradient of the input of `avg_pool2d`; the window as there. `-> [batch, channels, h, w]`.
 
     Torch: none.

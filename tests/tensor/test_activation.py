@@ -77,6 +77,12 @@ def test_quiet_softmax_of_nothing_is_zero() -> None:
     assert activation.quiet_softmax(x, 1).inner.tolist() == [[0.0] * 3] * 2
 
 
+def test_softmaxes_along_an_empty_dimension_are_empty() -> None:
+    x = Tensor(torch.zeros(2, 0), Cpu())
+    for function in (activation.softmax, activation.softmin, activation.log_softmax, activation.quiet_softmax):
+        assert function(x, 1).inner.shape == (2, 0)
+
+
 def test_quiet_softmax_of_large_numbers_is_finite() -> None:
     x = Tensor(torch.tensor([1000.0, 1000.0]), Cpu())
     assert activation.quiet_softmax(x, 0).inner.tolist() == [0.5, 0.5]

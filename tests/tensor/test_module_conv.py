@@ -93,6 +93,13 @@ def test_deform_conv_reads_where_the_offsets_of_its_group_say() -> None:
     torch.testing.assert_close(out[:, 1], (x[:, 1] + F.pad(x[:, 1], [0, 0, 1, 0])[:, :-1]) / 2)
 
 
+def test_an_empty_batch_stays_empty() -> None:
+    x, weight, offset = numbers(0, 2, 4, 4), numbers(3, 2, 2, 2), numbers(0, 8, 3, 3)
+    out = module.deform_conv2d(Tensor(x, Cpu()), offset, weight, None, None, DeformConvOptions())
+    assert out.inner.shape == (0, 3, 3, 3)
+    assert module.conv2d(Tensor(x, Cpu()), weight, None, ConvOptions()).inner.shape == (0, 3, 3, 3)
+
+
 def test_deform_conv_has_gradients_for_all_its_tensors() -> None:
     options = DeformConvOptions(padding=1, weight_groups=2, offset_groups=2)
 

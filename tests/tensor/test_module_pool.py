@@ -104,8 +104,10 @@ def test_backward_of_max_pool_is_the_gradient() -> None:
     grad = torch.randn_like(out.inner)
     out.inner.backward(grad)
     assert inner.grad is not None
-    for window in ((options,), (3, 1, 1, 1, False)):
-        found = module.max_pool2d_with_indices_backward(x, *window, grad, indices)
+    for found in (
+        module.max_pool2d_with_indices_backward(x, options, grad, indices),
+        module.max_pool2d_with_indices_backward(x, 3, 1, 1, 1, False, grad, indices),
+    ):
         torch.testing.assert_close(found.inner, inner.grad)
 
 

@@ -56,6 +56,8 @@ class TorchActivationOps:
 
     @staticmethod
     def quiet_softmax(tensor: Tensor, dim: int, /) -> Tensor:
+        if tensor.shape[dim] == 0:
+            return torch.softmax(tensor, dim)
         # Any shift gives the same value; one of at least 0 never overflows, also where all are -inf.
         shift = tensor.detach().amax(dim, True).clamp(min=0.0)
         powers = torch.exp(tensor - shift)

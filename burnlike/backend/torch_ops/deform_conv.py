@@ -31,7 +31,7 @@ def deform_conv2d(
     columns = _sample(grouped, row, column)
     if mask is not None:
         columns = columns * mask.reshape(batch, offset_groups, 1, taps, *out_size)
-    columns = columns.reshape(batch, groups, channels_in * taps, -1)
+    columns = columns.reshape(batch, groups, channels_in * taps, out_size[0] * out_size[1])
     out = weight.reshape(groups, channels_out // groups, channels_in * taps) @ columns
     out = out.reshape(batch, channels_out, *out_size)
     return out if bias is None else out + bias.reshape(-1, 1, 1)
