@@ -1,0 +1,120 @@
+import json
+import math
+
+import pytest
+import torch
+
+from burnlike.errors import TensorTypeError, TensorValueError
+from burnlike.tensor import Distribution, TensorData, Tolerance, dtype_name
+from burnlike.tensor.dtypes import NAMES
+from burnlike.tensor.host_values import bytes_of, values_of
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_halves_are_rounded_as_torch_rounds_them(dtype) -> None:
+    limits = [0.0, -0.0, math.inf, -math.inf, 65504.0, 65519.0, 65520.0, -65520.0, 3.4e38, 1e-7, 6e-8, 2.9e-8]
+    drawn = (torch.randn(4000).double() * 10.0 ** torch.randint(-9, 6, (4000,))).tolist()
+    content = bytes_of([*limits, *drawn], dtype)
+    expected = torch.tensor([*limits, *drawn], dtype=torch.float32).to(dtype)
+    assert content == bytes(expected.view(torch.uint8).tolist())
+    assert values_of(content, dtype) == expected.tolist()
+    assert math.isnan(values_of(bytes_of([math.nan], dtype), dtype)[0])
+
+
+def test_a_type_is_found_where_none_is_given() -> None:
+    assert TensorData.from_nested([[1, 2]]).dtype is torch.int64
+    assert TensorData.from_nested([True]).dtype is torch.bool
+    assert TensorData.from_nested([1, 2.5]).dtype is torch.float32
+    assert TensorData.full([2], 3).to_vec() == [3, 3]
+
+
+def test_nested_lists_come_back() -> None:
+    nested = [[[1.0, 2.0, 3.0]], [[4.0, 5.0, 6.0]]]
+    data = TensorData.from_nested(nested)
+    assert (data.shape, data.rank(), data.num_elements()) == ((2, 1, 3), 3, 6)
+    assert data.to_nested() == nested
+    assert TensorData.zeros([2, 0]).to_nested() == [[], []]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: TensorData.new([1.0], [2]),
+        lambda: TensorData.from_nested([[1], [2, 3]]),
+        lambda: TensorData.from_nested([[1], 2]),
+        lambda: TensorData.from_bytes(b"123", [1], "f32"),
+        lambda: TensorData.new([300], [1], "u8"),
+        lambda: TensorData.new([-1], [1], "u8"),
+        lambda: TensorData.new([math.inf], [1], "i32"),
+        lambda: TensorData.ones([1], "f33"),
+        lambda: TensorData.from_json("{}"),
+        lambda: TensorData.from_json('{"bytes": [1], "shape": [1], "dtype": "F32"}'),
+        lambda: TensorData.from_json('{"bytes": [256], "shape": [1], "dtype": "U8"}'),
+        lambda: TensorData.from_json('{"bytes": [1], "shape": [1], "dtype": {"QFloat": {}}}'),
+    ],
+)
+def test_what_does_not_fit_is_refused(call) -> None:
+    with pytest.raises(TensorValueError):
+        call()
+
+
+def test_nothing_is_converted_without_being_asked() -> None:
+    data = TensorData.new([1.5, 2.5], [2])
+    assert data.to_vec("f32") == [1.5, 2.5]
+    with pytest.raises(TensorTypeError, match="convert"):
+        data.to_vec(float)
+    assert list(data.iter(int)) == [1, 2]
+    assert data.convert("f32") is data
+    assert data.convert(torch.float16).convert("i8").to_vec() == [1, 2]
+    assert isinstance(TensorData.try_from_bytes(b"", [1], "u8"), TensorValueError)
+
+
+@pytest.mark.parametrize("dtype", list(NAMES), ids=str)
+def test_json_has_burns_form_and_comes_back(dtype) -> None:
+    data = TensorData.new([1, 0, 1], [3, 1], dtype)
+    text = data.to_json()
+    found = json.loads(text)
+    name = {"Bool": "Native"} if dtype is torch.bool else dtype_name(dtype).upper()
+    assert found == {"bytes": list(data.as_bytes()), "shape": [3, 1], "dtype": name}
+    assert TensorData.from_json(text) == data
+
+
+def test_json_of_other_stores_is_read() -> None:
+    words = '{"dtype": {"Bool": "U32"}, "shape": [2], "bytes": [1, 0, 0, 0, 0, 0, 0, 0], "more": 1}'
+    assert TensorData.from_json(words).to_vec() == [True, False]
+    assert TensorData.from_json('{"dtype": {"Bool": "U8"}, "shape": [2], "bytes": [1, 0]}').to_vec() == [True, False]
+    assert TensorData.from_json('{"dtype": "Flex32", "shape": [0], "bytes": []}').dtype is torch.float32
+
+
+def test_equality_is_strict_about_the_type_unless_told() -> None:
+    x = TensorData.new([1.0, math.nan], [2])
+    x.assert_eq(x)
+    with pytest.raises(AssertionError, match="dtypes"):
+        x.assert_eq(x.convert("f64"))
+    x.assert_eq(x.convert("f64"), strict=False)
+    with pytest.raises(AssertionError, match="shapes"):
+        x.assert_eq(TensorData.zeros([1, 2]))
+    with pytest.raises(AssertionError, match="7 of 7 elements") as caught:
+        TensorData.zeros([7]).assert_eq(TensorData.ones([7]))
+    assert len(str(caught.value).splitlines()) == 6
+
+
+def test_near_is_relative_or_absolute() -> None:
+    x = TensorData.new([100.0, 0.0, math.inf, math.nan], [4])
+    near = TensorData.new([100.4, 9e-6, math.inf, math.nan], [4])
+    x.assert_approx_eq(near)
+    x.assert_approx_eq(near.convert("f64"))
+    for tolerance in (Tolerance.strict(), Tolerance.default().set_relative(1e-3)):
+        with pytest.raises(AssertionError, match="element 0"):
+            x.assert_approx_eq(near, tolerance)
+    x.assert_approx_eq(TensorData.new([100.9, 0.009, math.inf, math.nan], [4]), Tolerance.permissive())
+    x.assert_approx_eq(TensorData.new([99.0, 0.9, math.inf, math.nan], [4]), Tolerance(0.0, 0.0).set_absolute(1.1))
+
+
+def test_a_range_is_half_open_unless_inclusive() -> None:
+    x = TensorData.new([0.0, 1.0], [2])
+    x.assert_within_range_inclusive(0.0, 1.0)
+    with pytest.raises(AssertionError, match=r"element 1: 1\.0"):
+        x.assert_within_range(0.0, 1.0)
+    TensorData.random([100], Distribution.Default).assert_within_range(0.0, 1.0)
+    TensorData.random([100], Distribution.Default, "i32").assert_within_range(0, 255)
