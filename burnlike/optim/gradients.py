@@ -5,6 +5,7 @@ from typing import Self
 
 from torch import Tensor, nn
 
+from ..backend import GradientMap
 from ..errors import ShapeError
 from ..module import Param, ParamId, weights
 
@@ -37,6 +38,19 @@ class GradientsParams:
         for tensor in tensors:
             tensor.grad = None
         gradients.params, gradients.values = found, values
+        return gradients
+
+    @classmethod
+    def from_grads(cls, grads: GradientMap, module: nn.Module) -> Self:
+        """Take the gradients of the parameters of `module` out of what a typed `loss.backward()` gave.
+
+        Those of other leaves stay in `grads`. Frozen parameters and those that took no part are absent.
+        """
+        gradients = cls()
+        found = [(param, grads.remove(param.tensor)) for param in weights(module)]
+        taken = [(param, grad) for param, grad in found if grad is not None]
+        gradients.params = [param for param, _ in taken]
+        gradients.values = [grad for _, grad in taken]
         return gradients
 
     def get(self, param: Param) -> Tensor | None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import burnlike as bl
 from burnlike.errors import RecordMismatchError, ShapeError
 from burnlike.module import params
 from burnlike.optim import AdamWConfig, GradientsParams, OptimizerAdaptor, SimpleOptimizer
@@ -24,6 +25,23 @@ def train_step(model: nn.Module, optimizer: OptimizerAdaptor, lr: float = 1e-2) 
 
 def model_of(*sizes: int) -> nn.Sequential:
     return nn.Sequential(*(nn.Linear(i, o) for i, o in itertools.pairwise(sizes)))
+
+
+def test_the_gradients_of_a_typed_backward_pass_train_a_module() -> None:
+    typed, plain = model_of(2, 3, 1), model_of(2, 3, 1)
+    plain.load_state_dict(typed.state_dict())
+    extra = bl.Tensor(torch.ones(1), bl.Autodiff(bl.Cpu())).require_grad()
+    x = torch.rand(4, 2)
+    optimizers = [AdamWConfig().init(), AdamWConfig().init()]
+    for _ in range(3):
+        grads = (typed(bl.Tensor(x, bl.Autodiff(bl.Cpu()))).mean() * extra).backward()
+        optimizers[0].step(0.1, typed, GradientsParams.from_grads(grads, typed))
+        assert extra.grad(grads) is not None, "only the module's gradients are taken out"
+        assert len(grads) == 1
+        plain(x).mean().backward()
+        optimizers[1].step(0.1, plain, GradientsParams.from_module(plain))
+    for ours, theirs in zip(typed.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
 
 
 def test_gradients_are_taken_out_of_the_module() -> None:
