@@ -7,6 +7,7 @@ from torch import Tensor
 
 from burnlike import Autodiff, Backend, Gradients
 from burnlike.backend import GradientMap, TrackedGradients
+from burnlike.errors import TensorValueError
 
 
 class FunctionalAutodiff:
@@ -50,7 +51,11 @@ class FunctionalAutodiff:
                 leaves.append(leaf)
             pending.extend(following for following, _ in node.next_functions)
         gradients = TrackedGradients() if create_graph else Gradients()
-        found = torch.autograd.grad(root, leaves, torch.ones_like(root), create_graph=create_graph, allow_unused=True)
+        ones = torch.ones_like(root)
+        try:
+            found = torch.autograd.grad(root, leaves, ones, create_graph=create_graph, allow_unused=True)
+        except RuntimeError as error:
+            raise TensorValueError("Backward", str(error)) from error
         for leaf, grad in zip(leaves, found, strict=True):
             if grad is not None:
                 gradients.register(leaf, grad)

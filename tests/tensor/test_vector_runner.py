@@ -47,7 +47,7 @@ def file_of(tmp_path: Path, *records: Any) -> str:
 
 def test_right_numbers_pass_on_both_backends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([file_of(tmp_path, ADD, SQUARE)]) == 0
-    assert capsys.readouterr().out == "3 passed, 0 failed, 0 skipped\n"
+    assert capsys.readouterr().out == "4 passed, 0 failed, 0 skipped\n"
 
 
 def test_wrong_numbers_are_reported_with_both_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

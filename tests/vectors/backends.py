@@ -6,9 +6,10 @@ from typing import Any
 import torch
 
 from burnlike import Autodiff, Backend, Cpu, Cuda
+from tests.backend.functional_autodiff import FunctionalAutodiff
 
-# Makes a second implementation of AutodiffBackend around a backend; programs run on it as well.
-MORE_AUTODIFF: list[Callable[[Any], Backend]] = []
+# Further implementations of AutodiffBackend, made around a backend; programs run on them as well.
+MORE_AUTODIFF: list[Callable[[Any], Any]] = [FunctionalAutodiff]
 
 
 def plain_backend(name: str) -> Backend | None:

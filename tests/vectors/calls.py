@@ -134,6 +134,7 @@ def call(op: str, receiver: Any, args: list[Any], kwargs: dict[str, Any]) -> Any
         return settled(getattr(receiver, SPELLED.get(op, op)))
     if op == "unsqueeze_dim" and kwargs and args[1:] == [kwargs["rank"]]:
         args = args[:1]  # the rank of the result comes twice in this form
+    args = without_absent(function, args)
     rank = kwargs.get("rank")
     if rank is not None and "rank" not in inspect.signature(function).parameters:
         kwargs = {}
@@ -162,31 +163,33 @@ def call_static(op: str, args: list[Any], kwargs: dict[str, Any], backend: Backe
     names = inspect.signature(function).parameters
     more: dict[str, Any] = dict(kwargs)
     if op in ("from", "from_data", "from_floats", "from_ints", "from_bool"):
-        args = [data_of(args[0]), *args[1:]]
+        args[:1] = [data_of(it) for it in args[:1]]
     own = [name for name in names if name not in FILLED_IN]
+    if op in ("arange", "arange_step"):
+        args[:1] = args[0]  # the two ends come as one list
     if "backend" in names:
         more["backend"] = backend
         if len(args) > len(own):
-            more.update(creation_options(op, args[len(own)]))
-            if len(args) > len(own) + 1:
-                raise UnknownError(f"too many arguments of {op}")
-            args = args[: len(own)]
+            more.update(creation_options(op, args.pop(len(own))))
     if kind is not None:
         if "kind" in names:
             more["kind"] = kind_named(kind)
         elif "backend" not in names:
             raise UnknownError(f"'kind' of {op}, which is no creation")
+    if len(args) > len(own):
+        raise UnknownError(f"too many arguments of {op}")
     positional = converted(op, args)
-    if op in ("arange", "arange_step"):
-        positional = ranged(own, positional)
     return settled(function(**dict(zip(own, positional, strict=False)), **more))
 
 
-def ranged(names: list[str], args: list[Any]) -> list[Any]:
-    """The arguments of a range as `start, end` or as one range, whichever the function takes."""
-    if names[:2] == ["start", "end"]:
-        return [*args[0], *args[1:]]
-    return [tuple(args[0]), *args[1:]]
+def without_absent(function: Callable[..., Any], args: list[Any]) -> list[Any]:
+    """The arguments after the receiver, less trailing nulls for parameters that have a default."""
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    while args and args[-1] is None and len(args) <= len(parameters):
+        if parameters[len(args) - 1].default is inspect.Parameter.empty:
+            break
+        args = args[:-1]
+    return args
 
 
 def data_of(value: Any) -> Any:
