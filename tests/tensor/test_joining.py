@@ -45,7 +45,7 @@ def test_torch_tensors_are_taken_beside_typed_ones() -> None:
     ids=["rank", "kind", "dtype", "backend", "number", "shape"],
 )
 def test_what_does_not_fit_together_is_refused(join, other, error) -> None:
-    with pytest.raises(error, match="Cat|Stack"):
+    with pytest.raises(error, match=r"Cat|Stack"):
         join([counted(2, 3), other], 0)
 
 
@@ -98,7 +98,7 @@ def test_split_with_sizes_leaves_empty_pieces_out() -> None:
     ],
 )
 def test_pieces_that_do_not_add_up_are_refused(call) -> None:
-    with pytest.raises(TensorValueError, match="Split|Iter Dim"):
+    with pytest.raises(TensorValueError, match=r"Split|Iter Dim"):
         call(counted(3))
 
 

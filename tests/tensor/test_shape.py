@@ -123,7 +123,7 @@ def test_squeeze_drops_sizes_of_1_and_keeps_a_dimension() -> None:
     ],
 )
 def test_ranks_and_places_that_can_not_be_are_refused(call) -> None:
-    with pytest.raises(TensorValueError, match="Squeeze|Unsqueeze"):
+    with pytest.raises(TensorValueError, match=r"Squeeze|Unsqueeze"):
         call()
 
 
