@@ -140,22 +140,22 @@ class CreationMethods(FilledMethods[B, D, K], RandomMethods[B, D, K]):
         return wrap(spec.ops.eye(size, spec.dtype, spec.backend.device), spec)
 
     @staticmethod
-    def arange(start: int, end: int, backend: B2) -> "Tensor[B2, D1, Int]":
+    def arange(start: int, end: int, backend: B2, dtype: ElementType = None) -> "Tensor[B2, D1, Int]":
         """start, start + 1, ... below `end`. `-> [end - start]`.
 
         Torch: `torch.arange`.
         Differs: Int only; both ends are given.
         """
-        return _range("Arange", start, end, 1, backend)
+        return _range("Arange", start, end, 1, backend, dtype)
 
     @staticmethod
-    def arange_step(start: int, end: int, step: int, backend: B2) -> "Tensor[B2, D1, Int]":
+    def arange_step(start: int, end: int, step: int, backend: B2, dtype: ElementType = None) -> "Tensor[B2, D1, Int]":
         """start, start + step, ... below `end`. `-> [n]`.
 
         Torch: `torch.arange`.
         Differs: Int only; `step` is 1 or more.
         """
-        return _range("Arange Step", start, end, step, backend)
+        return _range("Arange Step", start, end, step, backend, dtype)
 
     @overload
     @staticmethod
@@ -212,8 +212,8 @@ def _from_data(operation: str, data: Any, backend: Any, kind: Any, dtype: Elemen
         raise fault(operation, f"can't be read as numbers: {str(error).splitlines()[0]}") from error
 
 
-def _range(operation: str, start: int, end: int, step: int, backend: Any) -> Any:
-    spec, _ = created(operation, (0,), backend, Int)
+def _range(operation: str, start: int, end: int, step: int, backend: Any, dtype: ElementType) -> Any:
+    spec, _ = created(operation, (0,), backend, Int, dtype)
     if step < 1:
         raise TensorValueError(operation, f"expected a step of 1 or more, got {step}")
     # A range that ends before it starts has no element.

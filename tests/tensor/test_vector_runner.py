@@ -160,6 +160,8 @@ def test_an_expected_error_must_be_a_tensor_error() -> None:
     assert "expected a TensorError, got" in outcome({**ADD, "expected": panics})
     shapes = {"args": [{"tensor": {"kind": "float", "data": [1.0, 2.0, 3.0]}}], "expected": panics}
     assert outcome({**ADD, **shapes}) == "passed"
+    assert outcome({**ADD, **shapes, "message": "Burn's words"}) == "passed"
+    assert outcome({**ADD, **shapes, "expected": {**panics, "message": "Burn's words"}}) == "passed"
     assert "TypeError" in outcome({**ADD, "args": [1.0, 2.0, 3.0], "expected": panics})
 
 
