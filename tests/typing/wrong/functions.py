@@ -3,7 +3,7 @@
 from typing import TypeVar
 
 from burnlike import D1, D2, D3, Backend, Bool, Cpu, Int, Tensor
-from burnlike.tensor import activation, linalg, module
+from burnlike.tensor import activation, linalg, module, signal
 
 B = TypeVar("B", bound=Backend)
 
@@ -23,6 +23,10 @@ def calls(x: Tensor[Cpu, D3], n: Tensor[Cpu, D2, Int], v: Tensor[Cpu, D1]) -> No
     module.conv2d(x, x, None)  # error
     linalg.outer(v, x)  # error
     linalg.matvec(x, v)  # error
+    linalg.l1_norm(n.bool(), 0)  # error
+    module.embedding(n.float(), n.float())  # error
+    signal.rfft(n, 0)  # error
+    module.conv1d(x, x, None, None)  # error
 
 
 def joined(x: Tensor[Cpu, D2], y: Tensor[Cpu, D3], n: Tensor[Cpu, D2, Int], b: Tensor[Cpu, D2, Bool]) -> None:
