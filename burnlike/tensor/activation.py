@@ -193,7 +193,7 @@ def prelu(x: "Tensor[B2, E, Float]", alpha: "Tensor[B2, D1, Float] | torch.Tenso
     weights = inner_of("prelu", alpha, spec.ranks[1])
     count, shape = weights.shape[0], x.inner.shape
     channels = shape[1] if spec.rank > 1 else 1
-    if count not in (1, channels):
+    if count != 1 and count != channels:  # `in` would not find the sizes that torch.compile traces
         raise TensorValueError(
             "PReLu", f"expected 1 weight or one for each of the {channels} channels (dimension 1), got {count}"
         )

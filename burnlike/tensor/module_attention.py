@@ -92,8 +92,9 @@ def _check_shapes(
     if value[:3] != key[:3]:
         reasons.append(f"value: expected shape {[*key[:3], 'dv']} as of the key, got {list(value)}")
     wanted = (batch, heads, rows, key[2])
+    # No `in (1, size)`: it would not find the sizes that torch.compile traces.
     for name, tensor in scores.items():
-        if tensor is not None and any(it not in (1, size) for it, size in zip(tensor.shape, wanted, strict=True)):
+        if tensor is not None and any(it != 1 and it != size for it, size in zip(tensor.shape, wanted, strict=True)):
             reasons.append(f"{name}: expected shape {list(wanted)}, or 1 for a size, got {list(tensor.shape)}")
     if reasons:
         raise TensorValueError("Attention", *reasons)

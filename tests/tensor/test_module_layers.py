@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from burnlike import Cpu, Tensor
 from burnlike.backend import Autodiff
 from burnlike.errors import TensorTypeError, TensorValueError
-from burnlike.tensor import loss, module
+from burnlike.tensor import activation, loss, module
 from burnlike.tensor.options import ConvOptions, MaxPoolOptions
 
 
@@ -123,13 +123,15 @@ def test_cross_entropy_is_the_mean_over_rows(shape: tuple[int, ...]) -> None:
         loss.cross_entropy_with_logits(Tensor(logits, Cpu()), numbers(*shape[:-1], 5))
 
 
-def test_layers_compile_without_a_break() -> None:
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_layers_compile_without_a_break(dynamic: bool) -> None:
     def net(x: Any, kernel: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         hidden = module.conv1d(x, kernel, None, ConvOptions(padding=[(1, 0)]))
+        hidden = activation.prelu(hidden, torch.full((2,), 0.5))
         pooled = module.avg_pool1d(module.max_pool1d(hidden, MaxPoolOptions(2)), 2, 1, 0, True, False)
         return loss.cross_entropy_with_logits(module.linear(pooled, weight), torch.full((1, 2, 3), 1 / 3)).inner
 
     x = Tensor(torch.randn(1, 1, 6), Autodiff(Cpu()))
     inputs = [x, torch.randn(2, 1, 2, requires_grad=True), torch.randn(2, 3)]
-    compiled = torch.compile(net, fullgraph=True, backend="eager")
+    compiled = torch.compile(net, fullgraph=True, dynamic=dynamic, backend="eager")
     torch.testing.assert_close(compiled(*inputs), net(*inputs))
