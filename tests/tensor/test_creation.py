@@ -166,3 +166,11 @@ def test_random_like_keeps_the_dtype() -> None:
 def test_a_distribution_that_is_none_is_refused(call) -> None:
     with pytest.raises(TensorError, match="Random"):
         call()
+
+
+@pytest.mark.parametrize("dtype", ["u8", "u16", "u32", "u64"])
+def test_unsigned_types_that_torch_lacks_functions_for(dtype) -> None:
+    x = Tensor.eye(2, CPU, Int, dtype)
+    assert (x.inner.tolist(), x.tril(-1).inner.tolist()) == ([[1, 0], [0, 1]], [[0, 0], [0, 0]])
+    assert x.triu(0).dtype is x.dtype
+    assert Tensor.arange(1, 3, CPU, dtype).inner.tolist() == [1, 2]

@@ -71,7 +71,7 @@ class TorchNumericCreationOps:
 
     @staticmethod
     def eye(size: int, dtype: torch.dtype, device: torch.device, /) -> Tensor:
-        return torch.eye(size, dtype=dtype, device=device)
+        return torch.eye(size, dtype=countable(dtype), device=device).to(dtype)
 
     @staticmethod
     def uniform(shape: Sequence[int], low: float, high: float, dtype: torch.dtype, device: torch.device, /) -> Tensor:
@@ -84,6 +84,11 @@ class TorchNumericCreationOps:
     @staticmethod
     def bernoulli(shape: Sequence[int], probability: float, dtype: torch.dtype, device: torch.device, /) -> Tensor:
         return torch.empty(shape, dtype=_drawn(dtype), device=device).bernoulli_(probability).to(dtype)
+
+
+def countable(dtype: torch.dtype) -> torch.dtype:
+    """int64 in the place of the wide unsigned types, in which torch does not count."""
+    return torch.int64 if dtype in (torch.uint16, torch.uint32, torch.uint64) else dtype
 
 
 def _drawn(dtype: torch.dtype) -> torch.dtype:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from .basic import TorchBasicOps
 from .bool_ops import TorchLogicOps
+from .creation import countable
 from .float_math import TorchFloatMathOps
 from .int_math import TorchIntMathOps
 from .ordered import TorchOrderedOps
@@ -26,7 +27,7 @@ class TorchIntOps(TorchIntMathOps, TorchIntReductionOps, TorchOrderedOps):
 
     @staticmethod
     def arange(start: int, end: int, step: int, dtype: torch.dtype, device: torch.device, /) -> Tensor:
-        return torch.arange(start, end, step, dtype=dtype, device=device)
+        return torch.arange(start, end, step, dtype=countable(dtype), device=device).to(dtype)
 
 
 class TorchBoolOps(TorchBasicOps, TorchLogicOps):

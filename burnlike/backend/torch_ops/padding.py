@@ -1,20 +1,28 @@
 """Padding and triangles, in torch."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+# torch has no triangles of the wide unsigned types; their bits are those of the signed ones.
+_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 Pairs = Sequence[tuple[int, int]]
 
 
 class TorchPaddingOps:
     """Implements `PaddingOps`."""
 
-    triu: Any = staticmethod(torch.triu)
-    tril: Any = staticmethod(torch.tril)
+    @staticmethod
+    def triu(tensor: Tensor, diagonal: int, /) -> Tensor:
+        signed = _SIGNED.get(tensor.dtype)
+        return tensor.triu(diagonal) if signed is None else tensor.view(signed).triu(diagonal).view(tensor.dtype)
+
+    @staticmethod
+    def tril(tensor: Tensor, diagonal: int, /) -> Tensor:
+        signed = _SIGNED.get(tensor.dtype)
+        return tensor.tril(diagonal) if signed is None else tensor.view(signed).tril(diagonal).view(tensor.dtype)
 
     @staticmethod
     def pad_constant(tensor: Tensor, pairs: Pairs, value: float | int, /) -> Tensor:
