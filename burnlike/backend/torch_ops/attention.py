@@ -21,10 +21,14 @@ def attention(
         return attention_fallback(query, key, value, mask, bias, scale, softcap, is_causal)
     if mask is None and bias is None and (not is_causal or query.shape[2] == key.shape[2]):
         return F.scaled_dot_product_attention(query, key, value, is_causal=is_causal, scale=scale)
-    seen = _hidden(mask, query, key, is_causal)
-    if seen is not None:
-        seen = ~seen if bias is None else bias.masked_fill(seen, -torch.inf)
-    return F.scaled_dot_product_attention(query, key, value, bias if seen is None else seen, scale=scale)
+    hidden = _hidden(mask, query, key, is_causal)
+    if hidden is None:
+        return F.scaled_dot_product_attention(query, key, value, bias, scale=scale)
+    # What the kernels make of rows that see nothing, and of their gradients, differs: they see all and are set to 0.
+    blind = hidden.all(-1, keepdim=True)
+    hidden = hidden & ~blind
+    seen = ~hidden if bias is None else bias.masked_fill(hidden, -torch.inf)
+    return F.scaled_dot_product_attention(query, key, value, seen, scale=scale).masked_fill(blind, 0.0)
 
 
 def attention_fallback(
