@@ -13,7 +13,9 @@ class CreationOps(Protocol):
     """Making tensors, and reading them back to the host; of Float, Int and Bool tensors."""
 
     def from_data(self, data: Any, shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor:
-        """A new tensor with the values of nested lists, an array or a torch tensor, converted to `dtype`."""
+        """A new tensor with the values of nested lists, an array or a torch tensor, converted to `dtype`; bytes are
+        row-major elements of `dtype`.
+        """
         ...
 
     def empty(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor:
