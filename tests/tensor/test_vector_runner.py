@@ -72,6 +72,10 @@ def test_wrong_numbers_are_reported_with_both_values(tmp_path: Path, capsys: pyt
         ({"self": {"kind": "float", "data": [1.0], "dtype": "f8"}}, "unknown element type 'f8'"),
         ({"self": {"kind": "float", "data": [1.0], "layout": "x"}}, "unknown key 'layout'"),
         ({"self": {"kind": "float", "data": ["infinity"]}}, "unknown number 'infinity'"),
+        ({"self": {"kind": "float", "data": 1.0}}, "a tensor value of rank 0"),
+        ({"self": {"kind": "float", "data": [True, 1.0]}}, "True is no number of kind 'float'"),
+        ({"self": {"kind": "bool", "data": [1, 0]}}, "1 is no number of kind 'bool'"),
+        ({"self": {"kind": "int", "data": [1.5, 0]}}, "1.5 is no number of kind 'int'"),
         ({"args": [{"tensors": []}]}, "unknown argument {'tensors': []}"),
         ({"args": [{"tensor": {"op": "neg", "self": None, "args": [], "x": 1}}]}, "unknown key 'x' in a call"),
         ({"args": ["Foo"]}, "unknown word 'Foo'"),
@@ -163,6 +167,12 @@ def test_an_expected_error_must_be_a_tensor_error() -> None:
     assert outcome({**ADD, **shapes, "message": "Burn's words"}) == "passed"
     assert outcome({**ADD, **shapes, "expected": {**panics, "message": "Burn's words"}}) == "passed"
     assert "TypeError" in outcome({**ADD, "args": [1.0, 2.0, 3.0], "expected": panics})
+
+
+def test_an_operand_must_not_be_what_raises() -> None:
+    operand = {"op": "reshape", "self": {"kind": "float", "data": [1.0]}, "args": [[2]]}
+    found = outcome({**ADD, "self": operand, "expected": {"error": "panics"}})
+    assert found.startswith("failed: expected a TensorError of add, but an operand of it raised")
 
 
 def test_an_error_that_is_not_expected_is_told_with_its_type() -> None:

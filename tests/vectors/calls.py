@@ -88,22 +88,36 @@ def evaluate(node: Any, backend: Backend) -> Any:
     return result[node["out"]]
 
 
-def perform(node: dict[str, Any], backend: Backend, *, by_operator: bool = False) -> Any:
-    """Run the operation of a call or of a whole record."""
-    op = node["op"]
-    if op in LATER:
-        raise LaterError(LATER[op])
+def operands(node: dict[str, Any], backend: Backend) -> tuple[Any, list[Any]]:
+    """The receiver, None for a static call, and the arguments of a call."""
+    if node["op"] in LATER:
+        raise LaterError(LATER[node["op"]])
     receiver = None if node["self"] is None else evaluate(node["self"], backend)
-    args = [argument(item, backend) for item in node["args"]]
-    if by_operator:
-        if op not in OPERATORS or node.get("kwargs"):
-            raise UnknownError(f"no operator for {op!r}")
-        return OPERATORS[op](receiver, *converted(op, args))
+    return receiver, [argument(item, backend) for item in node["args"]]
+
+
+def perform(node: dict[str, Any], backend: Backend) -> Any:
+    """Run the operation of a call or of a whole record."""
+    return apply(node, *operands(node, backend), backend)
+
+
+def apply(node: dict[str, Any], receiver: Any, args: list[Any], backend: Backend) -> Any:
+    """Run an operation on its operands."""
+    op, kwargs = node["op"], node.get("kwargs") or {}
     if receiver is None:
-        return call_static(op, args, node.get("kwargs") or {}, backend, node.get("kind"))
+        return call_static(op, args, kwargs, backend, node.get("kind"))
     if "kind" in node:
         raise UnknownError(f"'kind' of {op}, which is no creation")
-    return call(op, receiver, args, node.get("kwargs") or {})
+    return call(op, receiver, args, kwargs)
+
+
+def operate(node: dict[str, Any], backend: Backend) -> Any:
+    """Run an operation by Python's operator for it."""
+    op = node["op"]
+    if op not in OPERATORS or node.get("kwargs"):
+        raise UnknownError(f"no operator for {op!r}")
+    receiver, args = operands(node, backend)
+    return OPERATORS[op](receiver, *converted(op, args))
 
 
 def argument(item: Any, backend: Backend) -> Any:

@@ -4,6 +4,7 @@ Rules beyond the README of the format:
 
 * `{"error": "panics"}` passes only if burnlike raises a TensorError; every other exception is a failure. `message` is
   Burn's wording, burnlike has its own, so it is not compared.
+* In a record that must fail, the operation itself raises, not one that calculates its operands.
 * In a program that must fail, the last statement has to raise (or the backward pass of `loss`), no earlier one.
 * `via: operator` runs the method and Python's operator; both must give the expected result.
 * A result has the backend's element type of its kind unless the record names element types.
@@ -17,7 +18,7 @@ from typing import Any
 from burnlike import Backend, Tensor
 from burnlike.errors import TensorError
 
-from .calls import evaluate, perform
+from .calls import apply, evaluate, operands, operate, perform
 from .compare import Tolerance, inexact, mismatch, shape_fits, shown
 from .deviations import DEVIATIONS
 from .problems import LaterError, UnknownError
@@ -165,7 +166,11 @@ def run_operation(record: dict[str, Any], backend: Backend) -> None:
     call = {key: record[key] for key in ("op", "self", "args", "kwargs", "kind") if key in record}
     if must_fail(expected):
         try:
-            got = perform(call, backend)
+            receiver, args = operands(call, backend)
+        except TensorError as error:
+            raise Failure(f"expected a TensorError of {record['op']}, but an operand of it raised: {error}") from error
+        try:
+            got = apply(call, receiver, args, backend)
         except TensorError:
             return
         if not isinstance(got, TensorError):  # the `try_` forms return it
@@ -173,7 +178,7 @@ def run_operation(record: dict[str, Any], backend: Backend) -> None:
         return
     check_result(record, call, perform(call, backend))
     if "via" in record:
-        check_result(record, call, perform(call, backend, by_operator=True))
+        check_result(record, call, operate(call, backend))
 
 
 def check_result(record: dict[str, Any], call: dict[str, Any], got: Any) -> None:

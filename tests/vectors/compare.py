@@ -15,7 +15,7 @@ from burnlike import Cpu, Tensor
 from burnlike.tensor import TensorData
 
 from .problems import UnknownError
-from .values import KINDS, check_value, dtype_named, filled, number
+from .values import KINDS, check_value, dtype_named, filled, number, of_kind
 
 EXACT_TO_ROUNDING = 1e-6
 INEXACT_PREFIXES = ("activation.", "module.", "linalg.", "signal.", "loss.", "grid.")
@@ -118,8 +118,8 @@ def tensor_mismatch(got: Any, expected: dict[str, Any], tolerance: Tolerance, st
     if not {"data", "full", "arange"} & expected.keys():
         return None
     if "data" not in expected:
-        expected = {**expected, "data": filled(expected, torch.float64).tolist()}
-    return data_mismatch(inner, expected["data"], tolerance, shape)
+        expected = {**expected, "data": filled(expected, inner.dtype).tolist()}
+    return data_mismatch(inner, expected, tolerance)
 
 
 def shape_fits(got: list[int], wanted: list[int | None]) -> bool:
@@ -127,15 +127,16 @@ def shape_fits(got: list[int], wanted: list[int | None]) -> bool:
     return len(got) == len(wanted) and all(w is None or g == w for g, w in zip(got, wanted, strict=True))
 
 
-def data_mismatch(inner: torch.Tensor, data: Any, tolerance: Tolerance, shape: list[int | None] | None) -> str | None:
+def data_mismatch(inner: torch.Tensor, expected: dict[str, Any], tolerance: Tolerance) -> str | None:
     """The numbers of a torch tensor against nested lists."""
+    data, shape = expected["data"], expected.get("shape")
     flat: list[Any] = []
     if shape is None or 0 not in shape:
         fault = flatten(data, list(inner.shape), flat)
         if fault:
             return f"{fault}; got shape {list(inner.shape)}"
     asserted = [index for index, item in enumerate(flat) if item is not None]
-    wanted = [number(flat[index]) for index in asserted]
+    wanted = of_kind([flat[index] for index in asserted], expected["kind"])
     chosen = inner.reshape(-1).cpu()[torch.tensor(asserted, dtype=torch.int64)]
     if not inner.dtype.is_floating_point:
         got = chosen.tolist()

@@ -36,6 +36,16 @@ def dtype_named(name: Any) -> torch.dtype:
     return DTYPES[name]
 
 
+def of_kind(data: Any, kind: str) -> Any:
+    """Nested lists of numbers of one kind; refuse 1 for True, True for 1, and 1.5 for an Int."""
+    if isinstance(data, list):
+        return [of_kind(item, kind) for item in data]
+    found = number(data)
+    if isinstance(found, bool) != (kind == "bool") or (kind == "int" and not isinstance(found, int)):
+        raise UnknownError(f"{data!r} is no number of kind {kind!r}")
+    return found
+
+
 def number(value: Any) -> Any:
     """A number, True, False, or the string of a number that JSON lacks."""
     if isinstance(value, str):
@@ -45,11 +55,6 @@ def number(value: Any) -> Any:
     if not isinstance(value, bool | int | float):
         raise UnknownError(f"expected a number, got {value!r}")
     return value
-
-
-def numbers(data: Any) -> Any:
-    """Nested lists of numbers."""
-    return [numbers(item) for item in data] if isinstance(data, list) else number(data)
 
 
 def check_value(value: dict[str, Any], *more: str) -> None:
@@ -68,14 +73,14 @@ def check_value(value: dict[str, Any], *more: str) -> None:
 def filled(value: dict[str, Any], dtype: torch.dtype) -> torch.Tensor:
     """A torch tensor of the three forms `data`, `full` and `arange`."""
     if "arange" in value:
-        start, stop, step = map(number, value["arange"])
+        start, stop, step = of_kind(value["arange"], "int" if value["kind"] == "int" else "float")
         wide = torch.float64 if dtype.is_floating_point else torch.int64
         return torch.arange(start, stop, step, dtype=wide).to(dtype).reshape(value["shape"])
     if "full" in value:
-        return torch.full(value["shape"], number(value["full"]), dtype=dtype)
+        return torch.full(value["shape"], of_kind(value["full"], value["kind"]), dtype=dtype)
     if "data" not in value:
         raise UnknownError("a tensor value without 'data', 'full' or 'arange'")
-    made = torch.tensor(numbers(value["data"]), dtype=dtype)
+    made = torch.tensor(of_kind(value["data"], value["kind"]), dtype=dtype)
     return made.reshape(value["shape"]) if "shape" in value else made
 
 
@@ -88,7 +93,10 @@ def tensor_of(value: dict[str, Any], backend: Backend) -> Tensor[Any, Any, Any]:
     """The Tensor that a tensor value describes."""
     check_value(value, "requires_grad")
     dtype = dtype_named(value["dtype"]) if "dtype" in value else default_dtype(value["kind"], backend)
-    made: Any = Tensor(filled(value, dtype).to(backend.device), backend)
+    inner = filled(value, dtype)
+    if not 1 <= inner.ndim <= 8:
+        raise UnknownError(f"a tensor value of rank {inner.ndim}")
+    made: Any = Tensor(inner.to(backend.device), backend)
     if made.spec.kind is not KINDS[value["kind"]]:
         raise UnknownError(f"element type {value['dtype']!r} does not fit kind {value['kind']!r}")
     return made
