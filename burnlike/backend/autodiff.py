@@ -1,5 +1,6 @@
 """Autodiff: the decorator that makes a backend track, with torch's own backward."""
 
+import dataclasses
 from typing import Any, Generic
 
 import torch
@@ -15,11 +16,15 @@ from .tables import ActivationOps, BoolOps, FloatOps, IntOps, ModuleOps
 InnerB = TypeVar("InnerB", bound=Backend)
 
 
+@dataclasses.dataclass(frozen=True, repr=False)
 class Autodiff(Generic[InnerB]):
     """`inner` with tracking. Its tables are the inner backend's: torch records what they do.
 
     Attributes:
         inner_backend: the backend of gradients and of untracked tensors.
+
+    Raises:
+        BackendError: `inner_backend` is not a backend, or tracks already.
 
     Example:
         >>> from burnlike.backend import Autodiff, Cpu
@@ -27,29 +32,14 @@ class Autodiff(Generic[InnerB]):
         'autodiff<torch<cpu>>'
     """
 
-    __slots__ = ("inner_backend",)
     inner_backend: InnerB
 
-    def __init__(self, inner: InnerB) -> None:
-        """Decorate a backend.
-
-        Raises:
-            BackendError: `inner` is not a backend, or tracks already.
-        """
-        if not isinstance(inner, Backend):
-            raise BackendError(f"Autodiff: expected a backend such as Cpu(), got {inner!r}")
-        if inner.ad_enabled:
-            raise BackendError(f"Autodiff: {inner!r} tracks already")
-        object.__setattr__(self, "inner_backend", inner)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a backend can't be changed; make another one instead of setting {name!r}")
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other.inner_backend == self.inner_backend
-
-    def __hash__(self) -> int:
-        return hash((type(self), self.inner_backend))
+    def __post_init__(self) -> None:
+        tracks = getattr(self.inner_backend, "ad_enabled", None)
+        if not isinstance(tracks, bool):
+            raise BackendError(f"Autodiff: expected a backend such as Cpu(), got {self.inner_backend!r}")
+        if tracks:
+            raise BackendError(f"Autodiff: {self.inner_backend!r} tracks already")
 
     def __repr__(self) -> str:
         return f"Autodiff({self.inner_backend!r})"

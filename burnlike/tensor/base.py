@@ -57,13 +57,13 @@ class TensorBase(Generic[B, D, K]):
             else:
                 default = backend_for(inner.device)
                 backend = Autodiff(default) if inner.requires_grad else default  # pyright: ignore[reportAssignmentType]
-        family = family_of(backend)  # pyright: ignore[reportArgumentType]
-        self.spec = find_spec(inner, family)
-        self.inner = inner if self.spec.tracks or not inner.requires_grad else inner.detach()
-        if backend.device.type != inner.device.type:  # pyright: ignore[reportOptionalMemberAccess]
+        spec = find_spec(inner, family_of(backend))  # pyright: ignore[reportArgumentType]
+        if inner.device != spec.backend.device:
             raise TensorTypeError(
-                "Tensor", f"the tensor is on '{inner.device}', the backend on '{self.spec.backend.device}'"
+                "Tensor", f"the tensor is on '{inner.device}', the backend on '{spec.backend.device}'; move one of them"
             )
+        self.spec = spec
+        self.inner = inner if spec.tracks or not inner.requires_grad else spec.ops.detach(inner)
 
     @property
     def backend(self) -> B:

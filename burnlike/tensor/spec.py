@@ -105,8 +105,14 @@ def family_of(backend: Backend) -> Family:
         BackendError: the backend lacks an operation; the message names each.
         DeviceError: this machine does not have the backend's CUDA device.
     """
+    # Looked up by value, not kept on the backend: a backend of someone else's may have no room for it.
     family = _FAMILIES.get(backend)
     if family is None:
+        if torch.compiler.is_compiling():
+            raise BackendError(
+                "a backend's first tensor can't be made inside of torch.compile;"
+                " make one on it before, such as Tensor.zeros((1,), backend)"
+            )
         family = _FAMILIES[backend] = _build(backend)
     return family
 

@@ -1,5 +1,6 @@
 """Tensor[B, D, K]: a torch tensor with a backend, a rank and a kind."""
 
+from ..backend import Autodiff, Cpu
 from .autodiff import AutodiffMethods
 from .base import B, D, K
 from .clamping import ClampMethods
@@ -34,6 +35,7 @@ from .registration import register
 from .scalars import ScalarMethods
 from .scattering import ScatteringMethods
 from .shape import ShapeMethods
+from .spec import family_of
 from .stats import StatsMethods
 from .trigonometry import TrigonometryMethods
 
@@ -92,3 +94,6 @@ class Tensor(
 
 answer_to_torch_names(Tensor)
 register(Tensor)
+# torch.compile can look these up, but not make them.
+family_of(Cpu())
+family_of(Autodiff(Cpu()))

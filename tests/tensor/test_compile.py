@@ -44,6 +44,18 @@ def test_created_inside() -> None:
     assert indices.spec.kind is Int
 
 
+@pytest.mark.parametrize("make", [Cpu, lambda: Autodiff(Cpu())], ids=["cpu", "autodiff"])
+def test_a_backend_made_or_passed_in_anew_is_the_known_one(make: Any) -> None:
+    inside = compiled(lambda t: Tensor(t, make()) + 1.0)(torch.zeros(2))
+    passed = compiled(lambda t, backend: Tensor(t, backend) + 1.0)(torch.zeros(2), make())
+    assert inside.spec is passed.spec is Tensor(torch.zeros(2), make()).spec
+
+
+def test_a_backend_that_was_never_used_says_so() -> None:
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="first tensor can't be made inside of torch.compile"):
+        compiled(lambda t: Tensor(t, Cpu(int=torch.uint8)) + 1.0)(torch.zeros(2))
+
+
 def test_backward_through_a_compiled_function() -> None:
     x = Tensor(torch.rand(4), TRACKED).require_grad()
     loss = compiled(lambda t: (t * t).sum(), "aot_eager")(x)
