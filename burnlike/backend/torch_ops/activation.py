@@ -10,10 +10,10 @@ from torch import Tensor
 class TorchActivationOps:
     """Implements `ActivationOps`."""
 
-    relu: Any = staticmethod(torch.relu)
+    relu: Any = staticmethod(Tensor.relu)
     leaky_relu: Any = staticmethod(F.leaky_relu)
     gelu: Any = staticmethod(F.gelu)
-    sigmoid: Any = staticmethod(torch.sigmoid)
+    sigmoid: Any = staticmethod(Tensor.sigmoid)
     log_sigmoid: Any = staticmethod(F.logsigmoid)
     silu: Any = staticmethod(F.silu)
     hard_swish: Any = staticmethod(F.hardswish)
@@ -22,15 +22,15 @@ class TorchActivationOps:
     elu: Any = staticmethod(F.elu)
     celu: Any = staticmethod(torch.celu)
     selu: Any = staticmethod(torch.selu)
-    prelu: Any = staticmethod(torch.prelu)
+    prelu: Any = staticmethod(Tensor.prelu)
     threshold: Any = staticmethod(torch.threshold)
     softsign: Any = staticmethod(F.softsign)
     tanhshrink: Any = staticmethod(F.tanhshrink)
-    hard_shrink: Any = staticmethod(torch.hardshrink)
+    hard_shrink: Any = staticmethod(Tensor.hardshrink)
     # Not F.hardtanh: clamp passes the gradient at the bounds, as Burn does.
-    hardtanh: Any = staticmethod(torch.clamp)
-    softmax: Any = staticmethod(torch.softmax)
-    log_softmax: Any = staticmethod(torch.log_softmax)
+    hardtanh: Any = staticmethod(Tensor.clamp)
+    softmax: Any = staticmethod(Tensor.softmax)
+    log_softmax: Any = staticmethod(Tensor.log_softmax)
     glu: Any = staticmethod(F.glu)
 
     @staticmethod

@@ -10,10 +10,10 @@ from torch import Tensor
 class TorchLogicOps:
     """Implements `LogicOps`. The bitwise functions are those that take scalars as well."""
 
-    bool_not: Any = staticmethod(torch.bitwise_not)
-    bool_and: Any = staticmethod(torch.bitwise_and)
-    bool_or: Any = staticmethod(torch.bitwise_or)
-    bool_xor: Any = staticmethod(torch.bitwise_xor)
+    bool_not: Any = staticmethod(Tensor.bitwise_not)
+    bool_and: Any = staticmethod(Tensor.bitwise_and)
+    bool_or: Any = staticmethod(Tensor.bitwise_or)
+    bool_xor: Any = staticmethod(Tensor.bitwise_xor)
 
     @staticmethod
     def argwhere(tensor: Tensor, dtype: torch.dtype, /) -> Tensor:

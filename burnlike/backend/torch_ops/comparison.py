@@ -9,8 +9,8 @@ from torch import Tensor
 class TorchComparisonOps:
     """Implements `ComparisonOps`. Torch reduces uint8 to uint8: that is converted."""
 
-    equal: Any = staticmethod(torch.eq)
-    not_equal: Any = staticmethod(torch.ne)
+    equal: Any = staticmethod(Tensor.eq)
+    not_equal: Any = staticmethod(Tensor.ne)
 
     @staticmethod
     def any(tensor: Tensor, /) -> Tensor:
@@ -36,7 +36,7 @@ class TorchComparisonOps:
 class TorchInequalityOps:
     """Implements `InequalityOps`."""
 
-    greater: Any = staticmethod(torch.gt)
-    greater_equal: Any = staticmethod(torch.ge)
-    lower: Any = staticmethod(torch.lt)
-    lower_equal: Any = staticmethod(torch.le)
+    greater: Any = staticmethod(Tensor.gt)
+    greater_equal: Any = staticmethod(Tensor.ge)
+    lower: Any = staticmethod(Tensor.lt)
+    lower_equal: Any = staticmethod(Tensor.le)

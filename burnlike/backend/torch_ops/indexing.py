@@ -31,8 +31,8 @@ class TorchIndexOps(TorchScatterOps):
         out[ranges] = value
         return out
 
-    narrow: Any = staticmethod(torch.narrow)
-    select_dim: Any = staticmethod(torch.select)
+    narrow: Any = staticmethod(Tensor.narrow)
+    select_dim: Any = staticmethod(Tensor.select)
 
     @staticmethod
     def select(tensor: Tensor, dim: int, indices: Tensor, /) -> Tensor:
@@ -57,7 +57,7 @@ class TorchIndexOps(TorchScatterOps):
     def mask_fill(tensor: Tensor, mask: Tensor, value: Scalar, /) -> Tensor:
         return torch.where(mask, value, tensor)
 
-    mask_select: Any = staticmethod(torch.masked_select)
+    mask_select: Any = staticmethod(Tensor.masked_select)
 
 
 class TorchNumericIndexOps(TorchNumericScatterOps):

@@ -9,12 +9,12 @@ from torch import Tensor
 class TorchIntMathOps:
     """Implements `IntMathOps`, and the arithmetic that torch promotes or refuses for integers."""
 
-    bitwise_and: Any = staticmethod(torch.bitwise_and)
-    bitwise_or: Any = staticmethod(torch.bitwise_or)
-    bitwise_xor: Any = staticmethod(torch.bitwise_xor)
-    bitwise_left_shift: Any = staticmethod(torch.bitwise_left_shift)
-    bitwise_right_shift: Any = staticmethod(torch.bitwise_right_shift)
-    bitwise_not: Any = staticmethod(torch.bitwise_not)
+    bitwise_and: Any = staticmethod(Tensor.bitwise_and)
+    bitwise_or: Any = staticmethod(Tensor.bitwise_or)
+    bitwise_xor: Any = staticmethod(Tensor.bitwise_xor)
+    bitwise_left_shift: Any = staticmethod(Tensor.bitwise_left_shift)
+    bitwise_right_shift: Any = staticmethod(Tensor.bitwise_right_shift)
+    bitwise_not: Any = staticmethod(Tensor.bitwise_not)
 
     @staticmethod
     def div(lhs: Tensor, rhs: Tensor | float, /) -> Tensor:

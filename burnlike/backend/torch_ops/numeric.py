@@ -13,20 +13,20 @@ from .padding import TorchPaddingOps
 class TorchNumericOps(TorchBasicOps, TorchNumericCreationOps, TorchPaddingOps):
     """Implements `NumericOps` for Float; `TorchIntOps` replaces what torch promotes."""
 
-    add: Any = staticmethod(torch.add)
-    sub: Any = staticmethod(torch.sub)
+    add: Any = staticmethod(Tensor.add)
+    sub: Any = staticmethod(Tensor.sub)
     rsub: Any = staticmethod(torch.rsub)
-    mul: Any = staticmethod(torch.mul)
-    div: Any = staticmethod(torch.div)
-    remainder: Any = staticmethod(torch.remainder)
-    powi: Any = staticmethod(torch.pow)
-    neg: Any = staticmethod(torch.neg)
-    sign: Any = staticmethod(torch.sign)
-    abs: Any = staticmethod(torch.abs)
-    square: Any = staticmethod(torch.square)
-    matmul: Any = staticmethod(torch.matmul)
-    clamp_min: Any = staticmethod(torch.clamp_min)
-    clamp_max: Any = staticmethod(torch.clamp_max)
+    mul: Any = staticmethod(Tensor.mul)
+    div: Any = staticmethod(Tensor.div)
+    remainder: Any = staticmethod(Tensor.remainder)
+    powi: Any = staticmethod(Tensor.pow)
+    neg: Any = staticmethod(Tensor.neg)
+    sign: Any = staticmethod(Tensor.sign)
+    abs: Any = staticmethod(Tensor.abs)
+    square: Any = staticmethod(Tensor.square)
+    matmul: Any = staticmethod(Tensor.matmul)
+    clamp_min: Any = staticmethod(Tensor.clamp_min)
+    clamp_max: Any = staticmethod(Tensor.clamp_max)
 
     @staticmethod
     def rremainder(tensor: Tensor, scalar: float | int, /) -> Tensor:

@@ -9,11 +9,11 @@ from torch import Tensor
 class TorchReductionOps:
     """Implements `ReductionOps` for Float."""
 
-    sum_dim: Any = staticmethod(torch.sum)
-    mean_dim: Any = staticmethod(torch.mean)
-    prod_dim: Any = staticmethod(torch.prod)
-    cumsum: Any = staticmethod(torch.cumsum)
-    cumprod: Any = staticmethod(torch.cumprod)
+    sum_dim: Any = staticmethod(Tensor.sum)
+    mean_dim: Any = staticmethod(Tensor.mean)
+    prod_dim: Any = staticmethod(Tensor.prod)
+    cumsum: Any = staticmethod(Tensor.cumsum)
+    cumprod: Any = staticmethod(Tensor.cumprod)
 
     @staticmethod
     def sum(tensor: Tensor, /) -> Tensor:

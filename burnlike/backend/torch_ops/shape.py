@@ -1,6 +1,5 @@
 """Shape and joining, in torch."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,20 +9,20 @@ from torch import Tensor
 class TorchShapeOps:
     """Implements `ShapeOps`."""
 
-    reshape: Any = staticmethod(torch.reshape)
-    swap_dims: Any = staticmethod(torch.transpose)
-    permute: Any = staticmethod(torch.permute)
-    movedim: Any = staticmethod(torch.movedim)
-    flip: Any = staticmethod(torch.flip)
-    flatten: Any = staticmethod(torch.flatten)
-    squeeze: Any = staticmethod(torch.squeeze)
-    unsqueeze_dim: Any = staticmethod(torch.unsqueeze)
+    reshape: Any = staticmethod(Tensor.reshape)
+    swap_dims: Any = staticmethod(Tensor.transpose)
+    permute: Any = staticmethod(Tensor.permute)
+    movedim: Any = staticmethod(Tensor.movedim)
+    flip: Any = staticmethod(Tensor.flip)
+    flatten: Any = staticmethod(Tensor.flatten)
+    squeeze: Any = staticmethod(Tensor.squeeze)
+    unsqueeze_dim: Any = staticmethod(Tensor.unsqueeze)
     expand: Any = staticmethod(Tensor.expand)
     repeat: Any = staticmethod(Tensor.repeat)
-    roll: Any = staticmethod(torch.roll)
+    roll: Any = staticmethod(Tensor.roll)
     cat: Any = staticmethod(torch.cat)
     stack: Any = staticmethod(torch.stack)
-    split: Any = staticmethod(torch.split_with_sizes)
+    split: Any = staticmethod(Tensor.split_with_sizes)
 
     @staticmethod
     def unfold(tensor: Tensor, dim: int, size: int, step: int, /) -> Tensor:
