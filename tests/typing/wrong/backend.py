@@ -4,8 +4,9 @@ from typing import Self
 
 import torch
 
-from burnlike import Tensor
+from burnlike import Backend, Tensor
 from burnlike.backend import ActivationOps, BoolOps, Cpu, FloatOps, IntOps, ModuleOps
+from burnlike.backend.torch_ops import TorchFloatOps, TorchIntOps
 
 
 class OnlyExp:
@@ -15,6 +16,19 @@ class OnlyExp:
     def exp(tensor: torch.Tensor, /) -> torch.Tensor:
         """e^x."""
         return torch.exp(tensor)
+
+
+class IntOnly(TorchIntOps):
+    """All functions of Int tensors, but not those that only Float tensors have."""
+
+
+class OtherSignature(TorchFloatOps):
+    """All functions, one of them with an argument more."""
+
+    @staticmethod
+    def exp(tensor: torch.Tensor, base: float, /) -> torch.Tensor:
+        """base^x."""
+        return torch.pow(base, tensor)
 
 
 class WithoutInt:
@@ -48,5 +62,9 @@ class Complete(WithoutInt):
 
 
 table: FloatOps = OnlyExp()  # error
+int_table: IntOps = IntOnly()
+float_table: FloatOps = IntOnly()  # error
+own_table: FloatOps = OtherSignature()  # error
+backend: Backend = WithoutInt()  # error
 Tensor.zeros((2, 3), WithoutInt())  # error
 Tensor.zeros((2, 3), Complete())
