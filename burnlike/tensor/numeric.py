@@ -6,7 +6,7 @@ import torch
 
 from .base import B, D, K, TensorBase, like, wrap
 from .kinds import Float, Int
-from .operands import fail, mixed, operand
+from .operands import fail, match, mixed, operand
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -34,13 +34,15 @@ class NumericMethods(TensorBase[B, D, K]):
         Torch: `torch.add`.
         Differs: equal ranks, no promotion; a scalar is converted to the tensor's dtype.
         """
-        spec = self.spec
-        if type(other) is not spec.tensor or other.spec is not spec:
-            return mixed("add", self, other)
+        spec = result = self.spec
+        if type(other) is spec.tensor and other.spec is spec:
+            value = other.inner
+        else:
+            value, result = match("add", spec, other)
         try:
-            return wrap(spec.ops.add(self.inner, other.inner), spec)
+            return wrap(spec.ops.add(self.inner, value), result)
         except Exception as error:
-            fail("add", error, self.inner, other.inner)
+            fail("add", error, self.inner, value)
 
     __add__ = add
     __radd__ = add
@@ -59,13 +61,15 @@ class NumericMethods(TensorBase[B, D, K]):
         Torch: `torch.sub`.
         Differs: equal ranks, no promotion; a scalar is converted to the tensor's dtype.
         """
-        spec = self.spec
-        if type(other) is not spec.tensor or other.spec is not spec:
-            return mixed("sub", self, other)
+        spec = result = self.spec
+        if type(other) is spec.tensor and other.spec is spec:
+            value = other.inner
+        else:
+            value, result = match("sub", spec, other)
         try:
-            return wrap(spec.ops.sub(self.inner, other.inner), spec)
+            return wrap(spec.ops.sub(self.inner, value), result)
         except Exception as error:
-            fail("sub", error, self.inner, other.inner)
+            fail("sub", error, self.inner, value)
 
     __sub__ = sub
 
@@ -90,13 +94,15 @@ class NumericMethods(TensorBase[B, D, K]):
         Torch: `torch.mul`.
         Differs: equal ranks, no promotion; a scalar is converted to the tensor's dtype.
         """
-        spec = self.spec
-        if type(other) is not spec.tensor or other.spec is not spec:
-            return mixed("mul", self, other)
+        spec = result = self.spec
+        if type(other) is spec.tensor and other.spec is spec:
+            value = other.inner
+        else:
+            value, result = match("mul", spec, other)
         try:
-            return wrap(spec.ops.mul(self.inner, other.inner), spec)
+            return wrap(spec.ops.mul(self.inner, value), result)
         except Exception as error:
-            fail("mul", error, self.inner, other.inner)
+            fail("mul", error, self.inner, value)
 
     __mul__ = mul
     __rmul__ = mul
@@ -115,13 +121,15 @@ class NumericMethods(TensorBase[B, D, K]):
         Torch: `torch.div`, for Int with `rounding_mode="trunc"`.
         Differs: equal ranks, no promotion: Int stays Int; `scalar / x` is for Float, as `x.recip() * scalar`.
         """
-        spec = self.spec
-        if type(other) is not spec.tensor or other.spec is not spec:
-            return mixed("div", self, other)
+        spec = result = self.spec
+        if type(other) is spec.tensor and other.spec is spec:
+            value = other.inner
+        else:
+            value, result = match("div", spec, other)
         try:
-            return wrap(spec.ops.div(self.inner, other.inner), spec)
+            return wrap(spec.ops.div(self.inner, value), result)
         except Exception as error:
-            fail("div", error, self.inner, other.inner)
+            fail("div", error, self.inner, value)
 
     __truediv__ = div
 
@@ -142,13 +150,15 @@ class NumericMethods(TensorBase[B, D, K]):
         Torch: `torch.remainder`.
         Differs: equal ranks, no promotion; a scalar is converted to the tensor's dtype.
         """
-        spec = self.spec
-        if type(other) is not spec.tensor or other.spec is not spec:
-            return mixed("remainder", self, other)
+        spec = result = self.spec
+        if type(other) is spec.tensor and other.spec is spec:
+            value = other.inner
+        else:
+            value, result = match("remainder", spec, other)
         try:
-            return wrap(spec.ops.remainder(self.inner, other.inner), spec)
+            return wrap(spec.ops.remainder(self.inner, value), result)
         except Exception as error:
-            fail("remainder", error, self.inner, other.inner)
+            fail("remainder", error, self.inner, value)
 
     __mod__ = remainder
 

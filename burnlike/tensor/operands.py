@@ -6,9 +6,38 @@ import torch
 from torch.nn import Parameter
 
 from ..errors import TensorError, TensorTypeError, TensorValueError
-from .base import like, wrap
+from .base import wrap
 from .kinds import Bool, Float
 from .spec import Spec, find_spec, title
+
+
+def match(name: str, spec: Spec, other: Any) -> tuple[Any, Spec]:
+    """The other operand of an element-wise operation, and the Spec of the result.
+
+    Returns:
+        `other` as the backend's function takes it: a torch tensor, or a scalar in the kind of `spec`. The Spec is
+        `spec`, in autocast that of the element type which torch promotes to.
+
+    Raises:
+        TensorTypeError: another backend, kind, rank, dtype or device, or nothing that can be an operand.
+    """
+    kind = type(other)
+    # The usual case first: a parameter that fits, on a backend that tracks.
+    if kind is Parameter and other.dtype is spec.dtype and other.ndim == spec.rank and spec.tracks:
+        return other, spec
+    if (kind is float and spec.kind is Float) or (kind is int and spec.kind is not Bool):
+        return other, spec
+    if kind is spec.tensor:
+        found, value = other.spec, other.inner
+    elif isinstance(other, torch.Tensor):
+        found = find_spec(other, spec.family)
+        value = other if spec.tracks or not other.requires_grad else spec.float.ops.detach(other)
+    else:
+        return scalar(name, spec, other), spec
+    if found is spec:
+        return value, spec
+    check_same(name, spec, found)
+    return value, spec.family[torch.promote_types(spec.dtype, found.dtype)][spec.rank]
 
 
 def operand(name: str, spec: Spec, other: Any) -> Any:
@@ -17,29 +46,14 @@ def operand(name: str, spec: Spec, other: Any) -> Any:
     Raises:
         TensorTypeError: another backend, kind, rank, dtype or device, or nothing that can be an operand.
     """
-    kind = type(other)
-    if kind is float and spec.kind is Float:
-        return other
-    if kind is Parameter or isinstance(other, torch.Tensor):
-        if other.dtype is not spec.dtype or other.ndim != spec.rank:
-            check_same(name, spec, find_spec(other, spec.family))
-        return other if spec.tracks or not other.requires_grad else spec.float.ops.detach(other)
-    if kind is spec.tensor:
-        if other.spec is not spec:
-            check_same(name, spec, other.spec)
-        return other.inner
-    return scalar(name, spec, other)
+    return match(name, spec, other)[0]
 
 
 def mixed(name: str, tensor: Any, other: Any) -> Any:
     """A binary operation whose other operand is a scalar, a torch tensor, or does not fit."""
-    spec = tensor.spec
-    # The usual case first: a parameter that fits, on a backend that tracks.
-    fits = type(other) is Parameter and other.dtype is spec.dtype and other.ndim == spec.rank and spec.tracks
-    value = other if fits else operand(name, spec, other)
+    value, spec = match(name, tensor.spec, other)
     try:
-        inner = getattr(spec.ops, name)(tensor.inner, value)
-        return wrap(inner, spec) if fits else like(inner, spec)
+        return wrap(getattr(spec.ops, name)(tensor.inner, value), spec)
     except Exception as error:
         fail(name, error, tensor.inner, value)
 

@@ -4,7 +4,8 @@ Operators with a torch tensor on the left arrive here too. They
 keep the typed meaning: equal ranks, no promotion.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 
@@ -13,6 +14,8 @@ from .base import TensorBase, wrap
 from .kinds import MAX_RANK
 from .operands import operand
 from .spec import Spec, title
+
+R = TypeVar("R")
 
 # The operators by the name of torch's method. `w op x` with a torch tensor `w` on the left arrives as the method: ours
 # is called on the lifted `w`. Under torch.compile `x op w` arrives too, as the reflected method of `w`: ours is called
@@ -86,18 +89,26 @@ def is_typed(value: Any) -> bool:
     return isinstance(value, TensorBase)
 
 
-# torch.compile can't read a builtin's name; what these say of a function is constant.
-@torch.compiler.assume_constant_result
+def _constant(function: Callable[[Any], R]) -> Callable[[Any], R]:
+    """Let torch.compile call `function` while it traces: it can't read a builtin's name by itself.
+
+    This is `torch.compiler.assume_constant_result` without its import of the whole compiler.
+    """
+    function._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
+    return function
+
+
+@_constant
 def _name(func: Any) -> str:
     return getattr(func, "__name__", str(func))
 
 
-@torch.compiler.assume_constant_result
+@_constant
 def _is_function(func: Any) -> bool:
     return getattr(torch, _name(func), None) is func
 
 
-@torch.compiler.assume_constant_result
+@_constant
 def _writes(func: Any) -> bool:
     name, schema = _name(func), getattr(func, "_schema", None)
     if schema is not None:

@@ -52,7 +52,7 @@ def test_a_backend_made_or_passed_in_anew_is_the_known_one(make: Any) -> None:
 
 
 def test_a_backend_that_was_never_used_says_so() -> None:
-    with pytest.raises(torch._dynamo.exc.Unsupported, match="first tensor can't be made inside of torch.compile"):
+    with pytest.raises(torch._dynamo.exc.Unsupported, match=r"first tensor can't be made inside of torch.compile"):
         compiled(lambda t: Tensor(t, Cpu(int=torch.uint8)) + 1.0)(torch.zeros(2))
 
 
