@@ -11,7 +11,6 @@ from tests.vectors import backends, deviations
 from tests.vectors.__main__ import main
 from tests.vectors.backends import plain_backend
 from tests.vectors.cases import run
-from tests.vectors.problems import LATER
 
 ADD: dict[str, Any] = {
     "id": "made/add",
@@ -204,9 +203,29 @@ def test_tolerance_is_burns_rule() -> None:
     assert outcome({**ADD, "expected": {"kind": "float", "data": [3.0, 1e30]}, "rtol": 1.0}).startswith("failed")
 
 
-def test_skips_are_named_layers_only() -> None:
-    quantized = {**ADD, "self": {"kind": "float", "data": [1.0, 2.0], "quantize": "int8"}}
-    assert outcome(quantized) == f"skipped: {LATER['quantize']}"
+def test_a_quantized_operand_is_what_it_dequantizes_to() -> None:
+    quantized = {**ADD, "self": {"kind": "float", "data": [1.27, 0.004], "quantize": "int8"}}
+    assert outcome({**quantized, "expected": {"kind": "float", "data": [3.27, 1.0]}, "rtol": 1e-6}) == "passed"
+    other = {**ADD, "self": {"kind": "float", "data": [1.0, 2.0], "quantize": "int4"}}
+    assert outcome(other).startswith("failed: the runner does not know this: unknown quantization 'int4'")
+
+
+def test_integers_and_scales_of_a_quantized_result_are_compared() -> None:
+    record = {
+        "id": "made/quantize",
+        "op": "quantize",
+        "self": {"kind": "float", "data": [[1.0, -2.0, 4.0, 0.0]]},
+        "args": [
+            {"options": {"value": "Q8S", "level": {"Block": [2]}}, "type": "QuantScheme"},
+            {"scales": {"kind": "float", "data": [[0.5, 2.0]]}},
+        ],
+        "expected": {"q": [[2, -4, 2, 0]], "scales": [[0.5, 2.0]]},
+    }
+    assert outcome(record) == "passed"
+    assert "expected -5, got -4" in outcome({**record, "expected": {"q": [[2, -5, 2, 0]], "scales": [[0.5, 2.0]]}})
+    assert "expected 1.0, got 0.5" in outcome({**record, "expected": {"q": [[2, -4, 2, 0]], "scales": [[1.0, 2.0]]}})
+    assert outcome({**record, "expected": {}}).startswith("failed: the runner does not know this")
+    assert "a quantized tensor, got" in outcome({**ADD, "expected": {"q": [1, 2]}})
 
 
 def test_a_missing_device_skips(

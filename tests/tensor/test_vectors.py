@@ -1,4 +1,4 @@
-"""Burn's own numbers: every vector of the two files on every backend, by operation."""
+"""Burn's own numbers: every vector of the three files on every backend, by operation."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.vectors.deviations import DEVIATIONS
 from tests.vectors.files import read
 
 ROOT = Path(__file__).parents[2]
-FILES = ("tensor_ops.json", "autodiff.json")
+FILES = ("tensor_ops.json", "quantized_ops.json", "autodiff.json")
 RECORDS = [record for name in FILES for record in read(ROOT / "tests" / "vectors" / name)]
 
 
@@ -50,7 +50,7 @@ def test_burns_numbers_on_cuda(group: str) -> None:
 
 
 def test_the_files_are_whole() -> None:
-    assert [len(read(ROOT / "tests" / "vectors" / name)) for name in FILES] == [1256, 173]
+    assert [len(read(ROOT / "tests" / "vectors" / name)) for name in FILES] == [1256, 184, 173]
 
 
 def test_deviations_are_documented() -> None:

@@ -5,6 +5,8 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
+from burnlike.tensor.quantization import Block
+
 from .problems import UnknownError
 from .values import DTYPES, KINDS, NUMBERS
 
@@ -45,6 +47,7 @@ OPTIONS: dict[str, str] = {
     "grid.meshgrid": "GridOptions",
     **dict.fromkeys([f"module.max_pool{n}d{more}" for n in (1, 2) for more in ("", "_with_indices")], "MaxPoolOptions"),
     "module.max_pool2d_with_indices_backward": "MaxPoolOptions",
+    **dict.fromkeys(["quantize", "quantize_dynamic", "quantization.compute_q_params"], "QuantScheme"),
     **dict.fromkeys(["module.avg_pool1d", "module.avg_pool2d", "module.avg_pool2d_backward"], "AvgPoolOptions"),
 }
 # Older names of options classes that a vector may carry.
@@ -63,7 +66,7 @@ class Options:
 
 def public(name: str) -> Any:
     """A class of the public API, of `burnlike.tensor` or of one of its modules of free functions."""
-    for module in ("", ".signal", ".grid", ".options", ".dtypes", ".distribution"):
+    for module in ("", ".signal", ".grid", ".options", ".dtypes", ".distribution", ".quantization"):
         found = getattr(importlib.import_module(f"burnlike.tensor{module}"), name, None)
         if found is not None:
             return found
@@ -147,7 +150,9 @@ def options(op: str, arg: Options) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A field of options: numbers, words, lists of them."""
+    """A field of options: numbers, words, lists of them, the sizes of a block."""
+    if isinstance(value, dict) and value.keys() == {"Block"} and isinstance(value["Block"], list):
+        return Block(*plain(value["Block"]))
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, str):

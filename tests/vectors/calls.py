@@ -4,17 +4,17 @@ import asyncio
 import importlib
 import inspect
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
 from burnlike import Backend, Tensor
 
 from .arguments import Options, converted, creation_options, kind_named
-from .problems import LATER, LaterError, UnknownError
+from .problems import UnknownError
 from .values import VALUE_KEYS, tensor_of
 
-NAMESPACES = ("activation", "module", "linalg", "signal", "grid", "loss")
+NAMESPACES = ("activation", "module", "linalg", "signal", "grid", "loss", "quantization")
 CALL_KEYS = {"op", "self", "args", "kwargs", "out", "kind"}
 # Names that burnlike spells otherwise.
 SPELLED = {"inner": "without_autodiff", "from": "from_data"}
@@ -39,6 +39,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "bool_or": operator.or_,
     "bool_xor": operator.xor,
 }  # fmt: skip
+# Arguments of quantization: tensors by name, in the order of the parameters.
+RANGES_AND_SCALES = ({"min", "max"}, {"scales"})
 FILLED_IN = ("backend", "kind", "dtype")
 
 
@@ -90,10 +92,17 @@ def evaluate(node: Any, backend: Backend) -> Any:
 
 def operands(node: dict[str, Any], backend: Backend) -> tuple[Any, list[Any]]:
     """The receiver, None for a static call, and the arguments of a call."""
-    if node["op"] in LATER:
-        raise LaterError(LATER[node["op"]])
     receiver = None if node["self"] is None else evaluate(node["self"], backend)
-    return receiver, [argument(item, backend) for item in node["args"]]
+    return receiver, flat(argument(item, backend) for item in node["args"])
+
+
+class Several(list[Any]):
+    """Arguments that a record gives as one."""
+
+
+def flat(args: Iterable[Any]) -> list[Any]:
+    """The arguments, one by one."""
+    return [one for arg in args for one in (arg if isinstance(arg, Several) else [arg])]
 
 
 def perform(node: dict[str, Any], backend: Backend) -> Any:
@@ -129,6 +138,8 @@ def argument(item: Any, backend: Backend) -> Any:
             return evaluate(item["tensor"], backend)
         if item.keys() == {"options", "type"}:
             return Options(item["options"], item["type"])
+        if item.keys() in RANGES_AND_SCALES:
+            return Several([evaluate(one, backend) for one in item.values()])
         if item.keys() & (VALUE_KEYS | CALL_KEYS | {"tensor", "options", "type"}):
             raise UnknownError(f"unknown form of argument with keys {sorted(item)}")
     return item

@@ -7,6 +7,7 @@ Rules beyond the README of the format:
 * In a record that must fail, the operation itself raises, not one that calculates its operands.
 * In a program that must fail, the last statement has to raise (or the backward pass of `loss`), no earlier one.
 * `via: operator` runs the method and Python's operator; both must give the expected result.
+* A quantized operand is the Float tensor that it dequantizes to.
 * A result has the backend's element type of its kind unless the record names element types.
 * A record named in `deviations.py` must NOT give Burn's result: the documented difference has to be there.
 """
@@ -21,7 +22,7 @@ from burnlike.errors import TensorError
 from .calls import apply, evaluate, operands, operate, perform
 from .compare import Tolerance, inexact, mismatch, shape_fits, shown
 from .deviations import DEVIATIONS
-from .problems import LaterError, UnknownError
+from .problems import UnknownError
 from .program import Program
 from .values import check_value
 
@@ -57,8 +58,8 @@ class Outcome:
     """What became of a case.
 
     Attributes:
-        verdict: `passed`, `failed` or `skipped`.
-        reason: of a failure or a skip.
+        verdict: `passed` or `failed`.
+        reason: of a failure.
     """
 
     verdict: str
@@ -88,8 +89,6 @@ def run(record: Any, backend: Backend) -> Outcome:
             run_program(record, backend)
         else:
             run_operation(record, backend)
-    except LaterError as later:
-        return Outcome("skipped", str(later))
     except Failure as failure:
         return deviating(record) or Outcome("failed", str(failure))
     except UnknownError as unknown:

@@ -13,6 +13,7 @@ import torch
 
 from burnlike import Cpu, Tensor
 from burnlike.tensor import TensorData
+from burnlike.tensor.quantization import QTensor
 
 from .problems import UnknownError
 from .values import KINDS, check_value, dtype_named, filled, number, of_kind
@@ -53,6 +54,8 @@ def mismatch(got: Any, expected: Any, tolerance: Tolerance, *, strict_dtype: boo
     if isinstance(expected, dict):
         if expected.keys() == {"text"}:
             return text_mismatch(got, expected["text"])
+        if expected and expected.keys() <= {"q", "scales"}:
+            return quantized_mismatch(got, expected, tolerance)
         return tensor_mismatch(got, expected, tolerance, strict_dtype)
     if isinstance(expected, bool):
         return None if got is expected else f"expected {expected}, got {shown(got)}"
@@ -82,6 +85,23 @@ def scalar_mismatch(got: Any, expected: Any, tolerance: Tolerance) -> str | None
         return f"expected the number {expected!r}, got {shown(got)}"
     one, other = torch.tensor([got, number(expected)], dtype=torch.float64).split(1)
     return None if tolerance.near(one, other).item() else f"expected {expected!r}, got {got!r}"
+
+
+def quantized_mismatch(got: Any, expected: dict[str, Any], tolerance: Tolerance) -> str | None:
+    """The integers and the scales of a quantized tensor, or scales alone."""
+    if isinstance(got, QTensor):
+        values, scales = got.values, got.scales
+    elif "q" in expected:
+        return f"expected a quantized tensor, got {shown(got)}"
+    else:
+        values, scales = None, got
+    wanted = expected.get("scales")
+    if isinstance(wanted, list):
+        wanted = {"kind": "float", "data": wanted}
+    fault = None if wanted is None else mismatch(scales, wanted, tolerance)
+    if fault or "q" not in expected:
+        return fault
+    return mismatch(values, {"kind": "int", "data": expected["q"]}, tolerance)
 
 
 def text_mismatch(got: Any, expected: str) -> str | None:

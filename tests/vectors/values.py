@@ -6,8 +6,9 @@ from typing import Any
 import torch
 
 from burnlike import Backend, Bool, Float, Int, Tensor
+from burnlike.tensor.quantization import Block, QuantScheme
 
-from .problems import LATER, LaterError, UnknownError
+from .problems import UnknownError
 
 KINDS: dict[str, Any] = {"float": Float, "int": Int, "bool": Bool}
 DTYPES: dict[str, torch.dtype] = {
@@ -25,6 +26,8 @@ DTYPES: dict[str, torch.dtype] = {
     "u8": torch.uint8,
     "bool": torch.bool,
 }
+# How an operand is quantized before the operation takes it.
+QUANTIZED = {"int8": QuantScheme(value="Q8S"), "int8_block": QuantScheme(value="Q8S", level=Block(16))}
 NUMBERS = {"nan": math.nan, "inf": math.inf, "+inf": math.inf, "-inf": -math.inf}
 VALUE_KEYS = {"kind", "data", "full", "arange", "shape", "dtype"}
 
@@ -59,13 +62,11 @@ def number(value: Any) -> Any:
 
 def check_value(value: dict[str, Any], *more: str) -> None:
     """Refuse a tensor value with a key, kind or combination of keys that the format lacks."""
-    unknown = value.keys() - VALUE_KEYS - {"quantize"} - set(more)
+    unknown = value.keys() - VALUE_KEYS - set(more)
     if unknown:
         raise UnknownError(f"unknown key {sorted(unknown)[0]!r} in a tensor value")
     if value.get("kind") not in KINDS:
         raise UnknownError(f"unknown kind {value.get('kind')!r} of a tensor value")
-    if "quantize" in value:
-        raise LaterError(LATER["quantize"])
     if sum(key in value for key in ("data", "full", "arange")) > 1:
         raise UnknownError("a tensor value has one of 'data', 'full' and 'arange'")
 
@@ -90,8 +91,9 @@ def default_dtype(kind: str, backend: Backend) -> torch.dtype:
 
 
 def tensor_of(value: dict[str, Any], backend: Backend) -> Tensor[Any, Any, Any]:
-    """The Tensor that a tensor value describes."""
-    check_value(value, "requires_grad")
+    """The Tensor that a tensor value describes; a quantized one as what it dequantizes to."""
+    check_value(value, "requires_grad", "quantize")
+    scheme = scheme_of(value)
     dtype = dtype_named(value["dtype"]) if "dtype" in value else default_dtype(value["kind"], backend)
     inner = filled(value, dtype)
     if not 1 <= inner.ndim <= 8:
@@ -99,4 +101,13 @@ def tensor_of(value: dict[str, Any], backend: Backend) -> Tensor[Any, Any, Any]:
     made: Any = Tensor(inner.to(backend.device), backend)
     if made.spec.kind is not KINDS[value["kind"]]:
         raise UnknownError(f"element type {value['dtype']!r} does not fit kind {value['kind']!r}")
-    return made
+    return made if scheme is None else made.quantize_dynamic(scheme).dequantize()
+
+
+def scheme_of(value: dict[str, Any]) -> QuantScheme | None:
+    """How the value is quantized first, None if it is not."""
+    if "quantize" not in value:
+        return None
+    if value["kind"] != "float" or value["quantize"] not in QUANTIZED:
+        raise UnknownError(f"unknown quantization {value['quantize']!r} of kind {value['kind']!r}")
+    return QUANTIZED[value["quantize"]]
