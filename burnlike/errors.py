@@ -129,8 +129,8 @@ class TrainingError(BurnlikeError, ArithmeticError):
 class TensorError(BurnlikeError):
     """A tensor operation can't be done as asked; nothing was changed. The message has Burn's form.
 
-    Made of the operation as Burn writes it (`Add`, `Swap Dims`), and of the reasons: what was expected, what came. There
-    is no `__init__`: torch.compile shows the arguments of an exception only where it can follow how it is made.
+    Made of the operation as Burn writes it (`Add`, `Swap Dims`), and of the reasons: what was expected, what came.
+    There is no `__init__`: torch.compile shows an exception's arguments only where it can follow how it is made.
     """
 
     @property

@@ -9,7 +9,8 @@ from .activation_softmax import glu, log_softmax, quiet_softmax, softmax, softmi
 from .base import B2, E, like, wrap
 from .kinds import Float
 from .operands import fail
-from .receiver import float_spec, inner_of
+from .receiver import float_spec
+from .tensor_operands import inner_of
 
 if TYPE_CHECKING:
     from .kinds import D1

@@ -7,7 +7,8 @@ import torch
 from .base import B, D, K, TensorBase, wrap
 from .kinds import Float, Int
 from .operands import fail, scalar
-from .scalars import tensor_operand, with_scalar
+from .scalars import with_scalar
+from .tensor_operands import tensor_operand
 
 if TYPE_CHECKING:
     from .tensor import Tensor

@@ -8,7 +8,7 @@ import torch
 from ..errors import TensorValueError
 from .axes import axis
 from .base import B, D, K, TensorBase, wrap
-from .kinds import D1, Bool, Float
+from .kinds import D1, Bool, Float, Int
 from .operands import fail, operand, scalar
 from .spec import Spec, title
 
@@ -20,7 +20,7 @@ def compare_mixed(name: str, tensor: Any, other: Any) -> Any:
     """A comparison whose other operand is a scalar, a torch tensor, or does not fit."""
     spec = tensor.spec
     value = operand(name, spec, other)
-    if type(value) is int:
+    if type(value) is int and spec.kind is Int:
         _check_range(name, spec, value)
     try:
         return wrap(getattr(spec.ops, name)(tensor.inner, value), spec.bool)
@@ -29,15 +29,10 @@ def compare_mixed(name: str, tensor: Any, other: Any) -> Any:
 
 
 def compare_scalar(name: str, tensor: Any, value: Any) -> Any:
-    """A comparison with a number."""
+    """A comparison with a number, never with a tensor."""
     spec = tensor.spec
     number = value if type(value) is float and spec.kind is Float else scalar(name, spec, value)
-    if type(number) is int:
-        _check_range(name, spec, number)
-    try:
-        return wrap(getattr(spec.ops, name)(tensor.inner, number), spec.bool)
-    except Exception as error:
-        fail(name, error, tensor.inner)
+    return compare_mixed(name, tensor, number)
 
 
 def _check_range(name: str, spec: Spec, number: int) -> None:

@@ -7,7 +7,8 @@ from ..errors import TensorTypeError, TensorValueError
 from .base import B2, B, D, K, TensorBase, derive
 from .einsum_equation import checked_equation
 from .kinds import MAX_RANK, Bool, Float, Int
-from .linalg_operands import N, tensor_operand
+from .linalg_operands import N
+from .tensor_operands import tensor_operand
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -51,11 +52,11 @@ class EinsumMethods(TensorBase[B, D, K]):
             raise TensorTypeError("Einsum", f"expected Tensors, got {type(operands[0]).__name__}")
         if spec.kind is Bool:
             raise TensorTypeError("Einsum", "expected Float or Int tensors, got one of kind Bool; use float() or int()")
-        inner = [tensor_operand("einsum", spec, it, _rank(it)) for it in operands]
+        inner = [tensor_operand("einsum", spec.ranks[_rank(it, spec.rank)], it) for it in operands]
         explicit = checked_equation(equation, [tuple(it.shape) for it in inner])
         return derive(spec.module.einsum(explicit, inner), spec)
 
 
-def _rank(operand: Any) -> int | None:
+def _rank(operand: Any, default: int) -> int:
     rank = operand.spec.rank if isinstance(operand, TensorBase) else getattr(operand, "ndim", 0)
-    return rank if 1 <= rank <= MAX_RANK else None
+    return rank if 1 <= rank <= MAX_RANK else default

@@ -7,10 +7,10 @@ import torch
 from ..errors import TensorValueError
 from .axes import axis
 from .base import B, D, K, TensorBase, derive, wrap
-from .indexing import indices_of
 from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, MAX_RANK, Float, Int
-from .operands import fail
+from .operands import fail, operand_of
 from .spec import Spec, title
+from .tensor_operands import inner_of
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -75,7 +75,7 @@ class GatheringMethods(TensorBase[B, D, K]):
         """
         spec, inner = self.spec, self.inner
         dim = axis("Gather", dim, spec.rank)
-        index = indices_of("gather", spec, indices, spec.rank)
+        index = inner_of("gather", indices, spec.int)
         if spec.rank > 1 and inner.shape != index.shape:
             check_along("Gather", dim, inner.shape, index.shape)
         try:
@@ -120,7 +120,7 @@ class GatheringMethods(TensorBase[B, D, K]):
         """
         spec, inner = self.spec, self.inner
         dim = axis("Take", dim, spec.rank)
-        index = indices_of("take", spec, indices, None)
+        index = operand_of("take", indices, spec.int, None)
         rank = spec.rank + index.ndim - 1
         if rank > MAX_RANK:
             raise TensorValueError(
@@ -151,7 +151,7 @@ class GatheringMethods(TensorBase[B, D, K]):
         """
         spec, inner = self.spec, self.inner
         function = spec.ops.gather_nd
-        index = indices_of("gather_nd", spec, indices, None)
+        index = operand_of("gather_nd", indices, spec.int, None)
         nd_result_shape("Gather Nd", spec, inner.shape, index.shape)
         try:
             return derive(function(inner, index), spec)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 from ..errors import TensorTypeError, TensorValueError, nearest
 from .base import B2, K2, TensorBase, derive
 from .kinds import D1, D2, D3, D4, MAX_RANK, Float
-from .linalg_operands import tensor_operand
 from .receiver import ranked_spec
 from .spec import Spec
+from .tensor_operands import tensor_operand
 
 if TYPE_CHECKING:
     import torch
@@ -129,7 +129,7 @@ def _vectors(operation: str, tensors: Any, most: int) -> tuple[Spec, list[Any]]:
     spec = next((it.spec for it in tensors if isinstance(it, TensorBase)), None)
     if spec is None:
         raise TensorTypeError(operation, f"expected Tensors, got {type(tensors[0]).__name__}")
-    return spec, [tensor_operand(operation, spec, it, 1) for it in tensors]
+    return spec, [tensor_operand(operation, spec.ranks[1], it) for it in tensors]
 
 
 def _options(options: Any) -> GridOptions:

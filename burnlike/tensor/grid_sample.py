@@ -7,10 +7,10 @@ import torch
 from ..errors import TensorTypeError, TensorValueError
 from .base import B, D, K, TensorBase, like
 from .kinds import D4, Float
-from .linalg_operands import tensor_operand
 from .operands import fail
 from .options import GridSampleMode, GridSampleOptions
 from .receiver import ranked_spec
+from .tensor_operands import tensor_operand
 
 if TYPE_CHECKING:
     from .tensor import Tensor

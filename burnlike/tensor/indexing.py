@@ -5,35 +5,16 @@ from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
-from ..errors import TensorTypeError, TensorValueError
+from ..errors import TensorValueError
 from .axes import axis
 from .base import B, D, K, TensorBase, wrap
 from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, Int
-from .operands import fail, operand, operand_of, scalar
+from .operands import fail, scalar
 from .slices import SliceForm, Slices, ranges_of, size_of
-from .spec import Spec, title
+from .tensor_operands import inner_of, tensor_operand
 
 if TYPE_CHECKING:
     from .tensor import Tensor
-
-
-def indices_of(name: str, spec: Spec, indices: Any, rank: int | None) -> torch.Tensor:
-    """The torch tensor of Int indices of a rank; None for any."""
-    if type(indices) is spec.tensor and rank is not None and indices.spec is spec.int.ranks[rank]:
-        return indices.inner
-    return operand_of(name, indices, spec.int, rank)
-
-
-def values_of(name: str, spec: Spec, values: Any) -> torch.Tensor:
-    """The torch tensor of values that are of `spec`; no scalar."""
-    if type(values) is spec.tensor and values.spec is spec:
-        return values.inner
-    found = operand(name, spec, values)
-    if not isinstance(found, torch.Tensor):
-        raise TensorTypeError(
-            title(name), f"expected a {spec.kind.name} tensor of rank {spec.rank}, got {type(values).__name__}"
-        )
-    return found
 
 
 class IndexingMethods(TensorBase[B, D, K]):
@@ -82,7 +63,7 @@ class IndexingMethods(TensorBase[B, D, K]):
         """
         spec, inner = self.spec, self.inner
         ranges, backwards = ranges_of("Slice Assign", slices, inner)
-        found = values_of("slice_assign", spec, values)
+        found = tensor_operand("slice_assign", spec, values)
         shape = inner.shape
         selected = list(map(size_of, ranges, shape))
         region = [*selected, *shape[len(ranges) :]]
@@ -144,8 +125,9 @@ class IndexingMethods(TensorBase[B, D, K]):
             TensorValueError: no such dimension, or an index is negative or too large (not found on CUDA).
         """
         spec, inner = self.spec, self.inner
-        dim = axis("Select", dim, spec.rank)
-        index = indices_of("select", spec, indices, 1)
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Select", dim, spec.rank)
+        index = inner_of("select", indices, spec.int.ranks[1])
         try:
             return wrap(spec.ops.select(inner, dim, index), spec)
         except Exception as error:

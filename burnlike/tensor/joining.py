@@ -12,6 +12,7 @@ from .base import B2, K2, B, D, E, K, TensorBase, like, wrap
 from .created import check_rank
 from .kinds import D1, D2, D3, D4, D5, D6, D7, D8
 from .operands import check_same, fail, operand
+from .spec import title
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -185,10 +186,9 @@ def _operands(name: str, tensors: Sequence[Any]) -> tuple[Any, list[Any]]:
 def _mixed_operands(name: str, tensors: Sequence[Any]) -> tuple[Any, list[Any]]:
     spec = next((it.spec for it in tensors if isinstance(it, TensorBase)), None)
     if spec is None:
-        title = name.capitalize()
         if not tensors:
-            raise TensorValueError(title, "expected at least one tensor, got none")
-        raise TensorTypeError(title, f"expected a Tensor among them, got {type(tensors[0]).__name__}")
+            raise TensorValueError(title(name), "expected at least one tensor, got none")
+        raise TensorTypeError(title(name), f"expected a Tensor among them, got {type(tensors[0]).__name__}")
     return spec, [
         it.inner if isinstance(it, TensorBase) and it.spec is spec else _converted(name, spec, it) for it in tensors
     ]
@@ -196,7 +196,7 @@ def _mixed_operands(name: str, tensors: Sequence[Any]) -> tuple[Any, list[Any]]:
 
 def _converted(name: str, spec: Any, tensor: Any) -> Any:
     if isinstance(tensor, int | float):
-        raise TensorTypeError(name.capitalize(), f"expected a tensor, got {tensor!r}")
+        raise TensorTypeError(title(name), f"expected a tensor, got {tensor!r}")
     if isinstance(tensor, TensorBase):
         check_same(name, spec, tensor.spec)
     return operand(name, spec, tensor)

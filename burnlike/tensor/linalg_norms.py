@@ -9,10 +9,11 @@ from ..errors import TensorValueError
 from .axes import axes_of, axis
 from .base import B2, E, like
 from .kinds import Float
-from .linalg_operands import N, NormLike, exponent_of, numeric_spec, tensor_operand
+from .linalg_operands import N, NormLike, exponent_of
 from .operands import fail
-from .receiver import float_spec
+from .receiver import float_spec, numeric_spec
 from .spec import Spec, title
+from .tensor_operands import tensor_operand
 
 if TYPE_CHECKING:
     from .tensor import Tensor

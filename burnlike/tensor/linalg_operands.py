@@ -1,15 +1,13 @@
 """Operands of the linear algebra functions: their kinds, their ranks, and which norm is meant."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
-import torch
 from typing_extensions import TypeVar
 
 from ..errors import TensorTypeError, TensorValueError, nearest
-from .kinds import MAX_RANK, Bool, Float, Int
-from .operands import operand
-from .spec import Spec, title
+from .kinds import MAX_RANK, Float, Int
+from .spec import Spec
 
 # Float or Int, but not Bool: constrained, so that both type checkers refuse Bool.
 N = TypeVar("N", Float, Int)
@@ -60,46 +58,6 @@ def exponent_of(operation: str, norm: NormLike) -> float:
         hint = nearest(norm, list(_NAMED))
         raise TensorValueError(operation, f"expected one of {list(_NAMED)} or a number as the norm, got {norm!r}{hint}")
     return _NAMED[norm]
-
-
-def any_spec(name: str, x: Any) -> Spec:
-    """The Spec of a Tensor of any kind.
-
-    Raises:
-        TensorTypeError: no Tensor.
-    """
-    try:
-        return x.spec
-    except AttributeError:
-        raise TensorTypeError(
-            title(name), f"expected a Tensor, got {type(x).__name__}; wrap a torch tensor by Tensor(x, backend)"
-        ) from None
-
-
-def numeric_spec(name: str, x: Any) -> Spec:
-    """The Spec of a Float or Int tensor.
-
-    Raises:
-        TensorTypeError: no Tensor, or one of Bool.
-    """
-    spec = any_spec(name, x)
-    if spec.kind is Bool:
-        raise TensorTypeError(title(name), "expected a Float or Int tensor, got one of kind Bool; use float() or int()")
-    return spec
-
-
-def tensor_operand(name: str, spec: Spec, other: Any, rank: int | None = None) -> torch.Tensor:
-    """The torch tensor of an operand that has to be a tensor, of `spec` but for the rank.
-
-    Raises:
-        TensorTypeError: no tensor, or another backend, kind, rank or element type.
-    """
-    wanted = spec if rank is None else spec.ranks[rank]
-    if type(other) is not spec.tensor and not isinstance(other, torch.Tensor):
-        raise TensorTypeError(
-            title(name), f"expected a {spec.kind.name} tensor of rank {wanted.rank}, got {type(other).__name__}"
-        )
-    return operand(name, wanted, other)
 
 
 def matrix_spec(operation: str, spec: Spec) -> Spec:

@@ -8,9 +8,10 @@ from ..errors import TensorValueError
 from .axes import axis
 from .base import B2, K2, derive
 from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, Float
-from .linalg_operands import N, any_spec, matrix_spec, numeric_spec, one_rank_more, tensor_operand
+from .linalg_operands import N, matrix_spec, one_rank_more
 from .operands import fail
-from .receiver import float_spec
+from .receiver import any_spec, float_spec, numeric_spec
+from .tensor_operands import tensor_operand
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -137,7 +138,7 @@ def matvec(matrix: Any, vector: Any) -> Any:
     Differs: the vector has one rank less than the matrix.
     """
     spec = matrix_spec("Matvec", numeric_spec("matvec", matrix))
-    other = tensor_operand("matvec", spec, vector, spec.rank - 1)
+    other = tensor_operand("matvec", spec.ranks[spec.rank - 1], vector)
     rows, columns = matrix.inner.shape, other.shape
     if rows[-1] != columns[-1]:
         raise TensorValueError(

@@ -8,7 +8,8 @@ from ..errors import TensorValueError
 from .base import B2, E, like
 from .kinds import Float
 from .operands import fail
-from .receiver import float_spec, inner_of
+from .receiver import float_spec
+from .tensor_operands import inner_of
 
 if TYPE_CHECKING:
     from .kinds import D1

@@ -7,20 +7,13 @@ import torch
 
 from ..errors import TensorValueError
 from .base import B2, B, D, K, TensorBase, like, wrap
-from .indexing import values_of
 from .kinds import D1, D2, D3, D4, Bool, Float
-from .operands import fail, operand_of, scalar
-from .spec import Spec, family_of, title
+from .operands import fail, scalar
+from .spec import family_of, title
+from .tensor_operands import inner_of, tensor_operand
 
 if TYPE_CHECKING:
     from .tensor import Tensor
-
-
-def mask_of(name: str, spec: Spec, mask: Any) -> torch.Tensor:
-    """The torch tensor of a mask: a Bool tensor of the same rank."""
-    if type(mask) is spec.tensor and mask.spec is spec.bool:
-        return mask.inner
-    return operand_of(name, mask, spec.bool)
 
 
 class MaskMethods(TensorBase[B, D, K]):
@@ -40,8 +33,8 @@ class MaskMethods(TensorBase[B, D, K]):
             TensorValueError: sizes differ and neither is 1.
         """
         spec, inner = self.spec, self.inner
-        where = mask_of("mask_where", spec, mask)
-        values = values_of("mask_where", spec, value)
+        where = inner_of("mask_where", mask, spec.bool)
+        values = tensor_operand("mask_where", spec, value)
         try:
             return like(spec.ops.mask_where(inner, where, values), spec)
         except Exception as error:
@@ -56,7 +49,7 @@ class MaskMethods(TensorBase[B, D, K]):
             TensorValueError: sizes differ and neither is 1.
         """
         spec, inner = self.spec, self.inner
-        where = mask_of("mask_fill", spec, mask)
+        where = inner_of("mask_fill", mask, spec.bool)
         if type(value) is not float or spec.kind is not Float:
             value = scalar("mask_fill", spec, value)
         try:
@@ -74,7 +67,7 @@ class MaskMethods(TensorBase[B, D, K]):
             TensorValueError: the shapes differ.
         """
         spec, inner = self.spec, self.inner
-        where = mask_of("mask_select", spec, mask)
+        where = inner_of("mask_select", mask, spec.bool)
         if where.shape != inner.shape:
             raise TensorValueError(
                 "Mask Select",

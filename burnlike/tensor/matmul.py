@@ -8,7 +8,7 @@ from ..errors import TensorValueError
 from .base import B, D, K, TensorBase, like
 from .kinds import D1, Float, Int
 from .operands import fail
-from .scalars import tensor_operand
+from .tensor_operands import tensor_operand
 
 if TYPE_CHECKING:
     from .tensor import Tensor

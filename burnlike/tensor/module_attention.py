@@ -9,7 +9,8 @@ from .base import B2, like
 from .kinds import Bool, Float
 from .operands import fail
 from .options import AttentionModuleOptions
-from .receiver import inner_of, ranked_spec
+from .receiver import ranked_spec
+from .tensor_operands import inner_of
 
 if TYPE_CHECKING:
     from .kinds import D4

@@ -9,8 +9,9 @@ from .base import B2, derive, like
 from .kinds import Float
 from .operands import fail
 from .options import ConvOptions, ConvTransposeOptions, DeformConvOptions, UnfoldOptions
-from .receiver import inner_of, ranked_spec
+from .receiver import ranked_spec
 from .sizes import Sizes, both_ends, each, expanded, frozen_sizes
+from .tensor_operands import inner_of
 
 if TYPE_CHECKING:
     from .kinds import D1, D3, D4, D5

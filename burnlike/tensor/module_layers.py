@@ -8,7 +8,8 @@ from ..errors import TensorTypeError, TensorValueError
 from .base import B2, B, D, E, like, wrap
 from .kinds import Float, Int
 from .operands import fail
-from .receiver import float_spec, inner_of, ranked_spec
+from .receiver import float_spec, ranked_spec
+from .tensor_operands import inner_of
 
 if TYPE_CHECKING:
     from .kinds import D1, D2, D3

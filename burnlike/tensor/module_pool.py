@@ -9,9 +9,10 @@ from .base import B2, like, wrap
 from .kinds import Float, Int
 from .operands import fail
 from .options import AvgPoolOptions, MaxPoolOptions
-from .receiver import inner_of, ranked_spec
+from .receiver import ranked_spec
 from .sizes import Sizes, both_ends, each, expanded, frozen_sizes
 from .spec import title
+from .tensor_operands import inner_of
 
 if TYPE_CHECKING:
     from .kinds import D3, D4, D5

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 import torch
 
-from ..errors import TensorTypeError, TensorValueError
+from ..errors import TensorValueError
 from .base import B, D, K, TensorBase, derive, wrap
 from .dtypes import FloatDType
 from .kinds import Float, Int
 from .operands import operand_of
+from .receiver import float_spec
 from .spec import Spec
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class QuantizationMethods(TensorBase[B, D, K]):
             TensorValueError: sizes that the blocks don't divide, or another number of scales.
             TensorTypeError: scales that are no Float tensor.
         """
-        spec = _float("quantize", self.spec)
+        spec = float_spec("quantize", self)
         block = _block(scheme, self.inner.shape)
         shape = [1] if block is None else [size // each for size, each in zip(self.inner.shape, block, strict=True)]
         given = operand_of("quantize", scales, spec, rank=None)
@@ -162,7 +163,7 @@ class QuantizationMethods(TensorBase[B, D, K]):
         Raises:
             TensorValueError: sizes that the blocks don't divide, or no elements.
         """
-        spec = _float("quantize_dynamic", self.spec)
+        spec = float_spec("quantize_dynamic", self)
         if self.inner.numel() == 0:
             raise TensorValueError("Quantize Dynamic", f"a tensor of shape {list(self.inner.shape)} has no range")
         block = _block(scheme, self.inner.shape)
@@ -176,7 +177,7 @@ class QuantizationMethods(TensorBase[B, D, K]):
 
         Torch: `x.dequantize()`.
         """
-        _float("dequantize", self.spec)
+        float_spec("dequantize", self)
         return self  # pyright: ignore[reportReturnType]
 
 
@@ -204,11 +205,3 @@ def _block(scheme: QuantScheme, shape: Sequence[int]) -> tuple[int, ...] | None:
             f"expected sizes that {scheme.level!r} divides, got shape {list(shape)}; pad it or choose another",
         )
     return block
-
-
-def _float(name: str, spec: Spec) -> Spec:
-    if spec.kind is not Float:
-        raise TensorTypeError(
-            " ".join(name.split("_")).title(), f"expected a Float tensor, got one of kind {spec.kind.name}; use float()"
-        )
-    return spec

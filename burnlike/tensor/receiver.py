@@ -1,13 +1,35 @@
-"""The operands of free functions: typed tensors of the kind and rank that the function takes."""
+"""The first operand of a free function: a typed tensor, of a kind and rank that the function takes."""
 
 from typing import Any
 
-import torch
-
 from ..errors import TensorTypeError
-from .kinds import Float
-from .operands import operand_of
+from .kinds import Bool, Float
 from .spec import Spec, title
+
+
+def any_spec(name: str, x: Any) -> Spec:
+    """The Spec of a Tensor of any kind.
+
+    Raises:
+        TensorTypeError: no Tensor.
+    """
+    try:
+        return x.spec
+    except AttributeError:
+        found = f"{type(x).__module__}.{type(x).__qualname__}"
+        raise TensorTypeError(title(name), f"expected a burnlike Tensor, got {found}; use Tensor(x, backend)") from None
+
+
+def numeric_spec(name: str, x: Any) -> Spec:
+    """The Spec of a Float or Int tensor of any rank.
+
+    Raises:
+        TensorTypeError: no Tensor, or one of Bool.
+    """
+    spec = any_spec(name, x)
+    if spec.kind is Bool:
+        raise TensorTypeError(title(name), "expected a Float or Int tensor, got one of kind Bool; use float() or int()")
+    return spec
 
 
 def float_spec(name: str, x: Any) -> Spec:
@@ -18,12 +40,10 @@ def float_spec(name: str, x: Any) -> Spec:
     """
     try:
         spec = x.spec
-        kind = spec.kind
     except AttributeError:
-        found = f"{type(x).__module__}.{type(x).__qualname__}"
-        raise TensorTypeError(title(name), f"expected a burnlike Tensor, got {found}; use Tensor(x, backend)") from None
-    if kind is not Float:
-        raise TensorTypeError(title(name), f"expected a Float tensor, got one of kind {kind.name}; use float()")
+        spec = any_spec(name, x)
+    if spec.kind is not Float:
+        raise TensorTypeError(title(name), f"expected a Float tensor, got one of kind {spec.kind.name}; use float()")
     return spec
 
 
@@ -37,14 +57,3 @@ def ranked_spec(name: str, x: Any, rank: int) -> Spec:
     if spec.rank != rank:
         raise TensorTypeError(title(name), f"expected a tensor of rank {rank}, got one of rank {spec.rank}")
     return spec
-
-
-def inner_of(name: str, other: Any, wanted: Spec) -> torch.Tensor:
-    """The torch tensor of an operand: of the backend, kind and rank of `wanted`, as Tensor or as torch tensor.
-
-    Raises:
-        TensorTypeError: not a tensor, or another backend, kind or rank.
-    """
-    if type(other) is wanted.tensor and other.spec is wanted:
-        return other.inner
-    return operand_of(name, other, wanted)

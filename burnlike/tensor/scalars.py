@@ -2,13 +2,9 @@
 
 from typing import TYPE_CHECKING, Any, overload
 
-import torch
-
-from ..errors import TensorTypeError
 from .base import B, D, K, TensorBase, like
 from .kinds import Float, Int
-from .operands import fail, operand, scalar
-from .spec import Spec, title
+from .operands import fail, scalar
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -107,19 +103,3 @@ def with_scalar(name: str, tensor: Any, value: Any) -> Any:
         return like(getattr(spec.ops, name)(tensor.inner, value), spec)
     except Exception as error:
         fail(name, error, tensor.inner)
-
-
-def tensor_operand(name: str, spec: Spec, other: Any) -> torch.Tensor:
-    """The torch tensor of an operand that has to be a tensor of the kind, rank and element type of `spec`.
-
-    Raises:
-        TensorTypeError: a scalar, or a tensor that does not fit.
-    """
-    if type(other) is spec.tensor and other.spec is spec:
-        return other.inner
-    value = operand(name, spec, other)
-    if not isinstance(value, torch.Tensor):
-        raise TensorTypeError(
-            title(name), f"expected a {spec.kind.name} tensor of rank {spec.rank}, got the number {value}"
-        )
-    return value

@@ -9,10 +9,10 @@ from ..errors import TensorTypeError, TensorValueError, nearest
 from .axes import axis
 from .base import B, D, K, TensorBase, wrap
 from .gathering import check_along, fail_nd, nd_result_shape
-from .indexing import indices_of, values_of
 from .kinds import D1, Bool, Float, Int
-from .operands import fail
+from .operands import fail, operand_of
 from .spec import Spec
+from .tensor_operands import inner_of, tensor_operand
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -66,8 +66,8 @@ class ScatteringMethods(TensorBase[B, D, K]):
         spec, inner = self.spec, self.inner
         dim = axis("Select Assign", dim, spec.rank)
         mode = _update_name("Select Assign", spec, update)
-        index = indices_of("select_assign", spec, indices, 1)
-        found = values_of("select_assign", spec, values)
+        index = inner_of("select_assign", indices, spec.int.ranks[1])
+        found = tensor_operand("select_assign", spec, values)
         expected = [*inner.shape[:dim], index.shape[0], *inner.shape[dim + 1 :]]
         _check_values("Select Assign", expected, found)
         try:
@@ -94,8 +94,8 @@ class ScatteringMethods(TensorBase[B, D, K]):
         spec, inner = self.spec, self.inner
         dim = axis("Scatter", dim, spec.rank)
         mode = _update_name("Scatter", spec, update)
-        index = indices_of("scatter", spec, indices, spec.rank)
-        found = values_of("scatter", spec, values)
+        index = inner_of("scatter", indices, spec.int)
+        found = tensor_operand("scatter", spec, values)
         if spec.rank > 1 and inner.shape != index.shape:
             check_along("Scatter", dim, inner.shape, index.shape)
         if index.shape != found.shape:
@@ -131,9 +131,9 @@ class ScatteringMethods(TensorBase[B, D, K]):
         spec, inner = self.spec, self.inner
         function = spec.ops.scatter_nd
         mode = _update_name("Scatter Nd", spec, update)
-        index = indices_of("scatter_nd", spec, indices, None)
+        index = operand_of("scatter_nd", indices, spec.int, None)
         expected = nd_result_shape("Scatter Nd", spec, inner.shape, index.shape)
-        found = values_of("scatter_nd", spec.ranks[len(expected)], values)
+        found = tensor_operand("scatter_nd", spec.ranks[len(expected)], values)
         _check_values("Scatter Nd", expected, found)
         try:
             return wrap(function(inner, index, found, mode), spec)

@@ -8,10 +8,10 @@ import torch
 from ..errors import TensorValueError
 from .base import B2, derive
 from .kinds import D1, D2, D4, Float
-from .linalg_operands import tensor_operand
 from .operands import fail
 from .receiver import ranked_spec
 from .spec import Spec
+from .tensor_operands import tensor_operand
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -168,7 +168,7 @@ def _check(operation: str, options: StftOptions) -> None:
 def _weights(operation: str, spec: Spec, window: Any, options: StftOptions) -> torch.Tensor | None:
     if window is None:
         return None
-    weights = tensor_operand(operation, spec, window, 1)
+    weights = tensor_operand(operation, spec.ranks[1], window)
     if weights.shape[0] != options.window_size:
         raise TensorValueError(
             operation, f"window length ({weights.shape[0]}) must be win_length ({options.window_size})"

@@ -8,9 +8,9 @@ from ..errors import TensorTypeError, TensorValueError
 from .axes import axis
 from .base import B2, E, derive
 from .kinds import Float
-from .linalg_operands import tensor_operand
 from .receiver import float_spec
 from .short_time import StftOptions, istft, stft
+from .tensor_operands import tensor_operand
 from .windows import blackman_window, hamming_window, hann_window
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import torch
 from .base import B, D, K, TensorBase, like, wrap
 from .kinds import Float
 from .operands import fail
-from .scalars import tensor_operand
+from .tensor_operands import tensor_operand
 
 if TYPE_CHECKING:
     from .tensor import Tensor

@@ -1,0 +1,36 @@
+"""Operands that have to be tensors: no number can stand for them."""
+
+from typing import Any
+
+import torch
+
+from ..errors import TensorTypeError
+from .operands import operand, operand_of
+from .spec import Spec, title
+
+
+def tensor_operand(name: str, wanted: Spec, other: Any) -> torch.Tensor:
+    """The torch tensor of an operand of the backend, kind, rank and element type of `wanted`.
+
+    Raises:
+        TensorTypeError: not a tensor, or one that does not fit.
+    """
+    if type(other) is wanted.tensor:
+        if other.spec is wanted:
+            return other.inner
+    elif not isinstance(other, torch.Tensor):
+        raise TensorTypeError(
+            title(name), f"expected a {wanted.kind.name} tensor of rank {wanted.rank}, got {type(other).__name__}"
+        )
+    return operand(name, wanted, other)
+
+
+def inner_of(name: str, other: Any, wanted: Spec) -> torch.Tensor:
+    """The torch tensor of an operand of the backend, kind and rank of `wanted`, such as a mask, indices or a weight.
+
+    Raises:
+        TensorTypeError: not a tensor, or another backend, kind or rank.
+    """
+    if type(other) is wanted.tensor and other.spec is wanted:
+        return other.inner
+    return operand_of(name, other, wanted)
