@@ -3,8 +3,9 @@
 from benchmarks import record_save
 from benchmarks._harness import Comparison, main
 from benchmarks.ops import adamw_step, rms_norm
+from benchmarks.tensor import chain, compiled, forward, overhead
 
-BENCHMARKS = (rms_norm, adamw_step, record_save)
+BENCHMARKS = (rms_norm, adamw_step, record_save, overhead, compiled, forward, chain)
 
 
 def run(repeats: int) -> list[Comparison]:

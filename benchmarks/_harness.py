@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -70,6 +71,7 @@ def compare(
     note: str = "",
     before_ours: Callable[[], object] = lambda: None,
     before_theirs: Callable[[], object] = lambda: None,
+    measure: Callable[[Callable[[], Any]], float] = time_of,
 ) -> Comparison:
     """Measure both sides, print the result and return it.
 
@@ -81,6 +83,7 @@ def compare(
         repeats: calls of each side, after 3 that are not counted.
         note: printed with the result.
         before_ours, before_theirs: make ready for one call, outside of the timing.
+        measure: gives the seconds of a call; by default by the clock around it.
     """
     for _ in range(3):
         before_ours()
@@ -91,7 +94,7 @@ def compare(
     for repeat in range(repeats):
         for is_ours in (True, False) if repeat % 2 else (False, True):
             (before_ours if is_ours else before_theirs)()
-            times[is_ours].append(time_of(ours if is_ours else theirs))
+            times[is_ours].append(measure(ours if is_ours else theirs))
     ours_s, theirs_s = statistics.median(times[True]), statistics.median(times[False])
     result = Comparison(
         *(name, ours_s * 1e3, theirs_s * 1e3, theirs_name, theirs_s / ours_s, bar, repeats),

@@ -1,5 +1,7 @@
 """Tensor[B, D, K]: a torch tensor with a backend, a rank and a kind."""
 
+from typing import Any
+
 from ..backend import Autodiff, Cpu
 from .autodiff import AutodiffMethods
 from .base import B, D, K
@@ -92,6 +94,19 @@ class Tensor(
     __slots__ = ()
 
 
+def _flatten(tensor: type[Tensor[Any, Any, Any]]) -> None:
+    """Put what the parts define into the class itself.
+
+    For each attribute torch.compile guards every class that it passes on the way to the one that has it, and checks
+    these guards at every call.
+    """
+    for part in tensor.__mro__[1:-1]:
+        for name, value in vars(part).items():
+            if not hasattr(object, name) and name not in vars(tensor):
+                setattr(tensor, name, value)
+
+
+_flatten(Tensor)
 answer_to_torch_names(Tensor)
 register(Tensor)
 # torch.compile can look these up, but not make them.
