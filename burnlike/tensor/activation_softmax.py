@@ -19,7 +19,9 @@ def softmax(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
     Differs: the dimension has no default.
     """
     spec = float_spec("softmax", x)
-    return like(spec.activation.softmax(x.inner, axis("Softmax", dim, spec.rank)), spec)
+    if type(dim) is not int or not 0 <= dim < spec.rank:
+        dim = axis("Softmax", dim, spec.rank)
+    return like(spec.activation.softmax(x.inner, dim), spec)
 
 
 def softmin(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":

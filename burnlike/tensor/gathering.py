@@ -74,8 +74,11 @@ class GatheringMethods(TensorBase[B, D, K]):
             TensorValueError: no such dimension, other sizes, or an index out of range (not found on CUDA).
         """
         spec, inner = self.spec, self.inner
-        dim = axis("Gather", dim, spec.rank)
-        index = inner_of("gather", indices, spec.int)
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Gather", dim, spec.rank)
+        given: Any = indices
+        fits = type(given) is spec.tensor and given.spec is spec.int
+        index = given.inner if fits else inner_of("gather", indices, spec.int)
         if spec.rank > 1 and inner.shape != index.shape:
             check_along("Gather", dim, inner.shape, index.shape)
         try:

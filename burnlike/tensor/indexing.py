@@ -127,7 +127,10 @@ class IndexingMethods(TensorBase[B, D, K]):
         spec, inner = self.spec, self.inner
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("Select", dim, spec.rank)
-        index = inner_of("select", indices, spec.int.ranks[1])
+        wanted = spec.int.ranks[1]
+        given: Any = indices
+        fits = type(given) is spec.tensor and given.spec is wanted
+        index = given.inner if fits else inner_of("select", indices, wanted)
         try:
             return wrap(spec.ops.select(inner, dim, index), spec)
         except Exception as error:

@@ -175,8 +175,12 @@ def _operands(name: str, tensors: Sequence[Any]) -> tuple[Any, list[Any]]:
     """The Spec of the first typed tensor, and all torch tensors, each of which must fit it."""
     try:
         spec = tensors[0].spec
-        inners = [it.inner for it in tensors if it.spec is spec]
-        if len(inners) == len(tensors):
+        inners: list[Any] = []
+        for tensor in tensors:
+            if tensor.spec is not spec:
+                break
+            inners.append(tensor.inner)
+        else:
             return spec, inners
     except (AttributeError, IndexError, TypeError):
         pass  # a torch tensor, nothing, or no list

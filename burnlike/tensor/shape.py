@@ -64,7 +64,7 @@ class ShapeMethods(SqueezingMethods[B, D, K]):
         Differs: 0 means "keep the size".
         """
         spec = self.spec
-        sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+        sizes = shape[0] if len(shape) == 1 and type(shape[0]) is not int else shape
         if 0 in sizes or not sizes:
             sizes = _kept_sizes(sizes, self.inner.shape)
         try:

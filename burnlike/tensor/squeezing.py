@@ -9,7 +9,7 @@ from ..errors import TensorValueError
 from .axes import axes_of, axis
 from .base import B, D, K, TensorBase, wrap
 from .created import check_rank
-from .kinds import D1, D2, D3, D4, D5, D6, D7, D8
+from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, MAX_RANK
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -121,6 +121,9 @@ class SqueezingMethods(TensorBase[B, D, K]):
         Differs: can add several.
         """
         spec = self.spec
+        known = spec.rank
+        if rank is None and known < MAX_RANK and type(dim) is int and -known - 1 <= dim <= known:
+            return wrap(spec.ops.unsqueeze_dim(self.inner, dim), spec.ranks[known + 1])
         place = axis("Unsqueeze", dim, spec.rank + 1)
         if rank is None or rank == spec.rank + 1:
             check_rank("Unsqueeze", spec.rank + 1)

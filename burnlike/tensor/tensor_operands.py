@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from torch.nn import Parameter
 
 from ..errors import TensorTypeError
 from .operands import operand, operand_of
@@ -15,9 +16,12 @@ def tensor_operand(name: str, wanted: Spec, other: Any) -> torch.Tensor:
     Raises:
         TensorTypeError: not a tensor, or one that does not fit.
     """
-    if type(other) is wanted.tensor:
+    kind = type(other)
+    if kind is wanted.tensor:
         if other.spec is wanted:
             return other.inner
+    elif kind is Parameter and other.dtype is wanted.dtype and other.ndim == wanted.rank and wanted.tracks:
+        return other
     elif not isinstance(other, torch.Tensor):
         raise TensorTypeError(
             title(name), f"expected a {wanted.kind.name} tensor of rank {wanted.rank}, got {type(other).__name__}"
