@@ -157,7 +157,8 @@ def method_groups() -> Iterator[Group]:
             continue
         rows: list[Row] = []
         for name, found in vars(owner).items():
-            if name.startswith("_") or name in seen or name in owner.__dict__.get("__slots__", ()):
+            inherited = any(vars(base).get(name) is found for base in owner.__mro__[1:])
+            if name.startswith("_") or name in seen or inherited or name in owner.__dict__.get("__slots__", ()):
                 continue
             if not (callable(found) or isinstance(found, staticmethod | classmethod | property)):
                 continue

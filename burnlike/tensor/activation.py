@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..errors import TensorValueError
+from .activation_shrink import hard_shrink, shrink, soft_shrink, tanhshrink
 from .activation_softmax import glu, log_softmax, quiet_softmax, softmax, softmin
 from .base import B2, E, like, wrap
 from .kinds import Float
@@ -144,15 +145,6 @@ def softsign(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
     return wrap(spec.activation.softsign(x.inner), spec)
 
 
-def tanhshrink(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """x - tanh(x). `[..] -> [..]`.
-
-    Torch: `F.tanhshrink`.
-    """
-    spec = float_spec("tanhshrink", x)
-    return wrap(spec.activation.tanhshrink(x.inner), spec)
-
-
 def tanh(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
     """Hyperbolic tangent. `[..] -> [..]`.
 
@@ -284,32 +276,3 @@ def hardtanh(x: "Tensor[B2, E, Float]", min: float, max: float) -> "Tensor[B2, E
     """
     spec = float_spec("hardtanh", x)
     return wrap(spec.activation.hardtanh(x.inner, min, max), spec)
-
-
-def hard_shrink(x: "Tensor[B2, E, Float]", lambd: float) -> "Tensor[B2, E, Float]":
-    """x where |x| > lambd, 0 elsewhere. `[..] -> [..]`.
-
-    Torch: `F.hardshrink`.
-    Differs: lambd has no default.
-    """
-    spec = float_spec("hard_shrink", x)
-    return wrap(spec.activation.hard_shrink(x.inner, lambd), spec)
-
-
-def soft_shrink(x: "Tensor[B2, E, Float]", lambd: float) -> "Tensor[B2, E, Float]":
-    """x moved by lambd towards 0 where |x| > lambd, 0 elsewhere. `[..] -> [..]`.
-
-    Torch: `F.softshrink`.
-    Differs: lambd has no default.
-    """
-    spec = float_spec("soft_shrink", x)
-    return wrap(spec.activation.soft_shrink(x.inner, lambd), spec)
-
-
-def shrink(x: "Tensor[B2, E, Float]", lambd: float, bias: float) -> "Tensor[B2, E, Float]":
-    """x - sign(x) * bias where |x| > lambd, 0 elsewhere. `[..] -> [..]`.
-
-    Torch: none.
-    """
-    spec = float_spec("shrink", x)
-    return wrap(spec.activation.shrink(x.inner, lambd, bias), spec)

@@ -7,7 +7,7 @@ import torch
 
 from ..errors import TensorTypeError, TensorValueError
 from .base import B2, B, D, E, K, TensorBase, wrap
-from .dtypes import DType, FloatDType, IntDType, dtype_of
+from .dtypes import DType, FloatDType, IntDType, as_dtype
 from .kinds import Bool, Float, Int, Kind
 from .spec import family_of
 
@@ -42,7 +42,7 @@ class ConversionMethods(TensorBase[B, D, K]):
             TensorTypeError: Bool, a `DType` of another kind, or an element type that has no kind.
         """
         spec = self.spec
-        wanted = dtype if type(dtype) is torch.dtype else dtype_of("Cast", dtype)
+        wanted = dtype if type(dtype) is torch.dtype else as_dtype("Cast", dtype)
         if wanted is torch.bool:
             raise TensorTypeError("Cast", "a cast to Bool does not exist; use bool(), which is True where x != 0")
         if wanted is spec.dtype:

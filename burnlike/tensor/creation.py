@@ -11,6 +11,7 @@ from .base import B2, B, D, K, wrap
 from .created import check_rank, created, sizes_of
 from .data import TensorData, shape_of
 from .filled import KF, ElementType, FilledMethods
+from .filled_like import FilledLikeMethods
 from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, Bool, Float, Int
 from .random import RandomMethods
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 Row = Sequence[float]
 
 
-class CreationMethods(FilledMethods[B, D, K], RandomMethods[B, D, K]):
+class CreationMethods(FilledMethods[B, D, K], FilledLikeMethods[B, D, K], RandomMethods[B, D, K]):
     """Creation: tensors made from data, from ranges, filled with one value, or random."""
 
     __slots__ = ()

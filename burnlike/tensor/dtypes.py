@@ -112,6 +112,3 @@ def dtype_of_kind(operation: str, dtype: torch.dtype | DType | str, kind: type[K
     if KINDS[found] is not kind:
         raise TensorTypeError(operation, f"{found} is no element type of {kind.name} tensors")
     return found
-
-
-dtype_of = as_dtype

@@ -271,35 +271,3 @@ class FilledMethods(TensorBase[B, D, K]):
         """
         spec, sizes = created("Full", shape, backend, kind, dtype)
         return wrap(spec.ops.full(sizes, scalar("full", spec, fill_value), spec.dtype, spec.backend.device), spec)
-
-    def empty_like(self) -> "Tensor[B, D, K]":
-        """Undefined values in the shape, dtype and backend of this tensor. `[..] -> [..]`.
-
-        Torch: `torch.empty_like`.
-        """
-        spec = self.spec
-        return wrap(spec.ops.empty_like(self.inner), spec)
-
-    def zeros_like(self) -> "Tensor[B, D, K]":
-        """Zeros (False) in the shape, dtype and backend of this tensor. `[..] -> [..]`.
-
-        Torch: `torch.zeros_like`.
-        """
-        spec = self.spec
-        return wrap(spec.ops.zeros_like(self.inner), spec)
-
-    def ones_like(self) -> "Tensor[B, D, K]":
-        """Ones (True) in the shape, dtype and backend of this tensor. `[..] -> [..]`.
-
-        Torch: `torch.ones_like`.
-        """
-        spec = self.spec
-        return wrap(spec.ops.ones_like(self.inner), spec)
-
-    def full_like(self, fill_value: float) -> "Tensor[B, D, K]":
-        """`fill_value` in the shape, dtype and backend of this tensor. `[..] -> [..]`.
-
-        Torch: `torch.full_like`.
-        """
-        spec = self.spec
-        return wrap(spec.ops.full_like(self.inner, scalar("full_like", spec, fill_value)), spec)

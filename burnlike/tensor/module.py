@@ -10,8 +10,6 @@ from .module_conv import (
     conv_transpose2d,
     conv_transpose3d,
     deform_conv2d,
-    fold4d,
-    unfold4d,
 )
 from .module_interpolate import interpolate
 from .module_layers import BatchNormOutput, batch_norm, batch_norm_train, ctc_loss, embedding, layer_norm, linear
@@ -28,6 +26,7 @@ from .module_pool import (
     max_pool2d_with_indices,
     max_pool2d_with_indices_backward,
 )
+from .module_unfold import fold4d, unfold4d
 
 __all__ = [
     "BatchNormOutput",

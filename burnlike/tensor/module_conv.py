@@ -1,16 +1,16 @@
-"""Convolutions, and windows as columns."""
+"""Convolutions."""
 
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..errors import TensorValueError
-from .base import B2, derive, like
+from .base import B2, like
 from .kinds import Float
 from .operands import fail
-from .options import ConvOptions, ConvTransposeOptions, DeformConvOptions, UnfoldOptions
+from .options import ConvOptions, ConvTransposeOptions, DeformConvOptions
 from .receiver import ranked_spec
-from .sizes import Sizes, both_ends, each, expanded, frozen_sizes
+from .sizes import both_ends, expanded
 from .tensor_operands import inner_of
 
 if TYPE_CHECKING:
@@ -185,40 +185,6 @@ def deform_conv2d(
     except Exception as error:
         fail(name, error, x.inner, moves, kernel)
     return like(out, spec)
-
-
-def unfold4d(x: "Tensor[B2, D4, Float]", kernel_size: Sizes, options: UnfoldOptions) -> "Tensor[B2, D3, Float]":
-    """Windows as columns (im2col). `[batch, channels, h, w] -> [batch, channels * kh * kw, windows]`.
-
-    Torch: `F.unfold`.
-    """
-    spec = ranked_spec("unfold4d", x, 4)
-    kernel, stride, padding, dilation = _windows("Unfold4d", kernel_size, options)
-    try:
-        return derive(spec.module.unfold4d(x.inner, kernel, dilation, padding, stride), spec)
-    except Exception as error:
-        fail("unfold4d", error, x.inner)
-
-
-def fold4d(
-    x: "Tensor[B2, D3, Float]", output_size: Sizes, kernel_size: Sizes, options: UnfoldOptions
-) -> "Tensor[B2, D4, Float]":
-    """The sum of windows (col2im). `[batch, channels * kh * kw, windows] -> [batch, channels, h, w]`.
-
-    Torch: `F.fold`.
-    """
-    spec = ranked_spec("fold4d", x, 3)
-    size = each("Fold4d", "output_size", frozen_sizes("Fold4d", "output_size", output_size, 1), 2)
-    kernel, stride, padding, dilation = _windows("Fold4d", kernel_size, options)
-    try:
-        return derive(spec.module.fold4d(x.inner, size, kernel, dilation, padding, stride), spec)
-    except Exception as error:
-        fail("fold4d", error, x.inner)
-
-
-def _windows(name: str, kernel_size: Any, options: UnfoldOptions) -> tuple[tuple[int, ...], ...]:
-    kernel = each(name, "kernel_size", frozen_sizes(name, "kernel_size", kernel_size, 1), 2)
-    return kernel, *expanded(name, options, 2)
 
 
 def _conv(name: str, dims: int, x: Any, weight: Any, bias: Any, options: ConvOptions) -> Any:
