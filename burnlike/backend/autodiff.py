@@ -1,6 +1,7 @@
 """Autodiff: the decorator that makes a backend track, with torch's own backward."""
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any, Generic
 
 import torch
@@ -10,10 +11,12 @@ from typing_extensions import TypeVar
 from ..errors import BackendError, TensorValueError
 from .gradients import GradientMap, Gradients, TrackedGradients
 from .graph import Graph
+from .passes import exclusive, in_backward
 from .protocol import Backend
 from .tables import ActivationOps, BoolOps, FloatOps, IntOps, ModuleOps
 
 InnerB = TypeVar("InnerB", bound=Backend)
+M = TypeVar("M", bound=GradientMap)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -114,7 +117,8 @@ class Autodiff(Generic[InnerB]):
         """Differentiate `root`, seeded with ones of its shape, by torch's own backward.
 
         The hooks of DDP and FSDP2 run, so the gradients are the reduced ones. They are taken out of `.grad`, and what
-        was there before is put back, also if the backward pass fails.
+        was there before is put back, also if the backward pass fails. Passes of other threads that share a leaf wait.
+        A pass inside of another one's hook leaves `.grad` alone, and reduces nothing.
 
         Args:
             root: of any shape; its graph is consumed.
@@ -131,7 +135,16 @@ class Autodiff(Generic[InnerB]):
                 " mark a leaf by require_grad()",
             )
         graph = Graph(root)
-        return _tracked_gradients(root, graph) if create_graph else _gradients(root, graph)
+        try:
+            if create_graph:
+                return _with_history(root, graph)
+            return _inside_of_another(root, graph) if in_backward() else _gradients(root, graph)
+        except RuntimeError as error:
+            if "second time" not in str(error):
+                raise
+            raise TensorValueError(
+                "Backward", "a part of the graph was consumed by torch's own backward(); compute the shared part again"
+            ) from error
 
     def grad(self, leaf: Tensor, gradients: GradientMap) -> Tensor | None:
         """The gradient of a leaf, or None."""
@@ -155,7 +168,13 @@ class Autodiff(Generic[InnerB]):
             raise TensorValueError(
                 "Require Grad", "the result of a tracked operation can't be a leaf; detach() it first"
             )
-        return tensor if tensor.requires_grad else self.float_ops.detach(tensor).requires_grad_()
+        if tensor.requires_grad:
+            return tensor
+        if tensor.is_inference() and not torch.is_inference_mode_enabled():
+            raise TensorValueError(
+                "Require Grad", "the tensor was made in inference mode; copy it by Tensor(x.inner.clone(), x.backend)"
+            )
+        return self.float_ops.detach(tensor).requires_grad_()
 
     def to_inner(self, tensor: Tensor) -> Tensor:
         """The values without their history."""
@@ -169,25 +188,38 @@ class Autodiff(Generic[InnerB]):
 def _gradients(root: Tensor, graph: Graph) -> Gradients:
     gradients = Gradients()
     targets = graph.targets()
-    before = [target.grad for target in targets]
-    for target in targets:
-        target.grad = None
-    try:
-        torch.autograd.backward(root, torch.ones_like(root))
+    with exclusive(targets):
+        before = [target.grad for target in targets]
         for target in targets:
-            if target.grad is not None:
-                gradients.register(target, target.grad)
-    finally:
-        graph.consume()
-        for target, grad in zip(targets, before, strict=True):
-            target.grad = grad
+            target.grad = None
+        try:
+            torch.autograd.backward(root, torch.ones_like(root))
+            for target in targets:
+                if target.grad is not None:
+                    gradients.register(target, target.grad)
+        finally:
+            graph.consume()
+            for target, grad in zip(targets, before, strict=True):
+                target.grad = grad
     return gradients
 
 
-def _tracked_gradients(root: Tensor, graph: Graph) -> TrackedGradients:
+def _inside_of_another(root: Tensor, graph: Graph) -> Gradients:
+    # The outer pass is adding up in `.grad` at this moment.
+    try:
+        found = torch.autograd.grad(root, graph.leaves, torch.ones_like(root), allow_unused=True)
+    finally:
+        graph.consume()
+    return _of_leaves(Gradients(), graph, found)
+
+
+def _with_history(root: Tensor, graph: Graph) -> TrackedGradients:
     # Through `.grad` a tracked gradient and its leaf would keep each other alive.
-    gradients = TrackedGradients()
     found = torch.autograd.grad(root, graph.leaves, torch.ones_like(root), create_graph=True, allow_unused=True)
+    return _of_leaves(TrackedGradients(), graph, found)
+
+
+def _of_leaves(gradients: M, graph: Graph, found: Iterable[Tensor | None]) -> M:
     for leaf, grad in zip(graph.leaves, found, strict=True):
         if grad is not None:
             gradients.register(leaf, grad)

@@ -54,6 +54,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
         Differs: read from the container; None for results of operations.
         """
         spec = self.spec
+        _check_gradients("Grad", grads)
         found = spec.backend.grad(self.inner, grads) if spec.tracks else None
         return None if found is None else _gradient(self, found, grads)
 
@@ -71,6 +72,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
         Torch: `x.grad`, then `x.grad = None`.
         """
         spec = self.spec
+        _check_gradients("Grad Remove", grads)
         found = spec.backend.grad_remove(self.inner, grads) if spec.tracks else None
         return None if found is None else _gradient(self, found, grads)
 
@@ -85,6 +87,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
             TensorValueError: another shape than the leaf's.
         """
         backend = _tracking("Grad Replace", self)
+        _check_gradients("Grad Replace", grads)
         inner_spec = family_of(backend.inner_backend)[self.spec.dtype][self.spec.rank]
         value = operand("grad_replace", inner_spec, grad)
         if value.shape != self.inner.shape:
@@ -142,6 +145,10 @@ class AutodiffMethods(TensorBase[B, D, K]):
             TensorValueError: the tensor is the result of a tracked operation.
         """
         backend = _tracking("Require Grad", self)
+        if self.spec.kind is not Float:
+            raise TensorTypeError(
+                "Require Grad", f"expected a Float tensor, got one of kind {self.spec.kind.name}; float() converts it"
+            )
         leaf = backend.require_grad(self.inner)
         return self if leaf is self.inner else wrap(leaf, self.spec)  # pyright: ignore[reportReturnType]
 
@@ -264,6 +271,14 @@ def _tracking(operation: str, tensor: Any) -> AutodiffBackend:
             f" or create it on Autodiff({backend!r})",
         )
     return backend
+
+
+def _check_gradients(operation: str, grads: Any) -> None:
+    if not isinstance(grads, GradientMap):
+        raise TensorTypeError(
+            operation,
+            f"expected the Gradients that backward() gave, got {type(grads).__name__}; torch's is x.inner.grad",
+        )
 
 
 def _on_inner(tensor: Any, inner: Any) -> Any:

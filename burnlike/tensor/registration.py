@@ -12,7 +12,7 @@ from ..backend import Autodiff, Cpu, Cuda
 from ..errors import TensorTypeError
 from .base import TensorBase
 from .interop import rebuild
-from .spec import Spec
+from .spec import Spec, find_spec
 
 
 def _flatten(tensor: Any) -> tuple[list[Any], Spec]:
@@ -41,8 +41,16 @@ def _flatten_with_keys(tensor: Any) -> tuple[list[tuple[Any, Any]], Spec]:
 
 def _unflatten(leaves: Any, spec: Spec) -> Any:
     (inner,) = leaves
+    if isinstance(inner, TensorBase):
+        return inner  # a Jacobian's tree is that of the result with that of the input in its leaves
     if isinstance(inner, torch.Tensor) and (inner.dtype is not spec.dtype or inner.ndim != spec.rank):
-        spec = spec.family[inner.dtype][inner.ndim]  # vmap takes a dimension away, tree_map may change the dtype
+        if inner.ndim == 0:
+            raise TensorTypeError(
+                "Tensor",
+                "an element of a tensor of rank 1 has rank 0, which has no typed form; under vmap use"
+                " x.unsqueeze_dim(1), whose rows have rank 1",
+            )
+        spec = find_spec(inner, spec.family)  # vmap takes a dimension away, tree_map may change the dtype
     out = object.__new__(spec.tensor)
     out.inner, out.spec = inner, spec
     return out

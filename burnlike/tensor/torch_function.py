@@ -14,6 +14,7 @@ from .base import TensorBase, wrap
 from .kinds import MAX_RANK
 from .operands import operand
 from .spec import Spec, title
+from .writes import refuse_writes_by_argument
 
 R = TypeVar("R")
 
@@ -53,7 +54,10 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
                 raise TensorTypeError("Matmul", _EITHER_ORDER)
             lifted = wrap(operand(name, typed.spec, tensor), typed.spec)
             return getattr(lifted, _METHODS[name])(typed)
-    _refuse_writes(_writes(func), name, args, kwargs)
+    if _writes(func):
+        where = _HINT if args and is_typed(args[0]) else "give it x.inner"
+        raise TensorTypeError(title(name), f"torch's {name} writes into a tensor, and a Tensor never changes; {where}")
+    refuse_writes_by_argument(name, _is_functional(func), args, kwargs)
     return call_plain(func, name, args, kwargs)
 
 
@@ -109,25 +113,17 @@ def _is_function(func: Any) -> bool:
 
 
 @_constant
+def _is_functional(func: Any) -> bool:
+    return getattr(func, "__module__", None) == "torch.nn.functional"
+
+
+@_constant
 def _writes(func: Any) -> bool:
     name, schema = _name(func), getattr(func, "_schema", None)
     if schema is not None:
         return schema.is_mutable
     in_place = name.startswith("__i") and name[3:-2] in _IN_PLACE
     return in_place or name in ("__setitem__", "__set__") or (name.endswith("_") and not name.endswith("__"))
-
-
-def _refuse_writes(writes: bool, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    if writes:
-        raise TensorTypeError(title(name), f"torch's {name} writes into a tensor, and a Tensor never changes; {_HINT}")
-    for key in ("out", "inplace"):
-        value = kwargs.get(key)
-        if value is not None and value is not False:
-            raise TensorTypeError(title(name), f"{key}= writes into a tensor, and a Tensor never changes; leave it out")
-    if name in ("batch_norm", "instance_norm"):
-        statistics = [*args[1:3], kwargs.get("running_mean"), kwargs.get("running_var")]
-        if any(is_typed(value) for value in statistics):
-            raise TensorTypeError(title(name), "torch's running statistics are written to; pass torch tensors for them")
 
 
 _IN_PLACE = {"add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift"}
@@ -156,6 +152,8 @@ def _rewrap(value: Any, spec: Spec, name: str) -> Any:
             raise TensorValueError(title(name), f"the result has {what}, which has no typed form; call it on x.inner")
         return spec.tensor(value, spec.backend)
     if isinstance(value, list | tuple) and not isinstance(value, torch.Size):
-        found = [_rewrap(item, spec, name) for item in value]
-        return type(value)(found) if type(value) in (list, tuple) else tuple(found)
+        # What packs sequences keeps the number of rows of each step on the host, as a torch tensor.
+        kept = 1 if name == "_pack_padded_sequence" else len(value)
+        found = [*(_rewrap(item, spec, name) for item in value[:kept]), *value[kept:]]
+        return type(value)(*found) if hasattr(value, "_fields") else type(value)(found)
     return value
