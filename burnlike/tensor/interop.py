@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..errors import TensorAttributeError, TensorValueError
+from ..errors import TensorAttributeError, TensorTypeError, TensorValueError
 from .base import B, D, K, TensorBase, wrap
 from .spec import title
 from .torch_function import dispatch
@@ -58,6 +58,8 @@ class TorchMethods(TensorBase[B, D, K]):
         return rebuild, (self.inner, self.spec.backend)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if self.inner.dtype is torch.bfloat16:
+            raise TensorTypeError("Array", "NumPy has no bfloat16; use cast(torch.float32)")
         array = self.inner.detach().cpu().numpy()
         if dtype is not None and array.dtype != dtype:
             if copy is False:
@@ -131,6 +133,11 @@ class _Refused:
         if tensor is None:
             return self
         name = self.name
+        if name == "requires_grad_":
+            raise TensorAttributeError(
+                "Requires Grad",
+                "a Tensor never changes; require_grad() gives a leaf, torch.nn.Parameter(x.inner) a parameter",
+            )
         if name.endswith("_"):
             raise TensorAttributeError(title(name), f"{name} writes into a tensor, and a Tensor never changes")
         raise TensorAttributeError(
@@ -138,8 +145,32 @@ class _Refused:
         )
 
 
+# Set when the class is made, not defined in it: type checkers would allow what is defined.
+_NO_OPERATORS = {
+    "__setitem__": "a Tensor never changes; slice_assign, slice_fill, select_assign and mask_fill give a new one",
+    "__floordiv__": "a Tensor has no x // y; use (x / y).floor(), and for Int x / y, which truncates",
+    "__divmod__": "a Tensor has no divmod; use (x / y).floor(), for Int x / y, which truncates, and x % y",
+    "__lshift__": "a Tensor has no x << y; use bitwise_left_shift",
+    "__rshift__": "a Tensor has no x >> y; use bitwise_right_shift",
+    "__pos__": "a Tensor has no +x; it would be x",
+    "__round__": "use x.round()",
+    "__float__": "use into_scalar()",
+    "__int__": "use into_scalar()",
+}
+_NO_OPERATORS |= {f"__r{name[2:]}": _NO_OPERATORS[name] for name in ("__floordiv__", "__divmod__")}
+
+
+def _no_operator(name: str, advice: str) -> Any:
+    def refuse(*_args: Any) -> Any:
+        raise TensorTypeError(title(name), advice)
+
+    return refuse
+
+
 def answer_to_torch_names(tensor: type[TensorBase[Any, Any, Any]]) -> None:
     """Give the class Tensor an answer to each public name of torch's tensors that it does not define itself."""
     for name in dir(torch.Tensor):
         if not name.startswith("_") and not hasattr(tensor, name):
             setattr(tensor, name, _Forwarded(name) if name in _METADATA else _Refused(name))
+    for name, advice in _NO_OPERATORS.items():
+        setattr(tensor, name, _no_operator(name, advice))

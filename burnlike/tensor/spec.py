@@ -121,13 +121,22 @@ def find_spec(inner: torch.Tensor, family: Family) -> Spec:
     """The Spec of a torch tensor in a backend's family.
 
     Raises:
-        TensorTypeError: rank 0 or above 8, or a dtype that has no kind.
+        TensorTypeError: rank 0 or above 8, a dtype that has no kind, or a tensor that is not dense.
     """
+    if inner.layout is not torch.strided or inner.is_nested:
+        what = f"nested tensor of layout {inner.layout}" if inner.is_nested else f"tensor of layout {inner.layout}"
+        raise TensorTypeError(
+            "Tensor", f"expected a dense tensor, got a {what}; convert it: to_dense(), or to_padded_tensor(0.0)"
+        )
     ranks = family.get(inner.dtype)
     if ranks is None:
         raise TensorTypeError("Tensor", f"{inner.dtype} has no kind; Float, Int and Bool tensors hold real numbers")
     if not 1 <= inner.ndim <= MAX_RANK:
-        what = "use reshape(1): the smallest rank is 1" if inner.ndim == 0 else f"the largest is {MAX_RANK}"
+        what = (
+            "use reshape(1): the smallest rank is 1; t.item() is a number"
+            if inner.ndim == 0
+            else f"the largest is {MAX_RANK}"
+        )
         raise TensorTypeError("Tensor", f"a torch tensor of rank {inner.ndim} has no typed form; {what}")
     return ranks[inner.ndim]
 
@@ -183,10 +192,12 @@ def _in_slots(functions: dict[str, Any]) -> Any:
 
 
 def _refusal(name: str, kind: type[Kind]) -> Any:
+    advice = "convert first (float(), int(), bool() or cast(dtype))"
+    if kind is Int and name in ("bool_and", "bool_or", "bool_xor", "bool_not"):
+        advice = f"use {name.replace('bool', 'bitwise')}, or compare first"
+
     def refuse(*_args: Any, **_kwargs: Any) -> Any:
-        raise TensorTypeError(
-            title(name), f"not defined for {kind.name} tensors; convert first (float(), int(), bool() or cast(dtype))"
-        )
+        raise TensorTypeError(title(name), f"not defined for {kind.name} tensors; {advice}")
 
     return refuse
 

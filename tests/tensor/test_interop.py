@@ -245,3 +245,47 @@ def test_autocast_follows_torchs_promotion() -> None:
         assert (product + half).dtype == torch.bfloat16
     with pytest.raises(TensorTypeError, match="nothing is promoted"):
         x + half
+
+
+@pytest.mark.parametrize(
+    ("operation", "advice"),
+    [
+        (lambda x: x.__setitem__(0, 1.0), "slice_assign"),
+        (lambda x: x // 2.0, r"\(x / y\)\.floor\(\)"),
+        (lambda x: 2.0 // x, r"\(x / y\)\.floor\(\)"),
+        (lambda x: divmod(x, x), "x % y"),
+        (lambda x: x << 1, "bitwise_left_shift"),
+        (lambda x: x >> 1, "bitwise_right_shift"),
+        (lambda x: +x, "it would be x"),
+        (round, r"x\.round\(\)"),
+        (float, "into_scalar"),
+        (int, "into_scalar"),
+        (lambda x: x.int() & 1, "use bitwise_and"),
+        (lambda x: ~x.int(), "use bitwise_not"),
+        (torch.nn.Parameter, r"torch\.nn\.Parameter\(x\.inner\)"),
+        (torch.nn.Buffer, r"torch\.nn\.Parameter\(x\.inner\)"),
+        (lambda x: x.cast(torch.bfloat16).numpy(), r"cast\(torch\.float32\)"),
+    ],
+)
+def test_what_a_tensor_does_not_do_names_what_does(operation: Any, advice: str) -> None:
+    with pytest.raises(TensorError, match=advice):
+        operation(random(2, 2))
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's remarks on sparse and nested tensors
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.eye(3).to_sparse(),
+        lambda: torch.eye(3).to_sparse_csr(),
+        lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+        lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged),
+    ],
+    ids=["coo", "csr", "nested", "jagged"],
+)
+def test_what_is_not_dense_is_refused(make: Any) -> None:
+    inner = make()
+    with pytest.raises(TensorTypeError, match=r"expected a dense tensor, got .*to_dense\(\)"):
+        Tensor(inner)
+    with pytest.raises(TensorTypeError, match="expected a dense tensor"):
+        random(3, 3) * inner
