@@ -11,25 +11,16 @@ from typing import Any, TypeVar
 from typing_extensions import get_protocol_members
 
 from .activation import ActivationOps
-from .basic import BasicOps
 from .kinds import BoolOps, FloatOps, IntOps
-from .linalg import LinalgOps
 from .module import ModuleOps
-from .numeric import NumericOps
-from .ordered import OrderedOps
-from .signal import SignalOps
 
 __all__ = [
+    "TABLES",
     "ActivationOps",
-    "BasicOps",
     "BoolOps",
     "FloatOps",
     "IntOps",
-    "LinalgOps",
     "ModuleOps",
-    "NumericOps",
-    "OrderedOps",
-    "SignalOps",
     "map_ops",
     "missing_ops",
     "op_names",
