@@ -6,6 +6,8 @@ import torch
 from burnlike import Autodiff, Cpu, Tensor
 from burnlike.errors import TensorTypeError, TensorValueError
 
+from .made import typed
+
 CPU = Cpu()
 EQUATIONS = [
     ("ij,jk->ik", [(2, 3), (3, 4)]),
@@ -34,10 +36,6 @@ EQUATIONS = [
     ("ij,kl->", [(2, 3), (1, 4)]),
     ("ij,ik->", [(2, 3), (2, 4)]),
 ]
-
-
-def typed(data: torch.Tensor) -> Tensor:
-    return Tensor(data, CPU)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int32, torch.uint8])

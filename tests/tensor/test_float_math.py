@@ -9,6 +9,8 @@ import torch
 from burnlike import Cpu, Tensor
 from burnlike.errors import TensorTypeError, TensorValueError
 
+from .made import floats
+
 # name -> torch's, and values inside of the domain
 UNARY: dict[str, tuple[Any, list[float]]] = {
     "exp": (torch.exp, [-2.0, 0.0, 3.5]),
@@ -37,10 +39,6 @@ UNARY: dict[str, tuple[Any, list[float]]] = {
     "rad2deg": (torch.rad2deg, [0.0, 1.0, -3.0]),
     "square": (torch.square, [-3.0, 0.5]),
 }
-
-
-def floats(data: Any, dtype: torch.dtype = torch.float32) -> Any:
-    return Tensor(torch.tensor(data, dtype=dtype), Cpu())
 
 
 @pytest.mark.parametrize("name", UNARY)

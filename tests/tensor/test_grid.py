@@ -4,15 +4,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from burnlike import Cpu, Tensor
+from burnlike import Cpu
 from burnlike.errors import TensorTypeError, TensorValueError
 from burnlike.tensor import GridOptions, GridSampleOptions, grid
 
+from .made import typed
+
 CPU = Cpu()
-
-
-def typed(data: object) -> Tensor:
-    return Tensor(data if isinstance(data, torch.Tensor) else torch.tensor(data), CPU)
 
 
 @pytest.mark.parametrize("indexing", ["Matrix", "Cartesian"])

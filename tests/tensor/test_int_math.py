@@ -2,13 +2,14 @@
 
 import operator
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 
 from burnlike import Cpu, Tensor
 from burnlike.errors import TensorTypeError, TensorValueError
+
+from .made import ints
 
 BITWISE: dict[str, Callable[[int, int], int]] = {
     "bitwise_and": operator.and_,
@@ -18,10 +19,6 @@ BITWISE: dict[str, Callable[[int, int], int]] = {
     "bitwise_right_shift": operator.rshift,
 }
 LEFT, RIGHT = [13, 7, -9, 0], [3, 1, 2, 5]
-
-
-def ints(data: Any, dtype: torch.dtype = torch.int32) -> Any:
-    return Tensor(torch.tensor(data, dtype=dtype), Cpu())
 
 
 @pytest.mark.parametrize("name", BITWISE)

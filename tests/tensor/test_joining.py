@@ -4,11 +4,9 @@ import torch
 from burnlike import Autodiff, Cpu, Tensor
 from burnlike.errors import TensorError, TensorTypeError, TensorValueError
 
+from .made import counted
+
 CPU = Cpu()
-
-
-def counted(*shape: int) -> Tensor:
-    return Tensor(torch.arange(torch.Size(shape).numel()).reshape(shape), CPU)
 
 
 def test_cat_and_stack_are_torchs() -> None:

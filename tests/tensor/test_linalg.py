@@ -7,12 +7,10 @@ from burnlike import Autodiff, Cpu, Tensor
 from burnlike.errors import TensorTypeError, TensorValueError
 from burnlike.tensor import Norm, linalg
 
+from .made import typed
+
 CPU = Cpu()
 HALVES = (torch.float16, torch.bfloat16)
-
-
-def typed(data: object) -> Tensor:
-    return Tensor(data if isinstance(data, torch.Tensor) else torch.tensor(data), CPU)
 
 
 def tracked(data: torch.Tensor) -> Tensor:

@@ -11,19 +11,9 @@ import torch
 from burnlike import Autodiff, Cpu, Cuda, Tensor
 from burnlike.errors import TensorTypeError, TensorValueError
 
+from .made import bools, floats, ints
+
 INT_DTYPES = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
-
-
-def floats(data: Any) -> Any:
-    return Tensor(torch.tensor(data, dtype=torch.float32), Cpu())
-
-
-def ints(data: Any, dtype: torch.dtype = torch.int32) -> Any:
-    return Tensor(torch.tensor(data, dtype=dtype), Cpu())
-
-
-def bools(data: Any) -> Any:
-    return Tensor(torch.tensor(data), Cpu())
 
 
 BINARY = ["add", "sub", "mul", "div", "remainder", "powi"]

@@ -10,11 +10,9 @@ from burnlike.errors import TensorTypeError, TensorValueError
 from burnlike.tensor.dtypes import FloatDType
 from burnlike.tensor.quantization import Block, QuantScheme, compute_q_params
 
+from .made import floats
+
 Q8S = QuantScheme(value="Q8S")
-
-
-def floats(data: Any, dtype: torch.dtype = torch.float32) -> Any:
-    return Tensor(torch.tensor(data, dtype=dtype), Cpu())
 
 
 def test_given_scales() -> None:

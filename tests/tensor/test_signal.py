@@ -9,12 +9,10 @@ from burnlike import Autodiff, Cpu, Tensor
 from burnlike.errors import TensorTypeError, TensorValueError
 from burnlike.tensor import StftOptions, signal
 
+from .made import typed
+
 CPU = Cpu()
 DOUBLE = {"dtype": torch.float64}
-
-
-def typed(data: torch.Tensor) -> Tensor:
-    return Tensor(data, CPU)
 
 
 @pytest.mark.parametrize(("size", "n"), [(8, None), (1, None), (6, 8), (6, 4), (6, 16), (5, 1)])

@@ -8,31 +8,29 @@ import torch
 from burnlike import Autodiff, Cpu, Tensor
 from burnlike.errors import TensorTypeError, TensorValueError
 
+from .made import typed
+
 NAN = float("nan")
 X = torch.tensor([[0.5, 1.8, 0.2, -2.0], [3.0, -4.0, 5.0, 0.0]], dtype=torch.float64)
-
-
-def of(inner: torch.Tensor, backend: Any = None) -> Any:
-    return Tensor(inner, backend or Cpu())
 
 
 @pytest.mark.parametrize("dim", [0, 1, -1])
 @pytest.mark.parametrize(("suffix", "correction"), [("", 1), ("_bias", 0)])
 def test_variances_follow_torch(dim: int, suffix: str, correction: int) -> None:
-    variance, mean = getattr(of(X), f"var_mean{suffix}")(dim)
+    variance, mean = getattr(typed(X), f"var_mean{suffix}")(dim)
     wanted = X.var(dim, correction=correction, keepdim=True)
     torch.testing.assert_close(variance.inner, wanted)
-    torch.testing.assert_close(getattr(of(X), f"var{suffix}")(dim).inner, wanted)
+    torch.testing.assert_close(getattr(typed(X), f"var{suffix}")(dim).inner, wanted)
     torch.testing.assert_close(mean.inner, X.mean(dim, keepdim=True))
 
 
 def test_one_element_has_no_unbiased_variance_and_no_spread() -> None:
-    one = of(X[:, :1])
+    one = typed(X[:, :1])
     assert one.var(1).inner.isnan().all()
     assert one.var_mean(1)[0].inner.isnan().all()
     assert one.var_mean(1)[1].inner.tolist() == [[0.5], [3.0]]
     assert one.var_bias(1).inner.tolist() == [[0.0], [0.0]]
-    assert of(X[:, :0]).var(1).inner.isnan().all()
+    assert typed(X[:, :0]).var(1).inner.isnan().all()
 
 
 @pytest.mark.parametrize(
@@ -45,7 +43,7 @@ def test_one_element_has_no_unbiased_variance_and_no_spread() -> None:
     ],
 )
 def test_medians_are_the_lower_ones_with_nan_as_the_greatest(values: list[float], median: float, index: int) -> None:
-    x = of(torch.tensor(values), Cpu(int=torch.int32))
+    x = typed(torch.tensor(values), Cpu(int=torch.int32))
     found, where = x.median_with_indices(0)
     assert x.median(-1).inner.tolist() == found.inner.tolist() == [median]
     assert where.inner.tolist() == [index]
@@ -53,35 +51,35 @@ def test_medians_are_the_lower_ones_with_nan_as_the_greatest(values: list[float]
 
 
 def test_mostly_nan_has_the_median_nan() -> None:
-    assert of(torch.tensor([[NAN, 1.0, NAN]])).median(1).inner.isnan().tolist() == [[True]]
+    assert typed(torch.tensor([[NAN, 1.0, NAN]])).median(1).inner.isnan().tolist() == [[True]]
 
 
 @pytest.mark.parametrize("correction", [0, 1])
 def test_the_covariance_of_a_matrix_is_torch_s(correction: int) -> None:
     wanted = torch.cov(X, correction=correction)
-    torch.testing.assert_close(of(X).cov(1, correction).inner, wanted)
-    torch.testing.assert_close(of(X).cov(-1, correction).inner, wanted)
-    torch.testing.assert_close(of(X.T).cov(0, correction).inner, wanted)
+    torch.testing.assert_close(typed(X).cov(1, correction).inner, wanted)
+    torch.testing.assert_close(typed(X).cov(-1, correction).inner, wanted)
+    torch.testing.assert_close(typed(X.T).cov(0, correction).inner, wanted)
 
 
 def test_the_covariance_of_a_higher_rank_swaps_the_dimension_to_the_front() -> None:
     x = torch.randn(2, 3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     centred = x - x.mean(2, keepdim=True)  # [a, b, n] -> [n, b, a]; products over b
-    torch.testing.assert_close(of(x).cov(2, 1).inner, torch.einsum("abn,cbn->nac", centred, centred) / 3)
+    torch.testing.assert_close(typed(x).cov(2, 1).inner, torch.einsum("abn,cbn->nac", centred, centred) / 3)
 
 
 def test_the_covariance_refuses_vectors_and_corrections_out_of_range() -> None:
     with pytest.raises(TensorValueError, match="rank 2 or more"):
-        of(X[0]).cov(0, 1)
+        typed(X[0]).cov(0, 1)
     for correction in (-1, 5):
         with pytest.raises(TensorValueError, match="correction from 0 to 4"):
-            of(X).cov(1, correction)
+            typed(X).cov(1, correction)
 
 
 def test_cross_products_broadcast_and_follow_torch() -> None:
     x, y = torch.tensor([[1.0], [2.0], [3.0]]), torch.arange(12.0).reshape(3, 4)
-    assert torch.equal(of(x).cross(of(y), 0).inner, torch.linalg.cross(x, y, dim=0))
-    assert torch.equal(of(x).cross(y, -2).inner, torch.linalg.cross(x, y, dim=0))
+    assert torch.equal(typed(x).cross(typed(y), 0).inner, torch.linalg.cross(x, y, dim=0))
+    assert torch.equal(typed(x).cross(y, -2).inner, torch.linalg.cross(x, y, dim=0))
 
 
 def test_cross_products_have_gradients() -> None:
@@ -105,12 +103,12 @@ def test_cross_products_have_gradients() -> None:
 )
 def test_cross_refuses_what_does_not_fit(other: Any, dim: int, match: str) -> None:
     with pytest.raises((TensorValueError, TensorTypeError), match=match):
-        of(torch.ones(3, 3)).cross(other, dim)
+        typed(torch.ones(3, 3)).cross(other, dim)
 
 
 def test_samples_follow_the_weights_and_the_seed() -> None:
     backend = Cpu(int=torch.int32)
-    weights = of(torch.tensor([[1.0, 0.0, 3.0], [0.0, 2.0, 0.0]]), backend)
+    weights = typed(torch.tensor([[1.0, 0.0, 3.0], [0.0, 2.0, 0.0]]), backend)
     backend.seed(5)
     drawn = weights.categorical(20_000)
     backend.seed(5)
@@ -124,7 +122,7 @@ def test_samples_follow_the_weights_and_the_seed() -> None:
 
 @pytest.mark.parametrize("shape", [[4], [2, 3, 4], [0, 4]])
 def test_samples_take_the_place_of_the_last_dimension(shape: list[int]) -> None:
-    drawn = of(torch.ones(shape)).categorical(5)
+    drawn = typed(torch.ones(shape)).categorical(5)
     assert list(drawn.shape) == [*shape[:-1], 5]
     assert ((drawn.inner >= 0) & (drawn.inner < 4)).all()
 
@@ -134,29 +132,29 @@ def test_samples_take_the_place_of_the_last_dimension(shape: list[int]) -> None:
 )
 def test_weights_that_are_none_are_refused(weights: Any) -> None:
     with pytest.raises(TensorValueError, match="finite weights of 0 or more, with a sum above 0"):
-        of(torch.tensor(weights)).categorical(1)
+        typed(torch.tensor(weights)).categorical(1)
 
 
 def test_samples_and_weights_are_at_least_one() -> None:
     with pytest.raises(TensorValueError, match="at least 1 sample"):
-        of(torch.ones(2)).categorical(0)
+        typed(torch.ones(2)).categorical(0)
     with pytest.raises(TensorValueError, match="at least one weight"):
-        of(torch.ones(2, 0)).categorical(1)
+        typed(torch.ones(2, 0)).categorical(1)
 
 
 @pytest.mark.parametrize("call", [("var", 2), ("var_bias", -3), ("var_mean", 2), ("median", 2), ("cov", 2, 1)])
 def test_dimensions_out_of_range_are_refused(call: tuple[Any, ...]) -> None:
     with pytest.raises(TensorValueError, match=r"is outside of -2\.\.1"):
-        getattr(of(X), call[0])(*call[1:])
+        getattr(typed(X), call[0])(*call[1:])
 
 
 @pytest.mark.parametrize("name", ["median", "median_with_indices"])
 def test_nothing_has_no_median(name: str) -> None:
     with pytest.raises(TensorValueError, match="at least one element"):
-        getattr(of(X[:0]), name)(0)
+        getattr(typed(X[:0]), name)(0)
 
 
 @pytest.mark.parametrize("name", ["var", "median", "var_mean_bias"])
 def test_integers_have_no_statistics(name: str) -> None:
     with pytest.raises(TensorTypeError, match="not defined for Int"):
-        getattr(of(torch.tensor([1, 2])), name)(0)
+        getattr(typed(torch.tensor([1, 2])), name)(0)
