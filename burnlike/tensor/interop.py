@@ -141,7 +141,9 @@ class _Refused:
         if name.endswith("_"):
             raise TensorAttributeError(title(name), f"{name} writes into a tensor, and a Tensor never changes")
         raise TensorAttributeError(
-            title(name), f"a Tensor has no {name}; torch's is x.inner.{name}, docs/tensor_api.md lists what there is"
+            title(name),
+            f"a Tensor has no {name}; torch's is x.inner.{name}, docs/tensor_api.md lists what there is, and"
+            " lift(function) runs code or a layer that was written for torch tensors",
         )
 
 

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 
 from burnlike import Autodiff, Cpu, Tensor
 from burnlike.errors import TensorError, TensorTypeError
+from burnlike.tensor import lift
 
 TRACKED = Autodiff(Cpu())
 
@@ -102,3 +103,23 @@ def test_torch_warns_that_backward_hooks_of_modules_do_not_see_typed_results() -
         warnings.simplefilter("always")
         layer(Tensor(torch.rand(4, 3), TRACKED))
     assert "For backward hooks to be called" in str(caught[0].message)
+
+
+def test_lift_runs_layers_that_call_methods_of_torch_tensors() -> None:
+    layer = torch.nn.MultiheadAttention(4, 2, batch_first=True)
+    x, mask = torch.rand(2, 3, 4), torch.zeros(2, 3, dtype=torch.bool)
+    typed_x, typed_mask = Tensor(x, TRACKED), Tensor(mask, TRACKED)
+    result, weights = lift(layer)(typed_x, typed_x, typed_x, key_padding_mask=typed_mask)
+    expected, _ = layer(x, x, x, key_padding_mask=mask)
+    torch.testing.assert_close(result.inner, expected)
+    assert weights.dims() == (2, 3, 3)
+    with pytest.raises(TensorError, match=r"lift\(function\) runs"):
+        torch.nn.Unflatten(1, (2, 2))(typed(3, 4))
+
+
+def test_lift_lets_backward_hooks_of_layers_run() -> None:
+    layer = torch.nn.Linear(3, 2)
+    layer.register_full_backward_hook(lambda module, grad_input, grad_output: (grad_input[0] * 2.0,))
+    x = Tensor(torch.rand(4, 3), TRACKED).require_grad()
+    grads = lift(layer)(x).sum().backward()
+    torch.testing.assert_close(x.grad(grads).inner, 2.0 * layer.weight.detach().sum(0).expand(4, 3))
