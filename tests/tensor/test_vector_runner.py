@@ -138,6 +138,7 @@ def test_a_program_may_name_results_and_use_operators() -> None:
         "loss = linalg.vector_norm(x, {'Lp': 1.0}, 0) * 4.0",
         "loss = x.cast(FloatDType.F32) * 4.0",
         "loss = Tensor.zeros([2]) + 4.0 * x",
+        "loss = Tensor.einsum('i,j->i', [x, Tensor.full([2], 2.0)])",
         "y = x.unsqueeze(rank=2); loss = y.reshape([2], rank=1) * 4.0",
         "loss = module.conv1d(x.reshape([1, 1, 2]), Tensor.full([1, 1, 1], 4.0), None, dict(stride=[1])).sum()",
         "loss = x.slice([[0, None, 1]]).slice_dim(0, [0, 2, -1]).mul_scalar(4)",

@@ -73,6 +73,11 @@ def is_static(op: str) -> bool:
     return isinstance(inspect.getattr_static(Tensor, SPELLED.get(op, op), None), staticmethod | classmethod)
 
 
+def is_creation(op: str) -> bool:
+    """Whether an operation makes a tensor from none."""
+    return "backend" in inspect.signature(function_named(op)).parameters
+
+
 def evaluate(node: Any, backend: Backend) -> Any:
     """The value of a tensor value or of a nested call."""
     if not isinstance(node, dict):

@@ -12,7 +12,7 @@ from typing import Any
 from burnlike import Backend, Float, Tensor
 
 from .arguments import Options
-from .calls import NAMESPACES, call, call_static, is_static
+from .calls import NAMESPACES, call, call_static, is_creation, is_static
 from .problems import UnknownError
 
 MAX_NODES = 10_000
@@ -118,7 +118,7 @@ class Program:
 
     def _free(self, owner: str, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if owner == "Tensor":
-            kind = Float.name.lower() if is_static(name) and name not in ("cat", "stack", "from_inner") else None
+            kind = Float.name.lower() if is_static(name) and is_creation(name) else None
             return call_static(name, args, kwargs, self._backend, kind)
         if owner not in NAMESPACES:
             raise UnknownError(f"unknown name {owner!r}")
