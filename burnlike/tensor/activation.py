@@ -188,7 +188,7 @@ def prelu(x: "Tensor[B2, E, Float]", alpha: "Tensor[B2, D1, Float] | torch.Tenso
     channels = shape[1] if spec.rank > 1 else 1
     if count != 1 and count != channels:  # `in` would not find the sizes that torch.compile traces
         raise TensorValueError(
-            "PReLu", f"expected 1 weight or one for each of the {channels} channels (dimension 1), got {count}"
+            "Prelu", f"expected 1 weight or one for each of the {channels} channels (dimension 1), got {count}"
         )
     try:
         return like(spec.activation.prelu(x.inner, weights), spec)

@@ -234,7 +234,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
         """
         spec = self.spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
-            dim = axis("MaxAbs Dim", dim, spec.rank)
+            dim = axis("Max Abs Dim", dim, spec.rank)
         try:
             return wrap(spec.ops.max_abs_dim(self.inner, dim), spec)
         except Exception as error:
@@ -251,7 +251,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
         Differs: none given means none reduced; of equal elements the first alone has a gradient.
         """
         spec = self.spec
-        found = each_dim("MaxAbs Dim", dims, spec.rank)
+        found = each_dim("Max Abs Dim", dims, spec.rank)
         try:
             return wrap(spec.ops.max_abs_dim(self.inner, found), spec) if found else self
         except Exception as error:

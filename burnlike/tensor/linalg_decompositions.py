@@ -39,13 +39,13 @@ def det(tensor: Any) -> Any:
     shape = tensor.inner.shape
     if spec.rank < 3:
         raise TensorValueError(
-            "det",
+            "Det",
             f"The input tensor must have at least 3 dimensions, [.., N, N], got {spec.rank};"
             " use unsqueeze(rank=3) for one matrix",
         )
     if shape[-1] != shape[-2]:
         raise TensorValueError(
-            "det", f"The last two dimensions of the input tensor must be equal, got {shape[-2]} and {shape[-1]}"
+            "Det", f"The last two dimensions of the input tensor must be equal, got {shape[-2]} and {shape[-1]}"
         )
     return derive(spec.module.det(tensor.inner), spec)
 
@@ -60,7 +60,7 @@ def lu(
     Torch: `torch.linalg.lu`.
     Differs: half precision is calculated in float32.
     """
-    spec = matrix_spec("linalg::lu", float_spec("lu", tensor))
+    spec = matrix_spec("Lu", float_spec("lu", tensor))
     return _each(spec.module.lu(tensor.inner), spec)
 
 
@@ -72,7 +72,7 @@ def qr(tensor: "Tensor[B2, E, Float]", reduced: bool) -> "tuple[Tensor[B2, E, Fl
     Torch: `torch.linalg.qr(x, mode)`.
     Differs: a flag instead of a mode; half precision is calculated in float32.
     """
-    spec = matrix_spec("linalg::qr", float_spec("qr", tensor))
+    spec = matrix_spec("Qr", float_spec("qr", tensor))
     return _each(spec.module.qr(tensor.inner, bool(reduced)), spec)
 
 
@@ -115,16 +115,16 @@ def svd(tensor: Any, sweeps: int) -> Any:
     Raises:
         TensorTypeError: the tensor is tracked.
     """
-    spec = matrix_spec("linalg::svd", float_spec("svd", tensor))
+    spec = matrix_spec("Svd", float_spec("svd", tensor))
     if tensor.inner.requires_grad:
-        raise TensorTypeError("linalg::svd", "gradients are not implemented; detach() the input tensor first")
+        raise TensorTypeError("Svd", "gradients are not implemented; detach() the input tensor first")
     if sweeps < 1:
-        raise TensorValueError("linalg::svd", f"sweeps must be greater than zero, got {sweeps}")
+        raise TensorValueError("Svd", f"sweeps must be greater than zero, got {sweeps}")
     try:
         return _each(spec.module.svd(tensor.inner, int(sweeps)), spec)
     except torch.linalg.LinAlgError as error:  # pyright: ignore[reportPrivateImportUsage]
         raise TensorValueError(
-            "linalg::svd", f"found no decomposition; are all elements finite? {str(error).splitlines()[0]}"
+            "Svd", f"found no decomposition; are all elements finite? {str(error).splitlines()[0]}"
         ) from error
 
 

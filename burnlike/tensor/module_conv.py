@@ -11,6 +11,7 @@ from .operands import fail
 from .options import ConvOptions, ConvTransposeOptions, DeformConvOptions
 from .receiver import ranked_spec
 from .sizes import both_ends, expanded
+from .spec import title
 from .tensor_operands import inner_of
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def conv3d(
         begin, end = both_ends(options.padding)
         if begin != end:
             raise TensorValueError(
-                "conv3d", f"padding of the two ends must be equal, got {options.padding}; pad before"
+                "Conv3d", f"padding of the two ends must be equal, got {options.padding}; pad before"
             )
     return _conv("conv3d", 3, x, weight, bias, options)
 
@@ -216,7 +217,7 @@ def _conv_transpose(name: str, dims: int, x: Any, weight: Any, bias: Any, option
     offsets = None if bias is None else inner_of(name, bias, spec.ranks[1])
     if x.inner.shape[1] != kernel.shape[0]:
         raise TensorValueError(
-            name,
+            title(name),
             f"the input has {x.inner.shape[1]} channels, the weight is for {kernel.shape[0]}:"
             f" shapes {list(x.inner.shape)} and {list(kernel.shape)}",
         )
@@ -242,7 +243,7 @@ def _check_channels(name: str, x: torch.Tensor, weight: torch.Tensor, bias: torc
     if bias is not None and bias.shape[0] != weight.shape[0]:
         reasons.append(f"expected a bias of size {weight.shape[0]}, one for each channel, got {bias.shape[0]}")
     if reasons:
-        raise TensorValueError(name, *reasons)
+        raise TensorValueError(title(name), *reasons)
 
 
 def _check_moves(
@@ -256,7 +257,7 @@ def _check_moves(
     groups: int,
 ) -> None:
     if x.shape[1] % groups:
-        raise TensorValueError("deform_conv2d", f"{x.shape[1]} channels can't be divided into {groups} offset groups")
+        raise TensorValueError("Deform Conv2d", f"{x.shape[1]} channels can't be divided into {groups} offset groups")
     kernel = weight.shape[2:]
     size = [
         (x.shape[2 + dim] + 2 * padding[dim] - dilation[dim] * (kernel[dim] - 1) - 1) // stride[dim] + 1
@@ -266,4 +267,4 @@ def _check_moves(
     for name, found, channels in (("offset", offset, 2 * taps), ("mask", mask, taps)):
         wanted = [x.shape[0], channels, *size]
         if found is not None and list(found.shape) != wanted:
-            raise TensorValueError("deform_conv2d", f"{name}: expected shape {wanted}, got {list(found.shape)}")
+            raise TensorValueError("Deform Conv2d", f"{name}: expected shape {wanted}, got {list(found.shape)}")

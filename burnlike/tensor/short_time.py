@@ -68,19 +68,19 @@ def stft(
         TensorValueError: options that don't fit together, or a signal shorter than a frame.
     """
     spec = ranked_spec("stft", signal, 2)
-    _check("stft", options)
-    weights = _weights("stft", spec, window, options)
+    _check("Stft", options)
+    weights = _weights("Stft", spec, window, options)
     samples = signal.inner.shape[1]
     if options.center:
         if samples <= options.n_fft // 2:
             raise TensorValueError(
-                "stft",
+                "Stft",
                 f"signal length ({samples}) must be > n_fft/2 ({options.n_fft // 2}) for the reflect pad of"
                 " center=True; use center=False or a longer signal",
             )
         samples += options.n_fft // 2 * 2
     if samples < options.n_fft:
-        raise TensorValueError("stft", f"signal length ({samples}) must be >= n_fft ({options.n_fft})")
+        raise TensorValueError("Stft", f"signal length ({samples}) must be >= n_fft ({options.n_fft})")
     return derive(
         spec.module.stft(
             signal.inner,
@@ -116,21 +116,21 @@ def istft(
         TensorValueError: options that don't fit together, or a shape that is not theirs.
     """
     spec = ranked_spec("istft", stft_matrix, 4)
-    _check("istft", options)
+    _check("Istft", options)
     _, frames, frequencies, parts = stft_matrix.inner.shape
     if parts != 2:
-        raise TensorValueError("istft", f"the last dimension must be 2 (real, imaginary), got {parts}")
+        raise TensorValueError("Istft", f"the last dimension must be 2 (real, imaginary), got {parts}")
     if frames < 1:
-        raise TensorValueError("istft", "there must be at least one frame, got n_frames=0")
+        raise TensorValueError("Istft", "there must be at least one frame, got n_frames=0")
     if frequencies != options.frequencies:
         raise TensorValueError(
-            "istft",
+            "Istft",
             f"n_freqs ({frequencies}) is not that of n_fft={options.n_fft}, onesided={options.onesided}:"
             f" {options.frequencies}",
         )
     if length is not None and length < 0:
-        raise TensorValueError("istft", f"length must be >= 0, got {length}")
-    weights = _weights("istft", spec, window, options)
+        raise TensorValueError("Istft", f"length must be >= 0, got {length}")
+    weights = _weights("Istft", spec, window, options)
     try:
         return derive(
             spec.module.istft(

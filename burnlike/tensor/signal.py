@@ -46,8 +46,8 @@ def rfft(
         TensorValueError: the length is no power of two.
     """
     spec = float_spec("rfft", signal)
-    place = axis("rfft", dim, spec.rank)
-    length = _power_of_two("rfft", signal.inner.shape[place] if n is None else n)
+    place = axis("Rfft", dim, spec.rank)
+    length = _power_of_two("Rfft", signal.inner.shape[place] if n is None else n)
     real, imaginary = spec.module.rfft(signal.inner, place, length)
     return derive(real, spec), derive(imaginary, spec)
 
@@ -73,12 +73,12 @@ def irfft(
         TensorValueError: the length is no power of two, or the shapes differ.
     """
     spec = float_spec("irfft", spectrum_re)
-    imaginary = _imaginary("irfft", spectrum_re, spectrum_im)
-    place = axis("irfft", dim, spec.rank)
+    imaginary = _imaginary("Irfft", spectrum_re, spectrum_im)
+    place = axis("Irfft", dim, spec.rank)
     size = spectrum_re.inner.shape[place]
     if size == 0:
-        raise TensorValueError("irfft", "the spectrum is empty along the dimension")
-    length = _power_of_two("irfft", 2 * (size - 1) if n is None else n)
+        raise TensorValueError("Irfft", "the spectrum is empty along the dimension")
+    length = _power_of_two("Irfft", 2 * (size - 1) if n is None else n)
     return derive(spec.module.irfft(spectrum_re.inner, imaginary, place, length), spec)
 
 
@@ -103,9 +103,9 @@ def cfft(
         TensorValueError: the length is no power of two, or the shapes differ.
     """
     spec = float_spec("cfft", signal_re)
-    imaginary = _imaginary("cfft", signal_re, signal_im)
-    place = axis("cfft", dim, spec.rank)
-    length = _power_of_two("cfft", signal_re.inner.shape[place] if n is None else n)
+    imaginary = _imaginary("Cfft", signal_re, signal_im)
+    place = axis("Cfft", dim, spec.rank)
+    length = _power_of_two("Cfft", signal_re.inner.shape[place] if n is None else n)
     real, other = spec.module.cfft(signal_re.inner, imaginary, place, length)
     return derive(real, spec), derive(other, spec)
 
