@@ -26,8 +26,6 @@ class TorchMethods(TensorBase[B, D, K]):
     """What PyTorch, NumPy and Python ask of a tensor."""
 
     __slots__ = ()
-    # NumPy leaves `array op tensor` to the tensor.
-    __array_ufunc__ = None
 
     @classmethod
     def __torch_function__(

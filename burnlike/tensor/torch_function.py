@@ -1,7 +1,6 @@
 """torch's functions on typed tensors: unwrapped, run with torch's meaning, and wrapped again.
 
-Operators with a torch tensor on the left arrive here too. They
-keep the typed meaning: equal ranks, no promotion.
+Operators with a torch tensor on the left arrive here too. They keep the typed meaning: equal ranks, no promotion.
 """
 
 from collections.abc import Callable
