@@ -15,6 +15,10 @@ _INT64, _INT32 = torch.int64, torch.int32
 class TorchIndexOps(TorchScatterOps):
     """Implements `IndexOps`."""
 
+    narrow: Any = staticmethod(Tensor.narrow)
+    select_dim: Any = staticmethod(Tensor.select)
+    mask_select: Any = staticmethod(Tensor.masked_select)
+
     @staticmethod
     def slice(tensor: Tensor, ranges: Ranges, backwards: Sequence[int], /) -> Tensor:
         return tensor[ranges].flip(tuple(backwards)) if backwards else tensor[ranges]
@@ -30,9 +34,6 @@ class TorchIndexOps(TorchScatterOps):
         out = tensor.clone()
         out[ranges] = value
         return out
-
-    narrow: Any = staticmethod(Tensor.narrow)
-    select_dim: Any = staticmethod(Tensor.select)
 
     @staticmethod
     def select(tensor: Tensor, dim: int, indices: Tensor, /) -> Tensor:
@@ -56,8 +57,6 @@ class TorchIndexOps(TorchScatterOps):
     @staticmethod
     def mask_fill(tensor: Tensor, mask: Tensor, value: Scalar, /) -> Tensor:
         return torch.where(mask, value, tensor)
-
-    mask_select: Any = staticmethod(Tensor.masked_select)
 
 
 class TorchNumericIndexOps(TorchNumericScatterOps):

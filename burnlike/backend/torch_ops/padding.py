@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import functional
 
 # torch has no triangles of the wide unsigned types; their bits are those of the signed ones.
 _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
@@ -26,7 +26,7 @@ class TorchPaddingOps:
 
     @staticmethod
     def pad_constant(tensor: Tensor, pairs: Pairs, value: float | int, /) -> Tensor:
-        return functional.pad(tensor, [size for pair in reversed(pairs) for size in pair], value=value)
+        return F.pad(tensor, [size for pair in reversed(pairs) for size in pair], value=value)
 
     @staticmethod
     def pad_reflect(tensor: Tensor, pairs: Pairs, /) -> Tensor:
