@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-_HALF = (torch.float16, torch.bfloat16)
+from .precision import at_least_float32
 
 
 class TorchStatsOps:
@@ -41,8 +41,7 @@ class TorchStatsOps:
 
     @staticmethod
     def categorical(weights: Tensor, num_samples: int, dtype: torch.dtype, /) -> Tensor:
-        if weights.dtype in _HALF:  # running sums of this precision would stop to grow
-            weights = weights.float()
+        weights = at_least_float32(weights)  # running sums of half precision would stop to grow
         rows = weights if weights.ndim <= 2 else weights.flatten(0, -2)
         indices = torch.multinomial(rows, num_samples, True)
         if weights.ndim > 2:
