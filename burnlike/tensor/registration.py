@@ -11,6 +11,7 @@ from torch.utils.data._utils.collate import collate, default_collate_fn_map
 from ..backend import Autodiff, Cpu, Cuda
 from ..errors import TensorTypeError
 from .base import TensorBase
+from .exporting import dump_spec, load_spec
 from .interop import rebuild
 from .spec import Spec, find_spec
 
@@ -69,6 +70,8 @@ def register(tensor: type[TensorBase[Any, Any, Any]]) -> None:
         _unflatten,
         flatten_with_keys_fn=_flatten_with_keys,
         serialized_type_name="burnlike.tensor.Tensor",
+        to_dumpable_context=dump_spec,
+        from_dumpable_context=load_spec,
     )
     default_collate_fn_map[tensor] = _collate
     torch.serialization.add_safe_globals([rebuild, Autodiff, Cpu, Cuda])

@@ -1,5 +1,6 @@
 """torch.compile(fullgraph=True): typed tensors in, out and through."""
 
+import io
 from typing import Any
 
 import pytest
@@ -99,6 +100,46 @@ def test_errors_name_their_reason() -> None:
     x, y = Tensor(torch.rand(3)), Tensor(torch.rand(3, 1))
     with pytest.raises((TensorError, torch._dynamo.exc.Unsupported), match="different ranks"):
         compiled(lambda x, y: x + y)(x, y)
+
+
+def test_one_program_serves_all_sizes() -> None:
+    def function(x: Any) -> list[Any]:
+        rows = x.dims()[0]
+        return [
+            x.var(0),
+            *x.var_mean(0),
+            x.sum_dim(0).expand([rows, 3]),
+            x.reshape([rows * 3]),
+            x.slice([[1, rows]]),
+            x.select(0, Tensor.arange(0, rows, Cpu())),
+            x.pad([(1, 0)], 0.0),
+            x.matmul(x.transpose()),
+            Tensor.cat([x, x.narrow(0, 0, 1)], 0),
+        ]
+
+    counter = CompileCounter()
+    step = torch.compile(function, fullgraph=True, backend=counter, dynamic=True)
+    for rows in (4, 5, 8):
+        x = Tensor(torch.rand(rows, 3))
+        for got, expected in zip(step(x), function(x), strict=True):
+            assert got.spec is expected.spec
+            torch.testing.assert_close(got.inner, expected.inner)
+    assert counter.frame_count == 1
+
+
+def test_an_exported_program_can_be_saved() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: Any, y: Any) -> Any:
+            return {"sum": x.add(y), "mask": x > y}
+
+    backend = Autodiff(Cpu(int=torch.int32))
+    x, y = Tensor(torch.rand(2, 3), backend), Tensor(torch.rand(2, 3), backend)
+    file = io.BytesIO()
+    torch.export.save(torch.export.export(Model(), (x, y)), file)
+    file.seek(0)
+    result = torch.export.load(file).module()(x, y)
+    assert torch.equal(result["sum"].inner, x.inner + y.inner)
+    assert result["mask"].spec is (x > y).spec
 
 
 def test_export_and_no_graph_breaks() -> None:

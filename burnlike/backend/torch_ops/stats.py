@@ -11,13 +11,13 @@ class TorchStatsOps:
 
     @staticmethod
     def var(tensor: Tensor, dim: int, unbiased: bool, /) -> Tensor:
-        if tensor.shape[dim] <= unbiased:
+        if tensor.shape[dim] <= int(unbiased):
             return _undefined(tensor, dim)
         return torch.var(tensor, dim, unbiased, True)
 
     @staticmethod
     def var_mean(tensor: Tensor, dim: int, unbiased: bool, /) -> tuple[Tensor, Tensor]:
-        if tensor.shape[dim] <= unbiased:
+        if tensor.shape[dim] <= int(unbiased):
             return _undefined(tensor, dim), torch.mean(tensor, dim, True)
         return torch.var_mean(tensor, dim, unbiased, True)
 
