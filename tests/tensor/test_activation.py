@@ -140,3 +140,8 @@ def test_only_float_tensors_are_taken() -> None:
 def test_celu_refuses_to_divide_by_zero() -> None:
     with pytest.raises(TensorValueError, match="alpha other than 0"):
         activation.celu(Tensor(POINTS, Cpu()), 0.0)
+
+
+@pytest.mark.parametrize(("lambd", "wanted"), [(math.inf, [0.0, 0.0]), (1e39, [0.0, 0.0]), (-1.0, [2.0, -3.0])])
+def test_soft_shrink_takes_any_lambda(lambd: float, wanted: list[float]) -> None:
+    assert activation.soft_shrink(Tensor(torch.tensor([1.0, -2.0]), Cpu()), lambd).inner.tolist() == wanted

@@ -1,6 +1,7 @@
 """Fourier transforms, their frames and windows, against torch's."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -183,3 +184,17 @@ def test_windows_take_the_dtype_of_the_backend_or_their_own() -> None:
         signal.hann_window(4, True, CPU, torch.int32)
     with pytest.raises(TensorValueError, match="-1"):
         signal.hann_window(-1, True, CPU)
+
+
+@pytest.mark.parametrize("backend", [CPU, Autodiff(CPU)])
+def test_no_signals_transform_to_no_signals(backend: Any) -> None:
+    x = Tensor(torch.zeros(0, 8, 0), backend)
+    assert [list(part.shape) for part in signal.rfft(x, 1)] == [[0, 5, 0]] * 2
+    assert [list(part.shape) for part in signal.cfft(x, x, -2, 4)] == [[0, 4, 0]] * 2
+    assert list(signal.irfft(x, x, 1, 16).shape) == [0, 16, 0]
+    silence = Tensor(torch.zeros(0, 8), backend)
+    for onesided in (True, False):
+        options = StftOptions(n_fft=4, hop_length=2, onesided=onesided)
+        frames = signal.stft(silence, None, options)
+        assert list(frames.shape) == [0, 5, 3 if onesided else 4, 2]
+        assert list(signal.istft(frames, None, None, options).shape) == [0, 8]

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+_LARGEST_HALF = 65504.0
+
 
 class TorchActivationOps:
     """Implements `ActivationOps`."""
@@ -47,8 +49,10 @@ class TorchActivationOps:
 
     @staticmethod
     def soft_shrink(tensor: Tensor, lambd: float, /) -> Tensor:
-        # torch refuses a negative lambd, Burn does not.
-        return F.softshrink(tensor, lambd) if lambd >= 0 else TorchActivationOps.shrink(tensor, lambd, lambd)
+        # torch refuses a negative lambd and one beyond the element type's range, Burn does not.
+        if 0.0 <= lambd <= _LARGEST_HALF:
+            return F.softshrink(tensor, lambd)
+        return TorchActivationOps.shrink(tensor, lambd, lambd)
 
     @staticmethod
     def softmin(tensor: Tensor, dim: int, /) -> Tensor:

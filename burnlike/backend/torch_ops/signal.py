@@ -17,15 +17,21 @@ class TorchSignalOps:
 
     @staticmethod
     def rfft(tensor: Tensor, dim: int, length: int, /) -> tuple[Tensor, Tensor]:
+        if _no_signals(tensor, dim):
+            return _nothing(tensor, dim, length // 2 + 1), _nothing(tensor, dim, length // 2 + 1)
         return _parts(torch.fft.rfft(at_least_float32(tensor), length, dim), tensor)
 
     @staticmethod
     def irfft(real: Tensor, imaginary: Tensor, dim: int, length: int, /) -> Tensor:
+        if _no_signals(real, dim):
+            return _nothing(real, dim, length)
         spectrum = torch.complex(at_least_float32(real), at_least_float32(imaginary))
         return torch.fft.irfft(spectrum, length, dim).to(real.dtype)
 
     @staticmethod
     def cfft(real: Tensor, imaginary: Tensor, dim: int, length: int, /) -> tuple[Tensor, Tensor]:
+        if _no_signals(real, dim):
+            return _nothing(real, dim, length), _nothing(imaginary, dim, length)
         signal = torch.complex(at_least_float32(real), at_least_float32(imaginary))
         return _parts(torch.fft.fft(signal, length, dim), real)
 
@@ -35,8 +41,11 @@ class TorchSignalOps:
     ) -> Tensor:
         padded = at_least_float32(signal)
         if center and n_fft > 1:
-            padded = F.pad(padded, (n_fft // 2, n_fft // 2), "reflect")
+            padded = F.pad(padded[:, None], (n_fft // 2, n_fft // 2), "reflect")[:, 0]
         frames = padded.unfold(1, n_fft, hop) * _centered(window, n_fft, win_length, padded)
+        if _no_signals(frames, 2):
+            bins = n_fft // 2 + 1 if onesided else n_fft
+            return _nothing(frames, 2, bins)[..., None].expand(*frames.shape[:2], bins, 2).to(signal.dtype)
         spectrum = torch.fft.rfft(frames) if onesided else torch.fft.fft(frames)
         return torch.view_as_real(spectrum).to(signal.dtype)
 
@@ -55,7 +64,8 @@ class TorchSignalOps:
         wide = at_least_float32(spectrum)
         weights = _centered(window, n_fft, win_length, wide)
         half = torch.complex(wide[:, :, : n_fft // 2 + 1, 0], wide[:, :, : n_fft // 2 + 1, 1])
-        frames = torch.fft.irfft(half, n_fft) * weights
+        empty = _no_signals(half, 2)
+        frames = (_nothing(half.real, 2, n_fft) if empty else torch.fft.irfft(half, n_fft)) * weights
         weight_sums = _overlap_add((weights * weights).expand(1, frames.shape[1], n_fft), hop)
         signal = _overlap_add(frames, hop) / weight_sums.clamp_min(_SMALLEST_WINDOW_SUM)
         if center:
@@ -77,6 +87,16 @@ class TorchSignalOps:
         for order, weight in enumerate(weights[1:], 1):
             window = window + weight * torch.cos(order * angles)
         return window.to(dtype)
+
+
+def _no_signals(tensor: Tensor, dim: int) -> bool:
+    """Whether a dimension other than `dim` is empty; the FFT library refuses that."""
+    return tensor.numel() == 0 and 0 in (*tensor.shape[:dim], *tensor.shape[dim + 1 :])
+
+
+def _nothing(tensor: Tensor, dim: int, size: int) -> Tensor:
+    """No elements, with `size` along `dim`."""
+    return tensor.sum(dim, True).expand([size if place == dim else each for place, each in enumerate(tensor.shape)])
 
 
 def _parts(spectrum: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
