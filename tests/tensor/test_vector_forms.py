@@ -70,6 +70,9 @@ READ = [
     of(value([[2.5, 1]]), "rank", [], 2),
     of(value([2.5]), "is_require_grad", [], False),
     of(value([3.0, 4.0]), "display", ["{:.1}"], {"text": SHOWN}),
+    of(value([3.0, 4.0]), "display", ["{}"], {"text": SHOWN}),
+    of(value([3.0]), "dtype", [], "f32"),
+    of(value([3], "int"), "dtype", [], "DType.I32"),
     of(value([True, False], "bool"), "nonzero_async", [], [value([0], "int")]),
 ]
 SHAPED = [

@@ -179,6 +179,8 @@ def text_of(receiver: Any, args: list[Any]) -> str:
     if not args:
         return str(receiver)
     form = args[0]
+    if args == ["{}"]:
+        return str(receiver)
     if len(args) > 1 or not isinstance(form, str) or not (form.startswith("{:") and form.endswith("}")):
         raise UnknownError(f"unknown format {args!r}")
     return format(receiver, form[2:-1])

@@ -59,6 +59,9 @@ def mismatch(got: Any, expected: Any, tolerance: Tolerance, *, strict_dtype: boo
         return tensor_mismatch(got, expected, tolerance, strict_dtype)
     if isinstance(expected, bool):
         return None if got is expected else f"expected {expected}, got {shown(got)}"
+    if isinstance(got, torch.dtype) and isinstance(expected, str):
+        wanted = dtype_named(expected.rpartition(".")[2].lower())
+        return None if got is wanted else f"expected element type {wanted}, got {got}"
     if isinstance(expected, int | float | str):
         return scalar_mismatch(got, expected, tolerance)
     if isinstance(expected, list):
