@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 import torch
 from torch.nn import Parameter
 
-from ..errors import TensorError, TensorTypeError, TensorValueError
+from ..errors import TensorTypeError, TensorValueError
 from .base import wrap
 from .kinds import Bool, Float
 from .spec import Spec, find_spec, title
@@ -111,13 +111,22 @@ def scalar(name: str, spec: Spec, value: Any) -> Any:
         raise TensorValueError(title(name), f"{value} can't be a number of an Int tensor") from error
 
 
+# What torch raises for wrong operands. Nothing derived from them: out of memory, a failed kernel, and the exceptions by
+# which torch.utils.checkpoint steers are no mistakes of the caller.
+_COMPLAINTS = (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError)
+
+
 def fail(name: str, error: Exception, *operands: Any) -> NoReturn:
-    """Raise torch's complaint about shapes, indices or devices as a TensorError that shows the operands."""
-    if isinstance(error, TensorError):
+    """Raise torch's complaint about shapes, indices or devices as a TensorError that shows the operands.
+
+    Anything else is raised as it came.
+    """
+    if type(error) not in _COMPLAINTS:
         raise error
     shown = [f"shape {list(it.shape)}" for it in operands if hasattr(it, "shape")]
-    reasons = [str(error).splitlines()[0], *([f"Operands: {', '.join(shown)}"] if shown else [])]
-    raise (TensorTypeError if isinstance(error, TypeError) else TensorValueError)(title(name), *reasons) from error
+    said = str(error).splitlines() or ["torch refuses the operands"]
+    reasons = [said[0], *([f"Operands: {', '.join(shown)}"] if shown else [])]
+    raise (TensorTypeError if type(error) is TypeError else TensorValueError)(title(name), *reasons) from error
 
 
 def operand_of(name: str, other: Any, wanted: Spec, rank: int | None = -1) -> torch.Tensor:

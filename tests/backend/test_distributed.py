@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,19 +13,22 @@ import pytest
 def test_two_processes_equal_the_joined_batch(how: str, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-m", "tests.backend.gradient_worker", how]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    logs = [(tmp_path / f"rank{rank}").open("w+") for rank in range(2)]
     workers = [
         subprocess.Popen(
-            [*command, str(rank), str(tmp_path / "store")],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment,
+            [*command, str(rank), str(tmp_path / "store")], stdout=log, stderr=subprocess.STDOUT, env=environment
         )
-        for rank in range(2)
+        for rank, log in enumerate(logs)
     ]
-    try:
-        outputs = [worker.communicate(timeout=120)[0] for worker in workers]
-    finally:
-        for worker in workers:
-            worker.kill()
-    assert [worker.returncode for worker in workers] == [0, 0], "\n".join(outputs)
+    deadline = time.monotonic() + 120
+    # One that fails leaves the other waiting.
+    while any(worker.poll() is None for worker in workers) and not any(worker.poll() for worker in workers):
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    for worker in workers:
+        worker.kill()
+        worker.wait()
+    for log in logs:
+        log.seek(0)
+    assert [worker.returncode for worker in workers] == [0, 0], "\n".join(log.read() for log in logs)
