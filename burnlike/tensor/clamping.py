@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
-from .base import B, D, K, TensorBase, wrap
+from .base import B, D, K, TensorBase, like, wrap
 from .kinds import Float, Int
 from .operands import fail, scalar
 from .scalars import with_scalar
@@ -74,7 +74,7 @@ class ClampMethods(TensorBase[B, D, K]):
         spec = self.spec
         value = tensor_operand("max_pair", spec, other)
         try:
-            return wrap(spec.ops.max_pair(self.inner, value), spec)
+            return like(spec.ops.max_pair(self.inner, value), spec)
         except Exception as error:
             fail("max_pair", error, self.inner, value)
 
@@ -93,6 +93,6 @@ class ClampMethods(TensorBase[B, D, K]):
         spec = self.spec
         value = tensor_operand("min_pair", spec, other)
         try:
-            return wrap(spec.ops.min_pair(self.inner, value), spec)
+            return like(spec.ops.min_pair(self.inner, value), spec)
         except Exception as error:
             fail("min_pair", error, self.inner, value)

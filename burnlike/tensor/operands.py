@@ -6,7 +6,7 @@ import torch
 from torch.nn import Parameter
 
 from ..errors import TensorTypeError, TensorValueError
-from .base import wrap
+from .base import like
 from .kinds import Bool, Float
 from .spec import Spec, find_spec, title
 
@@ -53,7 +53,7 @@ def mixed(name: str, tensor: Any, other: Any) -> Any:
     """A binary operation whose other operand is a scalar, a torch tensor, or does not fit."""
     value, spec = match(name, tensor.spec, other)
     try:
-        return wrap(getattr(spec.ops, name)(tensor.inner, value), spec)
+        return like(getattr(spec.ops, name)(tensor.inner, value), spec)
     except Exception as error:
         fail(name, error, tensor.inner, value)
 

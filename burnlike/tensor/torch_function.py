@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 
 from ..errors import TensorTypeError, TensorValueError
-from .base import TensorBase, wrap
+from .base import TensorBase, like
 from .kinds import MAX_RANK
 from .operands import operand
 from .spec import Spec, title
@@ -51,7 +51,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if name in _METHODS and not is_typed(tensor):
             if name == "matmul" and torch.compiler.is_compiling():
                 raise TensorTypeError("Matmul", _EITHER_ORDER)
-            lifted = wrap(operand(name, typed.spec, tensor), typed.spec)
+            lifted = like(operand(name, typed.spec, tensor), typed.spec)
             return getattr(lifted, _METHODS[name])(typed)
     if _writes(func):
         where = _HINT if args and is_typed(args[0]) else "give it x.inner"
