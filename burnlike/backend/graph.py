@@ -77,9 +77,7 @@ def _fsdp_params() -> Iterator[tuple[Tensor, Tensor]]:
     """The unsharded and the sharded form of each parameter under `fully_shard` in this process."""
     if "torch.distributed.fsdp._fully_shard._fsdp_state" not in sys.modules:
         return
-    from torch.distributed._composable_state import (
-        _module_state_mapping,  # pyright: ignore[reportPrivateUsage]
-    )
+    from torch.distributed._composable_state import _module_state_mapping
 
     for reference in list(_module_state_mapping.values()):
         state = reference()

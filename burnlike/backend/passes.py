@@ -29,4 +29,4 @@ def exclusive(leaves: Sequence[Tensor]) -> Iterator[None]:
 
 def in_backward() -> bool:
     """Whether this thread is running a hook of a backward pass."""
-    return torch._C._current_graph_task_id() != -1  # pyright: ignore[reportPrivateUsage]
+    return torch._C._current_graph_task_id() != -1

@@ -96,13 +96,13 @@ class ComparisonMethods(TensorBase[B, D, K]):
 
     def __eq__(  # type: ignore[override]
         self, other: "Tensor[B, D, K] | torch.Tensor | float"
-    ) -> "Tensor[B, D, Bool]":  # pyright: ignore[reportIncompatibleMethodOverride]
+    ) -> "Tensor[B, D, Bool]":
         """As `equal`; anything that is no tensor and no number is not equal as a whole."""
         return self.equal(other) if type(other) is type(self) or _comparable(other) else NotImplemented
 
     def __ne__(  # type: ignore[override]
         self, other: "Tensor[B, D, K] | torch.Tensor | float"
-    ) -> "Tensor[B, D, Bool]":  # pyright: ignore[reportIncompatibleMethodOverride]
+    ) -> "Tensor[B, D, Bool]":
         """As `not_equal`; anything that is no tensor and no number is not equal as a whole."""
         return self.not_equal(other) if type(other) is type(self) or _comparable(other) else NotImplemented
 

@@ -27,7 +27,7 @@ def _refuse_reentrant_checkpoint() -> None:
 
     This is the one place where it calls into ours: it flattens the arguments to find their device.
     """
-    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename != checkpoint.__file__:
         frame = frame.f_back
     while frame is not None and frame.f_code.co_filename == checkpoint.__file__:
