@@ -88,7 +88,13 @@ SHAPED = [
     of(value([[2**40]], "int", dtype="i64"), "neg", [], value([[-(2**40)]], "int", dtype="i64")),
     of(value([3.7]), "cast", ["IntDType.I64"], value([3], "int", dtype="i64")),
 ]
+SCHEME = {"value": "Q8S", "level": {"Block": [1]}, "param": "F32", "store": "Native", "mode": "Symmetric"}
+QUANTIZED = {"op": "quantize_dynamic", "self": value([1.27, 2.54]), "args": [options("QuantScheme", **SCHEME)]}
+
 FUNCTIONS = [
+    {**QUANTIZED, "expected": {"q": [127, 127], "scales": [0.01, 0.02]}, "rtol": 1e-6},
+    of(QUANTIZED, "dequantize", [], value([1.27, 2.54]), rtol=1e-6),
+    of(QUANTIZED, "add", [arg([1.0, 1.0], quantize="int8")], value([2.27, 3.54]), rtol=1e-6),
     of(value([3.0, 4.0]), "linalg.vector_norm", [{"Lp": 2.0}, 0], value([5.0])),
     of(value([3.0, 4.0]), "linalg.vector_norm", ["L1", 0], value([7.0])),
     of(value([3.0, 4.0]), "linalg.vector_normalize", ["L2", 0, 1e-12], value([0.6, 0.8])),

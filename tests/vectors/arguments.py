@@ -5,7 +5,7 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
-from burnlike.tensor.quantization import Block
+from burnlike.tensor.quantization import Block, QuantScheme
 
 from .problems import UnknownError
 from .values import DTYPES, KINDS, NUMBERS
@@ -142,11 +142,22 @@ def options(op: str, arg: Options) -> Any:
     if name is None:
         raise UnknownError(f"{op} takes no options")
     name = RENAMED.get(name, name)
+    if name == "QuantScheme":
+        return quant_scheme(arg.fields)
     made = public(name)
     unknown = arg.fields.keys() - inspect.signature(made).parameters.keys()
     if unknown:
         raise UnknownError(f"unknown field {sorted(unknown)[0]!r} of {name}")
     return made(**{field: plain(value) for field, value in arg.fields.items()})
+
+
+def quant_scheme(fields: dict[str, Any]) -> QuantScheme:
+    """A scheme; burnlike has one mode and one way to store."""
+    known = {"value", "level", "param", "store", "mode"}
+    if fields.keys() - known or fields.get("mode", "Symmetric") != "Symmetric":
+        raise UnknownError(f"unknown scheme {fields!r}")
+    more = {"param": word("quantize", f"FloatDType.{fields['param']}")} if "param" in fields else {}
+    return QuantScheme(**{name: plain(fields[name]) for name in ("value", "level") if name in fields}, **more)
 
 
 def plain(value: Any) -> Any:

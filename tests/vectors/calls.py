@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from burnlike import Backend, Tensor
+from burnlike.tensor.quantization import QTensor
 
 from .arguments import Options, converted, creation_options, kind_named
 from .problems import UnknownError
@@ -88,6 +89,8 @@ def evaluate(node: Any, backend: Backend) -> Any:
     if unknown:
         raise UnknownError(f"unknown key {sorted(unknown)[0]!r} in a call")
     result = perform(node, backend)
+    if isinstance(result, QTensor):
+        result = result.dequantize()  # what operations take
     if "out" not in node:
         return result
     if type(node["out"]) is not int or not isinstance(result, list | tuple) or not 0 <= node["out"] < len(result):
