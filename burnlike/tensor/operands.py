@@ -7,7 +7,7 @@ from torch.nn import Parameter
 
 from ..errors import TensorTypeError, TensorValueError
 from .base import like
-from .kinds import Bool, Float
+from .kinds import Bool, Float, Int
 from .spec import Spec, find_spec, title
 
 
@@ -58,13 +58,18 @@ def mixed(name: str, tensor: Any, other: Any) -> Any:
         fail(name, error, tensor.inner, value)
 
 
+def different_backends(spec: Spec, other: Spec) -> str:
+    """What is wrong with two tensors whose backends differ, and how one goes to the other's."""
+    tracks = spec.tracks != other.tracks and spec.backend.device == other.backend.device
+    how = "autodiff() or without_autodiff() goes to the other" if tracks else "use to_device(backend)"
+    return f"on different backends: {spec.backend!r} and {other.backend!r}; {how}"
+
+
 def check_same(name: str, spec: Spec, other: Spec) -> None:
     """Refuse an operand of another backend, kind, rank or element type; in autocast torch promotes element types."""
     reasons: list[str] = []
     if other.backend != spec.backend:
-        reasons.append(
-            f"The tensors are on different backends: {spec.backend!r} and {other.backend!r}; use to_device(backend)"
-        )
+        reasons.append(f"The tensors are {different_backends(spec, other)}")
     if other.kind is not spec.kind:
         reasons.append(
             f"The tensors have different kinds: {spec.kind.name} and {other.kind.name}; convert one"
@@ -98,7 +103,7 @@ def scalar(name: str, spec: Spec, value: Any) -> Any:
         if item is None or getattr(value, "ndim", 1) != 0:
             raise TensorTypeError(
                 title(name),
-                f"expected a {spec.kind.name} tensor of rank {spec.rank} or a number, got {type(value).__name__}",
+                f"expected {_a(spec)} of rank {spec.rank} or a number, got {type(value).__name__}",
             )
         value = item()
     if spec.kind is Float:
@@ -125,6 +130,8 @@ def fail(name: str, error: Exception, *operands: Any) -> NoReturn:
         raise error
     shown = [f"shape {list(it.shape)}" for it in operands if hasattr(it, "shape")]
     said = str(error).splitlines() or ["torch refuses the operands"]
+    if said[0] == "ZeroDivisionError":
+        said = ["an Int can't be divided by zero"]
     reasons = [said[0], *([f"Operands: {', '.join(shown)}"] if shown else [])]
     raise (TensorTypeError if type(error) is TypeError else TensorValueError)(title(name), *reasons) from error
 
@@ -147,12 +154,16 @@ def operand_of(name: str, other: Any, wanted: Spec, rank: int | None = -1) -> to
     elif type(other) is wanted.tensor:
         spec, inner = other.spec, other.inner
     else:
-        raise TensorTypeError(title(name), f"expected a {wanted.kind.name} tensor, got {type(other).__name__}")
+        raise TensorTypeError(title(name), f"expected {_a(wanted)}, got {type(other).__name__}")
     rank = wanted.rank if rank == -1 else rank
     if spec.kind is not wanted.kind:
-        raise TensorTypeError(title(name), f"expected a {wanted.kind.name} tensor, got one of kind {spec.kind.name}")
+        raise TensorTypeError(title(name), f"expected {_a(wanted)}, got one of kind {spec.kind.name}")
     if rank is not None and spec.rank != rank:
-        raise TensorTypeError(title(name), f"expected a {wanted.kind.name} tensor of rank {rank}, got rank {spec.rank}")
+        raise TensorTypeError(title(name), f"expected {_a(wanted)} of rank {rank}, got rank {spec.rank}")
     if spec.backend != wanted.backend:
-        raise TensorTypeError(title(name), f"on different backends: {wanted.backend!r} and {spec.backend!r}")
+        raise TensorTypeError(title(name), different_backends(wanted, spec))
     return inner
+
+
+def _a(spec: Spec) -> str:
+    return f"an {spec.kind.name} tensor" if spec.kind is Int else f"a {spec.kind.name} tensor"

@@ -113,6 +113,10 @@ class ShapeMethods(SqueezingMethods[B, D, K]):
         try:
             return wrap(spec.ops.permute(self.inner, axes), spec)
         except Exception as error:
+            if isinstance(error, RuntimeError):
+                raise TensorValueError(
+                    "Permute", f"expected each of the {spec.rank} dimensions once, got {list(axes)}"
+                ) from error
             fail("permute", error, self.inner)
 
     def movedim(self, src: int | Sequence[int], dst: int | Sequence[int]) -> "Tensor[B, D, K]":

@@ -11,7 +11,7 @@ import torch
 from ..errors import TensorTypeError, TensorValueError
 from .base import TensorBase, like
 from .kinds import MAX_RANK
-from .operands import operand
+from .operands import different_backends, operand
 from .spec import Spec, title
 from .writes import refuse_writes_by_argument
 
@@ -73,7 +73,7 @@ def call_plain(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, An
     spec = specs[0]
     for other in specs:
         if other.backend != spec.backend:
-            raise TensorTypeError(title(name), f"on different backends: {spec.backend!r} and {other.backend!r}")
+            raise TensorTypeError(title(name), different_backends(spec, other))
     if spec.tracks:
         return _rewrap(func(*plain_args, **plain_kwargs), spec, name)
     with torch.no_grad():

@@ -225,7 +225,7 @@ def test_gather_nd_refuses_what_does_not_fit() -> None:
 
 def test_operands_of_another_kind_rank_or_backend_are_refused() -> None:
     x = Tensor(values(2, 3), CPU)
-    with pytest.raises(TensorTypeError, match="expected a Int tensor, got one of kind Float"):
+    with pytest.raises(TensorTypeError, match="expected an Int tensor, got one of kind Float"):
         x.select(0, torch.ones(1))
     with pytest.raises(TensorTypeError, match="rank 1, got rank 2"):
         x.select(0, torch.zeros(1, 1, dtype=torch.int64))

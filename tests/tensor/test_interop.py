@@ -289,3 +289,23 @@ def test_what_is_not_dense_is_refused(make: Any) -> None:
         Tensor(inner)
     with pytest.raises(TensorTypeError, match="expected a dense tensor"):
         random(3, 3) * inner
+
+
+@pytest.mark.parametrize(
+    ("operation", "message"),
+    [
+        (lambda x, n, tracked: x + tracked, r"without_autodiff\(\) goes to the other"),
+        (lambda x, n, tracked: torch.add(x, tracked), r"without_autodiff\(\) goes to the other"),
+        (lambda x, n, tracked: x.select(0, tracked.int().reshape((6,))), r"without_autodiff\(\) goes to the other"),
+        (lambda x, n, tracked: x + Tensor(x.inner, Cpu(int=torch.int32)), r"use to_device\(backend\)"),
+        (lambda x, n, tracked: n / 0, "an Int can't be divided by zero"),
+        (lambda x, n, tracked: n + "a", "expected an Int tensor of rank 1 or a number, got str"),
+        (lambda x, n, tracked: x.select(0, "a"), "expected an Int tensor, got str"),
+        (lambda x, n, tracked: x.permute([0, 0]), r"expected each of the 2 dimensions once, got \[0, 0\]"),
+        (lambda x, n, tracked: x.permute([0]), r"expected each of the 2 dimensions once, got \[0\]"),
+    ],
+)
+def test_messages_say_what_to_do(operation: Any, message: str) -> None:
+    x, n = random(2, 3), Tensor(torch.tensor([1, 2]))
+    with pytest.raises(TensorError, match=message):
+        operation(x, n, random(2, 3, backend=TRACKED))
