@@ -1,5 +1,7 @@
 """One of two processes: the gradients of its half of a batch under DDP, FSDP2 or none. Run by test_distributed.py."""
 
+import faulthandler
+import os
 import sys
 from typing import Any
 
@@ -91,4 +93,7 @@ def main(how: str, rank: int, store: str) -> None:
 
 
 if __name__ == "__main__":
+    faulthandler.dump_traceback_later(60, exit=True)  # where it waits, should it wait for ever
     main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    # torch 2.13 sometimes waits for ever for gloo's threads when the interpreter ends.
+    os._exit(0)

@@ -13,13 +13,12 @@ import pytest
 def test_two_processes_equal_the_joined_batch(how: str, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-m", "tests.backend.gradient_worker", how]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    logs = [(tmp_path / f"rank{rank}").open("w+") for rank in range(2)]
-    workers = [
-        subprocess.Popen(
-            [*command, str(rank), str(tmp_path / "store")], stdout=log, stderr=subprocess.STDOUT, env=environment
-        )
-        for rank, log in enumerate(logs)
-    ]
+    logs = [tmp_path / f"rank{rank}.log" for rank in range(2)]
+    workers: list[subprocess.Popen[bytes]] = []
+    for rank, log in enumerate(logs):
+        with log.open("w") as stream:
+            arguments = [*command, str(rank), str(tmp_path / "store")]
+            workers.append(subprocess.Popen(arguments, stdout=stream, stderr=subprocess.STDOUT, env=environment))
     deadline = time.monotonic() + 120
     # One that fails leaves the other waiting.
     while any(worker.poll() is None for worker in workers) and not any(worker.poll() for worker in workers):
@@ -29,6 +28,4 @@ def test_two_processes_equal_the_joined_batch(how: str, tmp_path: Path) -> None:
     for worker in workers:
         worker.kill()
         worker.wait()
-    for log in logs:
-        log.seek(0)
-    assert [worker.returncode for worker in workers] == [0, 0], "\n".join(log.read() for log in logs)
+    assert [worker.returncode for worker in workers] == [0, 0], "\n".join(log.read_text() for log in logs)
