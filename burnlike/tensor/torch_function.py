@@ -54,7 +54,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             lifted = like(operand(name, typed.spec, tensor), typed.spec)
             return getattr(lifted, _METHODS[name])(typed)
     if _writes(func):
-        where = _HINT if args and is_typed(args[0]) else "give it x.inner"
+        where = _HINT if name.endswith("_") and args and is_typed(args[0]) else "give it x.inner, or a clone of that"
         raise TensorTypeError(title(name), f"torch's {name} writes into a tensor, and a Tensor never changes; {where}")
     refuse_writes_by_argument(name, _is_functional(func), args, kwargs)
     return call_plain(func, name, args, kwargs)
@@ -121,6 +121,8 @@ def _writes(func: Any) -> bool:
     name, schema = _name(func), getattr(func, "_schema", None)
     if schema is not None:
         return schema.is_mutable
+    if getattr(func, "__module__", None) == "torch.distributed.distributed_c10d":
+        return name not in ("send", "isend")
     in_place = name.startswith("__i") and name[3:-2] in _IN_PLACE
     return in_place or name in ("__setitem__", "__set__") or (name.endswith("_") and not name.endswith("__"))
 
