@@ -38,7 +38,7 @@ class FunctionalAutodiff:
         return FunctionalAutodiff(self.inner_backend.full_precision())
 
     def backward(self, root: Tensor, *, create_graph: bool = False) -> GradientMap:
-        leaves: list[Tensor] = []
+        leaves: list[Tensor] = [root] if root.is_leaf and root.requires_grad else []
         pending: list[Any] = [root.grad_fn]
         seen: set[Any] = set()
         while pending:

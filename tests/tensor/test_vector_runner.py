@@ -132,6 +132,11 @@ def test_a_program_may_name_results_and_use_operators() -> None:
     assert outcome({**SQUARE, "program": program, "expected_grads": grads}, tracking=True) == "passed"
 
 
+def test_a_leaf_is_a_loss_on_every_tracking_backend(tmp_path: Path) -> None:
+    leaf = {**SQUARE, "program": "loss = x", "expected_grads": {"x": [1.0, 1.0]}}
+    assert main([file_of(tmp_path, leaf)]) == 0
+
+
 @pytest.mark.parametrize(
     "program",
     [
