@@ -190,3 +190,17 @@ def test_updates_with_derivatives_of_their_own_compile_without_a_break() -> None
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
     found = torch.autograd.grad(compiled(*typed), (x, v))
     assert all(map(torch.equal, expected, found))
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+@pytest.mark.parametrize("update", ["Mul", "Max"])
+def test_a_tensor_scattered_into_itself_compiles(update: str) -> None:
+    x, indices = leaf(1.5, -2.0, 0.5), torch.tensor([2, 0, 0])
+
+    def loss(of: Tensor) -> torch.Tensor:
+        return of.scatter(0, indices, of, update).inner.square().sum()
+
+    typed = Tensor(x, TRACKED)
+    (expected,) = torch.autograd.grad(loss(typed), x)
+    (found,) = torch.autograd.grad(torch.compile(loss, fullgraph=True, backend="aot_eager")(typed), x)
+    assert torch.equal(expected, found)

@@ -27,6 +27,8 @@ class TorchScatterOps:
             return torch.scatter(tensor, dim, wide, values)
         if torch.is_grad_enabled() and (tensor.requires_grad or values.requires_grad):
             reduce: Any = _ScatterMul if update == "Mul" else _ScatterExtreme
+            if values is tensor:
+                values = values.view_as(values)  # dynamo refuses one tensor as two arguments
             return reduce.apply(tensor, dim, wide, values, _REDUCTIONS[update])
         return torch.scatter_reduce(tensor, dim, wide, values, _REDUCTIONS[update])
 
