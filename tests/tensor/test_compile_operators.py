@@ -108,3 +108,12 @@ def test_matmul_compiles_by_name_and_is_refused_as_an_operator() -> None:
         torch._dynamo.reset()
         with pytest.raises(Unsupported, match=message):
             torch.compile(function, fullgraph=True, backend="eager")(x)
+
+
+def test_not_compiles_by_name_and_is_refused_as_an_operator() -> None:
+    x = Tensor(LEFT > 2, Cpu())
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x.bool_not(), fullgraph=True, backend="eager")(x)
+    assert torch.equal(compiled.inner, LEFT <= 2)
+    with pytest.raises(Unsupported, match=r"alternative function/method to `invert`"):
+        torch.compile(lambda x: ~x, fullgraph=True, backend="eager")(x)
