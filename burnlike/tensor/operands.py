@@ -103,7 +103,12 @@ def scalar(name: str, spec: Spec, value: Any) -> Any:
         if item is None or getattr(value, "ndim", 1) != 0:
             raise TensorTypeError(
                 title(name),
-                f"expected {_a(spec)} of rank {spec.rank} or a number, got {type(value).__name__}",
+                f"expected {_a(spec)} of rank {spec.rank} or a number, got {type(value).__name__}"
+                + (
+                    "; Tensor.from_data(it, backend) makes one of it"
+                    if hasattr(value, "__len__") and not isinstance(value, str)
+                    else ""
+                ),
             )
         value = item()
     if spec.kind is Float:

@@ -299,6 +299,8 @@ def test_what_is_not_dense_is_refused(make: Any) -> None:
         (lambda x, n, tracked: x.select(0, tracked.int().reshape((6,))), r"without_autodiff\(\) goes to the other"),
         (lambda x, n, tracked: x + Tensor(x.inner, Cpu(int=torch.int32)), r"use to_device\(backend\)"),
         (lambda x, n, tracked: n / 0, "an Int can't be divided by zero"),
+        (lambda x, n, tracked: x + np.ones((2, 3)), r"got ndarray; Tensor\.from_data\(it, backend\)"),
+        (lambda x, n, tracked: [1.0, 2.0, 3.0] * x, r"got list; Tensor\.from_data\(it, backend\)"),
         (lambda x, n, tracked: n + "a", "expected an Int tensor of rank 1 or a number, got str"),
         (lambda x, n, tracked: x.select(0, "a"), "expected an Int tensor, got str"),
         (lambda x, n, tracked: x.permute([0, 0]), r"expected each of the 2 dimensions once, got \[0, 0\]"),
