@@ -65,7 +65,10 @@ class ForkServer:
 def _serve() -> None:
     import torch
 
-    import burnlike.train.job  # noqa: F401 - imported once, for all children
+    # imported once, for all children
+    import burnlike.nn.decoder_lm
+    import burnlike.tensor.tensor
+    import burnlike.train.job  # noqa: F401
     from burnlike.cli.main import main
 
     with torch.device("meta"):
