@@ -9,7 +9,7 @@ from .base import B2, E, like
 from .kinds import Float
 from .operands import fail
 from .receiver import float_spec
-from .tensor_operands import inner_of
+from .tensor_operands import inner_as
 
 if TYPE_CHECKING:
     from .kinds import D1
@@ -29,7 +29,7 @@ def cross_entropy_with_logits(
     """
     name = "cross_entropy_with_logits"
     spec = float_spec(name, logits)
-    probs = inner_of(name, target_probs, spec)
+    probs = inner_as(name, target_probs, spec)
     if probs.shape != logits.inner.shape:
         raise TensorValueError(
             "Cross Entropy With Logits",

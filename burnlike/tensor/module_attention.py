@@ -10,7 +10,7 @@ from .kinds import Bool, Float
 from .operands import fail
 from .options import AttentionModuleOptions
 from .receiver import ranked_spec
-from .tensor_operands import inner_of
+from .tensor_operands import inner_as, inner_of
 
 if TYPE_CHECKING:
     from .kinds import D4
@@ -68,9 +68,9 @@ def _attention(
     name: str, query: Any, key: Any, value: Any, mask: Any, attn_bias: Any, options: AttentionModuleOptions
 ) -> Any:
     spec = ranked_spec(name, query, 4)
-    keys, values = inner_of(name, key, spec), inner_of(name, value, spec)
+    keys, values = inner_as(name, key, spec), inner_as(name, value, spec)
     hidden = None if mask is None else inner_of(name, mask, spec.bool)
-    bias = None if attn_bias is None else inner_of(name, attn_bias, spec)
+    bias = None if attn_bias is None else inner_as(name, attn_bias, spec)
     if not (hidden is None and bias is None and query.inner.shape == keys.shape == values.shape):
         _check_shapes(query.inner.shape, keys.shape, values.shape, {"mask": hidden, "attn_bias": bias})
     scale = query.inner.shape[3] ** -0.5 if options.scale is None else options.scale

@@ -12,7 +12,7 @@ from .options import ConvOptions, ConvTransposeOptions, DeformConvOptions
 from .receiver import ranked_spec
 from .sizes import both_ends, expanded
 from .spec import title
-from .tensor_operands import inner_of
+from .tensor_operands import inner_as
 
 if TYPE_CHECKING:
     from .kinds import D1, D3, D4, D5
@@ -87,7 +87,7 @@ def conv2d_weight_backward(
     """
     name = "conv2d_weight_backward"
     spec = ranked_spec(name, x, 4)
-    kernel, grad = inner_of(name, weight, spec), inner_of(name, output_grad, spec)
+    kernel, grad = inner_as(name, weight, spec), inner_as(name, output_grad, spec)
     inner, stride, padding, dilation = _padded(name, 2, x, options)
     _check_channels(name, inner, kernel, None, options.groups)
     try:
@@ -173,9 +173,9 @@ def deform_conv2d(
     """
     name = "deform_conv2d"
     spec = ranked_spec(name, x, 4)
-    kernel, moves = inner_of(name, weight, spec), inner_of(name, offset, spec)
-    factors = None if mask is None else inner_of(name, mask, spec)
-    offsets = None if bias is None else inner_of(name, bias, spec.ranks[1])
+    kernel, moves = inner_as(name, weight, spec), inner_as(name, offset, spec)
+    factors = None if mask is None else inner_as(name, mask, spec)
+    offsets = None if bias is None else inner_as(name, bias, spec.ranks[1])
     _check_channels(name, x.inner, kernel, offsets, options.weight_groups)
     stride, padding, dilation = expanded(name, options, 2)
     _check_moves(x.inner, kernel, moves, factors, stride, padding, dilation, options.offset_groups)
@@ -190,8 +190,8 @@ def deform_conv2d(
 
 def _conv(name: str, dims: int, x: Any, weight: Any, bias: Any, options: ConvOptions) -> Any:
     spec = ranked_spec(name, x, dims + 2)
-    kernel = inner_of(name, weight, spec)
-    offsets = None if bias is None else inner_of(name, bias, spec.ranks[1])
+    kernel = inner_as(name, weight, spec)
+    offsets = None if bias is None else inner_as(name, bias, spec.ranks[1])
     _check_channels(name, x.inner, kernel, offsets, options.groups)
     inner, stride, padding, dilation = _padded(name, dims, x, options)
     try:
@@ -213,8 +213,8 @@ def _padded(name: str, dims: int, x: Any, options: ConvOptions) -> tuple[torch.T
 
 def _conv_transpose(name: str, dims: int, x: Any, weight: Any, bias: Any, options: ConvTransposeOptions) -> Any:
     spec = ranked_spec(name, x, dims + 2)
-    kernel = inner_of(name, weight, spec)
-    offsets = None if bias is None else inner_of(name, bias, spec.ranks[1])
+    kernel = inner_as(name, weight, spec)
+    offsets = None if bias is None else inner_as(name, bias, spec.ranks[1])
     if x.inner.shape[1] != kernel.shape[0]:
         raise TensorValueError(
             title(name),

@@ -12,7 +12,7 @@ from .options import AvgPoolOptions, MaxPoolOptions
 from .receiver import ranked_spec
 from .sizes import Sizes, both_ends, each, expanded, frozen_sizes
 from .spec import title
-from .tensor_operands import inner_of
+from .tensor_operands import inner_as, inner_of
 
 if TYPE_CHECKING:
     from .kinds import D3, D4, D5
@@ -124,7 +124,7 @@ def max_pool2d_with_indices_backward(x: Any, *rest: Any) -> Any:
     if len(rest) not in (3, 7):
         raise TensorTypeError(title(name), "expected (x, options, output_grad, indices)")
     _max_window(name, 2, rest[0], rest[1:-2], {})
-    grad, indices = inner_of(name, rest[-2], spec), inner_of(name, rest[-1], spec.int)
+    grad, indices = inner_as(name, rest[-2], spec), inner_of(name, rest[-1], spec.int)
     try:
         return wrap(spec.module.max_pool2d_backward(grad, indices, tuple(x.inner.shape[2:])), spec)
     except Exception as error:
@@ -192,7 +192,7 @@ def avg_pool2d_backward(x: Any, output_grad: Any, kernel_size: Any, *window: Any
     """
     name = "avg_pool2d_backward"
     spec = ranked_spec(name, x, 4)
-    grad = inner_of(name, output_grad, spec)
+    grad = inner_as(name, output_grad, spec)
     *sizes, count_include_pad, _ceil_mode = _avg_window(name, 2, kernel_size, window, named)
     try:
         out = spec.module.avg_pool2d_backward(grad, *sizes, count_include_pad, tuple(x.inner.shape[2:]))

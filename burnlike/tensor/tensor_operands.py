@@ -38,3 +38,18 @@ def inner_of(name: str, other: Any, wanted: Spec) -> torch.Tensor:
     if type(other) is wanted.tensor and other.spec is wanted:
         return other.inner
     return operand_of(name, other, wanted)
+
+
+def inner_as(name: str, other: Any, wanted: Spec) -> torch.Tensor:
+    """`inner_of` for values that mix with others of `wanted`: of its element type too, except in autocast.
+
+    Raises:
+        TensorTypeError: as `inner_of`, or another element type.
+    """
+    inner = inner_of(name, other, wanted)
+    if inner.dtype is not wanted.dtype and not torch.is_autocast_enabled(wanted.backend.device.type):
+        raise TensorTypeError(
+            title(name),
+            f"expected an operand of {wanted.dtype}, got one of {inner.dtype}; nothing is promoted, use cast(dtype)",
+        )
+    return inner

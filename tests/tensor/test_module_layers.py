@@ -11,7 +11,7 @@ from burnlike import Cpu, Tensor
 from burnlike.backend import Autodiff
 from burnlike.errors import TensorTypeError, TensorValueError
 from burnlike.tensor import activation, loss, module
-from burnlike.tensor.options import ConvOptions, MaxPoolOptions
+from burnlike.tensor.options import ConvOptions, ConvTransposeOptions, MaxPoolOptions
 
 
 def numbers(*shape: int) -> torch.Tensor:
@@ -135,3 +135,19 @@ def test_layers_compile_without_a_break(dynamic: bool) -> None:
     inputs = [x, torch.randn(2, 1, 2, requires_grad=True), torch.randn(2, 3)]
     compiled = torch.compile(net, fullgraph=True, dynamic=dynamic, backend="eager")
     torch.testing.assert_close(compiled(*inputs), net(*inputs))
+
+
+def test_nothing_is_promoted() -> None:
+    """Where torch would compute in the wider element type, or in neither."""
+    x: Any = Tensor(torch.rand(1, 2, 4), Cpu())
+    wide = torch.rand(2, dtype=torch.float64)
+    images: Any = Tensor(torch.rand(1, 1, 3, 3), Cpu())
+    message = r"nothing is promoted, use cast\(dtype\)"
+    with pytest.raises(TensorTypeError, match=message):
+        loss.cross_entropy_with_logits(x, torch.rand(1, 2, 4, dtype=torch.float64))
+    with pytest.raises(TensorTypeError, match=message):
+        module.conv_transpose1d(x, torch.rand(2, 2, 2), wide, ConvTransposeOptions())
+    with pytest.raises(TensorTypeError, match=message):
+        module.avg_pool2d_backward(images, torch.rand(1, 1, 2, 2).double(), [2, 2], [1, 1], [0, 0], True, False)
+    with pytest.raises(TensorTypeError, match=message):
+        module.attention_fallback(images, images, images, None, torch.rand(1, 1, 3, 3).double())
