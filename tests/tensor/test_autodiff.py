@@ -173,6 +173,19 @@ def test_checkpoint_recomputes_and_gives_the_same_gradients() -> None:
     torch.testing.assert_close(x.grad(grads).inner, x.grad(block(x).sum().backward()).inner)
 
 
+def test_exceptions_that_are_no_complaint_about_operands_pass_as_they_came() -> None:
+    class Refuses(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if getattr(func, "__name__", "") == "mul":
+                raise torch.OutOfMemoryError("no memory left")
+            return super().__torch_function__(func, types, args, kwargs)
+
+    x = Tensor(torch.ones(2).as_subclass(Refuses), Cpu())
+    with pytest.raises(torch.OutOfMemoryError, match="no memory left"):
+        x * 2.0
+
+
 def test_reentrant_checkpointing_is_refused() -> None:
     weight = torch.nn.Parameter(torch.ones(2, dtype=torch.float64))
     with warnings.catch_warnings():
