@@ -10,7 +10,7 @@ from .base import B, D, K, TensorBase, derive, wrap
 from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, MAX_RANK, Float, Int
 from .operands import fail, operand_of
 from .spec import Spec, title
-from .tensor_operands import inner_of
+from .tensor_operands import index_of
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -77,8 +77,8 @@ class GatheringMethods(TensorBase[B, D, K]):
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("Gather", dim, spec.rank)
         given: Any = indices
-        fits = type(given) is spec.tensor and given.spec is spec.int
-        index = given.inner if fits else inner_of("gather", indices, spec.int)
+        fits = type(given) is spec.tensor and given.spec is spec.index
+        index = given.inner if fits else index_of("gather", indices, spec.index)
         if spec.rank > 1 and inner.shape != index.shape:
             check_along("Gather", dim, inner.shape, index.shape)
         try:

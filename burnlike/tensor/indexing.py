@@ -11,7 +11,7 @@ from .base import B, D, K, TensorBase, wrap
 from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, Int
 from .operands import fail, scalar
 from .slices import SliceForm, Slices, ranges_of, size_of
-from .tensor_operands import inner_of, tensor_operand
+from .tensor_operands import index_of, tensor_operand
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -127,10 +127,10 @@ class IndexingMethods(TensorBase[B, D, K]):
         spec, inner = self.spec, self.inner
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("Select", dim, spec.rank)
-        wanted = spec.int.ranks[1]
+        wanted = spec.index.ranks[1]
         given: Any = indices
         fits = type(given) is spec.tensor and given.spec is wanted
-        index = given.inner if fits else inner_of("select", indices, wanted)
+        index = given.inner if fits else index_of("select", indices, wanted)
         try:
             return wrap(spec.ops.select(inner, dim, index), spec)
         except Exception as error:

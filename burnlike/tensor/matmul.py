@@ -36,9 +36,8 @@ class MatmulMethods(TensorBase[B, D, K]):
             raise TensorValueError(
                 "Matmul", "expected matrices of rank 2 or more, got vectors; use dot, or unsqueeze them"
             )
-        value = (
-            other.inner if type(other) is spec.tensor and other.spec is spec else tensor_operand("matmul", spec, other)
-        )
+        fits = type(other) is spec.tensor and other.spec is spec
+        value = other.inner if fits else tensor_operand("matmul", spec, other)
         try:
             return like(spec.ops.matmul(self.inner, value), spec)
         except Exception as error:

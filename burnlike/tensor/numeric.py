@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any, overload
 
 import torch
+from torch.nn import Parameter
 
 from .base import B, D, K, TensorBase, like, wrap
 from .kinds import Float, Int
@@ -35,8 +36,11 @@ class NumericMethods(TensorBase[B, D, K]):
         Differs: equal ranks, no promotion; a scalar is converted to the tensor's dtype.
         """
         spec = result = self.spec
-        if type(other) is spec.tensor and other.spec is spec:
+        kind = type(other)
+        if kind is spec.tensor and other.spec is spec:
             value = other.inner
+        elif kind is Parameter and other.dtype is spec.dtype and other.ndim == spec.rank and spec.tracks:
+            value = other
         else:
             value, result = match("add", spec, other)
         try:
@@ -62,8 +66,11 @@ class NumericMethods(TensorBase[B, D, K]):
         Differs: equal ranks, no promotion; a scalar is converted to the tensor's dtype.
         """
         spec = result = self.spec
-        if type(other) is spec.tensor and other.spec is spec:
+        kind = type(other)
+        if kind is spec.tensor and other.spec is spec:
             value = other.inner
+        elif kind is Parameter and other.dtype is spec.dtype and other.ndim == spec.rank and spec.tracks:
+            value = other
         else:
             value, result = match("sub", spec, other)
         try:
@@ -95,8 +102,11 @@ class NumericMethods(TensorBase[B, D, K]):
         Differs: equal ranks, no promotion; a scalar is converted to the tensor's dtype.
         """
         spec = result = self.spec
-        if type(other) is spec.tensor and other.spec is spec:
+        kind = type(other)
+        if kind is spec.tensor and other.spec is spec:
             value = other.inner
+        elif kind is Parameter and other.dtype is spec.dtype and other.ndim == spec.rank and spec.tracks:
+            value = other
         else:
             value, result = match("mul", spec, other)
         try:
@@ -122,8 +132,11 @@ class NumericMethods(TensorBase[B, D, K]):
         Differs: equal ranks, no promotion: Int stays Int; `scalar / x` is for Float, as `x.recip() * scalar`.
         """
         spec = result = self.spec
-        if type(other) is spec.tensor and other.spec is spec:
+        kind = type(other)
+        if kind is spec.tensor and other.spec is spec:
             value = other.inner
+        elif kind is Parameter and other.dtype is spec.dtype and other.ndim == spec.rank and spec.tracks:
+            value = other
         else:
             value, result = match("div", spec, other)
         try:
@@ -151,8 +164,11 @@ class NumericMethods(TensorBase[B, D, K]):
         Differs: equal ranks, no promotion; a scalar is converted to the tensor's dtype.
         """
         spec = result = self.spec
-        if type(other) is spec.tensor and other.spec is spec:
+        kind = type(other)
+        if kind is spec.tensor and other.spec is spec:
             value = other.inner
+        elif kind is Parameter and other.dtype is spec.dtype and other.ndim == spec.rank and spec.tracks:
+            value = other
         else:
             value, result = match("remainder", spec, other)
         try:

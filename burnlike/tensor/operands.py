@@ -3,7 +3,6 @@
 from typing import Any, NoReturn
 
 import torch
-from torch.nn import Parameter
 
 from ..errors import TensorTypeError, TensorValueError
 from .base import like
@@ -22,9 +21,6 @@ def match(name: str, spec: Spec, other: Any) -> tuple[Any, Spec]:
         TensorTypeError: another backend, kind, rank, dtype or device, or nothing that can be an operand.
     """
     kind = type(other)
-    # The usual case first: a parameter that fits, on a backend that tracks.
-    if kind is Parameter and other.dtype is spec.dtype and other.ndim == spec.rank and spec.tracks:
-        return other, spec
     if (kind is float and spec.kind is Float) or (kind is int and spec.kind is not Bool):
         return other, spec
     if kind is spec.tensor:

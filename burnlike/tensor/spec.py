@@ -47,6 +47,7 @@ class Spec:
         family: element type -> `ranks`, all of one backend.
         float: the Spec of this rank in the backend's float type.
         int: the Spec of this rank in the backend's int type.
+        index: the Spec of this rank in int64, as torch's indices are.
         bool: the Spec of this rank of Bool.
     """
 
@@ -57,6 +58,7 @@ class Spec:
         "dtype",
         "family",
         "float",
+        "index",
         "int",
         "kind",
         "module",
@@ -80,6 +82,7 @@ class Spec:
     family: "dict[torch.dtype, tuple[Any, ...]]"
     float: "Spec"
     int: "Spec"
+    index: "Spec"
     bool: "Spec"
 
     def __repr__(self) -> str:
@@ -167,6 +170,7 @@ def _build(backend: Backend) -> Family:
             spec.module, spec.activation = module, activation
             spec.float = family[backend.float_dtype][spec.rank]
             spec.int = family[backend.int_dtype][spec.rank]
+            spec.index = family[torch.int64][spec.rank]
             spec.bool = family[torch.bool][spec.rank]
     return family
 

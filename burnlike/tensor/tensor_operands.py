@@ -40,6 +40,16 @@ def inner_of(name: str, other: Any, wanted: Spec) -> torch.Tensor:
     return operand_of(name, other, wanted)
 
 
+def index_of(name: str, other: Any, wanted: Spec) -> torch.Tensor:
+    """The torch tensor of indices, as int64: the backend, kind and rank of `wanted`, which is an `index` Spec.
+
+    Raises:
+        TensorTypeError: not a tensor, or another backend, kind or rank.
+    """
+    inner = inner_of(name, other, wanted)
+    return inner if inner.dtype is wanted.dtype else wanted.ops.cast(inner, wanted.dtype)
+
+
 def inner_as(name: str, other: Any, wanted: Spec) -> torch.Tensor:
     """`inner_of` for values that mix with others of `wanted`: of its element type too, except in autocast.
 

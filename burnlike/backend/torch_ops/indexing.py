@@ -9,7 +9,7 @@ from torch import Tensor
 from ..tables.indexing import Ranges, Scalar
 from .scattering import TorchNumericScatterOps, TorchScatterOps
 
-_INT64, _INT32 = torch.int64, torch.int32
+_INT64 = torch.int64
 
 
 class TorchIndexOps(TorchScatterOps):
@@ -35,20 +35,14 @@ class TorchIndexOps(TorchScatterOps):
         out[ranges] = value
         return out
 
-    @staticmethod
-    def select(tensor: Tensor, dim: int, indices: Tensor, /) -> Tensor:
-        dtype = indices.dtype
-        return torch.index_select(tensor, dim, indices if dtype is _INT64 or dtype is _INT32 else indices.long())
+    select: Any = staticmethod(Tensor.index_select)
+    gather: Any = staticmethod(Tensor.gather)
 
     @staticmethod
     def take(tensor: Tensor, dim: int, indices: Tensor, /) -> Tensor:
         flat = indices.reshape(-1)
         rows = torch.index_select(tensor, dim, flat if flat.dtype is _INT64 else flat.long())
         return rows.unflatten(dim, indices.shape)
-
-    @staticmethod
-    def gather(tensor: Tensor, dim: int, indices: Tensor, /) -> Tensor:
-        return torch.gather(tensor, dim, indices if indices.dtype is _INT64 else indices.long())
 
     @staticmethod
     def mask_where(tensor: Tensor, mask: Tensor, values: Tensor, /) -> Tensor:
