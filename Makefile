@@ -64,7 +64,8 @@ clean:
 
 .venv/.native: .venv/.packages $(NATIVE_SOURCES)
 	@echo "Building the native ops"
-	@$(PYTHON) -m pip install --verbose --no-build-isolation --no-deps --editable . > .cache/build.log 2>&1 \
+	@$(PYTHON) -m pip install --verbose --no-build-isolation --no-deps \
+	    --config-settings editable_mode=compat --editable . > .cache/build.log 2>&1 \
 	    || { cat .cache/build.log; exit 1; }
 	@sed -n '/native build/,/libraries/s/^  //p' .cache/build.log
 	@touch $@

@@ -201,7 +201,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
         """
         if not self.inner.requires_grad:
             return self  # pyright: ignore[reportReturnType]
-        values = wrap(self.spec.ops.detach(self.inner), self.spec)
+        values: Any = wrap(self.spec.ops.detach(self.inner), self.spec)
         return values.require_grad() if self.inner.grad_fn is None else values
 
     def gradient_checkpointing_strategy(self) -> Literal["NoCheckpointing"]:

@@ -1,7 +1,7 @@
 """TensorBase: the two slots of a tensor, and the two ways in which an operation makes its result."""
 
 import dataclasses
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 import torch
 from typing_extensions import TypeVar
@@ -10,6 +10,9 @@ from ..backend import Autodiff, Backend, backend_for
 from ..errors import TensorTypeError
 from .kinds import Float, Kind
 from .spec import Spec, family_of, find_spec
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
 
 B = TypeVar("B", bound=Backend, default=Any)
 D = TypeVar("D", bound=int, default=Any)
@@ -74,7 +77,7 @@ class TensorBase(Generic[B, D, K]):
         return self.spec.backend  # pyright: ignore[reportReturnType]
 
 
-def wrap(inner: torch.Tensor, spec: Spec) -> Any:
+def wrap(inner: torch.Tensor, spec: Spec) -> "Tensor[Any, Any, Any]":
     """The result of an operation whose type is known: `inner` has the dtype and rank of `spec`."""
     out = _new(spec.tensor)
     out.inner = inner
@@ -82,7 +85,7 @@ def wrap(inner: torch.Tensor, spec: Spec) -> Any:
     return out
 
 
-def like(inner: torch.Tensor, spec: Spec) -> Any:
+def like(inner: torch.Tensor, spec: Spec) -> "Tensor[Any, Any, Any]":
     """The result of an operation that keeps rank and kind, but whose element type autocast may have changed."""
     out = _new(spec.tensor)
     out.inner = inner
@@ -90,7 +93,7 @@ def like(inner: torch.Tensor, spec: Spec) -> Any:
     return out
 
 
-def derive(inner: torch.Tensor, spec: Spec) -> Any:
+def derive(inner: torch.Tensor, spec: Spec) -> "Tensor[Any, Any, Any]":
     """The result of an operation on a tensor of `spec`; its dtype and rank are read from torch."""
     out = _new(spec.tensor)
     out.inner = inner
