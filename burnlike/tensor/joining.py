@@ -8,10 +8,10 @@ from typing_extensions import TypeVar
 
 from ..errors import TensorTypeError, TensorValueError
 from .axes import axis
-from .base import B2, K2, B, D, E, K, TensorBase, like, wrap
+from .base import B2, K2, B, D, E, K, TensorBase, wrap
 from .created import check_rank
-from .kinds import D1, D2, D3, D4, D5, D6, D7, D8
-from .operands import check_same, fail, operand
+from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, MAX_RANK
+from .operands import fail, match
 from .spec import title
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class JoiningMethods(TensorBase[B, D, K]):
         """
         spec, inners = _operands("cat", tensors)
         try:
-            return like(spec.ops.cat(inners, dim), spec)
+            return wrap(spec.ops.cat(inners, dim), spec)
         except Exception as error:
             fail("cat", error, *inners)
 
@@ -69,9 +69,10 @@ class JoiningMethods(TensorBase[B, D, K]):
         Torch: `torch.stack`.
         """
         spec, inners = _operands("stack", tensors)
-        rank = check_rank("Stack", spec.rank + 1)
+        if spec.rank == MAX_RANK:
+            check_rank("Stack", spec.rank + 1)
         try:
-            return like(spec.ops.stack(inners, dim), spec.ranks[rank])
+            return wrap(spec.ops.stack(inners, dim), spec.ranks[spec.rank + 1])
         except Exception as error:
             fail("stack", error, *inners)
 
@@ -172,10 +173,10 @@ class DimIter(Generic[T]):
 
 
 def _operands(name: str, tensors: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """The Spec of the first typed tensor, and all torch tensors, each of which must fit it."""
+    """The Spec of the result (the first typed tensor's, but for autocast), and all torch tensors, which fit it."""
+    inners: list[Any] = []
     try:
         spec = tensors[0].spec
-        inners: list[Any] = []
         for tensor in tensors:
             if tensor.spec is not spec:
                 break
@@ -193,17 +194,13 @@ def _mixed_operands(name: str, tensors: Sequence[Any]) -> tuple[Any, list[Any]]:
         if not tensors:
             raise TensorValueError(title(name), "expected at least one tensor, got none")
         raise TensorTypeError(title(name), f"expected a Tensor among them, got {type(tensors[0]).__name__}")
-    return spec, [
-        it.inner if isinstance(it, TensorBase) and it.spec is spec else _converted(name, spec, it) for it in tensors
-    ]
-
-
-def _converted(name: str, spec: Any, tensor: Any) -> Any:
-    if isinstance(tensor, int | float):
-        raise TensorTypeError(title(name), f"expected a tensor, got {tensor!r}")
-    if isinstance(tensor, TensorBase):
-        check_same(name, spec, tensor.spec)
-    return operand(name, spec, tensor)
+    inners: list[Any] = []
+    for tensor in tensors:
+        if isinstance(tensor, int | float):
+            raise TensorTypeError(title(name), f"expected a tensor, got {tensor!r}")
+        inner, spec = match(name, spec, tensor)
+        inners.append(inner)
+    return spec, inners
 
 
 def _split_axis(operation: str, dim: int, rank: int) -> int:

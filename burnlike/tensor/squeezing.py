@@ -121,9 +121,11 @@ class SqueezingMethods(TensorBase[B, D, K]):
         Differs: can add several.
         """
         spec = self.spec
-        known = spec.rank
-        if rank is None and known < MAX_RANK and type(dim) is int and -known - 1 <= dim <= known:
-            return wrap(spec.ops.unsqueeze_dim(self.inner, dim), spec.ranks[known + 1])
+        if rank is None and spec.rank < MAX_RANK:
+            try:
+                return wrap(spec.ops.unsqueeze_dim(self.inner, dim), spec.ranks[spec.rank + 1])
+            except (IndexError, TypeError):
+                pass  # a dimension out of range, or none: said below
         place = axis("Unsqueeze", dim, spec.rank + 1)
         if rank is None or rank == spec.rank + 1:
             check_rank("Unsqueeze", spec.rank + 1)
