@@ -1,10 +1,12 @@
 """Tensor[B, D, K]: a torch tensor with a backend, a rank and a kind."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
+
+import torch
 
 from ..backend import Autodiff, Cpu
 from .autodiff import AutodiffMethods
-from .base import B, D, K
+from .base import B2, B, D, K
 from .clamping import ClampMethods
 from .comparison import ComparisonMethods
 from .conversion import ConversionMethods
@@ -37,7 +39,7 @@ from .registration import register
 from .scalars import ScalarMethods
 from .scattering import ScatteringMethods
 from .shape import ShapeMethods
-from .spec import family_of
+from .spec import Spec, family_of
 from .stats import StatsMethods
 from .trigonometry import TrigonometryMethods
 
@@ -92,6 +94,17 @@ class Tensor(
     """
 
     __slots__ = ()
+
+    if TYPE_CHECKING:
+        # What a checker can't read off a torch tensor is Any; an annotation says it: `x: Tensor[Cpu, D2] = Tensor(t)`.
+        @overload
+        def __new__(cls, inner: torch.Tensor, backend: B2) -> "Tensor[B2, Any, Any]": ...
+        @overload
+        def __new__(
+            cls, inner: torch.Tensor, backend: None = None, *, spec: Spec | None = None
+        ) -> "Tensor[Any, Any, Any]": ...
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+            """For type checkers only; `__init__` makes a tensor."""
 
 
 def _flatten(tensor: type[Tensor[Any, Any, Any]]) -> None:
