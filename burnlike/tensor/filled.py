@@ -3,8 +3,8 @@
 # pyright: reportInvalidTypeVarUse=false
 # KF has a default: where no kind is given, the result is Float.
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, cast, overload
 
 import torch
 from typing_extensions import TypeVar
@@ -22,60 +22,66 @@ KF = TypeVar("KF", bound=Kind, default=Float)
 ElementType = torch.dtype | DType | str | None
 
 
-class FilledMethods(TensorBase[B, D, K]):
-    """Tensors of a shape, filled with one value."""
-
-    __slots__ = ()
+class FillsShape(Protocol):
+    """A call that makes a tensor of a shape: the rank is that of the tuple, the kind Float unless it is given."""
 
     @overload
-    @staticmethod
-    def empty(
-        shape: tuple[int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    def __call__(
+        self, shape: tuple[int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
     ) -> "Tensor[B2, D1, KF]": ...
     @overload
-    @staticmethod
-    def empty(
-        shape: tuple[int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    def __call__(
+        self, shape: tuple[int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
     ) -> "Tensor[B2, D2, KF]": ...
     @overload
-    @staticmethod
-    def empty(
-        shape: tuple[int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    def __call__(
+        self, shape: tuple[int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
     ) -> "Tensor[B2, D3, KF]": ...
     @overload
-    @staticmethod
-    def empty(
-        shape: tuple[int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    def __call__(
+        self, shape: tuple[int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
     ) -> "Tensor[B2, D4, KF]": ...
     @overload
-    @staticmethod
-    def empty(
-        shape: tuple[int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    def __call__(
+        self, shape: tuple[int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
     ) -> "Tensor[B2, D5, KF]": ...
     @overload
-    @staticmethod
-    def empty(
-        shape: tuple[int, int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    def __call__(
+        self, shape: tuple[int, int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
     ) -> "Tensor[B2, D6, KF]": ...
     @overload
-    @staticmethod
-    def empty(
-        shape: tuple[int, int, int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    def __call__(
+        self,
+        shape: tuple[int, int, int, int, int, int, int],
+        backend: B2,
+        kind: type[KF] = ...,
+        dtype: ElementType = ...,
     ) -> "Tensor[B2, D7, KF]": ...
     @overload
-    @staticmethod
-    def empty(
+    def __call__(
+        self,
         shape: tuple[int, int, int, int, int, int, int, int],
         backend: B2,
         kind: type[KF] = ...,
         dtype: ElementType = ...,
     ) -> "Tensor[B2, D8, KF]": ...
     @overload
-    @staticmethod
-    def empty(
-        shape: Sequence[int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    def __call__(
+        self, shape: Sequence[int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
     ) -> "Tensor[B2, Any, KF]": ...
-    @staticmethod
+
+
+def fills_shape(function: Callable[..., Any]) -> FillsShape:
+    """Make a static method of `function`, of the type that all share."""
+    return cast(FillsShape, staticmethod(function))
+
+
+class FilledMethods(TensorBase[B, D, K]):
+    """Tensors of a shape, filled with one value."""
+
+    __slots__ = ()
+
+    @fills_shape
     def empty(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
         """A tensor of undefined values. `shape -> shape`.
 
@@ -85,55 +91,7 @@ class FilledMethods(TensorBase[B, D, K]):
         spec, sizes = created("Empty", shape, backend, kind, dtype)
         return wrap(spec.ops.empty(sizes, spec.dtype, spec.backend.device), spec)
 
-    @overload
-    @staticmethod
-    def zeros(
-        shape: tuple[int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
-    ) -> "Tensor[B2, D1, KF]": ...
-    @overload
-    @staticmethod
-    def zeros(
-        shape: tuple[int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
-    ) -> "Tensor[B2, D2, KF]": ...
-    @overload
-    @staticmethod
-    def zeros(
-        shape: tuple[int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
-    ) -> "Tensor[B2, D3, KF]": ...
-    @overload
-    @staticmethod
-    def zeros(
-        shape: tuple[int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
-    ) -> "Tensor[B2, D4, KF]": ...
-    @overload
-    @staticmethod
-    def zeros(
-        shape: tuple[int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
-    ) -> "Tensor[B2, D5, KF]": ...
-    @overload
-    @staticmethod
-    def zeros(
-        shape: tuple[int, int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
-    ) -> "Tensor[B2, D6, KF]": ...
-    @overload
-    @staticmethod
-    def zeros(
-        shape: tuple[int, int, int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
-    ) -> "Tensor[B2, D7, KF]": ...
-    @overload
-    @staticmethod
-    def zeros(
-        shape: tuple[int, int, int, int, int, int, int, int],
-        backend: B2,
-        kind: type[KF] = ...,
-        dtype: ElementType = ...,
-    ) -> "Tensor[B2, D8, KF]": ...
-    @overload
-    @staticmethod
-    def zeros(
-        shape: Sequence[int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
-    ) -> "Tensor[B2, Any, KF]": ...
-    @staticmethod
+    @fills_shape
     def zeros(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
         """A tensor of zeros, of False for Bool. `shape -> shape`.
 
@@ -143,55 +101,7 @@ class FilledMethods(TensorBase[B, D, K]):
         spec, sizes = created("Zeros", shape, backend, kind, dtype)
         return wrap(spec.ops.zeros(sizes, spec.dtype, spec.backend.device), spec)
 
-    @overload
-    @staticmethod
-    def ones(
-        shape: tuple[int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
-    ) -> "Tensor[B2, D1, KF]": ...
-    @overload
-    @staticmethod
-    def ones(
-        shape: tuple[int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
-    ) -> "Tensor[B2, D2, KF]": ...
-    @overload
-    @staticmethod
-    def ones(
-        shape: tuple[int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
-    ) -> "Tensor[B2, D3, KF]": ...
-    @overload
-    @staticmethod
-    def ones(
-        shape: tuple[int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
-    ) -> "Tensor[B2, D4, KF]": ...
-    @overload
-    @staticmethod
-    def ones(
-        shape: tuple[int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
-    ) -> "Tensor[B2, D5, KF]": ...
-    @overload
-    @staticmethod
-    def ones(
-        shape: tuple[int, int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
-    ) -> "Tensor[B2, D6, KF]": ...
-    @overload
-    @staticmethod
-    def ones(
-        shape: tuple[int, int, int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
-    ) -> "Tensor[B2, D7, KF]": ...
-    @overload
-    @staticmethod
-    def ones(
-        shape: tuple[int, int, int, int, int, int, int, int],
-        backend: B2,
-        kind: type[KF] = ...,
-        dtype: ElementType = ...,
-    ) -> "Tensor[B2, D8, KF]": ...
-    @overload
-    @staticmethod
-    def ones(
-        shape: Sequence[int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
-    ) -> "Tensor[B2, Any, KF]": ...
-    @staticmethod
+    @fills_shape
     def ones(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
         """A tensor of ones, of True for Bool. `shape -> shape`.
 
