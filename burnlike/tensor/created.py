@@ -59,5 +59,5 @@ def check_rank(operation: str, rank: int) -> int:
         TensorValueError: outside of 1..8.
     """
     if not 1 <= rank <= MAX_RANK:
-        raise TensorValueError(operation, f"a rank of 1 to {MAX_RANK} is needed, this would be {rank}")
+        raise TensorValueError(operation, f"a rank of 1 to {MAX_RANK} is needed, this would be rank {rank}")
     return rank

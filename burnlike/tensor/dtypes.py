@@ -1,4 +1,4 @@
-"""Element types by their short names, `f32` for torch.float32, and what a creation call asks for."""
+"""Element types: which there are, the kind of each, its short name, and what a creation call asks for."""
 
 from enum import Enum
 from typing import Any
@@ -6,26 +6,7 @@ from typing import Any
 import torch
 
 from ..errors import TensorTypeError, TensorValueError, nearest
-from .kinds import Kind
-from .spec import KINDS
-
-NAMES: dict[torch.dtype, str] = {
-    torch.float64: "f64",
-    torch.float32: "f32",
-    torch.float16: "f16",
-    torch.bfloat16: "bf16",
-    torch.int64: "i64",
-    torch.int32: "i32",
-    torch.int16: "i16",
-    torch.int8: "i8",
-    torch.uint64: "u64",
-    torch.uint32: "u32",
-    torch.uint16: "u16",
-    torch.uint8: "u8",
-    torch.bool: "bool",
-}
-_BY_NAME = {name: dtype for dtype, name in NAMES.items()}
-_OF_PYTHON: dict[Any, torch.dtype] = {float: torch.float64, int: torch.int64, bool: torch.bool}
+from .kinds import Bool, Float, Int, Kind
 
 
 class DType(Enum):
@@ -66,6 +47,16 @@ class IntDType(Enum):
     U32 = torch.uint32
     U16 = torch.uint16
     U8 = torch.uint8
+
+
+KINDS: dict[torch.dtype, type[Kind]] = {
+    **{member.value: Float for member in FloatDType},
+    **{member.value: Int for member in IntDType},
+    DType.BOOL.value: Bool,
+}
+NAMES: dict[torch.dtype, str] = {member.value: member.name.lower() for member in DType}
+_BY_NAME = {name: dtype for dtype, name in NAMES.items()}
+_OF_PYTHON: dict[Any, torch.dtype] = {float: torch.float64, int: torch.int64, bool: torch.bool}
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import torch
-
 from ..backend import Autodiff, Backend, Cpu, Cuda
 from ..errors import TensorTypeError
+from .dtypes import as_dtype, dtype_name
 from .spec import Spec, family_of
 
 
@@ -15,13 +14,13 @@ def dump_spec(spec: Spec) -> list[Any]:
     Raises:
         TensorTypeError: the backend is not one of burnlike's.
     """
-    return [_dump_backend(spec.backend), _dump_dtype(spec.dtype), spec.rank]
+    return [_dump_backend(spec.backend), dtype_name(spec.dtype), spec.rank]
 
 
 def load_spec(dumped: Any) -> Spec:
     """The Spec that `dump_spec` wrote."""
     backend, dtype, rank = dumped
-    return family_of(_load_backend(backend))[getattr(torch, dtype)][rank]
+    return family_of(_load_backend(backend))[as_dtype("Export", dtype)][rank]
 
 
 def _dump_backend(backend: Any) -> list[Any]:
@@ -31,7 +30,7 @@ def _dump_backend(backend: Any) -> list[Any]:
         raise TensorTypeError(
             "Export", f"a program with tensors of {backend!r} can't be saved, only Cpu, Cuda and Autodiff of them can"
         )
-    dtypes = [_dump_dtype(backend.float_dtype), _dump_dtype(backend.int_dtype)]
+    dtypes = [dtype_name(backend.float_dtype), dtype_name(backend.int_dtype)]
     return ["Cpu", *dtypes] if type(backend) is Cpu else ["Cuda", backend.device.index, *dtypes]
 
 
@@ -40,8 +39,4 @@ def _load_backend(dumped: list[Any]) -> Backend:
     if name == "Autodiff":
         return Autodiff(_load_backend(rest[0]))
     *index, float_dtype, int_dtype = rest
-    return {"Cpu": Cpu, "Cuda": Cuda}[name](*index, getattr(torch, float_dtype), getattr(torch, int_dtype))
-
-
-def _dump_dtype(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+    return {"Cpu": Cpu, "Cuda": Cuda}[name](*index, as_dtype("Export", float_dtype), as_dtype("Export", int_dtype))

@@ -6,7 +6,7 @@ from typing import ClassVar, Self, TypeAlias
 from typing_extensions import TypeVar
 
 from ..errors import TensorTypeError, TensorValueError, nearest
-from .kinds import MAX_RANK, Float, Int
+from .kinds import Float, Int
 from .spec import Spec
 
 # Float or Int, but not Bool: constrained, so that both type checkers refuse Bool.
@@ -69,13 +69,3 @@ def matrix_spec(operation: str, spec: Spec) -> Spec:
     if spec.rank < 2:
         raise TensorValueError(operation, f"expected a tensor with at least 2 dimensions, [.., R, C], got {spec.rank}")
     return spec
-
-
-def one_rank_more(operation: str, spec: Spec) -> None:
-    """Refuse a tensor whose result would have more than the largest rank.
-
-    Raises:
-        TensorValueError: it has the largest rank.
-    """
-    if spec.rank == MAX_RANK:
-        raise TensorValueError(operation, f"the result of a rank {MAX_RANK} tensor would have rank {MAX_RANK + 1}")

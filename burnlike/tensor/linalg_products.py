@@ -7,8 +7,9 @@ import torch
 from ..errors import TensorValueError
 from .axes import axis
 from .base import B2, K2, derive
+from .created import check_rank
 from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, Float
-from .linalg_operands import N, matrix_spec, one_rank_more
+from .linalg_operands import N, matrix_spec
 from .operands import fail
 from .receiver import any_spec, float_spec, numeric_spec
 from .tensor_operands import tensor_operand
@@ -108,7 +109,7 @@ def outer_dim(lhs: Any, rhs: Any, dim: int) -> Any:
     Torch: `x.unsqueeze(dim + 1) * y.unsqueeze(dim)`.
     """
     spec = numeric_spec("outer", lhs)
-    one_rank_more("Outer", spec)
+    check_rank("Outer", spec.rank + 1)
     place = axis("Outer", dim, spec.rank)
     other = tensor_operand("outer", spec, rhs)
     try:

@@ -10,24 +10,8 @@ import torch
 
 from ..backend import Backend, missing_ops, op_names
 from ..errors import BackendError, DeviceError, TensorTypeError
+from .dtypes import KINDS
 from .kinds import MAX_RANK, Bool, Float, Int, Kind
-
-FLOAT_DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-INT_DTYPES = (
-    torch.int64,
-    torch.int32,
-    torch.int16,
-    torch.int8,
-    torch.uint8,
-    torch.uint16,
-    torch.uint32,
-    torch.uint64,
-)
-KINDS: dict[torch.dtype, type[Kind]] = {
-    **dict.fromkeys(FLOAT_DTYPES, Float),
-    **dict.fromkeys(INT_DTYPES, Int),
-    torch.bool: Bool,
-}
 
 
 class Spec:
