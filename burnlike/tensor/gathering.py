@@ -123,7 +123,7 @@ class GatheringMethods(TensorBase[B, D, K]):
         """
         spec, inner = self.spec, self.inner
         dim = axis("Take", dim, spec.rank)
-        index = operand_of("take", indices, spec.int, None)
+        index = operand_of("take", indices, spec.int, any_rank=True)
         rank = spec.rank + index.ndim - 1
         if rank > MAX_RANK:
             raise TensorValueError(
@@ -154,7 +154,7 @@ class GatheringMethods(TensorBase[B, D, K]):
         """
         spec, inner = self.spec, self.inner
         function = spec.ops.gather_nd
-        index = operand_of("gather_nd", indices, spec.int, None)
+        index = operand_of("gather_nd", indices, spec.int, any_rank=True)
         nd_result_shape("Gather Nd", spec, inner.shape, index.shape)
         try:
             return derive(function(inner, index), spec)

@@ -137,14 +137,14 @@ def fail(name: str, error: Exception, *operands: Any) -> NoReturn:
     raise (TensorTypeError if type(error) is TypeError else TensorValueError)(title(name), *reasons) from error
 
 
-def operand_of(name: str, other: Any, wanted: Spec, rank: int | None = -1) -> torch.Tensor:
+def operand_of(name: str, other: Any, wanted: Spec, *, any_rank: bool = False) -> torch.Tensor:
     """The torch tensor of an operand of another kind than the receiver's, such as a mask or indices.
 
     Args:
         name: the operation.
         other: a Tensor or a torch tensor.
-        wanted: its backend and kind are required, its element type is not.
-        rank: the rank required; -1 that of `wanted`, None any.
+        wanted: its backend, kind and rank are required, its element type is not.
+        any_rank: whether its rank may be another one.
 
     Raises:
         TensorTypeError: not a tensor, or another backend, kind or rank.
@@ -156,11 +156,10 @@ def operand_of(name: str, other: Any, wanted: Spec, rank: int | None = -1) -> to
         spec, inner = other.spec, other.inner
     else:
         raise TensorTypeError(title(name), f"expected {_a(wanted)}, got {type(other).__name__}")
-    rank = wanted.rank if rank == -1 else rank
     if spec.kind is not wanted.kind:
         raise TensorTypeError(title(name), f"expected {_a(wanted)}, got one of kind {spec.kind.name}")
-    if rank is not None and spec.rank != rank:
-        raise TensorTypeError(title(name), f"expected {_a(wanted)} of rank {rank}, got rank {spec.rank}")
+    if not any_rank and spec.rank != wanted.rank:
+        raise TensorTypeError(title(name), f"expected {_a(wanted)} of rank {wanted.rank}, got rank {spec.rank}")
     if spec.backend != wanted.backend:
         raise TensorTypeError(title(name), different_backends(wanted, spec))
     return inner

@@ -144,7 +144,7 @@ class QuantizationMethods(TensorBase[B, D, K]):
         spec = float_spec("quantize", self)
         block = _block(scheme, self.inner.shape)
         shape = [1] if block is None else [size // each for size, each in zip(self.inner.shape, block, strict=True)]
-        given = operand_of("quantize", scales, spec, rank=None)
+        given = operand_of("quantize", scales, spec, any_rank=True)
         if given.numel() != torch.Size(shape).numel():
             raise TensorValueError(
                 "Quantize", f"expected {torch.Size(shape).numel()} scales, {shape}, got shape {list(given.shape)}"

@@ -131,7 +131,7 @@ class ScatteringMethods(TensorBase[B, D, K]):
         spec, inner = self.spec, self.inner
         function = spec.ops.scatter_nd
         mode = _update_name("Scatter Nd", spec, update)
-        index = operand_of("scatter_nd", indices, spec.int, None)
+        index = operand_of("scatter_nd", indices, spec.int, any_rank=True)
         expected = nd_result_shape("Scatter Nd", spec, inner.shape, index.shape)
         found = tensor_operand("scatter_nd", spec.ranks[len(expected)], values)
         _check_values("Scatter Nd", expected, found)
