@@ -8,7 +8,7 @@ from ..errors import TensorValueError
 from .axes import axis
 from .base import B, D, K, TensorBase, derive, wrap
 from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, MAX_RANK, Float, Int
-from .operands import fail, operand_of
+from .operands import fail
 from .spec import Spec, title
 from .tensor_operands import index_of
 
@@ -123,7 +123,7 @@ class GatheringMethods(TensorBase[B, D, K]):
         """
         spec, inner = self.spec, self.inner
         dim = axis("Take", dim, spec.rank)
-        index = operand_of("take", indices, spec.int, any_rank=True)
+        index = index_of("take", indices, spec.index, any_rank=True)
         rank = spec.rank + index.ndim - 1
         if rank > MAX_RANK:
             raise TensorValueError(
@@ -154,7 +154,7 @@ class GatheringMethods(TensorBase[B, D, K]):
         """
         spec, inner = self.spec, self.inner
         function = spec.ops.gather_nd
-        index = operand_of("gather_nd", indices, spec.int, any_rank=True)
+        index = index_of("gather_nd", indices, spec.index, any_rank=True)
         nd_result_shape("Gather Nd", spec, inner.shape, index.shape)
         try:
             return derive(function(inner, index), spec)

@@ -9,7 +9,7 @@ from .base import B2, B, D, E, like, wrap
 from .kinds import Float, Int
 from .operands import fail
 from .receiver import float_spec, ranked_spec
-from .tensor_operands import inner_of
+from .tensor_operands import index_of, inner_of
 
 if TYPE_CHECKING:
     from .kinds import D1, D2, D3
@@ -71,7 +71,7 @@ def embedding(
         TensorValueError: an index is outside of 0 .. n-1.
     """
     spec = ranked_spec("embedding", weights, 2)
-    rows = inner_of("embedding", indices, spec.int)
+    rows = index_of("embedding", indices, spec.index)
     try:
         return wrap(spec.module.embedding(weights.inner, rows), spec.ranks[3])
     except Exception as error:
@@ -172,9 +172,9 @@ def ctc_loss(
         TensorValueError: the sizes do not fit, or `blank` is no class.
     """
     spec = ranked_spec("ctc_loss", log_probs, 3)
-    labels = inner_of("ctc_loss", targets, spec.int.ranks[2])
-    lengths = inner_of("ctc_loss", input_lengths, spec.int.ranks[1])
-    label_lengths = inner_of("ctc_loss", target_lengths, spec.int.ranks[1])
+    labels = index_of("ctc_loss", targets, spec.index.ranks[2])
+    lengths = index_of("ctc_loss", input_lengths, spec.index.ranks[1])
+    label_lengths = index_of("ctc_loss", target_lengths, spec.index.ranks[1])
     _, samples, classes = log_probs.inner.shape
     reasons = [
         f"{name}: expected size {samples}, one for each sample, got {it.shape[0]}"

@@ -12,7 +12,7 @@ from .options import AvgPoolOptions, MaxPoolOptions
 from .receiver import ranked_spec
 from .sizes import Sizes, both_ends, each, expanded, frozen_sizes
 from .spec import title
-from .tensor_operands import inner_as, inner_of
+from .tensor_operands import index_of, inner_as
 
 if TYPE_CHECKING:
     from .kinds import D3, D4, D5
@@ -124,7 +124,7 @@ def max_pool2d_with_indices_backward(x: Any, *rest: Any) -> Any:
     if len(rest) not in (3, 7):
         raise TensorTypeError(title(name), "expected (x, options, output_grad, indices)")
     _max_window(name, 2, rest[0], rest[1:-2], {})
-    grad, indices = inner_as(name, rest[-2], spec), inner_of(name, rest[-1], spec.int)
+    grad, indices = inner_as(name, rest[-2], spec), index_of(name, rest[-1], spec.index)
     try:
         return wrap(spec.module.max_pool2d_backward(grad, indices, tuple(x.inner.shape[2:])), spec)
     except Exception as error:

@@ -10,9 +10,9 @@ from .axes import axis
 from .base import B, D, K, TensorBase, wrap
 from .gathering import check_along, fail_nd, nd_result_shape
 from .kinds import D1, Bool, Float, Int
-from .operands import fail, operand_of
+from .operands import fail
 from .spec import Spec
-from .tensor_operands import inner_of, tensor_operand
+from .tensor_operands import index_of, tensor_operand
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -66,7 +66,7 @@ class ScatteringMethods(TensorBase[B, D, K]):
         spec, inner = self.spec, self.inner
         dim = axis("Select Assign", dim, spec.rank)
         mode = _update_name("Select Assign", spec, update)
-        index = inner_of("select_assign", indices, spec.int.ranks[1])
+        index = index_of("select_assign", indices, spec.index.ranks[1])
         found = tensor_operand("select_assign", spec, values)
         expected = [*inner.shape[:dim], index.shape[0], *inner.shape[dim + 1 :]]
         _check_values("Select Assign", expected, found)
@@ -94,7 +94,7 @@ class ScatteringMethods(TensorBase[B, D, K]):
         spec, inner = self.spec, self.inner
         dim = axis("Scatter", dim, spec.rank)
         mode = _update_name("Scatter", spec, update)
-        index = inner_of("scatter", indices, spec.int)
+        index = index_of("scatter", indices, spec.index)
         found = tensor_operand("scatter", spec, values)
         if spec.rank > 1 and inner.shape != index.shape:
             check_along("Scatter", dim, inner.shape, index.shape)
@@ -131,7 +131,7 @@ class ScatteringMethods(TensorBase[B, D, K]):
         spec, inner = self.spec, self.inner
         function = spec.ops.scatter_nd
         mode = _update_name("Scatter Nd", spec, update)
-        index = operand_of("scatter_nd", indices, spec.int, any_rank=True)
+        index = index_of("scatter_nd", indices, spec.index, any_rank=True)
         expected = nd_result_shape("Scatter Nd", spec, inner.shape, index.shape)
         found = tensor_operand("scatter_nd", spec.ranks[len(expected)], values)
         _check_values("Scatter Nd", expected, found)

@@ -40,13 +40,19 @@ def inner_of(name: str, other: Any, wanted: Spec) -> torch.Tensor:
     return operand_of(name, other, wanted)
 
 
-def index_of(name: str, other: Any, wanted: Spec) -> torch.Tensor:
+def index_of(name: str, other: Any, wanted: Spec, *, any_rank: bool = False) -> torch.Tensor:
     """The torch tensor of indices, as int64: the backend, kind and rank of `wanted`, which is an `index` Spec.
+
+    Args:
+        name: the operation.
+        other: a Tensor or a torch tensor.
+        wanted: what the indices are, whatever Int element type they come in.
+        any_rank: whether their rank may be another one.
 
     Raises:
         TensorTypeError: not a tensor, or another backend, kind or rank.
     """
-    inner = inner_of(name, other, wanted)
+    inner = operand_of(name, other, wanted, any_rank=any_rank) if any_rank else inner_of(name, other, wanted)
     return inner if inner.dtype is wanted.dtype else wanted.ops.cast(inner, wanted.dtype)
 
 

@@ -1,6 +1,7 @@
 """The tables of functions that a backend offers: one Protocol per kind and per family of functions.
 
-Functions take and return torch tensors, never change an operand, and get arguments that were checked already.
+Functions take and return torch tensors, never change an operand, and get arguments that were checked already; indices
+come as int64.
 """
 
 from collections.abc import Callable

@@ -33,7 +33,7 @@ class IndexOps(Protocol):
         ...
 
     def select(self, tensor: Tensor, dim: int, indices: Tensor, /) -> Tensor:
-        """The rows `indices`, `[n]` in int64, along `dim`."""
+        """The rows `indices`, `[n]`, along `dim`."""
         ...
 
     def select_dim(self, tensor: Tensor, dim: int, index: int, /) -> Tensor:
@@ -45,7 +45,7 @@ class IndexOps(Protocol):
         ...
 
     def gather(self, tensor: Tensor, dim: int, indices: Tensor, /) -> Tensor:
-        """Elements along `dim`, in the shape of `indices`, which are int64."""
+        """Elements along `dim`, in the shape of `indices`."""
         ...
 
     def select_assign(self, tensor: Tensor, dim: int, indices: Tensor, values: Tensor, update: str, /) -> Tensor:

@@ -9,8 +9,6 @@ from torch import Tensor
 from ..tables.indexing import Ranges, Scalar
 from .scattering import TorchNumericScatterOps, TorchScatterOps
 
-_INT64 = torch.int64
-
 
 class TorchIndexOps(TorchScatterOps):
     """Implements `IndexOps`."""
@@ -40,9 +38,7 @@ class TorchIndexOps(TorchScatterOps):
 
     @staticmethod
     def take(tensor: Tensor, dim: int, indices: Tensor, /) -> Tensor:
-        flat = indices.reshape(-1)
-        rows = torch.index_select(tensor, dim, flat if flat.dtype is _INT64 else flat.long())
-        return rows.unflatten(dim, indices.shape)
+        return torch.index_select(tensor, dim, indices.reshape(-1)).unflatten(dim, indices.shape)
 
     @staticmethod
     def mask_where(tensor: Tensor, mask: Tensor, values: Tensor, /) -> Tensor:
@@ -59,8 +55,7 @@ class TorchNumericIndexOps(TorchNumericScatterOps):
     @staticmethod
     def gather_nd(tensor: Tensor, indices: Tensor, /) -> Tensor:
         # Torch's indexing counts negative indices from the end: an index beyond every size makes it refuse them.
-        wide = indices.long()
-        return tensor[torch.where(wide < 0, 2**62, wide).unbind(-1)]
+        return tensor[torch.where(indices < 0, 2**62, indices).unbind(-1)]
 
     @staticmethod
     def one_hot(tensor: Tensor, classes: int, on: Scalar, off: Scalar, dim: int, /) -> Tensor:

@@ -23,7 +23,7 @@ class TorchLayerOps:
 
     @staticmethod
     def embedding(weights: Tensor, indices: Tensor, /) -> Tensor:
-        return F.embedding(indices if indices.dtype is torch.int64 else indices.long(), weights)
+        return F.embedding(indices, weights)
 
     @staticmethod
     def layer_norm(tensor: Tensor, gamma: Tensor, beta: Tensor | None, epsilon: float, /) -> Tensor:
@@ -52,9 +52,7 @@ class TorchLayerOps:
     def ctc_loss(
         log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int, /
     ) -> Tensor:
-        return F.ctc_loss(
-            log_probs, targets.long(), input_lengths.long(), target_lengths.long(), blank, reduction="none"
-        )
+        return F.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction="none")
 
     @staticmethod
     def cross_entropy_with_logits(logits: Tensor, probs: Tensor, /) -> Tensor:

@@ -69,7 +69,7 @@ class TorchPoolOps:
     @staticmethod
     def max_pool2d_backward(grad: Tensor, indices: Tensor, size: Sequence[int], /) -> Tensor:
         zeros = grad.new_zeros(*grad.shape[:2], size[0] * size[1])
-        return zeros.scatter_add(2, indices.flatten(2).long(), grad.flatten(2)).reshape(*grad.shape[:2], *size)
+        return zeros.scatter_add(2, indices.flatten(2), grad.flatten(2)).reshape(*grad.shape[:2], *size)
 
     @staticmethod
     def avg_pool(

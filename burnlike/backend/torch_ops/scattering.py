@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-_INT64 = torch.int64
 _REDUCTIONS = {"Mul": "prod", "Min": "amin", "Max": "amax"}
 
 
@@ -20,28 +19,26 @@ class TorchScatterOps:
 
     @staticmethod
     def scatter(tensor: Tensor, dim: int, indices: Tensor, values: Tensor, update: str, /) -> Tensor:
-        wide = indices if indices.dtype is _INT64 else indices.long()
         if update == "Add":
-            return torch.scatter_add(tensor, dim, wide, values)
+            return torch.scatter_add(tensor, dim, indices, values)
         if update == "Assign":
-            return torch.scatter(tensor, dim, wide, values)
+            return torch.scatter(tensor, dim, indices, values)
         if torch.is_grad_enabled() and (tensor.requires_grad or values.requires_grad):
             reduce: Any = _ScatterMul if update == "Mul" else _ScatterExtreme
             if values is tensor:
                 values = values.view_as(values)  # dynamo refuses one tensor as two arguments
-            return reduce.apply(tensor, dim, wide, values, _REDUCTIONS[update])
-        return torch.scatter_reduce(tensor, dim, wide, values, _REDUCTIONS[update])
+            return reduce.apply(tensor, dim, indices, values, _REDUCTIONS[update])
+        return torch.scatter_reduce(tensor, dim, indices, values, _REDUCTIONS[update])
 
     @staticmethod
     def select_assign(tensor: Tensor, dim: int, indices: Tensor, values: Tensor, update: str, /) -> Tensor:
-        wide = indices if indices.dtype is _INT64 else indices.long()
         if update == "Add":
-            return torch.index_add(tensor, dim, wide, values)
+            return torch.index_add(tensor, dim, indices, values)
         if update == "Assign":
-            return torch.index_copy(tensor, dim, wide, values)
+            return torch.index_copy(tensor, dim, indices, values)
         sizes = [1] * tensor.ndim
         sizes[dim] = -1
-        return TorchScatterOps.scatter(tensor, dim, wide.view(sizes).expand_as(values), values, update)
+        return TorchScatterOps.scatter(tensor, dim, indices.view(sizes).expand_as(values), values, update)
 
 
 class TorchNumericScatterOps:
@@ -52,7 +49,7 @@ class TorchNumericScatterOps:
         depth = indices.shape[-1]
         rest = tensor.shape[depth:]
         rows = tensor.reshape(-1, *rest) if rest.numel() else tensor.reshape(tensor.shape[:depth].numel(), *rest)
-        flat = _flat_indices(indices.long(), tensor.shape[:depth]).reshape(-1)
+        flat = _flat_indices(indices, tensor.shape[:depth]).reshape(-1)
         updates = values.reshape(flat.shape[0], *rest)
         return TorchScatterOps.select_assign(rows, 0, flat, updates, update).reshape(tensor.shape)
 
