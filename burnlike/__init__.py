@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ._allocator import keep_freed_memory
     from .backend import Autodiff, AutodiffBackend, Backend, Cpu, Cuda, Gradients
     from .config import Config
-    from .module import Module, Param, ParamId
+    from .module import Module, Param, ParamGroup, ParamId, constant
     from .record import (
         BFloat16Precision,
         DoublePrecision,
@@ -48,6 +48,7 @@ __all__ = [
     "Int",
     "Module",
     "Param",
+    "ParamGroup",
     "ParamId",
     "Precision",
     "Record",
@@ -55,6 +56,7 @@ __all__ = [
     "Tensor",
     "backend",
     "config",
+    "constant",
     "data",
     "errors",
     "keep_freed_memory",
@@ -77,7 +79,7 @@ __getattr__, __dir__ = attach(
         **dict.fromkeys(["D1", "D2", "D3", "D4", "D5", "D6", "D7", "D8", "Bool", "Float", "Int", "Tensor"], "tensor"),
         "Config": "config",
         "keep_freed_memory": "_allocator",
-        **dict.fromkeys(["Module", "Param", "ParamId"], "module"),
+        **dict.fromkeys(["Module", "Param", "ParamGroup", "ParamId", "constant"], "module"),
         **dict.fromkeys(
             [
                 "BFloat16Precision",

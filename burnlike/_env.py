@@ -3,6 +3,7 @@
 Each is read when asked for, so that a test may set it; none changes what a program computes, only how.
 """
 
+import multiprocessing
 import os
 
 
@@ -25,3 +26,34 @@ def shorten_spinning() -> None:
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
+
+
+def distributed_job() -> str | None:
+    """What the ranks of one job know in common and other jobs do not, or None in a process that is no rank.
+
+    Known are torchrun and others that set `MASTER_ADDR` and `WORLD_SIZE`, SLURM, and processes that
+    `torch.multiprocessing.spawn` or `multiprocessing` started, which have their parent in common.
+    """
+    known = os.environ.get
+    if int(known("WORLD_SIZE") or 1) > 1 and known("MASTER_ADDR"):
+        names = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
+        common = [known(name, "") for name in names]
+        if known("LOCAL_WORLD_SIZE") == known("WORLD_SIZE"):  # one machine: all ranks have one parent
+            common.append(_parent())
+        return " ".join(common)
+    if int(known("SLURM_NTASKS") or 1) > 1 and known("SLURM_JOB_ID"):
+        return f"slurm {known('SLURM_JOB_ID')} {known('SLURM_STEP_ID', '')}"
+    if multiprocessing.parent_process() is not None:
+        return _parent()
+    return None
+
+
+def _parent() -> str:
+    """The parent process, with the time it started, since numbers of processes are used again."""
+    parent = os.getppid()
+    try:
+        with open(f"/proc/{parent}/stat", encoding="ascii", errors="replace") as file:
+            started = file.read().rpartition(")")[2].split()[19]
+    except OSError:  # no /proc
+        started = ""
+    return f"parent {parent} {started}"

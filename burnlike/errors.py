@@ -88,6 +88,16 @@ class DuplicateParamIdError(BurnlikeError, ValueError):
     """Two different tensors of one module tree carry the same ParamId."""
 
 
+class ModuleTreeError(BurnlikeError, ValueError):
+    """A module tree can't be walked, changed or put together as asked; it is as it was."""
+
+
+class ParamPathError(ModuleTreeError, KeyError):
+    """There is no parameter at a path; the message names the nearest one."""
+
+    __str__ = Exception.__str__
+
+
 class RecordError(BurnlikeError):
     """Base of all errors about records and their files."""
 

@@ -5,21 +5,55 @@ from typing import TYPE_CHECKING
 from .._lazy import attach
 
 if TYPE_CHECKING:
+    from .constants import Constant, constant
+    from .containers import ModuleArray, ModuleContainer, ModuleDict, ModuleEnum, ModuleTuple, ModuleVec
     from .device import find_device
+    from .lazy import LazyParameter
+    from .mapping import ModuleMapper, map, map_
+    from .modes import freeze, no_grad, train, unfreeze, valid
     from .module import Module
+    from .moving import clone, devices, fork, initialize, num_params, to_device
     from .param import Kind, Param
+    from .param_group import ParamGroup
     from .param_id import ParamId, seed_param_ids
-    from .registry import fresh_ids, params, visit, weights
+    from .registry import fresh_ids, params, weights
+    from .visiting import ModuleVisitor, param_at, visit
 
 __all__ = [
+    "Constant",
     "Kind",
+    "LazyParameter",
     "Module",
+    "ModuleArray",
+    "ModuleContainer",
+    "ModuleDict",
+    "ModuleEnum",
+    "ModuleMapper",
+    "ModuleTuple",
+    "ModuleVec",
+    "ModuleVisitor",
     "Param",
+    "ParamGroup",
     "ParamId",
+    "clone",
+    "constant",
+    "devices",
     "find_device",
+    "fork",
+    "freeze",
     "fresh_ids",
+    "initialize",
+    "map",
+    "map_",
+    "no_grad",
+    "num_params",
+    "param_at",
     "params",
     "seed_param_ids",
+    "to_device",
+    "train",
+    "unfreeze",
+    "valid",
     "visit",
     "weights",
 ]
@@ -27,10 +61,20 @@ __all__ = [
 __getattr__, __dir__ = attach(
     __name__,
     {
+        **dict.fromkeys(["Constant", "constant"], "constants"),
+        **dict.fromkeys(
+            ["ModuleArray", "ModuleContainer", "ModuleDict", "ModuleEnum", "ModuleTuple", "ModuleVec"], "containers"
+        ),
         "find_device": "device",
+        "LazyParameter": "lazy",
+        **dict.fromkeys(["ModuleMapper", "map", "map_"], "mapping"),
+        **dict.fromkeys(["freeze", "no_grad", "train", "unfreeze", "valid"], "modes"),
         "Module": "module",
+        **dict.fromkeys(["clone", "devices", "fork", "initialize", "num_params", "to_device"], "moving"),
         **dict.fromkeys(["Kind", "Param"], "param"),
+        "ParamGroup": "param_group",
         **dict.fromkeys(["ParamId", "seed_param_ids"], "param_id"),
-        **dict.fromkeys(["fresh_ids", "params", "visit", "weights"], "registry"),
+        **dict.fromkeys(["fresh_ids", "params", "weights"], "registry"),
+        **dict.fromkeys(["ModuleVisitor", "param_at", "visit"], "visiting"),
     },
 )

@@ -1,11 +1,11 @@
 """ParamId, the 64-bit identity that ties optimizer state and records to a parameter."""
 
 import base64
-import random
 from dataclasses import dataclass
 
+from .id_source import SOURCE
+
 _BYTES = 8
-_generator = random.Random()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -27,9 +27,13 @@ class ParamId:
             raise ValueError(f"a ParamId is an unsigned 64-bit number, got {self.value}")
 
     @classmethod
-    def new(cls) -> "ParamId":
-        """Draw a new id, from the system's randomness unless `seed_param_ids` was called."""
-        return cls(_generator.getrandbits(8 * _BYTES))
+    def new(cls, fingerprint: str = "") -> "ParamId":
+        """Draw a new id: random, but the same on all ranks of a job and after the same `seed_param_ids`.
+
+        Args:
+            fingerprint: what the id is for; ids of other fingerprints don't depend on it.
+        """
+        return cls(SOURCE.draw(fingerprint))
 
     @classmethod
     def parse(cls, text: str) -> "ParamId":
@@ -56,4 +60,4 @@ class ParamId:
 
 def seed_param_ids(seed: int) -> None:
     """Make the ids drawn from now on a function of `seed`: equal programs, and the ranks of one job, get equal ids."""
-    _generator.seed(f"burnlike.ParamId {seed}")
+    SOURCE.seed(f"burnlike.ParamId {seed}")

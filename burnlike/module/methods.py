@@ -1,0 +1,92 @@
+"""The methods of Module that the functions of `burnlike.module` and `burnlike.record` are for any `nn.Module`."""
+
+from collections.abc import Callable
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import torch
+from torch import nn
+
+from .._lazy import resolve
+from . import mapping, modes, moving, registry, visiting
+from .param import Param
+from .param_group import ParamGroup
+
+if TYPE_CHECKING:
+    from ..record import LoadReport, Record, SafetensorsRecorder
+
+
+class ModuleMethods:
+    """Mixed into Module; each method is the function of its name, applied to the module."""
+
+    def _self(self) -> nn.Module:
+        return cast(nn.Module, self)
+
+    def params(self) -> list[Param]:
+        """The parameters and persistent buffers of the tree; see `burnlike.module.params`."""
+        return registry.params(self._self())
+
+    def param(self, path: str) -> Param:
+        """The parameter at `path`; see `burnlike.module.param_at`."""
+        return visiting.param_at(self._self(), path)
+
+    def visit(self, visitor: visiting.ModuleVisitor | Callable[[Param], object]) -> None:
+        """Show `visitor` each Param of the tree; see `burnlike.module.visit`."""
+        visiting.visit(self._self(), visitor)
+
+    def map(self, mapper: mapping.Mapping, *rest: nn.Module) -> Self:
+        """A new module of what `mapper` makes of each tensor; see `burnlike.module.map`."""
+        return mapping.map(self, mapper, *rest)  # pyright: ignore[reportArgumentType, reportReturnType]
+
+    def map_(self, mapper: mapping.Mapping, *rest: nn.Module) -> Self:
+        """As `map`, in place; see `burnlike.module.map_`."""
+        return mapping.map_(self, mapper, *rest)  # pyright: ignore[reportArgumentType, reportReturnType]
+
+    def num_params(self) -> int:
+        """Count the values of all floating-point parameters and running statistics, tied tensors once."""
+        return moving.num_params(self._self())
+
+    def devices(self) -> list[torch.device]:
+        """The devices that the parameters are on, each once."""
+        return moving.devices(self._self())
+
+    def to_device(self, device: torch.device | str) -> Self:
+        """Move the module to `device`, in place, and return it."""
+        return moving.to_device(self, device)  # pyright: ignore[reportArgumentType, reportReturnType]
+
+    def fork(self, device: torch.device | str) -> Self:
+        """A copy on `device` with the same ids, to be trained there."""
+        return moving.fork(self, device)  # pyright: ignore[reportArgumentType, reportReturnType]
+
+    def clone(self, new_ids: bool = False) -> Self:
+        """A copy that shares no memory, by default with the same ids."""
+        return moving.clone(self, new_ids)  # pyright: ignore[reportArgumentType, reportReturnType]
+
+    def valid(self) -> Self:
+        """A view for validation that shares all memory; see `burnlike.module.valid`."""
+        return modes.valid(self)  # pyright: ignore[reportArgumentType, reportReturnType]
+
+    def no_grad(self) -> Self:
+        """Freeze every parameter for good, in place; returns the module."""
+        return modes.no_grad(self)  # pyright: ignore[reportArgumentType, reportReturnType]
+
+    def freeze(self, group: ParamGroup | None = None) -> Self:
+        """Freeze the parameters of `group`, or all, in place; see `burnlike.module.freeze`."""
+        return modes.freeze(self, group)  # pyright: ignore[reportArgumentType, reportReturnType]
+
+    def unfreeze(self, group: ParamGroup | None = None) -> Self:
+        """Make the parameters of `group`, or all, trainable, in place; see `burnlike.module.unfreeze`."""
+        return modes.unfreeze(self, group)  # pyright: ignore[reportArgumentType, reportReturnType]
+
+    def into_record(self) -> "Record":
+        """The module's tensors as a Record; copies nothing."""
+        return resolve("burnlike.record:Record").from_module(self)
+
+    def save(self, path: str | PathLike[str], recorder: "SafetensorsRecorder | None" = None) -> None:
+        """Write the module's record to `path`, by default as safetensors in the module's own precision."""
+        recorder_or_default = recorder or resolve("burnlike.record:SafetensorsRecorder")()
+        recorder_or_default.save(self.into_record(), path)
+
+    def load(self, path: str | PathLike[str], **options: Any) -> "LoadReport":
+        """Load the record at `path` into this module; see `burnlike.record.load` for the options and errors."""
+        return resolve("burnlike.record:load")(self, path, **options)

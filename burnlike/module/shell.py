@@ -1,0 +1,87 @@
+"""Copies of a module tree that share everything but what the caller replaces."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from torch import Tensor, nn
+
+from ..errors import ModuleTreeError
+from .param import Kind
+from .slots import copy_slots
+from .tree import unwrap
+
+Place = Callable[[nn.Module, str, Kind, Tensor], Tensor | None]
+M = TypeVar("M", bound=nn.Module)
+
+_COPIED = (
+    "_non_persistent_buffers_set",
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks_with_kwargs",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)
+
+
+def shell(module: M, place: Place) -> M:
+    """A new tree of the same classes, with other tensors and the same ids; `module` is untouched.
+
+    Wrappers around modules (DDP, torch.compile) are left out. Shared modules stay shared, tied tensors tied, constants
+    are the same objects.
+
+    Args:
+        module: any `nn.Module`.
+        place: the tensor for `(owner, name, kind, tensor)`, called once for each distinct tensor; None leaves the
+            name without one. Non-persistent buffers are passed too.
+
+    Raises:
+        ModuleTreeError: the tree is sharded by `fully_shard`, whose state belongs to the original.
+    """
+    return _shell(module, place, {}, {})  # pyright: ignore[reportReturnType]
+
+
+def _shell(
+    module: nn.Module, place: Place, modules: dict[int, nn.Module], tensors: dict[int, Tensor | None]
+) -> nn.Module:
+    module = unwrap(module)
+    if id(module) in modules:
+        return modules[id(module)]
+    if any(base.__name__ == "FSDPModule" for base in type(module).__mro__):
+        raise ModuleTreeError(
+            f"{type(module).__name__} is sharded by fully_shard and can't be copied; change it in place (map_, freeze,"
+            " eval), or copy it before it is sharded"
+        )
+    new = type(module).__new__(type(module))
+    modules[id(module)] = new
+    parts = new.__dict__
+    parts.update(module.__dict__)
+    parts.pop("_param_walk", None)
+    for key in _COPIED:
+        if key in parts:
+            parts[key] = parts[key].copy()
+    copy_slots(module, new)
+
+    def placed(name: str, kind: Kind, tensor: Tensor | None) -> Tensor | None:
+        if tensor is None:
+            return None
+        if id(tensor) not in tensors:
+            tensors[id(tensor)] = place(module, name, kind, tensor)
+        return tensors[id(tensor)]
+
+    parts["_parameters"] = {name: placed(name, "weight", tensor) for name, tensor in module._parameters.items()}
+    parts["_buffers"] = {name: placed(name, "state", tensor) for name, tensor in module._buffers.items()}
+    parts["_modules"] = {
+        name: None if child is None else _shell(child, place, modules, tensors)
+        for name, child in module._modules.items()
+    }
+    for name, child in parts["_modules"].items():
+        if child is not None and "_held" in child.__dict__:
+            child.__dict__["_holder"] = (new, name)
+            child.rebuild()
+    return new

@@ -1,0 +1,81 @@
+"""What burnlike keeps on a module about each tensor it holds: the ParamId, and what torch has no place for.
+
+All of it lies in the module's `__dict__` by attribute name, not on the tensors: deepcopy, `.to("meta")`,
+`load_state_dict(assign=True)`, FSDP2 and quantization replace tensors and drop their attributes, but keep this.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from torch import Tensor, nn
+
+from .param_id import ParamId
+
+Mapper = Callable[[Tensor], Tensor]
+
+
+@dataclass(slots=True)
+class Meta:
+    """What is known about one name beside its tensor and id.
+
+    Attributes:
+        trainable: the intent that `train()` restores, while `valid()` has the tensor not require grad; None otherwise:
+            then `requires_grad` is the intent.
+        name: a label of the user's.
+        load_mapper: from the form of a record to the form of the module.
+        save_mapper: from the form of the module to the form of a record.
+        own_id: whether the program gave the id, so that another one for the same tensor is a mistake.
+        hole: whether a partition took the tensor out; its kind is `kind`.
+        kind: `weight` or `state` of a hole.
+    """
+
+    trainable: bool | None = None
+    name: str | None = None
+    load_mapper: Mapper | None = None
+    save_mapper: Mapper | None = None
+    own_id: bool = False
+    hole: bool = False
+    kind: str = "weight"
+
+
+_DEFAULT = Meta()
+
+
+def stored_ids(module: nn.Module) -> dict[str, ParamId]:
+    """The ids kept on `module` itself, by attribute name; made when missing."""
+    return module.__dict__.setdefault("_param_ids", {})
+
+
+def ensure_id(module: nn.Module, name: str) -> ParamId:
+    """The id of the attribute `name` of `module`, drawn if it has none yet."""
+    ids = stored_ids(module)
+    if name not in ids:
+        ids[name] = ParamId.new(f"{type(module).__qualname__}.{name}")
+    return ids[name]
+
+
+def meta_of(module: nn.Module, name: str) -> Meta:
+    """What is kept about `name`, to be read only."""
+    return module.__dict__.get("_param_metas", {}).get(name, _DEFAULT)
+
+
+def set_meta(module: nn.Module, field: str, /, meta: Meta | None = None, **changes: object) -> None:
+    """Keep `meta`, or what is kept, about `field`, with `changes`."""
+    metas = module.__dict__.setdefault("_param_metas", {})
+    metas[field] = replace(meta or metas.get(field, _DEFAULT), **changes)
+
+
+def remember_field(module: nn.Module, name: str) -> None:
+    """Note the place of `name` in the order of declaration."""
+    fields = module.__dict__.get("_fields")
+    if fields is None:
+        fields = module.__dict__["_fields"] = {}
+    if name not in fields:
+        fields[name] = None
+
+
+def copy_slots(source: nn.Module, target: nn.Module) -> None:
+    """Give `target`, a shell that shares the `__dict__` entries of `source`, its own copies of what is kept here."""
+    for key in ("_param_ids", "_param_metas", "_fields"):
+        if key in source.__dict__:
+            target.__dict__[key] = dict(source.__dict__[key])
