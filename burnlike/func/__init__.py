@@ -1,0 +1,1 @@
+"""Functional transforms of whole modules: gradients, vmap, ensembles."""

@@ -1,0 +1,1 @@
+"""MLAX's module semantics: attributes are Parameter handles, modules can be filtered, partitioned and combined."""
