@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from ..errors import ModuleTreeError
 from .param import Kind
-from .slots import copy_slots
+from .slots import copy_slots, set_meta
 from .tree import unwrap
 
 Place = Callable[[nn.Module, str, Kind, Tensor], Tensor | None]
@@ -33,7 +34,8 @@ def shell(module: M, place: Place) -> M:
     """A new tree of the same classes, with other tensors and the same ids; `module` is untouched.
 
     Wrappers around modules (DDP, torch.compile) are left out. Shared modules stay shared, tied tensors tied, constants
-    are the same objects.
+    are the same objects. Where a plain tensor takes the place of an `nn.Parameter`, it stays known whether that
+    required grad. torch.compile can trace it, and need not compile anew for another module of the same form.
 
     Args:
         module: any `nn.Module`.
@@ -47,18 +49,20 @@ def shell(module: M, place: Place) -> M:
 
 
 def _shell(
-    module: nn.Module, place: Place, modules: dict[int, nn.Module], tensors: dict[int, Tensor | None]
+    module: nn.Module, place: Place, modules: dict[object, nn.Module], tensors: dict[Tensor, Tensor | None]
 ) -> nn.Module:
     module = unwrap(module)
-    if id(module) in modules:
-        return modules[id(module)]
+    # torch.compile guards what `id` is taken of: a new module would be compiled anew. Eagerly, a module need not hash.
+    key = module if torch.compiler.is_compiling() else id(module)
+    if key in modules:
+        return modules[key]
     if any(base.__name__ == "FSDPModule" for base in type(module).__mro__):
         raise ModuleTreeError(
             f"{type(module).__name__} is sharded by fully_shard and can't be copied; change it in place (map_, freeze,"
             " eval), or copy it before it is sharded"
         )
     new = type(module).__new__(type(module))
-    modules[id(module)] = new
+    modules[key] = new
     parts = new.__dict__
     parts.update(module.__dict__)
     parts.pop("_param_walk", None)
@@ -70,9 +74,12 @@ def _shell(
     def placed(name: str, kind: Kind, tensor: Tensor | None) -> Tensor | None:
         if tensor is None:
             return None
-        if id(tensor) not in tensors:
-            tensors[id(tensor)] = place(module, name, kind, tensor)
-        return tensors[id(tensor)]
+        if tensor not in tensors:
+            tensors[tensor] = place(module, name, kind, tensor)
+        new_tensor = tensors[tensor]
+        if new_tensor is not None and isinstance(tensor, nn.Parameter) and not isinstance(new_tensor, nn.Parameter):
+            set_meta(new, name, stood_for=tensor.requires_grad)
+        return new_tensor
 
     parts["_parameters"] = {name: placed(name, "weight", tensor) for name, tensor in module._parameters.items()}
     parts["_buffers"] = {name: placed(name, "state", tensor) for name, tensor in module._buffers.items()}

@@ -24,6 +24,8 @@ class Meta:
         name: a label of the user's.
         load_mapper: from the form of a record to the form of the module.
         save_mapper: from the form of the module to the form of a record.
+        stood_for: the `requires_grad` of the `nn.Parameter` in whose place a plain tensor is while a function of the
+            module is transformed or compiled.
         own_id: whether the program gave the id, so that another one for the same tensor is a mistake.
         hole: whether a partition took the tensor out; its kind is `kind`.
         kind: `weight` or `state` of a hole.
@@ -33,6 +35,7 @@ class Meta:
     name: str | None = None
     load_mapper: Mapper | None = None
     save_mapper: Mapper | None = None
+    stood_for: bool | None = None
     own_id: bool = False
     hole: bool = False
     kind: str = "weight"
