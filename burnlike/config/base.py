@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable
-from typing import Any, Self, dataclass_transform
+from typing import Any, ClassVar, Self, dataclass_transform
 
 import msgspec
 
@@ -54,6 +54,9 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
         ConfigError: a value is of a wrong type or out of range, or breaks a rule of `validate`.
         TypeError: a field has no value, or there is no such field.
     """
+
+    unwritable: ClassVar[str] = ""
+    """What in an instance no YAML can hold, for a class that only programs make; `to_dict` and `to_yaml` raise it."""
 
     def __post_init__(self) -> None:
         """Check every field, then the rules across fields."""
@@ -127,11 +130,19 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
         return config
 
     def to_dict(self) -> dict[str, Any]:
-        """Dicts, lists and plain values, with every default written out and `type` where the class has one."""
+        """Dicts, lists and plain values, with every default written out and `type` where the class has one.
+
+        Raises:
+            ConfigError: it holds a config that only programs can make.
+        """
         return to_plain(self)
 
     def to_yaml(self) -> str:
-        """YAML that `from_yaml` reads back as an equal config, floats to the last bit."""
+        """YAML that `from_yaml` reads back as an equal config, floats to the last bit.
+
+        Raises:
+            ConfigError: it holds a config that only programs can make.
+        """
         return to_yaml(self.to_dict())
 
     def save(self, path: "str | os.PathLike[str]") -> None:
@@ -139,6 +150,7 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
 
         Raises:
             ConfigIOError: the file can't be written; one that was there is unchanged.
+            ConfigError: it holds a config that only programs can make; nothing is written.
         """
         try:
             replace_file(path, self.to_yaml().encode())

@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 import yaml
 
+from burnlike.errors import ConfigError
+
 from .registry import tag_of
 from .scalars import ScalarError, resolve
 
@@ -13,9 +15,15 @@ _WIDTH = 110
 
 
 def to_plain(value: Any) -> Any:
-    """Dicts, lists and plain values only; `type` stands first in the dict of a tagged struct."""
+    """Dicts, lists and plain values only; `type` stands first in the dict of a tagged struct.
+
+    Raises:
+        ConfigError: a struct is one that no YAML can hold.
+    """
     match value:
         case msgspec.Struct():
+            if reason := getattr(type(value), "unwritable", ""):
+                raise ConfigError(f"{value!r} can't be written as YAML or plain data: it holds {reason}")
             tag = tag_of(type(value))
             names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
             head = {} if tag is None else {"type": tag}

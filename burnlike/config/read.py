@@ -197,8 +197,9 @@ class Reader:
 
 
 def _has_type(value: Any, cls: ConfigType) -> bool:
-    """Whether YAML can say that an instance made in Python stands where a `cls` is due."""
-    return tag_of(type(value)) is not None or (type(value) is cls and not is_role(cls))
+    """Whether YAML can say that an instance made in Python stands where a `cls` is due, or need not be able to."""
+    kind = type(value)
+    return tag_of(kind) is not None or (kind is cls and not is_role(cls)) or bool(getattr(kind, "unwritable", ""))
 
 
 def _expected(wanted: mi.Type) -> str:
