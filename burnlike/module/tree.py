@@ -102,7 +102,7 @@ def own_class(module: nn.Module) -> type:
 def container_of(module: nn.Module) -> str:
     """What kind of container `module` is to its fields, as Burn's visitors are told."""
     cls = own_class(module)
-    kind = getattr(cls, "_container", None)
+    kind = module.__dict__.get("_container") or getattr(cls, "_container", None)
     if kind is not None:
         return kind
     return (cls.__module__.startswith("torch.nn") and _CONTAINERS.get(cls.__name__)) or f"Struct:{cls.__name__}"
@@ -190,6 +190,16 @@ def _parametrized(module: nn.Module) -> dict[str, nn.Module]:
     return lists._modules  # pyright: ignore[reportReturnType]
 
 
+def base_tensor(module: nn.Module, name: str) -> Tensor | None:
+    """The tensor of the field `name`, without computing it: of a parametrized one, what it is computed from."""
+    list_of = _parametrized(module).get(name)
+    if list_of is not None:
+        key = _base_name(list_of)
+        return list_of._parameters.get(key, list_of._buffers.get(key))
+    groups = (module._parameters, module._buffers, module.__dict__)
+    return next((group[name] for group in groups if isinstance(group.get(name), Tensor)), None)
+
+
 def reparameterization_of(module: nn.Module, name: str) -> nn.Module | None:
     """The burnlike reparameterization (LoRA, ...) of the tensor `name` of `module`, or None."""
     found = _parametrized(module).get(name)
@@ -233,8 +243,11 @@ def _walk_parametrized(
 
 def _base_name(list_of: nn.Module) -> str:
     """Which of a parametrization's tensors takes the place of the original: the largest, of equal ones the last."""
-    tensors = {**list_of._parameters, **list_of._buffers}
-    return max(tensors, key=lambda key: (tensors[key].numel(), key))  # pyright: ignore[reportOptionalMemberAccess]
+    sizes = {
+        key: 0 if tensor is None else tensor.numel()
+        for key, tensor in (*list_of._parameters.items(), *list_of._buffers.items())
+    }
+    return max(sizes, key=lambda key: (sizes[key], key))
 
 
 def _moved(module: nn.Module) -> dict[str, str]:
