@@ -92,7 +92,7 @@ def own_class(module: nn.Module) -> type:
     """The class that the program gave `module`, behind those of parametrize and fully_shard."""
     cls = type(module)
     while len(cls.__mro__) > 2 and (
-        (cls.__module__ == "torch.nn.utils.parametrize" and cls.__name__.startswith("Parametrized"))
+        (cls.__module__ == "torch.nn.utils.parametrize" and cls.__name__ != "ParametrizationList")
         or any(base.__name__ == "FSDPModule" for base in cls.__bases__)
     ):
         cls = next(base for base in cls.__bases__ if base.__name__ != "FSDPModule")
@@ -185,7 +185,7 @@ def field_names(module: nn.Module) -> Iterable[str]:
 def _parametrized(module: nn.Module) -> dict[str, nn.Module]:
     """Tensor name -> the ParametrizationList that took it over (`torch.nn.utils.parametrize`)."""
     lists = module._modules.get("parametrizations")
-    if lists is None or type(module).__module__ == own_class(module).__module__:
+    if lists is None or type(module) is own_class(module):
         return {}
     return lists._modules  # pyright: ignore[reportReturnType]
 
@@ -233,9 +233,8 @@ def _walk_parametrized(
         _walk(ours, f"{prefix}{name}.{label}.", steps, seen, above)
         steps.append(Exit(label, "Reparameterization"))
         steps.append(Exit(name, container_of(module)))
-        return
     for key, child in list_of._modules.items():
-        if child is not None:
+        if child is not None and child is not ours:
             steps.append(Enter(key, "Reparameterization"))
             _walk(child, f"{inside}{key}.", steps, seen, above)
             steps.append(Exit(key, "Reparameterization"))
