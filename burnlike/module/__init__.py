@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from .constants import Constant, constant
     from .containers import ModuleArray, ModuleContainer, ModuleDict, ModuleEnum, ModuleTuple, ModuleVec
     from .device import find_device
+    from .display_settings import DisplaySettings
+    from .displaying import Content, display
     from .lazy import LazyParameter
     from .mapping import ModuleMapper, map, map_
     from .modes import freeze, no_grad, train, unfreeze, valid
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Constant",
+    "Content",
+    "DisplaySettings",
     "Kind",
     "LazyParameter",
     "Module",
@@ -38,6 +42,7 @@ __all__ = [
     "clone",
     "constant",
     "devices",
+    "display",
     "find_device",
     "fork",
     "freeze",
@@ -66,6 +71,8 @@ __getattr__, __dir__ = attach(
             ["ModuleArray", "ModuleContainer", "ModuleDict", "ModuleEnum", "ModuleTuple", "ModuleVec"], "containers"
         ),
         "find_device": "device",
+        "DisplaySettings": "display_settings",
+        **dict.fromkeys(["Content", "display"], "displaying"),
         "LazyParameter": "lazy",
         **dict.fromkeys(["ModuleMapper", "map", "map_"], "mapping"),
         **dict.fromkeys(["freeze", "no_grad", "train", "unfreeze", "valid"], "modes"),

@@ -9,6 +9,8 @@ from torch import nn
 
 from .._lazy import resolve
 from . import mapping, modes, moving, registry, visiting
+from .display_settings import DisplaySettings
+from .displaying import Content, display
 from .param import Param
 from .param_group import ParamGroup
 
@@ -77,6 +79,30 @@ class ModuleMethods:
     def unfreeze(self, group: ParamGroup | None = None) -> Self:
         """Make the parameters of `group`, or all, trainable, in place; see `burnlike.module.unfreeze`."""
         return modes.unfreeze(self, group)  # pyright: ignore[reportArgumentType, reportReturnType]
+
+    def custom_settings(self) -> DisplaySettings | None:
+        """How modules of this class are displayed, where the caller does not say: override it."""
+        return None
+
+    def custom_content(self, content: Content) -> Content | None:
+        """What is displayed of modules of this class: override it to fill `content` and return it; None is every field.
+
+        Example:
+            >>> import burnlike.module
+            >>> class Scale(burnlike.module.Module):
+            ...     factor = 1.0
+            ...     def custom_content(self, content):
+            ...         return content.add("factor", self.factor)
+            >>> Scale()
+            Scale {
+              factor: 1
+            }
+        """
+        return None
+
+    def __repr__(self) -> str:
+        """The module as `burnlike.module.display` shows it."""
+        return display(self._self())
 
     def into_record(self) -> "Record":
         """The module's tensors as a Record; copies nothing."""

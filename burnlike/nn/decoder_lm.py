@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..errors import ShapeError
-from ..module import Module
+from ..module import Content, Module
 from ..tensor.lifting import lift
 from .causal_attention_config import CausalAttentionConfig
 from .decoder_lm_config import DecoderLmConfig
@@ -79,3 +79,7 @@ class DecoderLm(Module):
         for block in self.blocks:
             x = block(x)
         return functional.linear(self.norm(x), self.embedding.weight)
+
+    def custom_content(self, content: Content) -> Content:
+        """The parts; the sizes are theirs."""
+        return content.add("embedding", self.embedding).add("blocks", self.blocks).add("norm", self.norm)

@@ -3,7 +3,7 @@
 from torch import Tensor
 from torch.nn import functional
 
-from ..module import Module
+from ..module import Content, DisplaySettings, Module
 from ..tensor.lifting import lift
 from .dropout_config import DropoutConfig
 
@@ -19,3 +19,11 @@ class Dropout(Module):
     def forward(self, x: Tensor) -> Tensor:
         """`[...] -> [...]`; x itself in evaluation."""
         return functional.dropout(x, self.prob, self.training)
+
+    def custom_settings(self) -> DisplaySettings:
+        """On one line."""
+        return DisplaySettings(new_line_after_attribute=False)
+
+    def custom_content(self, content: Content) -> Content:
+        """What the layer was made from."""
+        return content.add("prob", self.prob)

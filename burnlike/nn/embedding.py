@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..module import Module
+from ..module import Content, DisplaySettings, Module
 from ..tensor.lifting import lift
 from .embedding_config import EmbeddingConfig
 
@@ -24,3 +24,12 @@ class Embedding(Module):
     def forward(self, indices: Tensor) -> Tensor:
         """Integers `[...]` in 0..n_embedding-1 `-> [..., d_model]`."""
         return functional.embedding(indices, self.weight)
+
+    def custom_settings(self) -> DisplaySettings:
+        """On one line."""
+        return DisplaySettings(new_line_after_attribute=False)
+
+    def custom_content(self, content: Content) -> Content:
+        """What the layer was made from."""
+        n_embedding, d_model = content.shape("weight")
+        return content.add("n_embedding", n_embedding).add("d_model", d_model)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..module import Module
+from ..module import Content, DisplaySettings, Module
 from ..tensor.lifting import lift
 from .linear_config import LinearConfig
 
@@ -27,3 +27,12 @@ class Linear(Module):
     def forward(self, x: Tensor) -> Tensor:
         """`[..., d_input] -> [..., d_output]`."""
         return functional.linear(x, self.weight.mT, self.bias)
+
+    def custom_settings(self) -> DisplaySettings:
+        """On one line."""
+        return DisplaySettings(new_line_after_attribute=False)
+
+    def custom_content(self, content: Content) -> Content:
+        """What the layer was made from."""
+        d_input, d_output = content.shape("weight")
+        return content.add("d_input", d_input).add("d_output", d_output).add("bias", content.has("bias"))

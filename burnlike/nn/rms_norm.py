@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ..module import Module
+from ..module import Content, DisplaySettings, Module
 from ..ops import rms_norm
 from ..tensor.lifting import lift
 from .initializer_config import Ones
@@ -26,3 +26,12 @@ class RmsNorm(Module):
     def forward(self, x: Tensor) -> Tensor:
         """`[..., d_model] -> [..., d_model]`, in x's dtype."""
         return rms_norm(x, self.gamma, self.epsilon)
+
+    def custom_settings(self) -> DisplaySettings:
+        """On one line."""
+        return DisplaySettings(new_line_after_attribute=False)
+
+    def custom_content(self, content: Content) -> Content:
+        """What the layer was made from."""
+        (d_model,) = content.shape("gamma")
+        return content.add("d_model", d_model).add("epsilon", self.epsilon)

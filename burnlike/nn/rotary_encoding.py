@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ShapeError
-from ..module import Module
+from ..module import Content, DisplaySettings, Module
 from ..tensor.lifting import lift
 from .rotary_encoding_config import RotaryEncodingConfig
 
@@ -63,3 +63,12 @@ class RotaryEncoding(Module):
         even, odd = x[..., 0::2], x[..., 1::2]
         rotated = torch.stack((even * cosine - odd * sine, even * sine + odd * cosine), dim=-1)
         return rotated.flatten(-2)
+
+    def custom_settings(self) -> DisplaySettings:
+        """On one line."""
+        return DisplaySettings(new_line_after_attribute=False)
+
+    def custom_content(self, content: Content) -> Content:
+        """What the layer was made from."""
+        config = self.config
+        return content.add("d_model", config.d_model).add("max_sequence_length", config.max_sequence_length)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..module import Module
+from ..module import Content, DisplaySettings, Module
 from ..tensor.lifting import lift
 from .linear_config import LinearConfig
 from .swiglu_config import SwiGluConfig
@@ -25,3 +25,13 @@ class SwiGlu(Module):
     def forward(self, x: Tensor) -> Tensor:
         """`[..., d_input] -> [..., d_output]`."""
         return functional.silu(self.linear_inner(x)) * self.linear_outer(x)
+
+    def custom_settings(self) -> DisplaySettings:
+        """On one line."""
+        return DisplaySettings(new_line_after_attribute=False)
+
+    def custom_content(self, content: Content) -> Content:
+        """What the layer was made from."""
+        d_input, d_output = content.shape("linear_inner.weight")
+        bias = content.has("linear_inner.bias")
+        return content.add("d_input", d_input).add("d_output", d_output).add("bias", bias)

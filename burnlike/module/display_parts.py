@@ -1,0 +1,87 @@
+"""What of a module tree is displayed, without drawing ids or values: names, counts, and the texts of its parts."""
+
+from collections.abc import Iterable
+
+from torch import Tensor, nn
+
+from ..errors import ModuleTreeError
+from .display_settings import DisplaySettings
+from .display_values import tensor_text, type_text
+from .param_id import ParamId
+from .tree import Enter, Exit, Slot, base_tensor, container_of, own_class, steps_of
+from .visiting import kind_of
+
+
+def top_text(module: nn.Module) -> str:
+    """What stands before the braces: the class, the variant of an enum, or the form of a sequence."""
+    kind = container_of(module)
+    match sequence_kind(module):
+        case "Vec":
+            return f"Vec<0..{len(module)}>"  # pyright: ignore[reportArgumentType]
+        case "Array":
+            return f"[0..{len(module)}]"  # pyright: ignore[reportArgumentType]
+        case "Tuple":
+            return f"({', '.join(f'L{index}' for index in range(len(module)))})"  # pyright: ignore[reportArgumentType]
+        case "Dict":
+            return "Dict"
+    variant = next(iter(module._modules), None) if kind.startswith("Enum:") else None
+    return variant or kind.partition(":")[2] or type_text(module)
+
+
+def sequence_kind(module: nn.Module) -> str:
+    """`Vec`, `Array`, `Tuple` or `Dict` for what only collects, which has no count of its own; else nothing."""
+    kind = container_of(module)
+    # A Sequential is a Vec to visitors, but it computes: it is shown by its name.
+    return "" if ":" in kind or own_class(module) is nn.Sequential else kind
+
+
+def shown_names(module: nn.Module, tensors_and_modules: dict[str, None]) -> Iterable[str]:
+    """The fields to be shown: in order of declaration where that is known, else constants first."""
+    parts = module.__dict__
+    cls = own_class(module)
+    # Tools put their own `forward` and other methods on a module: they are no fields.
+    constants = [
+        name
+        for name, value in parts.items()
+        if not name.startswith("_") and name != "training" and not (callable(value) and hasattr(cls, name))
+    ]
+    names = dict.fromkeys([*constants, *tensors_and_modules])
+    return {name: None for name in parts.get("_fields", ()) if name in names} | names
+
+
+def is_state(module: nn.Module, tensor: Tensor) -> bool:
+    """Whether `tensor` is a persistent buffer of `module` itself."""
+    passing = module._non_persistent_buffers_set
+    return any(buffer is tensor and name not in passing for name, buffer in module._buffers.items())
+
+
+def param_text(tensor: Tensor, is_weight: bool, param_id: ParamId | None, settings: DisplaySettings) -> str:
+    """The text of a parameter or persistent buffer; of floats the latter are running statistics."""
+    kind = kind_of(tensor)
+    if not is_weight and kind == "float":
+        return "RunningState"
+    text = f"{tensor_text(tensor, 'ParamTensor')[:-1]}, kind: {kind}"
+    return f"{text}, id: {param_id}}}" if settings.show_param_id and param_id is not None else f"{text}}}"
+
+
+def count_params(module: nn.Module) -> int:
+    """As `num_params`, which draws ids."""
+    tensors = {id(slot[4]): slot[4] for slot in slots_of(module)}
+    return sum(tensor.numel() for tensor in tensors.values() if tensor.is_floating_point())
+
+
+def slots_of(module: nn.Module) -> list[Slot]:
+    """The places of the tensors of a tree; none of one that holds itself."""
+    try:
+        return [step for step in steps_of(module, []) if not isinstance(step, Enter | Exit)]
+    except ModuleTreeError:
+        return []
+
+
+def has_hole(module: nn.Module) -> bool:
+    """Whether a partition took a tensor out of `module`: then its fields show what is left."""
+    return any(
+        meta.hole and base_tensor(part, name) is None
+        for part in module.modules()
+        for name, meta in part.__dict__.get("_param_metas", {}).items()
+    )
