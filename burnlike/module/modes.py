@@ -10,6 +10,7 @@ from .param_group import ParamGroup
 from .registry import params, weights
 from .shell import shell
 from .slots import meta_of, set_meta
+from .tree import base_tensor
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -51,8 +52,10 @@ def train(module: M) -> M:
 def restore_intent(module: nn.Module, name: str) -> None:
     """Let the parameter `name` require grad if it is meant to be trained."""
     intent = meta_of(module, name).trainable
-    tensor = module._parameters.get(name)
-    if intent is not None and tensor is not None:
+    if intent is None:
+        return
+    tensor = base_tensor(module, name)
+    if tensor is not None:
         tensor.requires_grad_(intent)
         set_meta(module, name, None, trainable=None)
 

@@ -112,8 +112,7 @@ class Module(ModuleMethods, nn.Module):
         """As `nn.Module.train`; training mode also tracks again what `valid` stopped tracking."""
         super().train(mode)
         if mode:
-            for name in self.__dict__.get("_param_metas", ()):
-                restore_intent(self, name)
+            _restore_intents(self)
         return self
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
@@ -150,3 +149,12 @@ class Module(ModuleMethods, nn.Module):
                 module.__dict__[name] = memo.get(id(value), value)
             del memo["burnlike.constants"]  # pyright: ignore[reportArgumentType]
         return new
+
+
+def _restore_intents(module: nn.Module) -> None:
+    """Track again what is meant to be trained in `module` and the plain modules in it; a Module sees to its own."""
+    for name in module.__dict__.get("_param_metas", ()):
+        restore_intent(module, name)
+    for child in module._modules.values():
+        if child is not None and not isinstance(child, Module):
+            _restore_intents(child)
