@@ -1,13 +1,14 @@
 """Copies of a module tree that share everything but what the caller replaces."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import ModuleTreeError
 from .param import Kind
+from .references import rebind
 from .slots import copy_slots, set_meta
 from .tree import unwrap
 
@@ -33,9 +34,10 @@ _COPIED = (
 def shell(module: M, place: Place) -> M:
     """A new tree of the same classes, with other tensors and the same ids; `module` is untouched.
 
-    Wrappers around modules (DDP, torch.compile) are left out. Shared modules stay shared, tied tensors tied, constants
-    are the same objects. Where a plain tensor takes the place of an `nn.Parameter`, it stays known whether that
-    required grad. torch.compile can trace it, and need not compile anew for another module of the same form.
+    Wrappers around modules (DDP, torch.compile, `module.compile()`) are left out. Shared modules stay shared, tied
+    tensors tied. Attributes and hooks that refer to parts of `module` refer to those of the new tree, all other
+    constants are the same objects. Where a plain tensor takes the place of an `nn.Parameter`, it stays known whether
+    that required grad. torch.compile can trace it, and need not compile anew for another module of the same form.
 
     Args:
         module: any `nn.Module`.
@@ -45,27 +47,37 @@ def shell(module: M, place: Place) -> M:
     Raises:
         ModuleTreeError: the tree is sharded by `fully_shard`, whose state belongs to the original.
     """
-    return _shell(module, place, {}, {})  # pyright: ignore[reportReturnType]
+    modules: dict[object, nn.Module] = {}
+    tensors: dict[Tensor, Tensor | None] = {}
+    new = _shell(module, place, modules, tensors)
+
+    def copy_of(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return tensors.get(value, value)
+        return modules.get(_key(unwrap(value)), value)
+
+    for part in modules.values():
+        rebind(part, copy_of)
+    return new  # pyright: ignore[reportReturnType]
 
 
 def _shell(
     module: nn.Module, place: Place, modules: dict[object, nn.Module], tensors: dict[Tensor, Tensor | None]
 ) -> nn.Module:
     module = unwrap(module)
-    # torch.compile guards what `id` is taken of: a new module would be compiled anew. Eagerly, a module need not hash.
-    key = module if torch.compiler.is_compiling() else id(module)
-    if key in modules:
-        return modules[key]
+    if _key(module) in modules:
+        return modules[_key(module)]
     if any(base.__name__ == "FSDPModule" for base in type(module).__mro__):
         raise ModuleTreeError(
             f"{type(module).__name__} is sharded by fully_shard and can't be copied; change it in place (map_, freeze,"
             " eval), or copy it before it is sharded"
         )
     new = type(module).__new__(type(module))
-    modules[key] = new
+    modules[_key(module)] = new
     parts = new.__dict__
     parts.update(module.__dict__)
     parts.pop("_param_walk", None)
+    parts.pop("_compiled_call_impl", None)  # it computes with the original
     for key in _COPIED:
         if key in parts:
             parts[key] = parts[key].copy()
@@ -90,5 +102,10 @@ def _shell(
     for name, child in parts["_modules"].items():
         if child is not None and "_held" in child.__dict__:
             child.__dict__["_holder"] = (new, name)
-            child.rebuild()
+            child.rebuild()  # pyright: ignore[reportCallIssue]
     return new
+
+
+def _key(module: nn.Module) -> object:
+    # torch.compile guards what `id` is taken of: a new module would be compiled anew. Eagerly, a module need not hash.
+    return module if torch.compiler.is_compiling() else id(module)

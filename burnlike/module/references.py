@@ -1,0 +1,83 @@
+"""What the attributes and hooks of a copied tree refer to: its own parts, where the original referred to its own."""
+
+from collections.abc import Callable
+from functools import partial
+from types import MethodType
+from typing import Any
+
+from torch import Tensor, nn
+
+# Registries of torch, which a copy of a tree has filled itself.
+_OWN = {"_parameters", "_buffers", "_modules"}
+_HOOKS = {
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+}
+
+CopyOf = Callable[[Any], Any]
+
+
+def rebind(module: nn.Module, copy_of: CopyOf) -> None:
+    """Let `module`, a copy that has the attributes of its original, refer to copies.
+
+    Modules, tensors and methods of modules are found as attributes and hooks, and within lists, tuples, dicts and
+    `functools.partial`. What holds one of them is a new object; all else stays the same object.
+
+    Args:
+        module: the copy; its registries of parameters, buffers and modules are left as they are.
+        copy_of: the copy of a module or tensor, or the argument itself where it was not copied.
+    """
+    parts = module.__dict__
+    for name, value in list(parts.items()):
+        if name in _HOOKS:
+            for key, hook in value.items():
+                value[key] = _rebound_hook(hook, module, copy_of)
+        elif name not in _OWN and value is not None:
+            found = _rebound(value, copy_of, 0)
+            if found is not value:
+                parts[name] = found
+
+
+def _rebound(value: Any, copy_of: CopyOf, depth: int) -> Any:
+    if isinstance(value, nn.Module | Tensor):
+        return copy_of(value)
+    kind = type(value)
+    if kind is MethodType:
+        owner = copy_of(value.__self__) if isinstance(value.__self__, nn.Module) else value.__self__
+        return value if owner is value.__self__ else value.__func__.__get__(owner)
+    if depth == _DEEPEST:
+        return value
+    if kind is list or kind is tuple:
+        items = [_rebound(item, copy_of, depth + 1) for item in value]
+        return value if _same(items, value) else kind(items)
+    if kind is dict:
+        items = [_rebound(item, copy_of, depth + 1) for item in value.values()]
+        return value if _same(items, value.values()) else dict(zip(value, items, strict=True))
+    if kind is partial:
+        parts = (value.func, *value.args, *value.keywords.values())
+        items = [_rebound(item, copy_of, depth + 1) for item in parts]
+        if _same(items, parts):
+            return value
+        count = 1 + len(value.args)
+        return partial(*items[:count], **dict(zip(value.keywords, items[count:], strict=True)))
+    return value
+
+
+_DEEPEST = 8  # so that a list which holds itself ends
+
+
+def _same(items: list[Any], before: Any) -> bool:
+    return all(item is other for item, other in zip(items, before, strict=True))
+
+
+def _rebound_hook(hook: Any, module: nn.Module, copy_of: CopyOf) -> Any:
+    wrapped = getattr(hook, "with_module", None)  # torch keeps some hooks with a reference to their module
+    if wrapped is None:
+        return _rebound(hook, copy_of, 0)
+    return type(hook)(_rebound(hook.hook, copy_of, 0), module if wrapped else None)
