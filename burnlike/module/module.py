@@ -139,6 +139,8 @@ class Module(ModuleMethods, nn.Module):
         if late is None:
             late = memo["burnlike.constants"] = []  # pyright: ignore[reportArgumentType]
         for name, value in self.__dict__.items():
+            if name == "_compiled_call_impl":  # of `self.compile()`: it computes with the original
+                continue
             if name in constants:
                 new.__dict__[name] = value
                 late.append((new, name, value))
