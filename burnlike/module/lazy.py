@@ -3,75 +3,88 @@
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_leaves
 
-from ..errors import ShapeError
+from ..errors import DTypeError, ModuleTreeError, ShapeError
 
 Init = Callable[[torch.device], Tensor]
 
-# What torch asks a tensor without need of its values; the cell answers for the shape, the placeholder for the rest.
-_SHAPE_ANSWERS: dict[str, Callable[..., Any]] = {
-    "shape": lambda shape: shape,
-    "size": lambda shape, dim=None: shape if dim is None else shape[dim],
-    "numel": lambda shape: shape.numel(),
-    "nelement": lambda shape: shape.numel(),
-    "ndim": lambda shape: len(shape),
-    "dim": lambda shape: len(shape),
-    "__len__": lambda shape: shape[0],
+# What torch asks a tensor without need of its values.
+_ANSWERED = {
+    *("shape", "size", "stride", "numel", "nelement", "ndim", "dim", "ndimension", "__len__", "is_contiguous"),
+    *("dtype", "device", "layout", "itemsize", "element_size", "get_device", "is_floating_point", "is_complex"),
+    *("is_signed", "is_cpu", "is_cuda", "is_meta", "is_sparse", "is_quantized", "is_nested", "is_mkldnn", "__hash__"),
+    *("requires_grad", "requires_grad=", "requires_grad_", "grad", "is_leaf", "grad_fn", "retains_grad"),
 }
-_PLACEHOLDER_ANSWERS = {
-    *("dtype", "device", "layout", "requires_grad", "requires_grad_", "grad", "grad_fn", "is_leaf", "is_meta"),
-    *("is_cuda", "is_cpu", "is_sparse", "is_quantized", "is_floating_point", "is_complex", "__hash__"),
-}
+_CONVERSIONS = {"to", "half", "float", "double", "bfloat16", "cpu", "cuda"}
 
 
 class LazyCell:
-    """The one initialization that a lazy parameter and its clones share."""
+    """The start values that a lazy parameter and its clones share: drawn once, when the first of them is used."""
 
-    def __init__(self, init: Init, shape: Sequence[int]) -> None:
+    def __init__(self, init: Init) -> None:
         self.init = init
-        self.shape = torch.Size(shape)
         self.lock = threading.RLock()
         self.waiting: list[weakref.ref[LazyParameter]] = []
 
     def initialize(self, first: "LazyParameter") -> None:
-        """Draw the values once and give every parameter that waits for them its own copy."""
+        """Draw the values and give every parameter that waits for them its own copy; if it fails, all stay lazy."""
         with self.lock:
             if not is_lazy(first):
                 return
-            with torch.no_grad():
-                values = self.init(_placeholder(first).device).detach()
-            if values.shape != self.shape:
-                raise ShapeError(
-                    f"the initializer of a lazy parameter gave shape {list(values.shape)}, expected {list(self.shape)};"
-                    " the parameter is still uninitialized"
-                )
-            for reference in self.waiting:
-                param = reference()
-                if param is not None and is_lazy(param):
-                    fill_lazy(param, values if param is first else values.clone())
-            self.waiting.clear()
+            if first.is_meta:  # it has no values to share
+                fill_lazy(first, _on_meta(first))
+                return
+            everyone = [param for reference in self.waiting if (param := reference()) is not None]
+            for param in everyone:
+                _check_free(param)
+            with _outside_of_transforms():
+                values = _checked(self.init(first.device), first)
+                for param in everyone:
+                    fill_lazy(param, values.to(param.device, param.dtype, copy=param is not first))
 
 
 class LazyParameter(nn.Parameter):
     """A parameter without values: it knows its shape and initializes itself when torch first computes with it.
 
-    Then it becomes a plain `nn.Parameter`, the same object, so that an optimizer made before keeps its reference.
-    Shape, dtype, device and `requires_grad` answer without initializing.
+    Then it becomes a plain `nn.Parameter`, the same object, so that an optimizer made before goes on with it. What is
+    asked of it before:
+
+    * Shape, dtype, device, `requires_grad`, printing, comparing by `is`, `parameters()`, optimizers' constructors:
+      answered, no values are made.
+    * Anything that reads or writes values, `state_dict()`, pickle, `copy.copy`, wrapping in
+      `DistributedDataParallel` and the first call of a compiled module: it is initialized.
+    * `load_state_dict`, `burnlike.record.load` and `copy_` under `torch.no_grad()`: it takes those values and the
+      initializer never runs.
+    * `module.to(device or dtype)`, also to meta and back: it stays lazy and will be made there.
+    * A deep copy (`clone`, `fork`): it stays lazy, and both get the same start values, whichever is used first; which
+      of them require grad is each one's own affair.
+    * Threads: the initializer runs once.
+    * As an argument of `torch.func.grad` or `vmap`, and within `DistributedDataParallel(init_sync=False)`, where it
+      can't be replaced: ModuleTreeError, which asks for `burnlike.module.initialize(module)`.
     """
 
     _cell: LazyCell
 
     def __new__(
-        cls, cell: LazyCell, device: torch.device, dtype: torch.dtype, requires_grad: bool = True
+        cls,
+        cell: LazyCell,
+        shape: Sequence[int],
+        device: torch.device,
+        dtype: torch.dtype,
+        requires_grad: bool = True,
     ) -> "LazyParameter":
-        """Make the placeholder, which has no memory yet."""
-        made = torch.Tensor._make_subclass(cls, torch.empty(0, dtype=dtype, device=device), requires_grad)
+        """Make the placeholder, which has no memory."""
+        made = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=device, requires_grad=requires_grad)
         made._cell = cell
-        cell.waiting.append(weakref.ref(made))
+        with cell.lock:
+            cell.waiting.append(weakref.ref(made))
         return made
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -79,55 +92,181 @@ class LazyParameter(nn.Parameter):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Answer what is known, and initialize before anything else."""
+        """Answer what is known, take values that are given, and initialize before anything else."""
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
         if name in ("__get__", "__set__"):
-            name = func.__self__.__name__
-        if isinstance(args[0], LazyParameter):
-            if name in _SHAPE_ANSWERS:
-                return _SHAPE_ANSWERS[name](args[0]._cell.shape, *args[1:], **kwargs)
-            if name in _PLACEHOLDER_ANSWERS:
+            name = func.__self__.__name__ + ("=" if name == "__set__" else "")
+        if args and is_lazy(args[0]):
+            if name in _ANSWERED or (name == "grad=" and args[1] is None):
                 with torch._C.DisableTorchFunctionSubclass():
                     return func(*args, **kwargs)
-        for value in (*args, *kwargs.values()):
-            for leaf in value if isinstance(value, list | tuple) else (value,):
-                if isinstance(leaf, LazyParameter):
-                    leaf._cell.initialize(leaf)
+            handler = _HANDLERS.get("to" if name in _CONVERSIONS else name)
+            if handler is not None:
+                return handler(func, *args, **kwargs)
+        for leaf in tree_leaves((args, kwargs)):
+            initialize_param(leaf)
         return func(*args, **kwargs)
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Refuse what reached torch's kernels without passing `__torch_function__`: there are no values to give."""
+        raise ModuleTreeError(
+            f"{func} was asked for a parameter that has no values yet, where it can't be given any (an argument of"
+            " torch.func.grad or vmap, or a C++ program); call burnlike.module.initialize(module) first"
+        )
 
     def __repr__(self, **_: Any) -> str:
         return f"LazyParameter(shape={list(self.shape)}, dtype={self.dtype}, device='{self.device}')"
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "LazyParameter":
-        copied = LazyParameter(self._cell, self.device, self.dtype, self.requires_grad)
-        memo[id(self)] = copied
+    def __deepcopy__(self, memo: dict[int, Any]) -> nn.Parameter:
+        cell = _cell_of(self)
+        if cell is None:
+            return nn.Parameter.__deepcopy__(self, memo)  # pyright: ignore[reportReturnType]
+        memo[id(self)] = copied = _like(self, cell)
         return copied
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        self._cell.initialize(self)
+        initialize_param(self)
         return self.__reduce_ex__(protocol)  # it is an nn.Parameter by now
 
 
-def is_lazy(tensor: Tensor) -> bool:
+def is_lazy(tensor: object) -> bool:
     """Whether `tensor` is a parameter that has no values yet."""
     return type(tensor) is LazyParameter
 
 
-def initialize_param(tensor: Tensor) -> None:
-    """Give a lazy parameter its values; any other tensor is left as it is."""
-    if isinstance(tensor, LazyParameter):
-        tensor._cell.initialize(tensor)
+def initialize_param(tensor: object) -> None:
+    """Give a lazy parameter its values; anything else is left as it is."""
+    if (cell := _cell_of(tensor)) is not None:
+        cell.initialize(tensor)  # pyright: ignore[reportArgumentType]
 
 
 def fill_lazy(param: LazyParameter, values: Tensor) -> None:
-    """Make `param` a plain parameter that holds `values`, in its own dtype and on its own device."""
-    with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
-        param.data = values.to(param.device, param.dtype)
-    del param._cell
-    param.__class__ = nn.Parameter
+    """Make `param` a plain parameter, the same object, whose memory is that of `values`.
+
+    Raises:
+        ModuleTreeError: C++ code holds the placeholder and would go on with it.
+    """
+    cell = _cell_of(param)
+    if cell is None:
+        return
+    with cell.lock, torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+        _check_free(param)
+        torch._C._swap_tensor_impl(param, nn.Parameter(values.detach(), requires_grad=param.requires_grad))
+        # The class comes last: as long as it is this one, other threads wait for the lock.
+        param.__class__ = nn.Parameter  # pyright: ignore[reportAttributeAccessIssue]
+        del param._cell
+        cell.waiting = [found for found in cell.waiting if found() is not None and found() is not param]
 
 
-def _placeholder(param: LazyParameter) -> Tensor:
+def mapped_lazy(param: LazyParameter, mapper: Callable[[Tensor], Tensor]) -> LazyParameter:
+    """A lazy parameter of its own, whose start values are what `mapper` makes of those of `param`."""
+    init = param._cell.init
+    with torch.no_grad():
+        shape = mapper(_on_meta(param)).shape
+    return LazyParameter(
+        LazyCell(lambda device: mapper(init(device))), shape, param.device, param.dtype, param.requires_grad
+    )
+
+
+def _cell_of(tensor: object) -> LazyCell | None:
+    # Another thread may be turning it into a plain parameter, so the class is no proof that there is a cell.
+    return tensor.__dict__.get("_cell") if type(tensor) is LazyParameter else None
+
+
+def _like(param: LazyParameter, cell: LazyCell) -> LazyParameter:
+    return LazyParameter(cell, param.shape, param.device, param.dtype, param.requires_grad)
+
+
+def _on_meta(param: LazyParameter) -> Tensor:
+    """A meta tensor of the shape and type of `param`."""
+    return torch.empty(param.shape, dtype=param.dtype, device="meta")
+
+
+def _check_free(param: LazyParameter) -> None:
+    """Raise where C++ code holds the placeholder, and would go on with that when `param` has its values."""
     with torch._C.DisableTorchFunctionSubclass():
-        return param.detach()
+        count = param._use_count()  # pyright: ignore[reportAttributeAccessIssue]
+    if count > 1:
+        raise ModuleTreeError(
+            f"a lazy parameter of shape {list(param.shape)} is held by C++ code (DistributedDataParallel, a graph of"
+            " autograd) and can't get its values any more; call burnlike.module.initialize(module) before"
+        )
+
+
+def _outside_of_transforms() -> ExitStack:
+    """Values made within are plain ones that can be trained, whatever the first use happens in.
+
+    That may be vmap, inference mode, or the tracing of torch.compile, where new tensors are batched, can't be trained,
+    or have no values.
+    """
+    stack = ExitStack()
+    if torch._C._functorch.peek_interpreter_stack() is not None:  # pyright: ignore[reportAttributeAccessIssue]
+        from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+
+        stack.enter_context(temporarily_clear_interpreter_stack())
+    stack.enter_context(_disable_current_modes())
+    stack.enter_context(torch.inference_mode(False))
+    stack.enter_context(torch.no_grad())
+    return stack
+
+
+def _checked(values: object, param: LazyParameter) -> Tensor:
+    """The initializer's result, if the parameter can hold it."""
+    still = "; the parameter is still uninitialized"
+    if not isinstance(values, Tensor):
+        raise TypeError(
+            f"the initializer of a lazy parameter gave {type(values).__name__}, expected a torch.Tensor{still}"
+        )
+    if values.shape != param.shape:
+        raise ShapeError(
+            f"the initializer of a lazy parameter gave shape {list(values.shape)}, expected {list(param.shape)}{still}"
+        )
+    if values.is_floating_point() != param.is_floating_point() or values.is_complex() != param.is_complex():
+        raise DTypeError(f"the initializer of a lazy parameter gave {values.dtype}, expected {param.dtype}{still}")
+    return values.detach()
+
+
+def _copy(func: Any, param: LazyParameter, source: Any, *args: Any, **kwargs: Any) -> Tensor:
+    initialize_param(source)
+    if torch.is_grad_enabled() and param.requires_grad:
+        initialize_param(param)  # torch's own error
+    if not is_lazy(param):
+        return func(param, source, *args, **kwargs)
+    with torch.inference_mode(False), torch.no_grad():
+        fill_lazy(param, torch.empty(param.shape, dtype=param.dtype, device=param.device).copy_(source))
+    return param
+
+
+def _set_data(func: Any, param: LazyParameter, value: Any) -> None:
+    cell = _cell_of(param)
+    if cell is None or _cell_of(value) is not cell:
+        initialize_param(value)
+        fill_lazy(param, value)
+        return
+    # The conversion of a lazy module: the parameter goes on waiting, for values of another type or device.
+    with cell.lock, torch._C.DisableTorchFunctionSubclass():
+        _check_free(param)
+        other = _like(value, cell)
+        other.requires_grad_(param.requires_grad)
+        torch._C._swap_tensor_impl(param, other)
+
+
+def _convert(func: Any, param: LazyParameter, *args: Any, **kwargs: Any) -> Tensor:
+    swaps = torch.__future__.get_swap_module_params_on_conversion()
+    cell = _cell_of(param)
+    if torch.is_grad_enabled() or swaps or "memory_format" in kwargs or cell is None:
+        initialize_param(param)
+        return func(param, *args, **kwargs)
+    like = torch.empty(0, dtype=param.dtype, device=param.device)
+    made = func(like, *args, **kwargs)
+    return param if made is like else LazyParameter(cell, param.shape, made.device, made.dtype, requires_grad=False)
+
+
+_HANDLERS: dict[str, Callable[..., Any]] = {
+    "copy_": _copy,
+    "data=": _set_data,
+    "to": _convert,
+    "_has_compatible_shallow_copy_type": lambda func, param, other: True,  # `data=` takes any
+}

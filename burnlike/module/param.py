@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import AutodiffError, DTypeError
-from .lazy import Init, LazyCell, LazyParameter, initialize_param, is_lazy
+from .device import find_device
+from .lazy import Init, LazyCell, LazyParameter, initialize_param, is_lazy, mapped_lazy
 from .param_id import ParamId
 from .slots import Mapper, meta_of, set_meta, stored_ids
 
@@ -61,12 +62,15 @@ class Param:
             id: its identity; None draws one.
 
         Raises:
+            TypeError: it is no tensor.
             AutodiffError: the tensor was computed from others that require grad.
             DTypeError: whole numbers or bools are to be trainable.
         """
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"expected a torch.Tensor, got {type(tensor).__name__}; for numbers use Param.from_data")
         if not tensor.is_leaf:
             raise AutodiffError("a parameter can't hold a tensor that was computed from others: give tensor.detach()")
-        differentiable = tensor.is_floating_point() or tensor.is_complex()
+        differentiable = _differentiable(tensor)
         if trainable and not differentiable:
             raise DTypeError(f"a parameter of {tensor.dtype} can't be trainable: use trainable=False, or floats")
         holder = nn.Module()
@@ -101,19 +105,29 @@ class Param:
     ) -> "Param":
         """A lazy parameter: `init(device)` runs once, at its first use, or never if values are loaded before.
 
+        What a lazy parameter answers before is told at `LazyParameter`.
+
         Args:
-            init: makes the values, of `shape`.
+            init: makes the values, of `shape`, on the device it is given.
             shape: known at once: `param.tensor.shape` and optimizers read it without initializing.
             device: where the values will be.
-            dtype: of the values; None is torch's default.
+            dtype: of the values, floating-point; None is torch's default. What `init` gives is converted.
             requires_grad: whether it is optimized.
             name: a label for predicates.
             id: its identity; None draws one.
+
+        Raises:
+            TypeError: `init` is no function.
+            DTypeError: whole numbers or bools.
+            DeviceError: there is no such device.
         """
-        target = torch.get_default_device() if device is None else torch.device(device)
+        if not callable(init):
+            raise TypeError(f"expected a function of the device that makes the values, got {type(init).__name__}")
+        dtype = torch.get_default_dtype() if dtype is None else dtype
+        if not (dtype.is_floating_point or dtype.is_complex):
+            raise DTypeError(f"a lazy parameter holds floating-point numbers, got {dtype}; use Param.from_data")
         holder = nn.Module()
-        cell = LazyCell(init, shape)
-        lazy = LazyParameter(cell, target, dtype or torch.get_default_dtype(), requires_grad)
+        lazy = LazyParameter(LazyCell(init), shape, find_device(device), dtype, requires_grad)
         holder.register_parameter("value", lazy)
         return cls._held(holder, "weight", name, id)
 
@@ -133,12 +147,16 @@ class Param:
     @classmethod
     def of(cls, module: nn.Module, name: str, kind: Kind) -> "Param":
         """A parameter of its own that shares tensor, id and all else with the field `name` of `module`."""
+        field = cls(stored_ids(module)[name], name, kind, ((module, name),))
+        return field._with(field.tensor)
+
+    def _with(self, tensor: Tensor) -> "Param":
+        """A parameter of its own that holds `tensor`, with the same id and all else."""
         holder = nn.Module()
-        tensors = (holder._parameters, module._parameters) if kind == "weight" else (holder._buffers, module._buffers)
-        tensors[0]["value"] = tensors[1][name]
-        stored_ids(holder)["value"] = stored_ids(module)[name]
-        set_meta(holder, "value", meta_of(module, name))
-        return cls(stored_ids(holder)["value"], name, kind, ((holder, "value"),))
+        (holder._parameters if self.kind == "weight" else holder._buffers)["value"] = tensor  # pyright: ignore[reportArgumentType]
+        stored_ids(holder)["value"] = self.id
+        set_meta(holder, "value", meta_of(*self.home))
+        return Param(self.id, self.path, self.kind, ((holder, "value"),))
 
     @property
     def tensor(self) -> Tensor:
@@ -183,6 +201,14 @@ class Param:
         """Whether it has values."""
         return not is_lazy(self.tensor)
 
+    def lazy_shape(self) -> torch.Size:
+        """The shape, without initializing it."""
+        return self.tensor.shape
+
+    def lazy_device(self) -> torch.device:
+        """Where the values are or will be made, without initializing it."""
+        return self.tensor.device
+
     def load_mapper(self, mapper: Mapper | None) -> "Param":
         """Set what turns a record's form of the values into the module's; returns the handle."""
         return self._set(load_mapper=mapper)
@@ -191,34 +217,88 @@ class Param:
         """Set what turns the module's form of the values into a record's; returns the handle."""
         return self._set(save_mapper=mapper)
 
+    def init_mapper(self, mapper: Mapper) -> "Param":
+        """Put what `mapper` makes of the values in their place, now, or when a lazy parameter is initialized.
+
+        For use while a module is built: the torch parameter is another object afterwards, of another shape if the
+        mapper says so, and a lazy one starts independently of its clones. Returns the handle.
+
+        Raises:
+            TypeError: the mapper gave no tensor; nothing is changed.
+        """
+        tensor = self.tensor
+        self.assign(mapped_lazy(tensor, mapper) if isinstance(tensor, LazyParameter) else self._mapped(mapper))
+        return self
+
     def with_name(self, name: str | None) -> "Param":
         """Set the label; returns the handle."""
         return self._set(name=name)
 
+    def map(self, mapper: Mapper) -> "Param":
+        """A parameter of its own of what `mapper` makes of `base()`, with the same id, label, mappers and intent.
+
+        Raises:
+            TypeError: the mapper gave no tensor, or no floating-point numbers for a `weight`.
+        """
+        values = self._mapped(mapper)
+        return self._with(nn.Parameter(values, self.requires_grad) if self.kind == "weight" else values)
+
     def set_require_grad(self, require_grad: bool) -> "Param":
-        """Set the intent and the present state; a `state` stays as it is. Returns the handle."""
-        if self.kind == "weight":
-            if require_grad and not (self.tensor.is_floating_point() or self.tensor.is_complex()):
-                return self
-            self.tensor.requires_grad_(require_grad)
-            if meta_of(*self.home).trainable is not None:
-                self._set(trainable=None)
+        """Set whether it is meant to be trained; returns the handle.
+
+        The tensor follows at once, but while `valid()` keeps it from requiring grad: then `train()` has it follow. A
+        `state` stays as it is, and so do whole numbers.
+        """
+        if self.kind != "weight" or not _differentiable(self.tensor):
+            return self
+        if meta_of(*self.home).trainable is not None:
+            return self._set(trainable=require_grad)
+        self.tensor.requires_grad_(require_grad)
         return self
+
+    def valid(self) -> "Param":
+        """A parameter of its own that shares the memory and does not require grad; its `train` restores the intent."""
+        if self.kind != "weight":
+            return self._with(self.tensor)
+        return self._with(nn.Parameter(self.base().detach(), requires_grad=False))._set(trainable=self.trainable)
+
+    def train(self) -> "Param":
+        """Let it require grad, in place, if it is meant to be trained; returns the handle."""
+        intent = meta_of(*self.home).trainable
+        if intent is not None:
+            self.tensor.requires_grad_(intent)
+            self._set(trainable=None)
+        return self
+
+    def no_grad(self) -> "Param":
+        """Freeze it for good, in place: `train` does not undo it. Returns the handle."""
+        return self.set_require_grad(False)
 
     def assign(self, tensor: Tensor) -> None:
         """Put `tensor` in the place of the present one, at every path of a tied tensor; id and trainability stay."""
-        if self.kind == "weight":
-            replacement = nn.Parameter(tensor.detach(), requires_grad=self.requires_grad)
-            for module, name in self.owners:
-                module._parameters[name] = replacement
-        else:
-            for module, name in self.owners:
-                module._buffers[name] = tensor.detach()
+        made = tensor.detach() if self.kind == "state" else tensor
+        if self.kind == "weight" and not is_lazy(tensor):
+            made = nn.Parameter(tensor.detach(), requires_grad=False)
+        made.requires_grad_(self.requires_grad)
+        for module, name in self.owners:
+            (module._parameters if self.kind == "weight" else module._buffers)[name] = made  # pyright: ignore[reportArgumentType]
 
     def adopt(self, param_id: ParamId) -> None:
         """Give the parameter another id, that of the record it is loaded from."""
         module, name = self.home
         stored_ids(module)[name] = self.id = param_id
+
+    def _mapped(self, mapper: Mapper) -> Tensor:
+        """What `mapper` makes of the values, in memory of its own also where that is a view."""
+        before = self.base().detach()
+        with torch.no_grad():
+            values = mapper(before)
+        if not isinstance(values, Tensor):
+            raise TypeError(f"the mapper of {self} gave {type(values).__name__}, expected a torch.Tensor")
+        if self.kind == "weight" and _differentiable(before) and not _differentiable(values):
+            raise TypeError(f"the mapper of {self} gave {values.dtype}, expected floating-point numbers")
+        shared = torch._C._is_alias_of(values, before)  # pyright: ignore[reportAttributeAccessIssue]
+        return values.detach().clone() if shared else values.detach()
 
     def _set(self, **changes: object) -> "Param":
         set_meta(*self.home, None, **changes)
@@ -230,3 +310,7 @@ class Param:
             f"Param('{self.path}', {self.kind}, {list(tensor.shape)}, {tensor.dtype}, trainable={self.trainable},"
             f" id={self.id})"
         )
+
+
+def _differentiable(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
