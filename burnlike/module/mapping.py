@@ -175,7 +175,7 @@ def _write(param: Param, value: Tensor) -> None:
     target = param.tensor
     if value is target:
         return
-    if is_lazy(target) or (target.device, target.dtype, target.shape) == (value.device, value.dtype, value.shape):
+    if (target.device, target.dtype, target.shape) == (value.device, value.dtype, value.shape):
         target.copy_(value)
     elif torch._has_compatible_shallow_copy_type(target, value):
         target.data = value.detach()

@@ -4,7 +4,6 @@ from typing import TypeVar
 
 from torch import Tensor, nn
 
-from .lazy import is_lazy
 from .param import Kind
 from .param_group import ParamGroup
 from .registry import params, weights
@@ -29,8 +28,7 @@ def valid(module: M) -> M:
     def place(owner: nn.Module, name: str, kind: Kind, tensor: Tensor) -> Tensor:
         if kind == "state":
             return tensor
-        view = tensor if is_lazy(tensor) else nn.Parameter(tensor.detach(), requires_grad=False)
-        return view
+        return nn.Parameter(tensor.detach(), requires_grad=False)  # a lazy one gets its values, which both then share
 
     new = shell(module, place)
     for param, original in zip(weights(new), weights(module), strict=True):
