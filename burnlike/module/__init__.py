@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from .display_settings import DisplaySettings
     from .displaying import Content, display
     from .lazy import LazyParameter
+    from .lora import Lora, apply_lora
+    from .lora_config import LoraConfig
     from .mapping import ModuleMapper, map, map_
     from .modes import freeze, no_grad, train, unfreeze, valid
     from .module import Module
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     from .param_group import ParamGroup
     from .param_id import ParamId, seed_param_ids
     from .registry import fresh_ids, params, weights
+    from .reparameterization import Reparameterization, apply_reparameterization, materialize
     from .visiting import ModuleVisitor, param_at, visit
+    from .weight_norm import WeightNorm
 
 __all__ = [
     "Constant",
@@ -27,6 +31,8 @@ __all__ = [
     "DisplaySettings",
     "Kind",
     "LazyParameter",
+    "Lora",
+    "LoraConfig",
     "Module",
     "ModuleArray",
     "ModuleContainer",
@@ -39,6 +45,10 @@ __all__ = [
     "Param",
     "ParamGroup",
     "ParamId",
+    "Reparameterization",
+    "WeightNorm",
+    "apply_lora",
+    "apply_reparameterization",
     "clone",
     "constant",
     "devices",
@@ -50,6 +60,7 @@ __all__ = [
     "initialize",
     "map",
     "map_",
+    "materialize",
     "no_grad",
     "num_params",
     "param_at",
@@ -74,6 +85,8 @@ __getattr__, __dir__ = attach(
         "DisplaySettings": "display_settings",
         **dict.fromkeys(["Content", "display"], "displaying"),
         "LazyParameter": "lazy",
+        **dict.fromkeys(["Lora", "apply_lora"], "lora"),
+        "LoraConfig": "lora_config",
         **dict.fromkeys(["ModuleMapper", "map", "map_"], "mapping"),
         **dict.fromkeys(["freeze", "no_grad", "train", "unfreeze", "valid"], "modes"),
         "Module": "module",
@@ -82,6 +95,8 @@ __getattr__, __dir__ = attach(
         "ParamGroup": "param_group",
         **dict.fromkeys(["ParamId", "seed_param_ids"], "param_id"),
         **dict.fromkeys(["fresh_ids", "params", "weights"], "registry"),
+        **dict.fromkeys(["Reparameterization", "apply_reparameterization", "materialize"], "reparameterization"),
         **dict.fromkeys(["ModuleVisitor", "param_at", "visit"], "visiting"),
+        "WeightNorm": "weight_norm",
     },
 )

@@ -16,6 +16,8 @@ from .param_group import ParamGroup
 
 if TYPE_CHECKING:
     from ..record import LoadReport, Record, SafetensorsRecorder
+    from .lora_config import LoraConfig
+    from .reparameterization import Reparameterization
 
 
 class ModuleMethods:
@@ -104,9 +106,21 @@ class ModuleMethods:
         """The module as `burnlike.module.display` shows it."""
         return display(self._self())
 
-    def into_record(self) -> "Record":
-        """The module's tensors as a Record; copies nothing."""
-        return resolve("burnlike.record:Record").from_module(self)
+    def apply_lora(self, config: "LoraConfig") -> Self:
+        """Freeze the module and add trainable adapters to its matrices, in place; see `burnlike.module.apply_lora`."""
+        return resolve("burnlike.module:apply_lora")(self, config)
+
+    def apply_reparameterization(self, make: "Callable[[Param], Reparameterization | None]") -> Self:
+        """Let parameters be computed, in place; see `burnlike.module.apply_reparameterization`."""
+        return resolve("burnlike.module:apply_reparameterization")(self, make)
+
+    def materialize(self) -> Self:
+        """Fold reparameterizations into their parameters, in place; see `burnlike.module.materialize`."""
+        return resolve("burnlike.module:materialize")(self)
+
+    def into_record(self, group: ParamGroup | None = None) -> "Record":
+        """The module's tensors, or those of `group`, as a Record; copies nothing."""
+        return resolve("burnlike.record:Record").from_module(self, group)
 
     def save(self, path: str | PathLike[str], recorder: "SafetensorsRecorder | None" = None) -> None:
         """Write the module's record to `path`, by default as safetensors in the module's own precision."""

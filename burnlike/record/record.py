@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import RecordError
-from ..module import ParamId, params
+from ..module import ParamGroup, ParamId, params
 
 if TYPE_CHECKING:
     from .report import LoadReport
@@ -54,9 +54,17 @@ class Record:
                 raise RecordError(f"Record.aliases: {alias!r} is also the name of a tensor of its own")
 
     @classmethod
-    def from_module(cls, module: nn.Module) -> Self:
-        """The parameters and persistent buffers of any `nn.Module`, tied tensors once; copies nothing."""
-        found = params(module)
+    def from_module(cls, module: nn.Module, group: ParamGroup | None = None) -> Self:
+        """The parameters and persistent buffers of any `nn.Module`, tied tensors once; copies nothing.
+
+        Args:
+            module: the module.
+            group: which of them; None is all. A record of some is loaded with `strict=False`.
+
+        Raises:
+            ParamPathError: the group names a path that the module does not have.
+        """
+        found = params(module) if group is None else group.select(module)
         return cls(
             tensors={param.path: param.tensor.detach() for param in found},
             ids={param.path: param.id for param in found},
