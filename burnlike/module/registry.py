@@ -1,14 +1,17 @@
 """Walking any `nn.Module` tree: each tensor once, with its id and canonical path."""
 
 from collections.abc import Sequence
+from itertools import chain
+from operator import itemgetter
+from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from ..errors import DuplicateParamIdError
 from .param import Kind, Param
 from .param_id import ParamId
 from .slots import meta_of, stored_ids
-from .tree import Enter, Exit, Slot, own_class, steps_of
+from .tree import Enter, Exit, Slot, own_class, steps_of, traverse
 
 
 def params(module: nn.Module, kind: Kind | None = None) -> list[Param]:
@@ -43,7 +46,7 @@ def fresh_ids(module: nn.Module) -> nn.Module:
     """Give every parameter of `module` a new id, for a copy that is to live beside its original; returns `module`."""
     for step in steps_of(module, []):
         if isinstance(step, Slot):
-            stored_ids(step.home_module)[step.home_name] = ParamId.new(_fingerprint(module, step))
+            stored_ids(step.home_module)[step.home_name] = ParamId.new(_fingerprint(module, step.path))
     return module
 
 
@@ -53,6 +56,9 @@ def walk_of(module: nn.Module) -> "Walk":
     if walk is None or not walk.holds():
         walk = module.__dict__["_param_walk"] = Walk(module)
     return walk
+
+
+_TENSORS_AND_MODULES = itemgetter("_parameters", "_buffers", "_modules")
 
 
 class Walk:
@@ -68,89 +74,91 @@ class Walk:
     """
 
     def __init__(self, root: nn.Module) -> None:
-        self.modules: list[nn.Module] = []
-        steps = steps_of(root, self.modules)
-        self.steps = _handles(root, steps)
-        self.params = [step for step in self.steps if isinstance(step, Param)]
-        self.weights = [param for param in self.params if param.kind == "weight"]
-        self.states = [param for param in self.params if param.kind == "state"]
-        self.signature = self._read()
+        self.steps: list[Param | Enter | Exit] = []
+        self.params: list[Param] = []
+        self.weights: list[Param] = []
+        self.states: list[Param] = []
+        self.modules = modules = self._traverse(root)  # held, so that no other module gets the address of one of them
+        self._parts = [module.__dict__ for module in modules]
+        self._containers = [module for module in modules if "_held" in module.__dict__]
+        self._ids = [parts["_param_ids"] for parts in self._parts if "_param_ids" in parts]
+        self._not_persistent = [parts["_non_persistent_buffers_set"] for parts in self._parts if parts["_buffers"]]
+        self._signature = self._read()
+        self._ids_then = [ids.copy() for ids in self._ids]
+        self._not_persistent_then = [names.copy() for names in self._not_persistent]
 
     def holds(self) -> bool:
         """Whether the tree still has the same modules, names, tensors and ids."""
-        return self._read() == self.signature
+        for container in self._containers:
+            container.refresh()  # pyright: ignore[reportCallIssue]
+        return (
+            self._ids == self._ids_then
+            and self._not_persistent == self._not_persistent_then
+            and self._read() == self._signature
+        )
 
-    def _read(self) -> list[object]:
-        # Plain containers of names and addresses, compared by C code. A reused address does no harm: handles read
-        # the module, and which slots share a tensor is the same.
-        found: list[object] = []
-        for module in self.modules:
-            parts = module.__dict__
-            if "_held" in parts:
-                module.refresh()  # pyright: ignore[reportCallIssue]
-            for part in (parts["_parameters"], parts["_buffers"], parts["_modules"]):
-                if part:
-                    found.extend(part)
-                    found.extend(map(id, part.values()))
-            ids = parts.get("_param_ids")
-            if ids:
-                found.extend(map(id, ids.values()))
-            found.append(len(parts["_non_persistent_buffers_set"]))
-        return found
+    def _read(self) -> list[list[Any]]:
+        # Loops in C over names and addresses. A reused address of a tensor does no harm: handles read the module, and
+        # which slots share a tensor is the same.
+        groups = list(chain.from_iterable(map(_TENSORS_AND_MODULES, self._parts)))
+        filled = list(filter(None, groups))
+        addresses = map(id, chain.from_iterable(map(dict.values, filled)))
+        return [list(map(len, groups)), list(chain.from_iterable(filled)), list(addresses)]
+
+    def _traverse(self, root: nn.Module) -> list[nn.Module]:
+        """Make the Param of each tensor, at the first of its places; returns the modules passed."""
+        path_of: dict[int, str] = {}
+        param_of: dict[int, Param] = {}
+        drawn: list[tuple[nn.Module, str, ParamId]] = []
+        add_step, add_param = self.steps.append, self.params.append
+        add_of = {"weight": self.weights.append, "state": self.states.append}
+
+        def found(
+            path: str, owner: nn.Module, name: str, kind: Kind, tensor: Tensor, home_module: nn.Module, home_name: str
+        ) -> None:
+            param = param_of.get(id(tensor))
+            if param is not None:
+                _check_declared(param, path, home_module, home_name)
+                param.owners = (*param.owners, (owner, name))
+                param.aliases = (*param.aliases, path)
+                return
+            ids = home_module.__dict__.get("_param_ids")
+            param_id = None if ids is None else ids.get(home_name)
+            if param_id is None:
+                param_id = ParamId.new(_fingerprint(root, path))
+                drawn.append((home_module, home_name, param_id))
+            value = param_id.value
+            if value in path_of:
+                raise DuplicateParamIdError(
+                    f"'{path_of[value]}' and '{path}' are different tensors with one ParamId ({param_id}), as a deep"
+                    " copy of a layer has; call burnlike.module.fresh_ids(copy) on the copied part"
+                )
+            path_of[value] = path
+            home = None if home_module is owner and home_name == name else (home_module, home_name)
+            param = param_of[id(tensor)] = Param(param_id, path, kind, ((owner, name),), (), home)
+            add_step(param)
+            add_param(param)
+            add_of[kind](param)
+
+        modules: list[nn.Module] = []
+        traverse(root, found, add_step, modules)
+        for module, name, param_id in drawn:  # only now: after a mistake the modules are as they were
+            stored_ids(module)[name] = param_id
+        return modules
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         return type(None), ()
 
 
-def _handles(root: nn.Module, steps: list[Slot | Enter | Exit]) -> list[Param | Enter | Exit]:
-    """Turn each tensor into its Param, at the first of its places."""
-    path_of: dict[ParamId, str] = {}
-    param_of: dict[int, Param] = {}
-    found: list[Param | Enter | Exit] = []
-    for step in steps:
-        if not isinstance(step, Slot):
-            found.append(step)
-            continue
-        path, owner, name, kind, tensor, home, home_name = step
-        param = param_of.get(id(tensor))
-        if param is not None:
-            _check_declared(param, step)
-            param.owners = (*param.owners, (owner, name))
-            param.aliases = (*param.aliases, path)
-            continue
-        ids = home.__dict__.get("_param_ids")
-        if ids is None:
-            ids = stored_ids(home)
-        param_id = ids.get(home_name)
-        if param_id is None:
-            param_id = ids[home_name] = ParamId.new(_fingerprint(root, step))
-        if param_id in path_of:
-            raise DuplicateParamIdError(
-                f"'{path_of[param_id]}' and '{path}' are different tensors with one ParamId ({param_id}), as a deep"
-                " copy of a layer has; call burnlike.module.fresh_ids(copy) on the copied part"
-            )
-        path_of[param_id] = path
-        param = param_of[id(tensor)] = Param(
-            param_id,
-            path,
-            kind,
-            ((owner, name),),
-            (),
-            None if home is owner and home_name == name else (home, home_name),
-        )
-        found.append(param)
-    return found
-
-
-def _check_declared(param: Param, slot: Slot) -> None:
-    other = stored_ids(slot.home_module).get(slot.home_name)
-    declared = meta_of(*param.home).own_id and meta_of(slot.home_module, slot.home_name).own_id
+def _check_declared(param: Param, path: str, home_module: nn.Module, home_name: str) -> None:
+    other = home_module.__dict__.get("_param_ids", {}).get(home_name)
+    declared = meta_of(*param.home).own_id and meta_of(home_module, home_name).own_id
     if declared and other != param.id:
         raise DuplicateParamIdError(
-            f"'{param.path}' and '{slot.path}' are one tensor that was given two ids, {param.id} and {other};"
+            f"'{param.path}' and '{path}' are one tensor that was given two ids, {param.id} and {other};"
             " give it one, or hold two tensors"
         )
 
 
-def _fingerprint(root: nn.Module, slot: Slot) -> str:
-    return f"{own_class(root).__qualname__}/{slot.path}"
+def _fingerprint(root: nn.Module, path: str) -> str:
+    return f"{own_class(root).__qualname__}/{path}"

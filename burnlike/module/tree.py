@@ -4,8 +4,8 @@ The one place that knows how torch's tools change a tree: wrappers around a modu
 and reparameterizations that move a tensor elsewhere.
 """
 
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
@@ -78,14 +78,10 @@ def unwrap(module: nn.Module) -> nn.Module:
     return module
 
 
-_WRAPPED: dict[type, str | None] = {}
-
-
+@lru_cache(maxsize=1024)
 def _wrapped_name(cls: type) -> str | None:
-    if cls not in _WRAPPED:
-        names = (_WRAPPERS.get(f"{base.__module__}.{base.__qualname__}") for base in cls.__mro__)
-        _WRAPPED[cls] = next((name for name in names if name is not None), None)
-    return _WRAPPED[cls]
+    names = (_WRAPPERS.get(f"{base.__module__}.{base.__qualname__}") for base in cls.__mro__)
+    return next((name for name in names if name is not None), None)
 
 
 def own_class(module: nn.Module) -> type:
@@ -119,49 +115,105 @@ def steps_of(root: nn.Module, seen: list[nn.Module]) -> list[Step]:
         ModuleTreeError: a module holds itself.
     """
     steps: list[Step] = []
-    _walk(root, "", steps, seen, [])
+    traverse(root, lambda *slot: steps.append(Slot(*slot)), steps.append, seen)
     return steps
 
 
-def _walk(module: nn.Module, prefix: str, steps: list[Step], seen: list[nn.Module], above: list[nn.Module]) -> None:
-    seen.append(module)
-    while (inner := _wrapped_name(type(module))) is not None:
-        module = module._modules[inner]  # pyright: ignore[reportAssignmentType]
-        seen.append(module)
-    for other in above:
-        if other is module:
+def traverse(
+    root: nn.Module, found: Callable[..., object], passed: Callable[..., object], seen: list[nn.Module]
+) -> None:
+    """As `steps_of`, for large trees: calls `found` with the attributes of each Slot, `passed` with Enter and Exit."""
+    _Traversal(found, passed, seen).walk(root, "")
+
+
+class _Traversal:
+    """One traversal under way.
+
+    Attributes:
+        found, passed, seen: as `traverse` was given them.
+        above: the modules around the present one, by address, each with the prefix of the paths in it.
+        marks: Enter and Exit of the fields met; most trees repeat a few.
+    """
+
+    def __init__(self, found: Callable[..., object], passed: Callable[..., object], seen: list[nn.Module]) -> None:
+        self.found, self.passed, self.seen = found, passed, seen
+        self.above: dict[int, str] = {}
+        self.marks: dict[tuple[str, str], tuple[Enter, Exit]] = {}
+
+    def walk(self, module: nn.Module, prefix: str) -> None:
+        """Pass `module` and all in it."""
+        self.seen.append(module)
+        while (inner := _wrapped_name(type(module))) is not None:
+            module = module._modules[inner]  # pyright: ignore[reportAssignmentType]
+            self.seen.append(module)
+        parts = module.__dict__
+        if "_held" in parts:
+            module.refresh()  # pyright: ignore[reportCallIssue]
+        parameters, buffers, modules = parts["_parameters"], parts["_buffers"], parts["_modules"]
+        container = self._go_below(module, prefix) if modules else ""
+        moved = _moved(module) if parts["_forward_pre_hooks"] else None
+        found = self.found
+        # Most modules hold a few parameters and nothing else.
+        for name in _ordered_names(module) if modules or buffers or "_fields" in parts else parameters:
+            if (tensor := parameters.get(name)) is not None:
+                home_name = moved.get(name, name) if moved else name
+                found(prefix + name, module, name, "weight", tensor, module, home_name)
+            elif (child := modules.get(name)) is not None:
+                self._walk_field(name, container, child, f"{prefix}{name}.")
+            elif (tensor := buffers.get(name)) is not None:
+                if name not in parts["_non_persistent_buffers_set"]:
+                    found(prefix + name, module, name, "state", tensor, module, name)
+            elif "parametrizations" in modules and name in _parametrized(module):
+                self._walk_parametrized(module, name, prefix)
+        if modules:
+            del self.above[id(module)]
+
+    def _go_below(self, module: nn.Module, prefix: str) -> str:
+        """Check that `module` is not in itself; returns what kind of container it is."""
+        if id(module) in self.above:
+            above = self.above[id(module)]
             raise ModuleTreeError(
-                f"'{prefix[:-1]}' is {type(module).__name__}, which holds it: a tree can't hold itself;"
-                " keep a reference upwards as burnlike.constant(module)"
+                f"'{prefix[:-1]}' is the {type(module).__name__} at {_place(above)}, which holds it: a tree can't hold"
+                " itself; keep a reference upwards as burnlike.constant(module)"
             )
-    above.append(module)
-    parts = module.__dict__
-    if "_held" in parts:
-        module.refresh()  # pyright: ignore[reportCallIssue]
-    parameters, buffers, modules = parts["_parameters"], parts["_buffers"], parts["_modules"]
-    moved = _moved(module) if parts["_forward_pre_hooks"] else {}
-    parametrized = _parametrized(module)
-    container = ""
-    for name in field_names(module):
-        value = parameters.get(name)
-        if value is not None:
-            steps.append(Slot(prefix + name, module, name, "weight", value, module, moved.get(name, name)))
-            continue
-        value = buffers.get(name)
-        if value is not None:
-            if name not in parts["_non_persistent_buffers_set"]:
-                steps.append(Slot(prefix + name, module, name, "state", value, module, name))
-            continue
-        if name in parametrized:
-            _walk_parametrized(module, name, prefix, steps, seen, above)
-            continue
-        value = modules.get(name)
-        if value is not None:
-            container = container or container_of(module)
-            steps.append(Enter(name, container))
-            _walk(value, f"{prefix}{name}.", steps, seen, above)
-            steps.append(Exit(name, container))
-    above.pop()
+        self.above[id(module)] = prefix
+        return container_of(module)
+
+    def _walk_field(self, name: str, container: str, child: nn.Module, prefix: str) -> None:
+        marks = self.marks.get((name, container))
+        if marks is None:
+            marks = self.marks[name, container] = Enter(name, container), Exit(name, container)
+        self.passed(marks[0])
+        self.walk(child, prefix)
+        self.passed(marks[1])
+
+    def _walk_parametrized(self, module: nn.Module, name: str, prefix: str) -> None:
+        """The tensor keeps its id. Its path stays under our reparameterizations, and is torch's under others."""
+        lists: Any = module._modules["parametrizations"]
+        list_of = lists._modules[name]
+        self.seen += (lists, list_of)
+        ours = reparameterization_of(module, name)
+        inside = f"{prefix}parametrizations.{name}."
+        base = _base_name(list_of)
+        for kind, tensors in (("weight", list_of._parameters), ("state", list_of._buffers)):
+            for key, tensor in tensors.items():
+                if tensor is not None:
+                    path = prefix + name if ours is not None else inside + key
+                    home = (module, name) if key == base else (list_of, key)
+                    self.found(path, list_of, key, kind, tensor, *home)
+        if ours is not None:
+            label: str = type(ours).reparameterization_name  # pyright: ignore[reportAttributeAccessIssue]
+            container = container_of(module)
+            self.passed(Enter(name, container))
+            self._walk_field(label, "Reparameterization", ours, f"{prefix}{name}.{label}.")
+            self.passed(Exit(name, container))
+        for key, child in list_of._modules.items():
+            if child is not None and child is not ours:
+                self._walk_field(key, "Reparameterization", child, f"{inside}{key}.")
+
+
+def _place(prefix: str) -> str:
+    return f"'{prefix[:-1]}'" if prefix else "the root"
 
 
 def field_names(module: nn.Module) -> Iterable[str]:
@@ -170,15 +222,20 @@ def field_names(module: nn.Module) -> Iterable[str]:
     Parametrized tensors are among them, `parametrizations` itself is not.
     """
     parts = module.__dict__
-    fields = parts.get("_fields")
-    parametrized = _parametrized(module)
-    if fields is None and not parametrized:
-        return chain(parts["_parameters"], parts["_buffers"], parts["_modules"])
-    names = dict.fromkeys(chain(parts["_parameters"], parts["_buffers"], parts["_modules"], parametrized))
-    if parametrized:
-        names.pop("parametrizations")
-    if fields is not None:
-        names = {name: None for name in fields if name in names} | names
+    held = {*parts["_parameters"], *parts["_buffers"], *parts["_modules"], *_parametrized(module)}
+    return [name for name in _ordered_names(module) if name in held]
+
+
+_NO_NAMES: dict[str, None] = {}
+
+
+def _ordered_names(module: nn.Module) -> dict[str, Any]:
+    """The field names, in order, among names of other attributes."""
+    parts = module.__dict__
+    names = {**parts.get("_fields", _NO_NAMES), **parts["_parameters"], **parts["_buffers"], **parts["_modules"]}
+    if "parametrizations" in names and (parametrized := _parametrized(module)):
+        names.update(parametrized)
+        del names["parametrizations"]
     return names
 
 
@@ -205,39 +262,6 @@ def reparameterization_of(module: nn.Module, name: str) -> nn.Module | None:
     found = _parametrized(module).get(name)
     first = found._modules.get("0") if found is not None else None
     return first if hasattr(type(first), "reparameterization_name") else None
-
-
-def _walk_parametrized(
-    module: nn.Module, name: str, prefix: str, steps: list[Step], seen: list[nn.Module], above: list[nn.Module]
-) -> None:
-    """The tensor keeps its id. Its path stays under our reparameterizations, and is torch's under others."""
-    lists = module._modules["parametrizations"]
-    list_of = lists._modules[name]  # pyright: ignore[reportOptionalMemberAccess]
-    assert lists is not None and list_of is not None
-    seen.append(lists)
-    seen.append(list_of)
-    ours = reparameterization_of(module, name)
-    inside = f"{prefix}parametrizations.{name}."
-    base = _base_name(list_of)
-    group: list[tuple[Kind, dict[str, Any]]] = [("weight", list_of._parameters), ("state", list_of._buffers)]
-    for kind, tensors in group:
-        for key, tensor in tensors.items():
-            if tensor is not None:
-                path = prefix + name if ours is not None else inside + key
-                home = (module, name) if key == base else (list_of, key)
-                steps.append(Slot(path, list_of, key, kind, tensor, *home))
-    if ours is not None:
-        label = type(ours).reparameterization_name  # pyright: ignore[reportAttributeAccessIssue]
-        steps.append(Enter(name, container_of(module)))
-        steps.append(Enter(label, "Reparameterization"))
-        _walk(ours, f"{prefix}{name}.{label}.", steps, seen, above)
-        steps.append(Exit(label, "Reparameterization"))
-        steps.append(Exit(name, container_of(module)))
-    for key, child in list_of._modules.items():
-        if child is not None and child is not ours:
-            steps.append(Enter(key, "Reparameterization"))
-            _walk(child, f"{inside}{key}.", steps, seen, above)
-            steps.append(Exit(key, "Reparameterization"))
 
 
 def _base_name(list_of: nn.Module) -> str:
