@@ -197,6 +197,12 @@ class Param:
         initialize_param(self.tensor)
         return self.tensor
 
+    def reparameterization(self) -> nn.Module | None:
+        """The reparameterization (LoRA, ...) that `val` applies to `base`, or None."""
+        from .tree import reparameterization_of  # which knows what a Param is
+
+        return reparameterization_of(*self.home)
+
     def is_initialized(self) -> bool:
         """Whether it has values."""
         return not is_lazy(self.tensor)
