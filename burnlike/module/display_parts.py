@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy as is_shapeless
 
 from ..errors import ModuleTreeError
 from .display_settings import DisplaySettings
@@ -60,14 +61,16 @@ def param_text(tensor: Tensor, is_weight: bool, param_id: ParamId | None, settin
     kind = kind_of(tensor)
     if not is_weight and kind == "float":
         return "RunningState"
-    text = f"{tensor_text(tensor, 'ParamTensor')[:-1]}, kind: {kind}"
+    # Those of torch's lazy layers have no shape before the first forward.
+    known = "ParamTensor {uninitialized" if is_shapeless(tensor) else tensor_text(tensor, "ParamTensor")[:-1]
+    text = f"{known}, kind: {kind}"
     return f"{text}, id: {param_id}}}" if settings.show_param_id and param_id is not None else f"{text}}}"
 
 
 def count_params(module: nn.Module) -> int:
     """As `num_params`, which draws ids."""
     tensors = {id(slot[4]): slot[4] for slot in slots_of(module)}
-    return sum(tensor.numel() for tensor in tensors.values() if tensor.is_floating_point())
+    return sum(tensor.numel() for tensor in tensors.values() if tensor.is_floating_point() and not is_shapeless(tensor))
 
 
 def slots_of(module: nn.Module) -> list[Slot]:
