@@ -1,7 +1,7 @@
 """Param, the handle through which visitors, records and optimizers see one tensor of a module tree."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,13 @@ from .param_id import ParamId
 from .slots import Mapper, meta_of, set_meta, stored_ids
 
 Kind = Literal["weight", "state"]
+
+
+class Mappers(NamedTuple):
+    """What is between the form of a record and that of the module; None where they are one."""
+
+    load: Mapper | None
+    save: Mapper | None
 
 
 class Param:
@@ -214,6 +221,12 @@ class Param:
     def lazy_device(self) -> torch.device:
         """Where the values are or will be made, without initializing it."""
         return self.tensor.device
+
+    @property
+    def mappers(self) -> Mappers:
+        """What turns a record's form of the values into the module's, and back."""
+        meta = meta_of(*self.home)
+        return Mappers(meta.load_mapper, meta.save_mapper)
 
     def load_mapper(self, mapper: Mapper | None) -> "Param":
         """Set what turns a record's form of the values into the module's; returns the handle."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from ..module import Param, ParamId, find_device, params
 from .convert import can_lose, check_floats, check_ints
 from .dtypes import kind_of, plain, shown
 from .lazy_tensors import LazyTensors
+from .mappers import expected_form, loaded_form
 from .record import Record
 from .report import LoadReport, Mismatch
 
@@ -20,8 +21,11 @@ _WRAPPERS = re.compile(r"(?<![^.])(?:_orig_mod|_checkpoint_wrapped_module)\.")
 
 @dataclass(frozen=True, slots=True)
 class _Match:
+    """A parameter, its name in the record, and what its load mapper made of the values there, if it has one."""
+
     param: Param
     name: str
+    values: Tensor | None = None
 
 
 def load_into(
@@ -48,6 +52,8 @@ def load_into(
     )
     _refuse(report, record, module, strict)
     ids = _new_ids(matches, found, record)
+    matches = [_mapped(match, tensors, target_device) for match in matches]
+    _refuse(replace(report, mismatched=[*_misfits(matches)]), record, module, strict)
     _check_values(matches, tensors)
     _apply(matches, tensors, target_device)
     for param, param_id in ids:
@@ -80,10 +86,10 @@ def _stored_names(record: Record) -> dict[str, str]:
 
 def _mismatches(matches: list[_Match], tensors: Mapping[str, Tensor]) -> Iterator[Mismatch]:
     for match in matches:
-        target = match.param.tensor
+        expected = expected_form(match.param)
         dtype, shape = _dtype(tensors, match.name), _shape(tensors, match.name)
-        if shape != target.shape or kind_of(dtype) != kind_of(target.dtype):
-            yield Mismatch(match.param.path, shown(target.dtype, target.shape), shown(dtype, shape))
+        if expected is not None and (shape != expected.shape or kind_of(dtype) != kind_of(expected.dtype)):
+            yield Mismatch(match.param.path, shown(*expected), shown(dtype, shape))
 
 
 def _untied(matches: list[_Match], tensors: Mapping[str, Tensor]) -> Iterator[Mismatch]:
@@ -94,6 +100,24 @@ def _untied(matches: list[_Match], tensors: Mapping[str, Tensor]) -> Iterator[Mi
                 yield Mismatch(
                     match.param.path, f"the values of '{alias}', which the module ties to it", "other values"
                 )
+
+
+def _mapped(match: _Match, tensors: Mapping[str, Tensor], device: torch.device) -> _Match:
+    """The match with its values in the module's form, where they are in another one in the record."""
+    if match.param.mappers.load is None:
+        return match
+    target = match.param.tensor
+    values = tensors[match.name].detach().to(device if target.is_meta else target.device)
+    return replace(match, values=loaded_form(match.param, values))
+
+
+def _misfits(matches: list[_Match]) -> Iterator[Mismatch]:
+    """Load mappers whose results are not of the module's form."""
+    for match in matches:
+        target, values = match.param.tensor, match.values
+        if values is not None and (values.shape != target.shape or kind_of(values.dtype) != kind_of(target.dtype)):
+            found = f"{shown(values.dtype, values.shape)} from its load mapper"
+            yield Mismatch(match.param.path, shown(target.dtype, target.shape), found)
 
 
 def _refuse(report: LoadReport, record: Record, module: nn.Module, strict: bool) -> None:
@@ -131,9 +155,9 @@ def _check_values(matches: list[_Match], tensors: Mapping[str, Tensor]) -> None:
         tensors.check_length()
     for match in matches:
         target = match.param.tensor.dtype
-        if not can_lose(_dtype(tensors, match.name), target):
+        if not can_lose(_dtype(tensors, match.name) if match.values is None else match.values.dtype, target):
             continue
-        for values in _chunks(tensors, match.name):
+        for values in _chunks(tensors, match.name) if match.values is None else [match.values]:
             if target.is_floating_point:
                 check_floats(match.name, values, values.to(target))
             else:
@@ -169,15 +193,22 @@ def _apply(matches: list[_Match], tensors: Mapping[str, Tensor], device: torch.d
 
 @torch.no_grad()
 def _fill(match: _Match, tensors: Mapping[str, Tensor], device: torch.device) -> None:
-    target = match.param.tensor
-    if target.is_meta:
-        target = torch.empty(target.shape, dtype=target.dtype, device=device)
-    if isinstance(tensors, LazyTensors):
-        tensors.copy_into(match.name, target)
+    param = match.param
+    target = param.tensor
+    lazy = not param.is_initialized()
+    into = target
+    if lazy or target.is_meta:
+        into = torch.empty(target.shape, dtype=target.dtype, device=device if target.is_meta else target.device)
+    if match.values is not None:
+        into.copy_(match.values)
+    elif isinstance(tensors, LazyTensors):
+        tensors.copy_into(match.name, into)
     else:
-        target.copy_(tensors[match.name])
-    if target is not match.param.tensor and match.param.tensor.is_meta:
-        match.param.assign(target)
+        into.copy_(tensors[match.name])
+    if lazy:
+        target.data = into  # its initializer never runs
+    elif into is not target:
+        param.assign(into)
 
 
 def _dtype(tensors: Mapping[str, Tensor], name: str) -> torch.dtype:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ..errors import RecordError
 from ..module import ParamGroup, ParamId, params
+from .mappers import saved_form
 
 if TYPE_CHECKING:
     from .report import LoadReport
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 class Record:
     """Named tensors and plain values, apart from any file format and any class.
 
-    Making one copies nothing: it refers to the tensors as they are, so save it before they change.
+    Making one copies nothing: it refers to the tensors as they are, so save it before they change. Only a save mapper
+    that copies takes memory, from the making of the record on.
 
     Attributes:
         tensors: name -> tensor. In a record loaded from a file each access reads the tensor into fresh memory.
@@ -57,16 +59,19 @@ class Record:
     def from_module(cls, module: nn.Module, group: ParamGroup | None = None) -> Self:
         """The parameters and persistent buffers of any `nn.Module`, tied tensors once; copies nothing.
 
+        A parameter with a save mapper is there in the form that the mapper makes; a lazy one gets its values.
+
         Args:
             module: the module.
             group: which of them; None is all. A record of some is loaded with `strict=False`.
 
         Raises:
             ParamPathError: the group names a path that the module does not have.
+            RecordError: a save mapper raised or gave no tensor.
         """
         found = params(module) if group is None else group.select(module)
         return cls(
-            tensors={param.path: param.tensor.detach() for param in found},
+            tensors={param.path: saved_form(param) for param in found},
             ids={param.path: param.id for param in found},
             aliases={alias: param.path for param in found for alias in param.aliases},
             source=f"the record of {type(module).__name__}",

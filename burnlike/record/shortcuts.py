@@ -32,7 +32,8 @@ def load(
 
     Values are converted to the module's types and devices and written into the tensors that are there, so that
     optimizers keep their references; tensors on the meta device are made. Frozen parameters stay frozen. The module
-    takes over the record's ids.
+    takes over the record's ids. Lazy parameters take the values and are never initialized. Where a parameter has a load
+    mapper, the record's form is what must fit; all mapped values are in memory before the first is written.
 
     Args:
         module: the module.
@@ -46,6 +47,7 @@ def load(
     Raises:
         RecordIOError, RecordFormatError: the file can't be read or is damaged.
         RecordMismatchError: the record does not fit; its `report` says why. The module is as it was.
+        RecordError: a load mapper raised or gave no tensor. The module is as it was.
         PrecisionError: a value is too large for the module's type. The module is as it was.
     """
     return SafetensorsRecorder().load(path).load_into(module, strict, device)
