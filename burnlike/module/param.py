@@ -182,11 +182,7 @@ class Param:
         if self.kind != "weight":
             return False
         intent = meta_of(*self.home).trainable
-        if intent is not None:
-            return intent
-        tensor = self.tensor
-        stood_for = None if isinstance(tensor, nn.Parameter) else meta_of(*self.owners[0]).stood_for
-        return tensor.requires_grad if stood_for is None else stood_for
+        return self.tensor.requires_grad if intent is None else intent
 
     @property
     def requires_grad(self) -> bool:

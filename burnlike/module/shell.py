@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ..errors import ModuleTreeError
 from .param import Kind
 from .references import rebind
-from .slots import copy_slots, set_meta
+from .slots import copy_slots, meta_of, set_meta
 from .tree import unwrap
 
 Place = Callable[[nn.Module, str, Kind, Tensor], Tensor | None]
@@ -88,10 +88,10 @@ def _shell(
             return None
         if tensor not in tensors:
             tensors[tensor] = place(module, name, kind, tensor)
-        new_tensor = tensors[tensor]
-        if new_tensor is not None and isinstance(tensor, nn.Parameter) and not isinstance(new_tensor, nn.Parameter):
-            set_meta(new, name, stood_for=tensor.requires_grad)
-        return new_tensor
+        placed_tensor = tensors[tensor]
+        if kind == "weight" and placed_tensor is not None:
+            _keep_intent(new, name, tensor, placed_tensor)
+        return placed_tensor
 
     parts["_parameters"] = {name: placed(name, "weight", tensor) for name, tensor in module._parameters.items()}
     parts["_buffers"] = {name: placed(name, "state", tensor) for name, tensor in module._buffers.items()}
@@ -104,6 +104,17 @@ def _shell(
             child.__dict__["_holder"] = (new, name)
             child.rebuild()  # pyright: ignore[reportCallIssue]
     return new
+
+
+def _keep_intent(module: nn.Module, name: str, before: Tensor, now: Tensor) -> None:
+    """Note whether a parameter required grad when a plain tensor takes its place, and forget it when one is back."""
+    meta = meta_of(module, name)
+    if isinstance(before, nn.Parameter) and not isinstance(now, nn.Parameter):
+        intent = before.requires_grad if meta.trainable is None else meta.trainable
+        set_meta(module, name, trainable=intent, stood_for=before.requires_grad)
+    elif meta.stood_for is not None and isinstance(now, nn.Parameter):
+        known = meta.trainable is now.requires_grad
+        set_meta(module, name, trainable=None if known else meta.trainable, stood_for=None)
 
 
 def _key(module: nn.Module) -> object:
