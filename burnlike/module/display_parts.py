@@ -9,6 +9,7 @@ from ..errors import ModuleTreeError
 from .display_settings import DisplaySettings
 from .display_values import tensor_text, type_text
 from .param_id import ParamId
+from .slots import meta_of
 from .tree import Enter, Exit, Slot, base_tensor, container_of, own_class, steps_of
 from .visiting import kind_of
 
@@ -37,7 +38,7 @@ def sequence_kind(module: nn.Module) -> str:
 
 
 def shown_names(module: nn.Module, tensors_and_modules: dict[str, None]) -> Iterable[str]:
-    """The fields to be shown: in order of declaration where that is known, else constants first."""
+    """The fields to be shown, in order of declaration; constants whose place is not known come first."""
     parts = module.__dict__
     cls = own_class(module)
     # Tools put their own `forward` and other methods on a module: they are no fields.
@@ -46,8 +47,10 @@ def shown_names(module: nn.Module, tensors_and_modules: dict[str, None]) -> Iter
         for name, value in parts.items()
         if not name.startswith("_") and name != "training" and not (callable(value) and hasattr(cls, name))
     ]
-    names = dict.fromkeys([*constants, *tensors_and_modules])
-    return {name: None for name in parts.get("_fields", ()) if name in names} | names
+    fields = parts.get("_fields", {})
+    known = {*constants, *tensors_and_modules}
+    placed = [name for name in fields if name in known]
+    return dict.fromkeys([*(name for name in constants if name not in fields), *placed, *tensors_and_modules])
 
 
 def is_state(module: nn.Module, tensor: Tensor) -> bool:
@@ -81,10 +84,18 @@ def slots_of(module: nn.Module) -> list[Slot]:
         return []
 
 
-def has_hole(module: nn.Module) -> bool:
-    """Whether a partition took a tensor out of `module`: then its fields show what is left."""
+def missing_text(module: nn.Module, name: str) -> str:
+    """What stands for a tensor that is to be there and is not; nothing for one that is, or was left out by choice."""
+    meta = meta_of(module, name)
+    if not (meta.hole or meta.trainable is not None) or base_tensor(module, name) is not None:
+        return ""
+    return "Hole" if meta.hole else "Uninitialized"
+
+
+def has_missing(module: nn.Module) -> bool:
+    """Whether a tensor of the tree is to be there and is not: then fields show what is left."""
     return any(
-        meta.hole and base_tensor(part, name) is None
+        missing_text(part, name) and part._modules.get(name) is None
         for part in module.modules()
-        for name, meta in part.__dict__.get("_param_metas", {}).items()
+        for name in part.__dict__.get("_param_metas", ())
     )

@@ -7,13 +7,23 @@ from typing import Any, Self
 from torch import Tensor, nn
 
 from ..errors import ArgumentError, DuplicateParamIdError, ModuleTreeError
-from .display_parts import count_params, has_hole, is_state, param_text, sequence_kind, shown_names, slots_of, top_text
+from .display_parts import (
+    count_params,
+    has_missing,
+    is_state,
+    missing_text,
+    param_text,
+    sequence_kind,
+    shown_names,
+    slots_of,
+    top_text,
+)
 from .display_settings import DEFAULTS, DisplaySettings
 from .display_values import debug_text, display_text, optional_fields, tensor_text, type_text
 from .param import Param
 from .param_id import ParamId
 from .registry import params
-from .slots import meta_of, stored_ids
+from .slots import stored_ids
 from .tree import base_tensor, container_of, field_names, own_class, unwrap
 
 
@@ -34,7 +44,7 @@ def display(shown: nn.Module | Param, settings: DisplaySettings | None = None) -
     """
     passed = settings or DisplaySettings()
     if isinstance(shown, Param):
-        return param_text(shown.tensor, shown.kind == "weight", shown.id, passed)
+        return _Display(shown.owners[0][0]).handle_text(shown, passed, 1)
     return _Display(shown).module_text(shown, passed, 1)
 
 
@@ -126,7 +136,7 @@ class Content:
         if isinstance(value, nn.Module):
             return self._shown.module_text(value, self.settings, self._level)
         if isinstance(value, Param):
-            return param_text(value.tensor, value.kind == "weight", value.id, self.settings)
+            return self._shown.handle_text(value, self.settings, self._level)
         if isinstance(value, Tensor):
             return self._shown.tensor_text(self._module, value, self.settings)
         return display_text(value)
@@ -187,7 +197,7 @@ class _Display:
     def _content(self, module: nn.Module, settings: DisplaySettings, level: int) -> Content:
         """What the class chose; every field where it chose nothing, or where its choice can't be told."""
         error = None
-        if hasattr(type(module), "custom_content") and not settings.show_all_attributes and not has_hole(module):
+        if hasattr(type(module), "custom_content") and not settings.show_all_attributes and not has_missing(module):
             try:
                 content = module.custom_content(Content(self, module, settings, level))  # pyright: ignore[reportCallIssue]
                 if isinstance(content, Content):
@@ -213,10 +223,10 @@ class _Display:
         tensors_and_modules = dict.fromkeys(field_names(module))
         for name in shown_names(module, tensors_and_modules):
             shown = "_0" if is_enum else name
-            if meta_of(module, name).hole and base_tensor(module, name) is None:
-                content.add(shown, "Hole")
-            elif modules.get(name) is not None:
+            if modules.get(name) is not None:
                 content.add(shown, modules[name])
+            elif missing := missing_text(module, name):
+                content.add(shown, missing)
             elif name not in tensors_and_modules:
                 constant = parts[name]
                 (content.add if isinstance(constant, Tensor) else content.add_debug)(shown, constant)
@@ -224,6 +234,15 @@ class _Display:
                 value = parameters.get(name, buffers.get(name))
                 content.add(shown, base_tensor(module, name) if value is None else value)
         return content
+
+    def handle_text(self, param: Param, settings: DisplaySettings, level: int) -> str:
+        """The text of what the handle stands for: a tensor, or a part that holds several."""
+        owner, name = param.owners[0]
+        part = owner._modules.get(name)
+        if part is not None:
+            return self.module_text(part, settings, level)
+        missing = missing_text(owner, name)
+        return missing or param_text(param.tensor, param.kind == "weight", param.id, settings)
 
     def tensor_text(self, module: nn.Module, tensor: Tensor, settings: DisplaySettings) -> str:
         """The text of a tensor that `module` shows: a parameter, a persistent buffer, or any other."""

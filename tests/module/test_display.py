@@ -19,9 +19,11 @@ from burnlike.errors import ArgumentError
 from burnlike.module import (
     Content,
     DisplaySettings,
+    LoraConfig,
     Module,
     Param,
     ParamId,
+    apply_lora,
     constant,
     display,
     num_params,
@@ -576,6 +578,40 @@ def test_a_module_with_holes_shows_what_is_left() -> None:
         "SwiGlu {linear_inner: Linear {weight: Hole, bias: None}, "
         "linear_outer: Linear {d_input: 4, d_output: 3, bias: false, params: 12}, params: 12}"
     )
+
+
+def test_a_tensor_that_is_not_there_yet_is_told_from_one_that_never_will_be() -> None:
+    module = Fields(later=nn.Parameter(torch.zeros(1)), never=None)
+    module._parameters["later"] = None
+    set_meta(module, "later", trainable=True)
+    assert display(module) == lines("Fields {", "  later: Uninitialized", "  never: None", "}")
+
+
+def test_handles_of_what_is_missing_have_a_text() -> None:
+    module = Fields(weight=nn.Parameter(torch.zeros(1)))
+    handle = module.param("weight")
+    module._parameters["weight"] = None
+    set_meta(module, "weight", hole=True)
+    assert display(handle) == "Hole"
+
+
+def test_adapters_are_counted_and_the_weight_keeps_its_text() -> None:
+    module = nn.Sequential(linear(3, 2), nn.Linear(2, 2, bias=False))
+    apply_lora(module, LoraConfig(rank=2, alpha=1.0))
+    assert display(module) == lines(
+        "Sequential {",
+        "  0: Linear {d_input: 3, d_output: 2, bias: true, params: 18}",
+        "  1: Linear {",
+        "    in_features: 2",
+        "    out_features: 2",
+        "    weight: ParamTensor {rank: 2, shape: [2, 2], kind: float}",
+        "    bias: None",
+        "    params: 12",
+        "  }",
+        "  params: 30",
+        "}",
+    )
+    assert f"params: {num_params(module)}\n" in display(module)
 
 
 def test_a_tree_that_holds_itself_has_an_end() -> None:
