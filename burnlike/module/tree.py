@@ -5,7 +5,6 @@ and reparameterizations that move a tensor elsewhere.
 """
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
@@ -73,12 +72,11 @@ Step = Slot | Enter | Exit
 
 def unwrap(module: nn.Module) -> nn.Module:
     """What the wrappers `module` consists of (DDP, torch.compile, ...) hold in the end."""
-    while (name := _wrapped_name(type(module))) is not None:
+    while module._modules and (name := _wrapped_name(type(module))) is not None:
         module = module._modules[name]  # pyright: ignore[reportAssignmentType]
     return module
 
 
-@lru_cache(maxsize=1024)
 def _wrapped_name(cls: type) -> str | None:
     names = (_WRAPPERS.get(f"{base.__module__}.{base.__qualname__}") for base in cls.__mro__)
     return next((name for name in names if name is not None), None)
@@ -133,17 +131,19 @@ class _Traversal:
         found, passed, seen: as `traverse` was given them.
         above: the modules around the present one, by address, each with the prefix of the paths in it.
         marks: Enter and Exit of the fields met; most trees repeat a few.
+        wrapped_names: of the classes met, which attribute holds the wrapped module, if one does.
     """
 
     def __init__(self, found: Callable[..., object], passed: Callable[..., object], seen: list[nn.Module]) -> None:
         self.found, self.passed, self.seen = found, passed, seen
         self.above: dict[int, str] = {}
         self.marks: dict[tuple[str, str], tuple[Enter, Exit]] = {}
+        self.wrapped_names: dict[type, str | None] = {}
 
     def walk(self, module: nn.Module, prefix: str) -> None:
         """Pass `module` and all in it."""
         self.seen.append(module)
-        while (inner := _wrapped_name(type(module))) is not None:
+        while (inner := self._wrapped_name(type(module))) is not None:
             module = module._modules[inner]  # pyright: ignore[reportAssignmentType]
             self.seen.append(module)
         parts = module.__dict__
@@ -167,6 +167,11 @@ class _Traversal:
                 self._walk_parametrized(module, name, prefix)
         if modules:
             del self.above[id(module)]
+
+    def _wrapped_name(self, cls: type) -> str | None:
+        if cls not in self.wrapped_names:
+            self.wrapped_names[cls] = _wrapped_name(cls)
+        return self.wrapped_names[cls]
 
     def _go_below(self, module: nn.Module, prefix: str) -> str:
         """Check that `module` is not in itself; returns what kind of container it is."""
