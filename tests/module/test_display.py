@@ -395,6 +395,8 @@ def test_a_users_container_is_shown_with_what_it_holds_now() -> None:
         "  params: 4",
         "}",
     )
+    module.pair.left = linear(4, 1)
+    assert "shape: [4, 1]" in display(module, DisplaySettings(show_all_attributes=True))
 
 
 def test_a_constant_module_is_named_but_not_shown() -> None:
