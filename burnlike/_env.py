@@ -31,29 +31,50 @@ def shorten_spinning() -> None:
 def distributed_job() -> str | None:
     """What the ranks of one job know in common and other jobs do not, or None in a process that is no rank.
 
-    Known are torchrun and others that set `MASTER_ADDR` and `WORLD_SIZE`, SLURM, and processes that
-    `torch.multiprocessing.spawn` or `multiprocessing` started, which have their parent in common.
+    What a launcher sets before a rank starts (torchrun, srun) and who started it (multiprocessing) come first: they
+    are the same whenever a rank asks. Then comes what a program or another launcher sets (`MASTER_ADDR`, `MASTER_PORT`,
+    `WORLD_SIZE`). Ranks on several machines have no parent in common: jobs that are alike in all else count as one.
     """
     known = os.environ.get
-    if int(known("WORLD_SIZE") or 1) > 1 and known("MASTER_ADDR"):
-        names = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
-        common = [known(name, "") for name in names]
-        if known("LOCAL_WORLD_SIZE") == known("WORLD_SIZE"):  # one machine: all ranks have one parent
-            common.append(_parent())
-        return " ".join(common)
-    if int(known("SLURM_NTASKS") or 1) > 1 and known("SLURM_JOB_ID"):
-        return f"slurm {known('SLURM_JOB_ID')} {known('SLURM_STEP_ID', '')}"
-    if multiprocessing.parent_process() is not None:
-        return _parent()
+    if known("TORCHELASTIC_RUN_ID") and _number("WORLD_SIZE") > 1:
+        return _rendezvous("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
+    # Of a step, which srun starts: the job's own script runs one program after the other.
+    if _number("SLURM_STEP_NUM_TASKS") > 1:
+        return f"slurm {known('SLURM_JOB_ID')} {known('SLURM_STEP_ID')}"
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        return _process(parent.pid or os.getppid())
+    if known("MASTER_ADDR") and _number("WORLD_SIZE") > 1:
+        return _rendezvous()
     return None
 
 
-def _parent() -> str:
-    """The parent process, with the time it started, since numbers of processes are used again."""
-    parent = os.getppid()
+def _rendezvous(*more: str) -> str:
+    names = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", *more)
+    common = [os.environ.get(name, "") for name in names]
+    if _number("LOCAL_WORLD_SIZE") == _number("WORLD_SIZE"):  # one machine: all ranks have one parent
+        common.append(_process(os.getppid()))
+    return " ".join(common)
+
+
+def _number(name: str) -> int:
+    text = os.environ.get(name, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def _process(number: int) -> str:
+    """A process, with the machine's start and its own, since numbers of processes are used again."""
+    return f"process {number} {_process_start(number)} {_read('/proc/sys/kernel/random/boot_id').strip()}"
+
+
+def _process_start(number: int) -> str:
+    fields = _read(f"/proc/{number}/stat").rpartition(")")[2].split()
+    return fields[19] if len(fields) > 19 else ""
+
+
+def _read(path: str) -> str:
     try:
-        with open(f"/proc/{parent}/stat", encoding="ascii", errors="replace") as file:
-            started = file.read().rpartition(")")[2].split()[19]
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read()
     except OSError:  # no /proc
-        started = ""
-    return f"parent {parent} {started}"
+        return ""

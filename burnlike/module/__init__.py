@@ -6,10 +6,11 @@ from .._lazy import attach
 
 if TYPE_CHECKING:
     from .constants import Constant, constant
-    from .containers import ModuleArray, ModuleContainer, ModuleDict, ModuleEnum, ModuleTuple, ModuleVec
+    from .containers import ModuleArray, ModuleTuple, ModuleVec
     from .device import find_device
     from .display_settings import DisplaySettings
     from .displaying import Content, display
+    from .held import ModuleContainer
     from .lazy import LazyParameter
     from .lora import Lora, apply_lora
     from .lora_config import LoraConfig
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
     from .modes import freeze, no_grad, train, unfreeze, valid
     from .module import Module
     from .moving import clone, devices, fork, initialize, num_params, to_device
+    from .named_containers import ModuleDict, ModuleEnum
     from .param import Kind, Param
     from .param_group import ParamGroup
     from .param_id import ParamId, seed_param_ids
+    from .ranks import agree_ids
     from .registry import fresh_ids, params, weights
     from .reparameterization import Reparameterization, apply_reparameterization, materialize
     from .visiting import ModuleVisitor, param_at, visit
@@ -47,6 +50,7 @@ __all__ = [
     "ParamId",
     "Reparameterization",
     "WeightNorm",
+    "agree_ids",
     "apply_lora",
     "apply_reparameterization",
     "clone",
@@ -78,12 +82,11 @@ __getattr__, __dir__ = attach(
     __name__,
     {
         **dict.fromkeys(["Constant", "constant"], "constants"),
-        **dict.fromkeys(
-            ["ModuleArray", "ModuleContainer", "ModuleDict", "ModuleEnum", "ModuleTuple", "ModuleVec"], "containers"
-        ),
+        **dict.fromkeys(["ModuleArray", "ModuleTuple", "ModuleVec"], "containers"),
         "find_device": "device",
         "DisplaySettings": "display_settings",
         **dict.fromkeys(["Content", "display"], "displaying"),
+        "ModuleContainer": "held",
         "LazyParameter": "lazy",
         **dict.fromkeys(["Lora", "apply_lora"], "lora"),
         "LoraConfig": "lora_config",
@@ -91,9 +94,11 @@ __getattr__, __dir__ = attach(
         **dict.fromkeys(["freeze", "no_grad", "train", "unfreeze", "valid"], "modes"),
         "Module": "module",
         **dict.fromkeys(["clone", "devices", "fork", "initialize", "num_params", "to_device"], "moving"),
+        **dict.fromkeys(["ModuleDict", "ModuleEnum"], "named_containers"),
         **dict.fromkeys(["Kind", "Param"], "param"),
         "ParamGroup": "param_group",
         **dict.fromkeys(["ParamId", "seed_param_ids"], "param_id"),
+        "agree_ids": "ranks",
         **dict.fromkeys(["fresh_ids", "params", "weights"], "registry"),
         **dict.fromkeys(["Reparameterization", "apply_reparameterization", "materialize"], "reparameterization"),
         **dict.fromkeys(["ModuleVisitor", "param_at", "visit"], "visiting"),

@@ -1,13 +1,18 @@
 """Where new ParamIds come from: random for each job, the same on all of its ranks, without communication.
 
-An id is a keyed hash of a fingerprint (class and name of the tensor, or its path at the first traversal) and of how
-often that fingerprint was met before. So it depends neither on the order in which ranks meet other tensors nor on
-what only one rank does with other modules. The key is random, or what the ranks of one job know in common.
+An id is a keyed hash of a fingerprint and of how often that fingerprint was met before. The key is random, or what the
+ranks of one job know in common. The fingerprint says what the tensor is: the class, name and shape of a burnlike
+module's, the tree and path of another's at the first traversal. So ids depend neither on the order in which ranks meet
+different tensors nor on what one rank does with other models; only where one rank alone meets more tensors of one
+fingerprint do later ones differ. `agree_ids` mends that.
 """
 
 import hashlib
+import itertools
 import secrets
-from collections import Counter
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
 
 from .. import _env
 
@@ -23,7 +28,7 @@ class IdSource:
 
     def __init__(self) -> None:
         self.key: bytes | None = None
-        self._met: Counter[str] = Counter()
+        self._met: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
     def seed(self, text: str) -> None:
         """Start again with a key made of `text`."""
@@ -33,15 +38,28 @@ class IdSource:
     def draw(self, fingerprint: str) -> int:
         """The next 64-bit number for `fingerprint`."""
         if self.key is None:
-            job = _env.distributed_job()
+            job = _env.distributed_job() or _process_group()
             if job is None:
                 self.key = secrets.token_bytes(_KEY_BYTES)
             else:
                 self.seed(job)
-        count = self._met[fingerprint]
-        self._met[fingerprint] = count + 1
+        count = next(self._met[fingerprint])
         digest = hashlib.blake2b(f"{count} {fingerprint}".encode(), key=self.key or b"", digest_size=8).digest()
         return int.from_bytes(digest, "little")
+
+
+def _process_group() -> str | None:
+    """Where the ranks of torch's process group met, for ranks that were started by hand; nothing is exchanged."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    if distributed.get_world_size() == 1:
+        return None
+    store = distributed.distributed_c10d._get_default_store()
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    place = [str(getattr(store, name)) for name in ("host", "port", "path") if hasattr(store, name)]
+    return " ".join(place) or None
 
 
 SOURCE = IdSource()

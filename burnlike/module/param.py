@@ -10,7 +10,7 @@ from ..errors import AutodiffError, DTypeError
 from .device import find_device
 from .lazy import Init, LazyCell, LazyParameter, initialize_param, is_lazy, mapped_lazy
 from .param_id import ParamId
-from .slots import Mapper, meta_of, set_meta, stored_ids
+from .slots import Mapper, meta_of, set_meta, shape_text, stored_ids
 
 Kind = Literal["weight", "state"]
 
@@ -148,7 +148,8 @@ class Param:
     @classmethod
     def _held(cls, holder: nn.Module, kind: Kind, name: str | None, param_id: ParamId | None) -> "Param":
         set_meta(holder, "value", name=name, own_id=param_id is not None)
-        stored_ids(holder)["value"] = param_id or ParamId.new("Param")
+        tensor = holder._parameters.get("value", holder._buffers.get("value"))
+        stored_ids(holder)["value"] = param_id or ParamId.new(f"Param {name} {shape_text(tensor)}")
         return cls(stored_ids(holder)["value"], "", kind, ((holder, "value"),))
 
     @classmethod
@@ -302,6 +303,8 @@ class Param:
         """Give the parameter another id, that of the record it is loaded from."""
         module, name = self.home
         stored_ids(module)[name] = self.id = param_id
+        if meta_of(module, name).own_id:  # else the id that the program gave to a tied place would contradict it
+            self._set(own_id=False)
 
     def _mapped(self, mapper: Mapper) -> Tensor:
         """What `mapper` makes of the values, in memory of its own also where that is a view."""

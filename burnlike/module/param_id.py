@@ -1,6 +1,8 @@
 """ParamId, the 64-bit identity that ties optimizer state and records to a parameter."""
 
 import base64
+import hashlib
+import uuid
 from dataclasses import dataclass
 
 from .id_source import SOURCE
@@ -39,15 +41,15 @@ class ParamId:
     def parse(cls, text: str) -> "ParamId":
         """Read Burn's text form, in either case; shorter ids of older versions are extended with zero bytes.
 
+        The UUIDs that Burn wrote before 0.15 are hashed to 64 bits: to the same id each time, but not to Burn's, whose
+        hash differs from one build to the next.
+
         Raises:
-            ValueError: `text` is not base32 of at most 8 bytes.
+            ValueError: `text` is neither base32 of at most 8 bytes nor a UUID.
         """
-        try:
-            raw = base64.b32hexdecode(text.upper() + "=" * (-len(text) % 8))
-        except ValueError:
-            raw = None
-        if raw is None or not raw or len(raw) > _BYTES:
-            raise ValueError(f"expected a ParamId of 13 characters from 0-9 and a-v, got {text!r}")
+        raw = _uuid_hash(text) or _base32(text)
+        if raw is None:
+            raise ValueError(f"Invalid id. {text!r}: expected a ParamId of 13 characters from 0-9 and a-v")
         return cls(int.from_bytes(raw, "little"))
 
     def __str__(self) -> str:
@@ -56,6 +58,22 @@ class ParamId:
 
     def __int__(self) -> int:
         return self.value
+
+
+def _base32(text: str) -> bytes | None:
+    try:
+        raw = base64.b32hexdecode(text + "=" * (-len(text) % 8), casefold=True)
+    except ValueError:
+        return None
+    return raw if 0 < len(raw) <= _BYTES else None
+
+
+def _uuid_hash(text: str) -> bytes | None:
+    try:
+        value = uuid.UUID(text)
+    except ValueError:
+        return None
+    return hashlib.blake2b(value.bytes, digest_size=_BYTES).digest() if str(value) == text.lower() else None
 
 
 def seed_param_ids(seed: int) -> None:

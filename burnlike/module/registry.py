@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from ..errors import DuplicateParamIdError
 from .param import Kind, Param
 from .param_id import ParamId
-from .slots import meta_of, stored_ids
-from .tree import Enter, Exit, Slot, own_class, steps_of, traverse
+from .slots import meta_of, set_meta, shape_text, stored_ids
+from .tree import Enter, Exit, Slot, own_class, steps_of, traverse, unwrap
 
 
 def params(module: nn.Module, kind: Kind | None = None) -> list[Param]:
@@ -44,9 +44,12 @@ def weights(module: nn.Module) -> Sequence[Param]:
 
 def fresh_ids(module: nn.Module) -> nn.Module:
     """Give every parameter of `module` a new id, for a copy that is to live beside its original; returns `module`."""
+    tree = _fingerprint_of_tree(module)
     for step in steps_of(module, []):
         if isinstance(step, Slot):
-            stored_ids(step.home_module)[step.home_name] = ParamId.new(_fingerprint(module, step.path))
+            stored_ids(step.home_module)[step.home_name] = ParamId.new(f"{tree}/{step.path}")
+            if meta_of(step.home_module, step.home_name).own_id:
+                set_meta(step.home_module, step.home_name, own_id=False)
     return module
 
 
@@ -110,6 +113,7 @@ class Walk:
         path_of: dict[int, str] = {}
         param_of: dict[int, Param] = {}
         drawn: list[tuple[nn.Module, str, ParamId]] = []
+        tree = ""
         add_step, add_param = self.steps.append, self.params.append
         add_of = {"weight": self.weights.append, "state": self.states.append}
 
@@ -125,7 +129,9 @@ class Walk:
             ids = home_module.__dict__.get("_param_ids")
             param_id = None if ids is None else ids.get(home_name)
             if param_id is None:
-                param_id = ParamId.new(_fingerprint(root, path))
+                nonlocal tree
+                tree = tree or _fingerprint_of_tree(root)
+                param_id = ParamId.new(f"{tree}/{path}")
                 drawn.append((home_module, home_name, param_id))
             value = param_id.value
             if value in path_of:
@@ -160,5 +166,10 @@ def _check_declared(param: Param, path: str, home_module: nn.Module, home_name: 
         )
 
 
-def _fingerprint(root: nn.Module, path: str) -> str:
-    return f"{own_class(root).__qualname__}/{path}"
+def _fingerprint_of_tree(root: nn.Module) -> str:
+    """What tells `root` from the other models of a program: its class, or what it holds if the class is torch's."""
+    cls = own_class(unwrap(root))
+    if not cls.__module__.startswith("torch.nn"):
+        return cls.__qualname__
+    held = [f"{step.path} {shape_text(step.tensor)}" for step in steps_of(root, []) if isinstance(step, Slot)]
+    return f"{cls.__qualname__} {held}"

@@ -53,8 +53,16 @@ def ensure_id(module: nn.Module, name: str) -> ParamId:
     """The id of the attribute `name` of `module`, drawn if it has none yet."""
     ids = stored_ids(module)
     if name not in ids:
-        ids[name] = ParamId.new(f"{type(module).__qualname__}.{name}")
+        tensor = module._parameters.get(name, module._buffers.get(name))
+        ids[name] = ParamId.new(f"{type(module).__qualname__}.{name} {shape_text(tensor)}")
     return ids[name]
+
+
+def shape_text(tensor: Tensor | None) -> str:
+    """The shape of `tensor` as a part of a fingerprint."""
+    if tensor is None or isinstance(tensor, nn.UninitializedParameter | nn.UninitializedBuffer):
+        return ""
+    return str(list(tensor.shape))
 
 
 def meta_of(module: nn.Module, name: str) -> Meta:

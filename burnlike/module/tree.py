@@ -72,7 +72,7 @@ Step = Slot | Enter | Exit
 
 def unwrap(module: nn.Module) -> nn.Module:
     """What the wrappers `module` consists of (DDP, torch.compile, ...) hold in the end."""
-    while module._modules and (name := _wrapped_name(type(module))) is not None:
+    while module.__dict__.get("_modules") and (name := _wrapped_name(type(module))) is not None:
         module = module._modules[name]  # pyright: ignore[reportAssignmentType]
     return module
 

@@ -1,0 +1,59 @@
+"""Making the ranks of a job agree on ids where they can't by themselves."""
+
+from typing import Any, TypeVar
+
+from torch import nn
+
+from ..errors import ModuleTreeError
+from .param_id import ParamId
+from .registry import params
+from .slots import stored_ids
+from .tree import Slot, steps_of
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def agree_ids(module: M, group: Any = None) -> M:
+    """Give `module` on every rank the ids that it has on the first one, by one broadcast; returns the module.
+
+    Ranks draw equal ids by themselves, unless one rank alone has first built more layers of the same classes and
+    shapes, or traversed a part of the tree before the whole; or the ranks were started by hand, with neither
+    `MASTER_ADDR` and `WORLD_SIZE` nor a process group when the ids were drawn. Call it on all ranks at once, before
+    optimizer states and gradients are kept by id. Without a process group it does nothing.
+
+    Args:
+        module: any `nn.Module`, the same tree on each rank.
+        group: the `torch.distributed` group; None is all ranks.
+
+    Raises:
+        ModuleTreeError: the tree has other paths than that of the first rank; its ids are as they were. Raised on the
+            ranks that differ.
+    """
+    from torch import distributed
+
+    if not distributed.is_available() or not distributed.is_initialized() or distributed.get_rank(group) < 0:
+        return module
+    params(module)  # so that each has an id
+    slots = [step for step in steps_of(module, []) if isinstance(step, Slot)]
+    ours = [(slot.path, stored_ids(slot.home_module).get(slot.home_name)) for slot in slots]
+    box: list[Any] = [ours]
+    distributed.broadcast_object_list(box, group=group, group_src=0)
+    theirs: list[tuple[str, ParamId | None]] = box[0]
+    _check_paths([path for path, _ in ours], [path for path, _ in theirs], distributed.get_rank(group))
+    for slot, (_, param_id) in zip(slots, theirs, strict=True):
+        ids = stored_ids(slot.home_module)
+        if param_id is not None:
+            ids[slot.home_name] = param_id
+        else:  # a tied tensor's later place, which gets its own when it is untied
+            ids.pop(slot.home_name, None)
+    return module
+
+
+def _check_paths(ours: list[str], theirs: list[str], rank: int) -> None:
+    for mine, first in zip(ours, theirs, strict=False):
+        if mine != first:
+            raise ModuleTreeError(f"rank {rank}: expected the tree of rank 0, got '{mine}' where that has '{first}'")
+    if len(ours) != len(theirs):
+        longer, there = (ours, "this rank") if len(ours) > len(theirs) else (theirs, "rank 0")
+        only = longer[min(len(ours), len(theirs))]
+        raise ModuleTreeError(f"rank {rank}: expected the tree of rank 0, but only {there} has '{only}'")
