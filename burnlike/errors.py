@@ -92,10 +92,34 @@ class ModuleTreeError(BurnlikeError, ValueError):
     """A module tree can't be walked, changed or put together as asked; it is as it was."""
 
 
+class MapperError(ModuleTreeError, TypeError):
+    """A visitor or mapper is none, or a mapper returned what can't stand in the tensor's place; nothing was changed."""
+
+
 class ParamPathError(ModuleTreeError, KeyError):
     """There is no parameter at a path; the message names the nearest one."""
 
     __str__ = Exception.__str__
+
+
+class EmptyParamError(ModuleTreeError):
+    """A parameter without data was used or written: a hole that a partition left, or one not yet initialized."""
+
+
+class StructureMismatchError(ModuleTreeError):
+    """Modules that are to be put or mapped together differ in class, fields or hyperparameters."""
+
+
+class ConflictError(ModuleTreeError):
+    """Two parts of a module that are to be put together both have a parameter, or give it different ids."""
+
+
+class MissingParamError(ModuleTreeError):
+    """No part of a module that is to be put together has a parameter."""
+
+
+class TracedLeakError(ModuleTreeError):
+    """A module leaves a transform with a plain field that is a tensor of that transform."""
 
 
 class RecordError(BurnlikeError):
