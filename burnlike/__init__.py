@@ -7,7 +7,7 @@ from ._lazy import attach
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from . import backend, config, data, errors, module, nn, ops, optim, record, tensor, train
+    from . import backend, config, data, errors, func, mlax, module, nn, ops, optim, record, tensor, train
     from ._allocator import keep_freed_memory
     from .backend import Autodiff, AutodiffBackend, Backend, Cpu, Cuda, Gradients
     from .config import Config
@@ -59,7 +59,9 @@ __all__ = [
     "constant",
     "data",
     "errors",
+    "func",
     "keep_freed_memory",
+    "mlax",
     "module",
     "nn",
     "ops",
@@ -73,7 +75,11 @@ __getattr__, __dir__ = attach(
     __name__,
     {
         **dict.fromkeys(
-            ["backend", "config", "data", "errors", "module", "nn", "ops", "optim", "record", "tensor", "train"], ""
+            [
+                *("backend", "config", "data", "errors", "func", "mlax", "module", "nn", "ops", "optim", "record"),
+                *("tensor", "train"),
+            ],
+            "",
         ),
         **dict.fromkeys(["Autodiff", "AutodiffBackend", "Backend", "Cpu", "Cuda", "Gradients"], "backend"),
         **dict.fromkeys(["D1", "D2", "D3", "D4", "D5", "D6", "D7", "D8", "Bool", "Float", "Int", "Tensor"], "tensor"),

@@ -1,1 +1,55 @@
-"""MLAX's module semantics: attributes are Parameter handles, modules can be filtered, partitioned and combined."""
+"""MLAX's module semantics: attributes are Parameter handles, modules can be filtered, partitioned and combined.
+
+The functions work on any `nn.Module`; `Module` has them as methods.
+"""
+
+from typing import TYPE_CHECKING
+
+from .._lazy import attach
+
+if TYPE_CHECKING:
+    from .applying import apply
+    from .combining import combine, overlay
+    from .filters import All, Any, Filter, Not
+    from .hyperparameters import static_key
+    from .mapped import map
+    from .module import Module
+    from .parameter import Parameter, is_non_trainable, is_parameter, is_trainable
+    from .selecting import filter, partition, split
+    from .structure import leaves
+
+__all__ = [
+    "All",
+    "Any",
+    "Filter",
+    "Module",
+    "Not",
+    "Parameter",
+    "apply",
+    "combine",
+    "filter",
+    "is_non_trainable",
+    "is_parameter",
+    "is_trainable",
+    "leaves",
+    "map",
+    "overlay",
+    "partition",
+    "split",
+    "static_key",
+]
+
+__getattr__, __dir__ = attach(
+    __name__,
+    {
+        "apply": "applying",
+        **dict.fromkeys(["combine", "overlay"], "combining"),
+        **dict.fromkeys(["All", "Any", "Filter", "Not"], "filters"),
+        "static_key": "hyperparameters",
+        "map": "mapped",
+        "Module": "module",
+        **dict.fromkeys(["Parameter", "is_non_trainable", "is_parameter", "is_trainable"], "parameter"),
+        **dict.fromkeys(["filter", "partition", "split"], "selecting"),
+        "leaves": "structure",
+    },
+)

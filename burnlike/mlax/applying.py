@@ -1,0 +1,69 @@
+"""Calling a module as a pure function, which gives its new state back."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from ..errors import ArgumentError
+from .structure import view
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def apply(module: M, x: Any, rng: Any = None, inference_mode: bool | None = None) -> tuple[Any, M]:
+    """Compute `module(x)` on a view of it with a state of its own: `(y, view)`; `module` is as it was.
+
+    The view shares the weights, and has its own buffers, hyperparameters and submodules to assign to. `forward` may
+    return `y`, or MLAX's pair `(y, self)`.
+
+    Args:
+        module: any `nn.Module`; of wrappers (DDP, torch.compile) the inner module is called.
+        x: the input.
+        rng: a Key, a `torch.Generator`, or None; passed on if `forward` has an argument of this name.
+        inference_mode: passed on if `forward` has an argument of this name, and what `training` says is the opposite
+            during the call, in the whole tree; None is `not module.training`.
+
+    Raises:
+        ArgumentError: `forward` needs a key and gets none.
+        TypeError: `forward` returned a pair with another module than `self`.
+    """
+    new = view(module, torch.clone)
+    named, needs_rng = forward_arguments(new)
+    if needs_rng and rng is None:
+        raise ArgumentError(f"{type(new).__name__} needs a key: apply(x, rng=Key(seed))")
+    modes = [(part, part.training) for part in new.modules()]
+    options = {"rng": rng, "inference_mode": not new.training if inference_mode is None else inference_mode}
+    if inference_mode is not None:
+        for part, _ in modes:
+            part.__dict__["training"] = not inference_mode
+    output = new(x, **{name: options[name] for name in named})
+    if inference_mode is not None:
+        for part, mode in modes:
+            part.__dict__["training"] = mode
+    if type(output) is tuple and len(output) == 2 and isinstance(output[1], nn.Module):
+        if output[1] is not new:
+            raise TypeError(
+                f"{type(new).__name__}.forward returned a pair with a {type(output[1]).__name__}, expected (y, self):"
+                " forward must return the updated self"
+            )
+        return output[0], new
+    return output, new
+
+
+def forward_arguments(module: nn.Module) -> tuple[tuple[str, ...], bool]:
+    """Which of `rng` and `inference_mode` the forward of `module` takes, and whether it can't do without a key.
+
+    It can't if `rng` has no default, or another one than None.
+    """
+    known = getattr(type(module), "_forward_arguments", None)
+    return arguments_of(type(module).forward) if known is None else known
+
+
+def arguments_of(forward: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
+    """As `forward_arguments`, of a function."""
+    parameters = inspect.signature(forward).parameters
+    named = tuple(name for name in ("rng", "inference_mode") if name in parameters)
+    return named, "rng" in named and parameters["rng"].default is not None

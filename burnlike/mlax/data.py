@@ -1,0 +1,180 @@
+"""What a Parameter may hold, and where a module keeps it.
+
+One tensor lies in the torch slot of the Parameter's name. A list, tuple or dict of tensors lies in a hidden child of
+that name, a DataTree, so that torch sees ordinary parameters and buffers (`c.0`, `c.1`).
+"""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import DTypeError
+from ..module.param import Kind
+from ..module.param_id import ParamId
+from ..module.slots import remember_field, set_meta, stored_ids
+
+
+def as_data(value: Any, where: str = "data") -> Any:
+    """`value` with its numbers and arrays made tensors.
+
+    Raises:
+        TypeError: it is neither a tensor, an array, a number, nor a list, tuple or dict of these.
+    """
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, int | float | complex) or type(value).__module__ == "numpy":
+        try:
+            return torch.tensor(value)
+        except TypeError as error:
+            raise TypeError(f"{where}: {error}; expected an array of numbers") from None
+    if type(value) is dict:
+        for key in value:
+            if not isinstance(key, str) or not key or "." in key:
+                raise TypeError(f"{where}: expected keys that are texts without dots, got {key!r}")
+        return {key: as_data(item, f"{where}[{key!r}]") for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(as_data(item, f"{where}[{index}]") for index, item in enumerate(value))
+    raise TypeError(
+        f"{where}: expected a tensor, an array, a number, or a list, tuple or dict of these, got"
+        f" {type(value).__name__}; keep modules and texts as attributes of their own"
+    )
+
+
+def tensors_in(data: Any) -> Iterator[Tensor]:
+    """The tensors of checked data, in order."""
+    if isinstance(data, Tensor):
+        yield data
+    else:
+        for item in data.values() if isinstance(data, dict) else data:
+            yield from tensors_in(item)
+
+
+def is_differentiable(tensor: Tensor) -> bool:
+    """Whether a gradient of `tensor` can exist."""
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def check_trainable(data: Any, where: str) -> None:
+    """Refuse whole numbers and bools as trainable."""
+    for tensor in tensors_in(data):
+        if not is_differentiable(tensor):
+            raise DTypeError(f"{where}: {tensor.dtype} can't be trainable; use trainable=False, or floats")
+
+
+class DataTree(nn.Module):
+    """The data of one Parameter that holds several tensors: one level of a list, tuple or dict.
+
+    Attributes:
+        form: the type of the level, `list`, `tuple` or `dict`.
+        keys: the names of its items, which are tensors or further levels.
+        masks: by which bits the id of each tensor differs from that of the whole: a hash of its place.
+    """
+
+    one_param = True
+
+    def __init__(self, form: type, keys: tuple[str, ...]) -> None:
+        super().__init__()
+        self.form = form
+        self.keys = keys
+        self.masks: dict[str, int] = {}
+
+    def value(self) -> Any:
+        """The list, tuple or dict of the tensors as they are now."""
+        items = [self._item(key) for key in self.keys]
+        return dict(zip(self.keys, items, strict=True)) if self.form is dict else self.form(items)
+
+    def _item(self, key: str) -> Any:
+        if key in self._parameters:
+            return self._parameters[key]
+        if key in self._buffers:
+            return self._buffers[key]
+        child = self._modules[key]
+        assert isinstance(child, DataTree)
+        return child.value()
+
+    def whole_id(self) -> ParamId | None:
+        """The id of the whole, which that of its first tensor tells; None if there is no tensor."""
+        for key in self.keys:
+            if key in self.masks:
+                return ParamId(stored_ids(self)[key].value ^ self.masks[key])
+            found = self._modules[key].whole_id()  # pyright: ignore[reportOptionalMemberAccess, reportCallIssue]
+            if found is not None:
+                return found
+        return None
+
+    def weights(self) -> Iterator[tuple[nn.Module, str]]:
+        """Owner and name of each tensor that is an `nn.Parameter`."""
+        for key in self.keys:
+            if key in self._parameters:
+                yield self, key
+            elif key in self._modules:
+                yield from self._modules[key].weights()  # pyright: ignore[reportOptionalMemberAccess, reportCallIssue]
+
+
+def refill(tree: DataTree, data: Any, trainable: bool, kind: Kind) -> bool:
+    """Put checked `data` in the place of what `tree` holds, if it has the same form; whether it has."""
+    if not _has_form(tree, data):
+        return False
+    for key, item in zip(tree.keys, data.values() if isinstance(data, dict) else data, strict=True):
+        if isinstance(item, Tensor):
+            for group in (tree._parameters, tree._buffers):
+                group.pop(key, None)
+            put_tensor(tree, key, item, trainable, kind)
+        else:
+            refill(tree._modules[key], item, trainable, kind)  # pyright: ignore[reportArgumentType]
+    return True
+
+
+def _has_form(tree: DataTree, data: Any) -> bool:
+    if type(data) is not tree.form or len(data) != len(tree.keys) or (type(data) is dict and tuple(data) != tree.keys):
+        return False
+    for key, item in zip(tree.keys, data.values() if isinstance(data, dict) else data, strict=True):
+        child = tree._modules.get(key)
+        if isinstance(child, DataTree) is isinstance(item, Tensor) or (
+            child is not None and not _has_form(child, item)
+        ):
+            return False
+    return True
+
+
+def grow(data: Any, whole: ParamId, trainable: bool, kind: Kind, prefix: str = "") -> DataTree:
+    """The DataTree that holds checked `data`, a list, tuple or dict."""
+    items = data if isinstance(data, dict) else {str(index): item for index, item in enumerate(data)}
+    tree = DataTree(type(data), tuple(items))
+    for key, item in items.items():
+        if isinstance(item, Tensor):
+            put_tensor(tree, key, item, trainable, kind)
+            digest = hashlib.blake2b((prefix + key).encode(), digest_size=8).digest()
+            tree.masks[key] = int.from_bytes(digest, "little")
+            stored_ids(tree)[key] = ParamId(whole.value ^ tree.masks[key])
+        else:
+            tree._modules[key] = grow(item, whole, trainable, kind, f"{prefix}{key}.")
+        remember_field(tree, key)
+    return tree
+
+
+def put_tensor(owner: nn.Module, name: str, tensor: Tensor, trainable: bool, kind: Kind) -> None:
+    """Make `tensor` the parameter or buffer `name` of `owner`, which has none of this name yet."""
+    if kind == "state" or not is_differentiable(tensor):
+        owner._buffers[name] = tensor.detach()
+        return
+    weight = as_weight(tensor, trainable)
+    owner._parameters[name] = weight  # pyright: ignore[reportArgumentType]
+    if not isinstance(weight, nn.Parameter):
+        set_meta(owner, name, None, stood_for=trainable)
+
+
+def as_weight(tensor: Tensor, trainable: bool) -> Tensor:
+    """A leaf for a slot of `_parameters` that shares memory with `tensor`.
+
+    Inside of torch.compile and of functional transforms it is `tensor` itself: no `nn.Parameter` can be made there,
+    and detaching it would cut the derivative.
+    """
+    if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return tensor
+    if isinstance(tensor, nn.Parameter) and tensor.requires_grad is trainable:
+        return tensor
+    return nn.Parameter(tensor.detach(), requires_grad=trainable)

@@ -1,0 +1,105 @@
+"""What a filter of parameters may be, and the predicate that it stands for."""
+
+import re
+from collections.abc import Callable, Iterable, Set
+from types import EllipsisType
+from typing import Any as Anything
+
+from torch import Tensor, nn
+
+from ..module.param_group import ParamGroup
+from ..module.param_id import ParamId
+from .parameter import Parameter
+
+Predicate = Callable[..., bool]
+
+
+class FilterSet:
+    """Several filters in one: base of `Any`, `All` and `Not`."""
+
+    def __init__(self, *filters: "Filter") -> None:
+        self.filters = filters
+
+    def decide(self, answers: Iterable[bool]) -> bool:
+        """The answer that follows from those of the filters."""
+        raise NotImplementedError
+
+
+class Any(FilterSet):
+    """Selects what one of the filters selects."""
+
+    def decide(self, answers: Iterable[bool]) -> bool:
+        """Whether one is true."""
+        return any(answers)
+
+
+class All(FilterSet):
+    """Selects what all of the filters select."""
+
+    def decide(self, answers: Iterable[bool]) -> bool:
+        """Whether all are true."""
+        return all(answers)
+
+
+class Not(FilterSet):
+    """Selects what the filter does not select."""
+
+    def __init__(self, filter: "Filter") -> None:
+        super().__init__(filter)
+
+    def decide(self, answers: Iterable[bool]) -> bool:
+        """Whether it is false."""
+        return not all(answers)
+
+
+Filter = Callable[..., Anything] | bool | EllipsisType | str | re.Pattern[str] | ParamGroup | Set[ParamId] | FilterSet
+"""What selects parameters: a function of the Parameter; True or `...` for all; a kind (`weight`, `state`) or another
+text for the label `name`; a pattern that is found in the path; a ParamGroup; a set of ParamIds; `Any`, `All` and `Not`
+of these."""
+
+
+def as_predicate(f: Filter, module: nn.Module, with_path: bool = False) -> Predicate:
+    """The function that `f` stands for: of a Parameter, and of those at its place in other trees.
+
+    Args:
+        f: the filter.
+        module: the tree it is for.
+        with_path: functions get the path first.
+
+    Raises:
+        ParamPathError: a ParamGroup names a path that `module` does not have.
+        TypeError: `f` is no filter.
+    """
+    if isinstance(f, FilterSet):
+        inner = [as_predicate(one, module, with_path) for one in f.filters]
+        return lambda leaf, *rest: f.decide(one(leaf, *rest) for one in inner)
+    if f is ... or isinstance(f, bool):
+        return lambda leaf, *rest: f is not False
+    if isinstance(f, str):
+        return lambda leaf, *rest: (leaf.kind if f in ("weight", "state") else leaf.name) == f
+    if isinstance(f, re.Pattern):
+        return lambda leaf, *rest: any(f.search(path) for path in (leaf.path, *leaf.aliases))
+    if isinstance(f, ParamGroup):
+        f.select(module)
+        return lambda leaf, *rest: f.matches(leaf)
+    if isinstance(f, Set):
+        return lambda leaf, *rest: leaf.id in f
+    if callable(f):
+        return _asked(f, with_path)
+    raise TypeError(
+        "expected a filter (a function, ..., a kind, a name, a pattern, a ParamGroup, a set of ids, or Any, All, Not of"
+        f" these), got {type(f).__name__}"
+    )
+
+
+def _asked(f: Callable[..., Anything], with_path: bool) -> Predicate:
+    def predicate(leaf: Parameter, *rest: Parameter) -> bool:
+        answer = f(leaf.path, leaf, *rest) if with_path else f(leaf, *rest)
+        if isinstance(answer, Tensor) and answer.numel() != 1:
+            raise TypeError(
+                f"the filter gave a tensor of shape {list(answer.shape)} for '{leaf.path}': expected one truth value,"
+                " such as (...).any().item()"
+            )
+        return bool(answer)
+
+    return predicate

@@ -1,0 +1,87 @@
+"""The static part of a module: its class, and what it holds beside parameters and modules."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..module.tree import own_class
+
+# What torch and burnlike keep on a module for themselves.
+_OURS = {
+    *("training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_is_full_backward_hook"),
+    *("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks"),
+    *("_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks", "_state_dict_pre_hooks"),
+    *("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "call_super_init", "_compiled_call_impl"),
+    *("_param_ids", "_param_metas", "_param_walk", "_fields", "_constants", "_held", "_holder"),
+}
+
+
+def hyperparameters(module: nn.Module) -> dict[str, Any]:
+    """The attributes of `module` that are neither parameters nor modules nor torch's own."""
+    return {name: value for name, value in module.__dict__.items() if name not in _OURS}
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two hyperparameters are equal, of one type: 1, 1.0 and True differ, and an object equals itself."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, Tensor):
+        if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device:
+            return False
+        return torch.compiler.is_compiling() or a.is_meta or torch.equal(a, b)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict):
+        return len(a) == len(b) and all(key in b and same(value, b[key]) for key, value in a.items())
+    if type(a).__module__ == "numpy":
+        return a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
+    if isinstance(a, nn.Module):
+        return False
+    return bool(a == b)
+
+
+def static_key(module: nn.Module) -> tuple[Any, ...]:
+    """The static part of a tree as a key: equal for modules that a function compiled for one of them also fits.
+
+    It has the classes, the hyperparameters with their types, and of each parameter trainability, label and kind;
+    no values, and no plain tensors.
+
+    Raises:
+        TypeError: a hyperparameter can't be hashed; the message names it.
+    """
+    from .parameter import Parameter
+    from .structure import places
+
+    flags = [(place.position, Parameter.at(((place.owner, place.name),))) for place in places(module)]
+    return (
+        _static(module, ""),
+        tuple(sorted((position, it.trainable, it.name or "", it.kind) for position, it in flags)),
+    )
+
+
+def _static(module: nn.Module, prefix: str) -> tuple[Any, ...]:
+    values = []
+    for name, value in sorted(hyperparameters(module).items()):
+        if not isinstance(value, Tensor):
+            values.append((name, _hashable(value, prefix + name)))
+    children = tuple((name, _static(child, f"{prefix}{name}.")) for name, child in module.named_children())
+    return own_class(module), tuple(values), children
+
+
+def _hashable(value: Any, path: str) -> tuple[type, Any]:
+    if type(value) is tuple:
+        return tuple, tuple(_hashable(item, path) for item in value)
+    if isinstance(value, float) and math.isnan(value):
+        return float, "nan"
+    try:
+        hash(value)
+    except TypeError:
+        raise TypeError(
+            f"hyperparameter '{path}' is a {type(value).__name__}, which can't be part of a key: use a tuple or another"
+            " hashable value"
+        ) from None
+    return type(value), value

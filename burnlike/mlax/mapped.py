@@ -1,0 +1,98 @@
+"""Making a new module from what a function gives for each parameter."""
+
+import copy
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from ..module import mapping
+from ..module.lazy import is_lazy
+from ..module.param import Param
+from ..module.slots import meta_of, set_meta
+from .combining import check_same_structure
+from .data import as_data, tensors_in
+from .parameter import Parameter
+from .structure import at_same_places, leaves, view
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def map(module: M, f: mapping.Mapping, *rest: nn.Module, with_path: bool = False, include_empty: bool = False) -> M:
+    """A new module with what `f` gives for each parameter, which shares no tensor with `module`; ids stay.
+
+    Args:
+        module: any `nn.Module`; it is untouched.
+        f: called once with each Parameter (a tied one counts once; the data is whole). It returns new data, or a
+            Parameter, whose trainability and label are taken over too. A ModuleMapper instead sees each tensor.
+        rest: modules of the same structure: a function gets the Parameter of each of them too. What is a hole in one
+            of them stays as it is.
+        with_path: a function gets the path first.
+        include_empty: call the function for holes too.
+
+    Raises:
+        StructureMismatchError: a module of `rest` differs in class, fields or hyperparameters.
+        TypeError: the function returned something that can't be data.
+    """
+    if isinstance(f, mapping.ModuleMapper):
+        return mapping.map(module, f, *rest)
+    for other in rest:
+        check_same_structure(module, other)
+    old = leaves(module, holes=include_empty)
+    others = [at_same_places(module, other, old) for other in rest]
+    results = []
+    for index, leaf in enumerate(old):
+        partners = [found[index] for found in others]
+        if any(it.is_hole for it in partners) and not include_empty:
+            results.append(leaf)
+            continue
+        results.append(_checked(leaf, f(leaf.path, leaf, *partners) if with_path else f(leaf, *partners)))
+    new = view(module, torch.clone)
+    for leaf, source, result in zip(leaves(new, holes=include_empty), old, results, strict=True):
+        _put(leaf, source, result)
+    return new
+
+
+def _checked(leaf: Parameter, result: Any) -> Any:
+    if isinstance(result, Param):
+        return result
+    if isinstance(result, Tensor | list | tuple | dict):
+        return as_data(result, leaf.path)
+    raise TypeError(
+        f"the function returned {type(result).__name__} for '{leaf.path}': expected a tensor (or a list, tuple or dict"
+        " of tensors) or a Parameter; the module is as it was"
+    )
+
+
+def _put(leaf: Parameter, source: Parameter, result: Any) -> None:
+    """Let `leaf`, of the new module, have what the function made of `source`, in memory of its own."""
+    old = [] if source.data is None else list(tensors_in(source.data))
+    if not isinstance(result, Param):
+        leaf.replace(_own(result, old), bool(source.trainable), source.tracked)
+        return
+    data = result.data if isinstance(result, Parameter) else result.tensor
+    if data is None:
+        return
+    meta = meta_of(*result.home)
+    leaf.replace(_own(as_data(data), old), bool(result.trainable), result.requires_grad)
+    set_meta(*leaf.home, None, name=meta.name, load_mapper=meta.load_mapper, save_mapper=meta.save_mapper)
+
+
+def _own(data: Any, old: list[Tensor]) -> Any:
+    """`data`, with copies of the tensors that share memory with one of `old`."""
+    if isinstance(data, dict):
+        return {key: _own(item, old) for key, item in data.items()}
+    if isinstance(data, list | tuple):
+        return type(data)(_own(item, old) for item in data)
+    if is_lazy(data):
+        return copy.deepcopy(data)
+    return data.clone() if any(_shares(data, other) for other in old) else data
+
+
+def _shares(a: Tensor, b: Tensor) -> bool:
+    if a is b:
+        return True
+    plain = all(type(it) in (Tensor, nn.Parameter) and not it.is_meta for it in (a, b))
+    if torch.compiler.is_compiling() or not plain or torch._C._functorch.is_functorch_wrapped_tensor(a):
+        return False
+    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr() != 0

@@ -1,0 +1,181 @@
+"""MLAX's Module: attributes are Parameter handles, and parts of a module are modules."""
+
+from functools import partial
+from types import FunctionType, MethodType
+from typing import Any, Self
+
+import torch
+from torch import nn
+
+from ..module import modes
+from ..module.constants import Constant
+from ..module.mapping import Mapping
+from ..module.module import Module as BaseModule
+from ..module.param import Param
+from ..module.param_group import ParamGroup
+from ..module.slots import remember_field, set_meta
+from . import applying, combining, mapped, selecting, structure
+from .data import DataTree
+from .filters import Filter
+from .hyperparameters import static_key
+from .moving import apart, fork_weights
+from .parameter import Parameter, Unbound, is_trainable, share
+
+
+class Module(BaseModule):
+    """A `burnlike.Module` with MLAX's semantics, for code that computes with modules as values.
+
+    * An attribute that was assigned a `Parameter` is a handle: `self.w.data` is the tensor, and assigning to it
+      replaces the tensor in this module alone. Handles on one attribute are equal; the tensors themselves lie in
+      torch's own places, so optimizers, `state_dict` and DDP see ordinary parameters and buffers.
+    * `filter`, `partition` and `split` give views that share tensors, with holes; `combine` puts them together.
+    * `map`, `to`, `requires_grad_` and `freeze` give new tensors to the module they are called on: views of it keep
+      the old ones.
+    * All other attributes are hyperparameters; lists, tuples and dicts that hold modules or Parameters are modules.
+    * `forward` returns `y`, or `(y, self)`; `apply` gives `(y, module)` for both.
+
+    `super().__init__()` need not be called.
+    """
+
+    _forward_arguments: tuple[tuple[str, ...], bool] | None = None
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        """An instance that has torch's fields, whether or not `__init__` calls the base's."""
+        made = object.__new__(cls)
+        if not torch.compiler.is_compiling():  # where only views are made, which get the fields of their originals
+            nn.Module.__init__(made)
+        return made
+
+    def __init__(self) -> None:
+        pass
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._forward_arguments = applying.arguments_of(cls.forward)
+
+    def __getattr__(self, name: str) -> Any:
+        parts = self.__dict__
+        if name in parts["_parameters"]:
+            if parts["_parameters"][name] is None and not structure.awaits(self, name):
+                return None
+            return Parameter.at(((self, name),))
+        if name in parts["_buffers"] and name not in parts["_non_persistent_buffers_set"]:
+            if parts["_buffers"][name] is None and not structure.awaits(self, name):
+                return None
+            return Parameter.at(((self, name),))
+        if isinstance(parts["_modules"].get(name), DataTree):
+            return Parameter.at(((self, name),))
+        return super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Constant | nn.Module) or name == "training":
+            self._drop(name, value)
+            super().__setattr__(name, value)
+        elif isinstance(value, Parameter):
+            self._take(name, value)
+        elif isinstance(value, nn.Parameter):
+            self._drop(name, value)
+            super().__setattr__(name, value)
+        elif value is None:
+            self._drop(name, value)
+            self.__dict__[name] = None
+            remember_field(self, name)
+        elif self._holds(name) and not isinstance(value, Param) and not self.__dict__.get("_loading"):
+            raise TypeError(
+                f"'{name}' of {type(self).__name__} is a Parameter, got {type(value).__name__}: write"
+                f" self.{name}.data = ..., or assign a Parameter"
+            )
+        else:
+            super().__setattr__(name, value)
+
+    def _holds(self, name: str) -> bool:
+        if name in self._non_persistent_buffers_set:
+            return False
+        return name in self._parameters or name in self._buffers or isinstance(self._modules.get(name), DataTree)
+
+    def _drop(self, name: str, value: Any) -> None:
+        """Take out a Parameter that is to be replaced by something else."""
+        if self._holds(name) and not (isinstance(value, nn.Parameter) and name in self._parameters):
+            for group in (self._parameters, self._buffers, self._modules):
+                group.pop(name, None)
+        if isinstance(value, nn.Parameter) and name in self.__dict__.get("_param_metas", {}):
+            set_meta(self, name, None, trainable=None, hole=False)
+
+    def _take(self, name: str, param: Parameter) -> None:
+        """Make `param` a field: an attribute it has already is then tied to this one."""
+        owner = param.owners[0]
+        if owner == (self, name):
+            return
+        self.__dict__.pop(name, None)
+        share(*owner, self, name)
+        remember_field(self, name)
+        param.bind((*(() if isinstance(owner[0], Unbound) else param.owners), (self, name)))
+
+    def _load_from_state_dict(self, *args: Any, **options: Any) -> None:
+        self.__dict__["_loading"] = True  # load_state_dict(assign=True) assigns tensors
+        try:
+            super()._load_from_state_dict(*args, **options)
+        finally:
+            del self.__dict__["_loading"]
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        """As `nn.Module._apply`, which `to`, `half` and others use; views that share the tensors keep theirs."""
+        return apart(self, lambda: super(Module, self)._apply(fn, recurse))
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """As `nn.Module.requires_grad_`; views that share the tensors keep theirs."""
+        return modes.unfreeze(fork_weights(self)) if requires_grad else modes.freeze(fork_weights(self))
+
+    def no_grad(self) -> Self:
+        """Freeze every parameter for good, in place; views that share the tensors keep theirs."""
+        return modes.no_grad(fork_weights(self))
+
+    def freeze(self, group: ParamGroup | None = None) -> Self:
+        """Freeze the parameters of `group`, or all, in place; views that share the tensors keep theirs."""
+        return modes.freeze(fork_weights(self), group)
+
+    def unfreeze(self, group: ParamGroup | None = None) -> Self:
+        """Make the parameters of `group`, or all, trainable, in place; views that share the tensors keep theirs."""
+        return modes.unfreeze(fork_weights(self), group)
+
+    def leaves(self, holes: bool = False) -> list[Parameter]:
+        """Handles on the parameters of the tree; see `burnlike.mlax.leaves`."""
+        return structure.leaves(self, holes)
+
+    def map(self, mapper: Mapping, *rest: nn.Module, with_path: bool = False, include_empty: bool = False) -> Self:
+        """A new module with what `mapper` gives for each Parameter; see `burnlike.mlax.map`."""
+        return mapped.map(self, mapper, *rest, with_path=with_path, include_empty=include_empty)
+
+    def filter(self, f: Filter, *rest: nn.Module, inverse: bool = False, with_path: bool = False) -> Self:
+        """A view that keeps what `f` selects; see `burnlike.mlax.filter`."""
+        return selecting.filter(self, f, *rest, inverse=inverse, with_path=with_path)
+
+    def partition(self, f: Filter = is_trainable, *rest: nn.Module, with_path: bool = False) -> tuple[Self, Self]:
+        """Two views, of what `f` selects and of what it does not; see `burnlike.mlax.partition`."""
+        return selecting.partition(self, f, *rest, with_path=with_path)
+
+    def split(self, *filters: Filter, with_path: bool = False) -> tuple[Self, ...]:
+        """One view for each filter; see `burnlike.mlax.split`."""
+        return selecting.split(self, *filters, with_path=with_path)
+
+    def combine(self, *rest: nn.Module, strict: bool = False) -> Self:
+        """A new module of the first parameter that is there, this module's first; see `burnlike.mlax.combine`."""
+        return combining.combine(self, *rest, strict=strict)
+
+    def overlay(self, *patches: nn.Module) -> Self:
+        """A new module of the last parameter that is there; see `burnlike.mlax.overlay`."""
+        return combining.overlay(self, *patches)
+
+    def apply(self, x: Any, rng: Any = None, inference_mode: bool | None = None) -> Any:
+        """Compute purely: `(y, module)`; see `burnlike.mlax.apply`. A function is called with each module, as in torch.
+
+        Returns:
+            `(y, module)`; of a function, this module.
+        """
+        if isinstance(x, FunctionType | MethodType | partial):
+            return super().apply(x)
+        return applying.apply(self, x, rng, inference_mode)
+
+    def static_key(self) -> tuple[Any, ...]:
+        """The static part of the tree as a key; see `burnlike.mlax.static_key`."""
+        return static_key(self)

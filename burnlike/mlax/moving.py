@@ -1,0 +1,59 @@
+"""Changing the tensors of one module without changing those of its views."""
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+M = TypeVar("M", bound=nn.Module)
+_Slots = list[tuple[dict[str, Tensor | None], str]]
+
+
+def fork_weights(module: M) -> M:
+    """Give `module` parameters of its own, in place, which share memory with those it had; returns it."""
+    for tensor, slots in _tied(module):
+        if type(tensor) is nn.Parameter:
+            new = nn.Parameter(tensor.detach(), tensor.requires_grad)
+            for group, name in slots:
+                group[name] = new
+    return module
+
+
+def apart(module: M, convert: Callable[[], object]) -> M:
+    """Let `convert`, which calls `nn.Module._apply` on `module`, make new parameters; tied ones stay tied.
+
+    Those that the conversion leaves as they are stay the same objects, so that optimizers keep them.
+    """
+    before = list(_tied(module))
+    kept = torch.__future__.get_overwrite_module_params_on_conversion()
+    torch.__future__.set_overwrite_module_params_on_conversion(True)
+    try:
+        convert()
+    finally:
+        torch.__future__.set_overwrite_module_params_on_conversion(kept)
+    for tensor, slots in before:
+        group, name = slots[0]
+        new = group[name]
+        for group, name in slots:
+            group[name] = tensor if new is not None and _unchanged(tensor, new) else new
+    return module
+
+
+def _unchanged(old: Tensor, new: Tensor) -> bool:
+    return (
+        (old.dtype, old.device, old.shape) == (new.dtype, new.device, new.shape)
+        and not old.is_meta
+        and old.data_ptr() == new.data_ptr()
+    )
+
+
+def _tied(module: nn.Module) -> Iterator[tuple[Tensor, _Slots]]:
+    """Each distinct tensor of a tree with the places that hold it."""
+    found: dict[int, tuple[Tensor, _Slots]] = {}
+    for part in module.modules():
+        for group in (part._parameters, part._buffers):
+            for name, tensor in group.items():
+                if tensor is not None:
+                    found.setdefault(id(tensor), (tensor, []))[1].append((group, name))
+    return iter(found.values())

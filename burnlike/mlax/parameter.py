@@ -1,0 +1,406 @@
+"""Parameter, the handle that an attribute of an `mlax.Module` is."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from ..errors import ArgumentError, DTypeError, EmptyParamError
+from ..module.lazy import initialize_param, is_lazy
+from ..module.param import Kind, Param
+from ..module.param_id import ParamId
+from ..module.slots import ensure_id, meta_of, set_meta, stored_ids
+from .data import DataTree, as_data, check_trainable, grow, put_tensor, refill
+
+
+class Unbound(nn.Module):
+    """Holds, as `value`, a Parameter that no module has yet."""
+
+
+class Parameter(Param):
+    """A named place for data in a module: it reads and writes the module, and holds no tensor itself.
+
+    One that was made by the program becomes a module's when it is assigned to an attribute; `module.name` is then a
+    handle on that attribute, and so are the leaves of filters, maps and predicates. Two handles on one attribute are
+    equal. A handle may stand for its tensor in any function of torch.
+
+    A hole (what `filter` took out) has no data, no trainability and no name; using or writing it raises.
+
+    Attributes:
+        id: the identity, kept by holes and when the data is replaced.
+        path: dotted path from the module that was walked; the attribute's name for `module.name`.
+        kind: `weight` for what an optimizer might train, frozen or not; `state` for the rest.
+        owners: each (module, attribute) that holds the data.
+        aliases: the other paths of a tied parameter.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        trainable: bool | None,
+        data: Any = None,
+        name: str | None = None,
+        *,
+        kind: Kind | None = None,
+        id: ParamId | None = None,
+    ) -> None:
+        """Declare a parameter.
+
+        Args:
+            trainable: whether gradients train it; None makes a hole.
+            data: a tensor, an array, a number, or a list, tuple or dict of these; None leaves it uninitialized.
+            name: a label for predicates.
+            kind: `state` for running statistics, counters and keys; None is `weight` where the data are floats.
+            id: its identity; None draws one.
+
+        Raises:
+            TypeError: the data can't be a parameter's, or is trainable and no floats; trainable is no bool.
+            ValueError: data without trainability.
+        """
+        if trainable is not None and not isinstance(trainable, bool):
+            raise TypeError(f"Parameter: expected trainable to be True, False or None, got {trainable!r}")
+        if kind not in (None, "weight", "state"):
+            raise ArgumentError(f"Parameter: expected kind 'weight' or 'state', got {kind!r}")
+        if kind == "state" and trainable:
+            raise DTypeError("Parameter: a state can't be trainable; use trainable=False")
+        if trainable is None and data is not None:
+            raise ArgumentError("Parameter: expected trainable=True or False for data, got None, which marks a hole")
+        holder = Unbound()
+        stored_ids(holder)["value"] = id or ParamId.new("Parameter")
+        self.bind(((holder, "value"),))
+        set_meta(holder, "value", name=name, own_id=id is not None, kind=kind or "weight")
+        if data is None:
+            empty(holder, "value", kind or "weight")
+            set_meta(holder, "value", None, trainable=trainable, hole=trainable is None)
+        else:
+            data = as_data(data)
+            if trainable:
+                check_trainable(data, "Parameter")
+            write(holder, "value", data, bool(trainable), kind or "weight")
+
+    @classmethod
+    def at(
+        cls,
+        owners: tuple[tuple[nn.Module, str], ...],
+        path: str | None = None,
+        aliases: tuple[str, ...] = (),
+        home: tuple[nn.Module, str] | None = None,
+    ) -> "Parameter":
+        """The handle on what the attributes `owners` hold."""
+        handle = object.__new__(cls)
+        handle.bind(owners, path, aliases, home)
+        return handle
+
+    def bind(
+        self,
+        owners: tuple[tuple[nn.Module, str], ...],
+        path: str | None = None,
+        aliases: tuple[str, ...] = (),
+        home: tuple[nn.Module, str] | None = None,
+    ) -> None:
+        """Make this the handle on what the attributes `owners` hold."""
+        self.owners = owners
+        self.path = owners[0][1] if path is None else path
+        self.aliases = aliases
+        self.home = owners[0] if home is None else home
+
+    @property
+    def id(self) -> ParamId:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The identity, kept by holes and when the data is replaced."""
+        tree = content(*self.owners[0])
+        return ensure_id(*self.home) if tree is None or isinstance(tree, Tensor) else id_at(*self.home)
+
+    @property
+    def kind(self) -> Kind:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """`weight` for what an optimizer might train, frozen or not; `state` for the rest."""
+        return kind_at(*self.owners[0])
+
+    @property
+    def data(self) -> Any:
+        """The tensor, or list, tuple or dict of tensors, that the module holds; tracked by autograd.
+
+        None for a hole and for an uninitialized parameter. Assigning replaces it, also where it is tied within what
+        was walked; nothing is written in place.
+
+        Raises:
+            EmptyParamError: a hole is assigned to.
+            TypeError: the new data can't be a parameter's.
+        """
+        found = content(*self.owners[0])
+        return found.value() if isinstance(found, DataTree) else found
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        if self.is_hole:
+            raise EmptyParamError(f"{self._place()} is a hole and can't be written; write the part that has it")
+        value = as_data(value, self.path)
+        trainable = bool(self.trainable)
+        if trainable:
+            check_trainable(value, self.path)
+        self.replace(value, trainable, self.tracked)
+
+    def replace(self, data: Any, trainable: bool, tracked: bool) -> None:
+        """Put checked `data` in the place of what there is, or was, with the intent and present state of training."""
+        held = content(*self.owners[0])
+        kind = kind_at(*self.owners[0]) if isinstance(held, Tensor) else meta_of(*self.home).kind
+        first, *others = _holding(self.owners, held)
+        write(*first, data, tracked, kind)
+        for place in others:
+            share(*first, *place)
+        set_meta(*self.home, None, hole=False, trainable=None if tracked is trainable else trainable)
+
+    @property
+    def tensor(self) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The data of a parameter that holds one tensor.
+
+        Raises:
+            EmptyParamError: it has none.
+            TypeError: it holds a list, tuple or dict.
+        """
+        data = self.val()
+        if not isinstance(data, Tensor):
+            raise TypeError(f"{self._place()} holds a {type(data).__name__}, not one tensor: use .data")
+        return data
+
+    @property
+    def name(self) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The label that the program gave; None for a hole."""
+        meta = meta_of(*self.home)
+        return None if meta.hole else meta.name
+
+    @property
+    def is_hole(self) -> bool:
+        """Whether `filter` took it out."""
+        return meta_of(*self.home).hole
+
+    @property
+    def trainable(self) -> bool | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The intent: whether it is to be trained, also while `valid()` has it not require grad; None for a hole."""
+        meta = meta_of(*self.home)
+        if meta.hole:
+            return None
+        found = content(*self.owners[0])
+        if isinstance(found, DataTree):
+            weights = list(found.weights())
+            if weights:
+                return all(_intent(owner, name, (owner, name)) for owner, name in weights)
+        elif found is not None:
+            if self.kind == "state":
+                return False
+            return _intent(*self.owners[0], self.home)
+        return bool(meta.trainable)
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether autograd tracks it now."""
+        found = content(*self.owners[0])
+        if isinstance(found, DataTree):
+            return any(_requires_grad(owner, name) for owner, name in found.weights())
+        return isinstance(found, Tensor) and _requires_grad(*self.owners[0])
+
+    @property
+    def tracked(self) -> bool:
+        """Whether new data is to require grad: as the present data, or if there is none, as it is meant to."""
+        return self.requires_grad if content(*self.owners[0]) is not None else bool(self.trainable)
+
+    def val(self) -> Any:
+        """The data, initialized, as the module computes with it.
+
+        Raises:
+            EmptyParamError: it is a hole, or has no data yet.
+        """
+        found = content(*self.owners[0])
+        if found is None:
+            raise EmptyParamError(
+                f"{self._place()} is a hole: combine the part with the one that has it"
+                if self.is_hole
+                else f"{self._place()} has no data yet: assign .data first"
+            )
+        if isinstance(found, DataTree):
+            return found.value()
+        initialize_param(found)
+        return super().val() if self.home not in self.owners else found
+
+    def base(self) -> Any:
+        """The data itself, without a reparameterization; see `val`."""
+        self.val()
+        return self.data
+
+    def is_initialized(self) -> bool:
+        """Whether it has data, with values."""
+        found = content(*self.owners[0])
+        return found is not None and (isinstance(found, DataTree) or not is_lazy(found))
+
+    def set_require_grad(self, require_grad: bool) -> "Parameter":
+        """Set the intent and the present state; a `state` or a hole stays as it is. Returns the handle."""
+        found = content(*self.owners[0])
+        if isinstance(found, DataTree):
+            for owner, name in found.weights():
+                owner._parameters[name].requires_grad_(require_grad)  # pyright: ignore[reportOptionalMemberAccess]
+        elif found is not None:
+            return super().set_require_grad(require_grad)  # pyright: ignore[reportReturnType]
+        elif not self.is_hole and self.kind == "weight":
+            set_meta(*self.home, None, trainable=require_grad)
+        return self
+
+    def assign(self, tensor: Tensor) -> None:
+        """As writing `data`."""
+        self.data = tensor
+
+    def adopt(self, param_id: ParamId) -> None:
+        """Give the parameter another id; the tensors of a list, tuple or dict get theirs from it."""
+        before = self.id
+        tree = content(*self.owners[0])
+        stored_ids(self.home[0])[self.home[1]] = param_id
+        if isinstance(tree, DataTree):
+            change = before.value ^ param_id.value
+            for module in tree.modules():
+                ids = stored_ids(module)
+                ids.update({name: ParamId(old.value ^ change) for name, old in ids.items()})
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Compute with the data."""
+        values = [_value(argument) for argument in args]
+        named = {key: _value(argument) for key, argument in (kwargs or {}).items()}
+        return func(*values, **named)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Parameter) and self.owners[0] == other.owners[0]
+
+    def __hash__(self) -> int:
+        return hash(self.owners[0])
+
+    def _place(self) -> str:
+        return f"Parameter '{self.path}' of {type(self.owners[0][0]).__name__}"
+
+    def __repr__(self) -> str:
+        if self.is_hole:
+            return f"Parameter('{self.path}', hole, id={self.id})"
+        label = "" if self.name is None else f", name={self.name!r}"
+        return f"Parameter('{self.path}', trainable={self.trainable}, {_shown(self.data)}{label}, id={self.id})"
+
+
+def content(owner: nn.Module, name: str) -> Tensor | DataTree | None:
+    """What `owner` holds under `name`; None for a hole or an uninitialized parameter."""
+    if name in owner._parameters:
+        return owner._parameters[name]
+    if name in owner._buffers:
+        return owner._buffers[name]
+    return owner._modules[name]  # pyright: ignore[reportReturnType]
+
+
+def id_at(owner: nn.Module, name: str) -> ParamId:
+    """The id of what `owner` holds, or held, under `name`; that of several tensors follows from the first one's."""
+    tree = owner._modules.get(name)
+    whole = tree.whole_id() if isinstance(tree, DataTree) else None
+    return ensure_id(owner, name) if whole is None else whole
+
+
+def kind_at(owner: nn.Module, name: str) -> Kind:
+    """The kind of what `owner` holds, or held, under `name`."""
+    tree = owner._modules.get(name)
+    if isinstance(tree, DataTree):
+        return "weight" if any(True for _ in tree.weights()) else "state"
+    return "state" if name in owner._buffers else "weight"
+
+
+def empty(owner: nn.Module, name: str, kind: Kind) -> None:
+    """Leave the slot of `name` without data."""
+    for group in (owner._parameters, owner._buffers, owner._modules):
+        group.pop(name, None)
+    if kind == "state":
+        owner._buffers[name] = None
+    else:
+        owner._parameters[name] = None
+
+
+def write(owner: nn.Module, name: str, data: Any, trainable: bool, kind: Kind) -> None:
+    """Put checked `data` under `name`, whose id is known, in the place of what was there."""
+    tree = owner._modules.get(name)
+    if isinstance(tree, DataTree) and refill(tree, data, trainable, kind):
+        return
+    param_id = None if isinstance(data, Tensor) and tree is None else id_at(owner, name)
+    for group in (owner._parameters, owner._buffers, owner._modules):
+        group.pop(name, None)
+    if param_id is not None:
+        stored_ids(owner)[name] = param_id
+    if isinstance(data, Tensor):
+        put_tensor(owner, name, data, trainable, kind)
+    else:
+        owner._modules[name] = grow(data, stored_ids(owner)[name], trainable, kind)
+
+
+def share(owner: nn.Module, name: str, other: nn.Module, other_name: str) -> None:
+    """Let `other` hold under `other_name` the same tensors as `owner` under `name`, with id and all that is known."""
+    from .structure import view
+
+    held = content(owner, name)
+    kind = kind_at(owner, name)
+    param_id = id_at(owner, name)
+    for group in (other._parameters, other._buffers, other._modules):
+        group.pop(other_name, None)
+    if isinstance(held, DataTree):
+        other._modules[other_name] = view(held)
+    elif kind == "state":
+        other._buffers[other_name] = held
+    else:
+        other._parameters[other_name] = held  # pyright: ignore[reportArgumentType]
+    stored_ids(other)[other_name] = param_id
+    set_meta(other, other_name, meta_of(owner, name))
+
+
+def is_parameter(value: object) -> bool:
+    """Whether `value` is a parameter's handle; a hole's too."""
+    return isinstance(value, Param)
+
+
+def is_trainable(param: Param) -> bool:
+    """Whether `param` is meant to be trained; False for a hole."""
+    return param.trainable is True
+
+
+def is_non_trainable(param: Param) -> bool:
+    """Whether `param` is frozen or a state; False for a hole."""
+    return param.trainable is False
+
+
+def _holding(owners: tuple[tuple[nn.Module, str], ...], held: Any) -> list[tuple[nn.Module, str]]:
+    """The attributes `owners`, and those of the same modules that hold the same tensor."""
+    places = list(owners)
+    if isinstance(held, Tensor):
+        for owner, _ in owners:
+            for group in (owner._parameters, owner._buffers):
+                places += [(owner, name) for name, tensor in group.items() if tensor is held]
+    return list(dict.fromkeys(places))
+
+
+def _intent(owner: nn.Module, name: str, home: tuple[nn.Module, str]) -> bool:
+    meta, tensor = meta_of(*home), owner._parameters[name]
+    if meta.trainable is not None:
+        return meta.trainable
+    if meta.stood_for is not None and not isinstance(tensor, nn.Parameter):
+        return meta.stood_for
+    return tensor is not None and tensor.requires_grad
+
+
+def _requires_grad(owner: nn.Module, name: str) -> bool:
+    tensor = owner._parameters.get(name)
+    if tensor is None:
+        return False
+    stood_for = meta_of(owner, name).stood_for
+    return tensor.requires_grad if stood_for is None or isinstance(tensor, nn.Parameter) else stood_for
+
+
+def _value(argument: Any) -> Any:
+    if isinstance(argument, Parameter):
+        return argument.val()
+    if type(argument) in (list, tuple):
+        return type(argument)(_value(item) for item in argument)
+    return argument
+
+
+def _shown(data: Any) -> str:
+    if data is None:
+        return "uninitialized"
+    return f"{list(data.shape)}, {data.dtype}" if isinstance(data, Tensor) else f"a {type(data).__name__}"

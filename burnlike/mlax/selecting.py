@@ -1,0 +1,87 @@
+"""Taking modules apart: filter, partition, split."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from torch import nn
+
+from ..errors import ArgumentError
+from .combining import check_same_structure
+from .filters import Filter, Predicate, as_predicate
+from .parameter import Parameter, is_trainable
+from .structure import at_same_places, leaves, punch, view
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def filter(module: M, f: Filter, *rest: nn.Module, inverse: bool = False, with_path: bool = False) -> M:
+    """A view of `module` that keeps what `f` selects; the rest are holes.
+
+    Args:
+        module: any `nn.Module`; it is untouched, and shares the tensors.
+        f: what to keep. A function gets each Parameter once, never a hole.
+        rest: modules of the same structure: a function gets the Parameter of each of them too. What is a hole in one
+            of them is not selected.
+        inverse: keep what `f` does not select.
+        with_path: a function gets the path first.
+
+    Raises:
+        StructureMismatchError: a module of `rest` differs in class, fields or hyperparameters.
+        TypeError: the function returned something that is neither true nor false.
+    """
+    chosen = _choose(module, [f], rest, with_path)
+    return _keep(module, [(number == 0) is not inverse for number in chosen])
+
+
+def partition(module: M, f: Filter = is_trainable, *rest: nn.Module, with_path: bool = False) -> tuple[M, M]:
+    """Two views of `module`: what `f` selects, by default what is to be trained, and what it does not.
+
+    `f` is asked once for each parameter; see `filter`.
+    """
+    chosen = _choose(module, [f], rest, with_path)
+    return _keep(module, [number == 0 for number in chosen]), _keep(module, [number != 0 for number in chosen])
+
+
+def split(module: M, *filters: Filter, with_path: bool = False) -> tuple[M, ...]:
+    """One view of `module` for each of `filters`: each parameter goes to the first that selects it.
+
+    Raises:
+        ArgumentError: a parameter is selected by none; `...` as the last filter takes all the others.
+    """
+    chosen = _choose(module, filters, (), with_path)
+    left = [leaf.path for leaf, number in zip(leaves(module), chosen, strict=True) if number is None]
+    if left:
+        raise ArgumentError(
+            f"no filter selects {', '.join(map(repr, left))}; give `...` as the last one for the others"
+        )
+    return tuple(_keep(module, [number == index for number in chosen]) for index in range(len(filters)))
+
+
+def _choose(
+    module: nn.Module, filters: Sequence[Filter], rest: Sequence[nn.Module], with_path: bool
+) -> list[int | None]:
+    """For each leaf, which filter selects it first; None for none."""
+    for other in rest:
+        check_same_structure(module, other)
+    predicates = [as_predicate(f, module, with_path) for f in filters]
+    found = leaves(module)
+    others = [at_same_places(module, other, found) for other in rest]
+    return [_first(predicates, leaf, [other[index] for other in others]) for index, leaf in enumerate(found)]
+
+
+def _first(predicates: list[Predicate], leaf: Parameter, rest: list[Parameter]) -> int | None:
+    if any(other.is_hole for other in rest):
+        return None
+    for index, predicate in enumerate(predicates):
+        if predicate(leaf, *rest):
+            return index
+    return None
+
+
+def _keep(module: M, kept: list[bool]) -> M:
+    new = view(module)
+    for leaf, keep in zip(leaves(new), kept, strict=True):
+        if not keep:
+            for owner, name in leaf.owners:
+                punch(owner, name)
+    return new

@@ -1,0 +1,202 @@
+"""The structure of a module tree: its parameters by position, new trees that share them, and what makes trees equal.
+
+These functions also run inside of torch.compile. There `id(module)` must not decide anything (the compiled code would
+be bound to that object), and no `nn.Module.__init__` can run.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import DuplicateParamIdError, ModuleTreeError
+from ..module.param import Kind
+from ..module.registry import params
+from ..module.shell import shell
+from ..module.slots import meta_of, set_meta, stored_ids
+from ..module.tree import unwrap
+from .data import DataTree
+from .parameter import Parameter, content, empty, id_at, kind_at
+
+M = TypeVar("M", bound=nn.Module)
+
+
+class Place(NamedTuple):
+    """An attribute that is a parameter, a hole, or not yet initialized.
+
+    Attributes:
+        position: the names from the root to it, as torch has them; the same in trees of one structure.
+        owner: the module whose attribute it is.
+        name: the attribute.
+    """
+
+    position: str
+    owner: nn.Module
+    name: str
+
+
+def places(root: nn.Module) -> list[Place]:
+    """The parameters of a tree, holes and uninitialized ones too, in order of declaration; tied ones at each place.
+
+    Raises:
+        ModuleTreeError: a module holds itself.
+    """
+    found: list[Place] = []
+    _walk(root, "", found, [])
+    return found
+
+
+def _walk(module: nn.Module, prefix: str, found: list[Place], above: list[nn.Module]) -> None:
+    module = unwrap(module)
+    for other in above:
+        if other is module:
+            raise ModuleTreeError(
+                f"'{prefix[:-1]}' holds itself; keep a reference upwards as burnlike.constant(module)"
+            )
+    above.append(module)
+    parts = module.__dict__
+    if "_held" in parts:
+        module.refresh()  # pyright: ignore[reportCallIssue]
+    for name in _names(module):
+        if name in parts["_parameters"]:
+            if parts["_parameters"][name] is not None or awaits(module, name):
+                found.append(Place(prefix + name, module, name))
+        elif name in parts["_buffers"]:
+            absent = parts["_buffers"][name] is None and not awaits(module, name)
+            if not absent and name not in parts["_non_persistent_buffers_set"]:
+                found.append(Place(prefix + name, module, name))
+        elif (child := parts["_modules"][name]) is not None:
+            if isinstance(child, DataTree):
+                found.append(Place(prefix + name, module, name))
+            else:
+                _walk(child, f"{prefix}{name}.", found, above)
+    above.pop()
+
+
+def _names(module: nn.Module) -> list[str]:
+    parts = module.__dict__
+    names = {**parts["_parameters"], **parts["_buffers"], **parts["_modules"]}
+    return [*(name for name in parts.get("_fields", ()) if name in names)] + [
+        name for name in names if name not in parts.get("_fields", ())
+    ]
+
+
+def awaits(module: nn.Module, name: str) -> bool:
+    """Whether a slot without a tensor is a hole or uninitialized, and not torch's mark of an absent parameter."""
+    meta = meta_of(module, name)
+    return meta.hole or meta.trainable is not None
+
+
+def leaves(module: nn.Module, holes: bool = False) -> list[Parameter]:
+    """Handles on the parameters of `module`, in order of declaration, each tied one and each shared module's once.
+
+    Args:
+        module: any `nn.Module`.
+        holes: list what was filtered out too.
+
+    Raises:
+        DuplicateParamIdError: two different parameters carry one id.
+        ModuleTreeError: a module holds itself.
+    """
+    groups: dict[int, list[Place]] = {}
+    first_of: list[tuple[Any, list[Place]]] = []
+    for place in places(module):
+        held = content(place.owner, place.name)
+        if held is None:
+            if holes or not meta_of(place.owner, place.name).hole:
+                first_of.append((None, [place]))
+            continue
+        group = _known(held, groups, first_of)
+        if group is None:
+            group = []
+            first_of.append((held, group))
+            groups[0 if torch.compiler.is_compiling() else id(held)] = group
+        group.append(place)
+    canonical = _canonical(module, first_of)
+    handles = [_handle(group, canonical) for _, group in first_of]
+    if not torch.compiler.is_compiling():  # ids are not to be what compiled code depends on
+        _check_ids(handles)
+    return handles
+
+
+def _known(held: Any, groups: dict[int, list[Place]], found: list[tuple[Any, list[Place]]]) -> list[Place] | None:
+    if not torch.compiler.is_compiling():
+        return groups.get(id(held))
+    for other, group in found:
+        if other is held:
+            return group
+    return None
+
+
+def _canonical(
+    root: nn.Module, found: list[tuple[Any, list[Place]]]
+) -> dict[tuple[nn.Module, str], tuple[str, tuple[nn.Module, str]]]:
+    """Path and home of each tensor, where a tool of torch has put something into the tree that hides them."""
+    hidden = any(
+        place.owner._forward_pre_hooks or "parametrizations" in place.position for _, g in found for place in g
+    )
+    if not hidden:
+        return {}
+    return {
+        owner: (path, param.home)
+        for param in params(root)
+        for owner, path in zip(param.owners, (param.path, *param.aliases), strict=True)
+    }
+
+
+def _handle(group: list[Place], canonical: dict[Any, tuple[str, tuple[nn.Module, str]]]) -> Parameter:
+    owners = [(place.owner, place.name) for place in group]
+    paths = [
+        canonical[owner][0] if owner in canonical else place.position
+        for owner, place in zip(owners, group, strict=True)
+    ]
+    home = canonical[owners[0]][1] if owners[0] in canonical else None
+    return Parameter.at(tuple(dict.fromkeys(owners)), paths[0], tuple(paths[1:]), home)
+
+
+def _check_ids(handles: list[Parameter]) -> None:
+    path_of: dict[int, str] = {}
+    for handle in handles:
+        if handle.is_hole:
+            continue
+        value = handle.id.value
+        if value in path_of:
+            raise DuplicateParamIdError(
+                f"'{path_of[value]}' and '{handle.path}' are different parameters with one ParamId ({handle.id}), as a"
+                " copy of a layer has; copy it by clone(new_ids=True)"
+            )
+        path_of[value] = handle.path
+
+
+def view(module: M, state: Callable[[Tensor], Tensor] | None = None) -> M:
+    """A new tree that shares tensors, hyperparameters and ids with `module`; what is assigned to one stays there.
+
+    Args:
+        module: any `nn.Module`; of wrappers (DDP, torch.compile) the inner module is taken.
+        state: makes the new tree's buffers from those of `module`, each distinct one once; None shares them.
+
+    Raises:
+        ModuleTreeError: the tree is sharded by `fully_shard`.
+    """
+
+    def place(owner: nn.Module, name: str, kind: Kind, tensor: Tensor) -> Tensor:
+        return tensor if state is None or kind == "weight" else state(tensor)
+
+    return shell(module, place)
+
+
+def at_same_places(module: nn.Module, other: nn.Module, handles: list[Parameter]) -> list[Parameter]:
+    """The parameters of `other`, of the structure of `module`, at the places of `handles` on those of `module`."""
+    positions = {(place.owner, place.name): place.position for place in places(module)}
+    found = {place.position: place for place in places(other)}
+    partners = [found[positions[handle.owners[0]]] for handle in handles]
+    return [Parameter.at(((it.owner, it.name),), handle.path) for it, handle in zip(partners, handles, strict=True)]
+
+
+def punch(owner: nn.Module, name: str) -> None:
+    """Make a hole of what `owner` holds under `name`; its id stays."""
+    param_id, kind = id_at(owner, name), kind_at(owner, name)
+    empty(owner, name, kind)
+    stored_ids(owner)[name] = param_id
+    set_meta(owner, name, None, trainable=None, name=None, hole=True, kind=kind)
