@@ -6,15 +6,16 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from ..errors import ModuleTreeError
-from .lazy import is_lazy
+from ..errors import MapperError, ModuleTreeError
+from .lazy import initialize_param, is_lazy
+from .memory import Memory, is_unfilled
 from .param import Kind, Param
-from .registry import params, walk_of
+from .registry import params
+from .replacing import Before, check_sharding, copy_plain_tensors, describe, replace_tensor, write
 from .shell import shell
-from .slots import meta_of, set_meta
-from .tree import Enter, Exit
-from .visiting import kind_of
+from .visiting import has_methods, kind_of, traverse
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -23,11 +24,13 @@ class ModuleMapper:
     """What `map` and `map_` call; override what you need. Each method returns a Tensor or a Param.
 
     A returned Tensor takes the place of the present one; id, label, mappers and trainability stay. A returned Param
-    also sets label, mappers and trainability. Returning `param` itself leaves it as it is.
+    also sets the trainability, and label and mappers where it has some. Returning `param` leaves it as it is.
+
+    An object of another class that has some of the methods will do.
     """
 
     def map_float(self, param: Param) -> Tensor | Param:
-        """A parameter or running statistic of floating-point (or complex) numbers."""
+        """A parameter or running statistic of floating-point (or complex, or quantized) numbers."""
         return param
 
     def map_int(self, param: Param) -> Tensor | Param:
@@ -42,84 +45,122 @@ class ModuleMapper:
         """A field begins; see `ModuleVisitor.enter_module`."""
 
     def exit_module(self, name: str, container: str) -> None:
-        """The field ends."""
+        """The field ends; see `ModuleVisitor.exit_module`."""
 
 
 Mapping = ModuleMapper | Callable[..., Any]
 
 
+@torch.inference_mode(False)  # else what is made could never be trained
+@torch.no_grad()
 def map(module: M, mapper: Mapping, *rest: nn.Module) -> M:
     """A new module whose tensors are what `mapper` made of those of `module`, with the same ids; no memory is shared.
 
+    The mapper sees Params of the new module, which hold copies: whatever it does to them, `module` is untouched.
+    Buffers that are not saved and plain tensors that are attributes are copied; other attributes are the same objects,
+    but those that refer to parts of `module` refer to parts of the new one. Gradients are not copied. Of wrappers (DDP,
+    torch.compile) the inner module is mapped.
+
     Args:
-        module: any `nn.Module`; it is untouched. Of wrappers (DDP, torch.compile) the inner module is mapped.
+        module: any `nn.Module`.
         mapper: a ModuleMapper, or a function that is called with each Param; tied tensors once.
-        rest: modules with the same paths: the function gets the Param of each of them too.
+        rest: modules with the same paths: the mapper is given the Param of each of them too.
 
     Raises:
-        TypeError: the mapper returned something that is neither a Tensor nor a Param of the same kind.
+        MapperError: `mapper` is none, or returned something that is neither a Tensor nor a Param, or one of other
+            values (floats, whole numbers, bools). What the mapper raises passes through, with the path as a note.
         ModuleTreeError: a module of `rest` has other paths, or the tree is sharded.
     """
-    old = params(module)
-    results = _results(module, mapper, rest)
-    made = {id(param.tensor): _separate(param, result) for param, result in zip(old, results, strict=True)}
+    call = _caller(mapper, module, rest)
+    memory = _memory_of(module, *rest)
+    lent: dict[int, Tensor] = {}  # what still lies in the memory of `module`
 
     def place(owner: nn.Module, name: str, kind: Kind, tensor: Tensor) -> Tensor:
-        return made[id(tensor)] if id(tensor) in made else tensor.detach().clone()
+        if is_unfilled(tensor):
+            return copy.deepcopy(tensor)
+        at_once = is_traceable_wrapper_subclass(tensor) or tensor.is_inference()
+        value = tensor.detach().clone() if at_once else tensor.detach()
+        new_tensor = nn.Parameter(value, requires_grad=tensor.requires_grad) if kind == "weight" else value
+        if not at_once:
+            lent[id(new_tensor)] = new_tensor
+        return new_tensor
+
+    def make_own(tensor: Tensor) -> None:
+        if lent.pop(id(tensor), None) is not None:
+            tensor.data = tensor.detach().clone()
+
+    def replace(param: Param) -> None:
+        given = param.tensor
+        make_own(given)
+        memory.add(given)
+        result = call(param)
+        value = _tensor(result)
+        if value is not given:
+            if is_lazy(value) and param.kind == "weight":
+                param.assign(copy.deepcopy(value))
+            else:
+                initialize_param(value)
+                replace_tensor(param, memory.separate(value))
+        describe(param, result)
 
     new = shell(module, place)
-    for param, result in zip(params(new), results, strict=True):
-        if isinstance(result, Param):
-            _describe(param, result)
+    traverse(new, mapper, replace)
+    for tensor in list(lent.values()):
+        make_own(tensor)
+    copy_plain_tensors(new)
     return new
 
 
+@torch.inference_mode(False)  # else what is made could never be trained
+@torch.no_grad()
 def map_(module: M, mapper: Mapping, *rest: nn.Module) -> M:
-    """As `map`, but in place: parameters stay the same objects, so optimizers keep their references.
+    """As `map`, but in place: parameters stay the same objects, so optimizers keep their references. Returns `module`.
 
-    If the mapper raises or returns something wrong, nothing is changed.
+    If the mapper raises or returns something wrong, nothing is changed: tensors, ids, flags and labels are as they
+    were. Only what a mapper wrote into a tensor itself, as `param.tensor.zero_()` does, stays written. Where shape,
+    type and device stay, values are copied into the present memory, so that views of it see them; a gradient that does
+    not fit any more is dropped.
     """
-    old = params(module)
-    results = _results(module, mapper, rest)
-    values = [_tensor(result) for result in results]
-    ours = {_storage(param.tensor) for param in old}
-    values = [
-        value if value is param.tensor or _storage(value) not in ours else value.detach().clone()
-        for param, value in zip(old, values, strict=True)
-    ]
-    for param, result, value in zip(old, results, values, strict=True):
-        _write(param, value)
-        if isinstance(result, Param) and result is not param:
-            _describe(param, result)
+    call = _caller(mapper, module, rest)
+    before = [Before(param) for param in params(module)]
+    results: list[tuple[Param, Tensor | None, Tensor | Param]] = []
+    memory = _memory_of(module, *rest)
+
+    def collect(param: Param) -> None:
+        result = call(param)
+        value = _tensor(result)
+        if value is param.tensor:
+            results.append((param, None, result))
+            return
+        initialize_param(value)
+        check_sharding(param, value)
+        results.append((param, memory.separate(value), result))
+
+    try:
+        traverse(module, mapper, collect)
+    except BaseException:
+        for state in before:
+            state.restore()
+        raise
+    for param, value, result in results:
+        if value is not None:
+            write(param, value)
+        describe(param, result)
     return module
 
 
-@torch.no_grad()
-def _results(module: nn.Module, mapper: Mapping, rest: tuple[nn.Module, ...]) -> list[Tensor | Param]:
-    """What the mapper makes of each Param, checked, before anything is changed."""
-    others = [_matching(module, other) for other in rest]
-    results: list[Tensor | Param] = []
-    entered: list[Enter] = []
-    try:
-        for step in walk_of(module).steps:
-            if isinstance(step, Param):
-                if isinstance(mapper, ModuleMapper):
-                    result = getattr(mapper, f"map_{kind_of(step.tensor)}")(step)
-                else:
-                    result = mapper(step, *(found[len(results)] for found in others))
-                results.append(_checked(step, result))
-            elif isinstance(mapper, ModuleMapper):
-                if isinstance(step, Enter):
-                    entered.append(step)
-                    mapper.enter_module(step.name, step.container)
-                elif isinstance(step, Exit):
-                    mapper.exit_module(step.name, step.container)
-                    entered.pop()
-    except BaseException:
-        for step in reversed(entered):  # so that the mapper's own path is balanced
-            mapper.exit_module(step.name, step.container)  # pyright: ignore[reportAttributeAccessIssue]
-        raise
-    return results
+def _caller(mapper: Mapping, module: nn.Module, rest: tuple[nn.Module, ...]) -> Callable[[Param], Tensor | Param]:
+    """What is to be called with each Param of `module` in turn, and gives a result that was checked."""
+    methods = has_methods(mapper, "map")
+    others = zip(*[_matching(module, other) for other in rest], strict=True) if rest else None
+
+    def call(param: Param) -> Tensor | Param:
+        beside = next(others) if others is not None else ()
+        kind = kind_of(param.tensor)
+        function: Any = getattr(mapper, f"map_{kind}", None) if methods else mapper
+        return param if function is None else _checked(param, kind, function(param, *beside))
+
+    return call
 
 
 def _matching(module: nn.Module, other: nn.Module) -> list[Param]:
@@ -133,17 +174,18 @@ def _matching(module: nn.Module, other: nn.Module) -> list[Param]:
     return found
 
 
-def _checked(param: Param, result: Any) -> Tensor | Param:
+def _checked(param: Param, expected: str, result: Any) -> Tensor | Param:
     if not isinstance(result, Tensor | Param):
-        raise TypeError(
-            f"the mapper returned {type(result).__name__} for '{param.path}': expected a torch.Tensor or a Param;"
-            " the module is as it was"
+        forgot = "; does it lack a `return`?" if result is None else ""
+        raise MapperError(
+            f"the mapper returned {type(result).__name__} for '{param.path}': expected a torch.Tensor or a Param"
+            f"{forgot}; the module is as it was"
         )
-    expected, got = kind_of(param.tensor), kind_of(_tensor(result))
-    if got != expected:
-        raise TypeError(
-            f"the mapper returned a tensor of {_tensor(result).dtype} for '{param.path}': expected {expected} values;"
-            " the module is as it was"
+    tensor = _tensor(result)
+    if kind_of(tensor) != expected:
+        raise MapperError(
+            f"the mapper returned a tensor of {tensor.dtype} for '{param.path}', which holds {param.tensor.dtype}:"
+            f" expected {expected} values; the module is as it was"
         )
     return result
 
@@ -152,45 +194,5 @@ def _tensor(result: Tensor | Param) -> Tensor:
     return result.tensor if isinstance(result, Param) else result
 
 
-def _separate(param: Param, result: Tensor | Param) -> Tensor:
-    """The tensor of the new module: of its own memory, tracked as the old one."""
-    value = _tensor(result)
-    if is_lazy(value):
-        return copy.deepcopy(value)
-    value = value.detach()
-    if _storage(value) == _storage(param.tensor):
-        value = value.clone()
-    return nn.Parameter(value, requires_grad=param.requires_grad) if param.kind == "weight" else value
-
-
-def _storage(tensor: Tensor) -> int:
-    """Where the memory of `tensor` begins; a number of its own where it has none to share."""
-    if tensor.is_meta or is_lazy(tensor) or type(tensor) not in (Tensor, nn.Parameter):
-        return -id(tensor)
-    return tensor.untyped_storage().data_ptr()
-
-
-@torch.no_grad()
-def _write(param: Param, value: Tensor) -> None:
-    target = param.tensor
-    if value is target:
-        return
-    if (target.device, target.dtype, target.shape) == (value.device, value.dtype, value.shape):
-        target.copy_(value)
-    elif torch._has_compatible_shallow_copy_type(target, value):
-        target.data = value.detach()
-    else:
-        param.assign(value)
-
-
-def _describe(param: Param, described: Param) -> None:
-    """Give `param` label, mappers and trainability of another one."""
-    other = meta_of(*described.home)
-    set_meta(
-        *param.home,
-        None,
-        name=other.name if other.name is not None else param.name,
-        load_mapper=other.load_mapper,
-        save_mapper=other.save_mapper,
-    )
-    param.set_require_grad(described.trainable)
+def _memory_of(*modules: nn.Module) -> Memory:
+    return Memory(param.tensor for module in modules for param in params(module))

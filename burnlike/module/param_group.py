@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..config import Config, Meta
-from ..errors import ParamPathError, nearest
 from .param_id import ParamId
 from .param_matchers import (
     MatchAll,
@@ -17,6 +16,7 @@ from .param_matchers import (
     MatchRegexes,
     ParamMatcher,
 )
+from .paths import no_parameter
 
 if TYPE_CHECKING:
     from torch import nn
@@ -153,10 +153,11 @@ class ParamGroup(Config):
         from .registry import params
 
         found = params(module)
-        known = {path: param for param in found for path in (param.path, *param.aliases)}
+        known = dict.fromkeys(path for param in found for path in (param.path, *param.aliases))
         for rule in (*self.match, *self.excludes):
-            for path in rule.check(known):
-                raise ParamPathError(f"{type(module).__name__} has no parameter '{path}'{_hint(path, known)}")
+            for path in rule.named_paths():
+                if path not in known:
+                    raise no_parameter(module, path, known)
         return [param for param in found if self.matches(param)]
 
 
@@ -171,10 +172,3 @@ def _text(value: object) -> object:
 
 def _joined(rules: tuple[ParamMatcher, ...], more: tuple[ParamMatcher, ...]) -> tuple[ParamMatcher, ...]:
     return (*rules, *(rule for rule in more if rule not in rules))
-
-
-def _hint(path: str, known: dict[str, Any]) -> str:
-    below = sum(name.startswith(f"{path}.") for name in known)
-    if below:
-        return f"; '{path}' is a module with {below} of them, which from_predicate('{path}.') selects"
-    return nearest(path, list(known))

@@ -26,8 +26,8 @@ class ParamMatcher(Config):
         """Whether the rule holds for the handle `param`."""
         return self.accepts(param.id, [path for path in (param.path, *param.aliases) if path])
 
-    def check(self, known: dict[str, Any]) -> Iterable[str]:
-        """The paths that the rule names and that are not among `known`, the paths of a module."""
+    def named_paths(self) -> Iterable[str]:
+        """The paths that a module must have for the rule to make sense."""
         return ()
 
 
@@ -78,9 +78,9 @@ class MatchPaths(ParamMatcher, tag="Paths"):
         """Whether a path is listed."""
         return any(path in self.paths for path in paths)
 
-    def check(self, known: dict[str, Any]) -> Iterable[str]:
-        """The listed paths that are not known."""
-        return (path for path in self.paths if path not in known)
+    def named_paths(self) -> Iterable[str]:
+        """Those that are listed."""
+        return self.paths
 
 
 class MatchPredicates(ParamMatcher, tag="Predicates"):

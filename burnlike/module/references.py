@@ -6,6 +6,7 @@ from types import MethodType
 from typing import Any
 
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 # Registries of torch, which a copy of a tree has filled itself.
 _OWN = {"_parameters", "_buffers", "_modules"}
@@ -38,6 +39,8 @@ def rebind(module: nn.Module, copy_of: CopyOf) -> None:
         if name in _HOOKS:
             for key, hook in value.items():
                 value[key] = _rebound_hook(hook, module, copy_of)
+        elif isinstance(value, RemovableHandle):
+            parts[name] = _rebound_handle(value, parts)
         elif name not in _OWN and value is not None:
             found = _rebound(value, copy_of, 0)
             if found is not value:
@@ -81,3 +84,14 @@ def _rebound_hook(hook: Any, module: nn.Module, copy_of: CopyOf) -> Any:
     if wrapped is None:
         return _rebound(hook, copy_of, 0)
     return type(hook)(_rebound(hook.hook, copy_of, 0), module if wrapped else None)
+
+
+def _rebound_handle(handle: RemovableHandle, parts: dict[str, Any]) -> RemovableHandle:
+    """The handle of the copy's hook: hooks keep the number that they have in the original."""
+    for name in _HOOKS:
+        hooks = parts.get(name)
+        if hooks and handle.id in hooks:
+            found = RemovableHandle(hooks)
+            found.id = handle.id
+            return found
+    return handle

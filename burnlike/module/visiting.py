@@ -5,17 +5,18 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from ..errors import ParamPathError, nearest
+from ..errors import MapperError
 from .param import Param
+from .paths import no_parameter
 from .registry import params, walk_of
-from .tree import Enter, Exit
+from .tree import Enter
 
 
 class ModuleVisitor:
-    """What `visit` calls; override what you need."""
+    """What `visit` calls; override what you need. An object of another class that has some of the methods will do."""
 
     def visit_float(self, param: Param) -> None:
-        """A parameter or running statistic of floating-point (or complex) numbers."""
+        """A parameter or running statistic of floating-point (or complex, or quantized) numbers."""
 
     def visit_int(self, param: Param) -> None:
         """A parameter of whole numbers."""
@@ -33,7 +34,7 @@ class ModuleVisitor:
         """
 
     def exit_module(self, name: str, container: str) -> None:
-        """The field ends."""
+        """The field ends; it is called for each field that began, also if something raised in it."""
 
 
 def visit(module: nn.Module, visitor: ModuleVisitor | Callable[[Param], object]) -> None:
@@ -42,23 +43,85 @@ def visit(module: nn.Module, visitor: ModuleVisitor | Callable[[Param], object])
     Args:
         module: any `nn.Module`.
         visitor: a ModuleVisitor, or a function that is called with each Param.
+
+    Raises:
+        MapperError: `visitor` is neither. What the visitor itself raises passes through, with the path as a note.
     """
-    if not isinstance(visitor, ModuleVisitor):
-        for param in walk_of(module).params:
-            visitor(param)
+    if not has_methods(visitor, "visit"):
+        traverse(module, None, visitor)  # pyright: ignore[reportArgumentType]
         return
-    for step in walk_of(module).steps:
-        if isinstance(step, Enter):
-            visitor.enter_module(step.name, step.container)
-        elif isinstance(step, Exit):
-            visitor.exit_module(step.name, step.container)
-        else:
-            getattr(visitor, f"visit_{kind_of(step.tensor)}")(step)
+
+    def show(param: Param) -> None:
+        method = getattr(visitor, f"visit_{kind_of(param.tensor)}", None)
+        if method is not None:
+            method(param)
+
+    traverse(module, visitor, show)
+
+
+def has_methods(guide: object, verb: str) -> bool:
+    """Whether `guide` has methods for a traversal (`visit_float`, `enter_module`, ...) or is a function.
+
+    Args:
+        guide: what the user gave.
+        verb: `visit` or `map`.
+
+    Raises:
+        MapperError: neither.
+    """
+    names = [f"{verb}_float", f"{verb}_int", f"{verb}_bool", "enter_module", "exit_module"]
+    found = [name for name in names if callable(getattr(guide, name, None))]
+    if found and isinstance(guide, type):
+        raise MapperError(
+            f"expected an object with {found[0]}, got the class {guide.__name__}; give {guide.__name__}()"
+        )
+    if not found and not callable(guide):
+        raise MapperError(
+            f"expected a function of a Param, or an object with {', '.join(names)} or some of them,"
+            f" got {type(guide).__name__}"
+        )
+    return bool(found)
+
+
+def traverse(module: nn.Module, guide: object, show: Callable[[Param], object]) -> None:
+    """Call `show` with each Param of the tree, and tell `guide` which fields begin and end around it.
+
+    Args:
+        module: any `nn.Module`.
+        guide: its methods `enter_module` and `exit_module` are called, if it has them; each beginning is followed by an
+            end, also if something raises.
+        show: what is done with a Param; a note with the path is added to what it raises.
+    """
+    enter = getattr(guide, "enter_module", _ignore)
+    leave = getattr(guide, "exit_module", _ignore)
+    steps = walk_of(module).params if guide is None else walk_of(module).steps
+    entered: list[Enter] = []
+    step = None
+    try:
+        for step in steps:
+            if isinstance(step, Param):
+                show(step)
+            elif isinstance(step, Enter):
+                enter(step.name, step.container)
+                entered.append(step)
+            else:
+                entered.pop()
+                leave(step.name, step.container)
+    except BaseException as error:
+        if isinstance(step, Param):
+            error.add_note(f"at the parameter '{step.path}' of {type(module).__name__}")
+        for field in reversed(entered):
+            leave(field.name, field.container)
+        raise
+
+
+def _ignore(name: str, container: str) -> None:
+    """Nobody wants to know."""
 
 
 def kind_of(tensor: torch.Tensor) -> str:
     """`float`, `int` or `bool`: which method of a visitor or mapper a tensor is for."""
-    if tensor.is_floating_point() or tensor.is_complex():
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.is_quantized:
         return "float"
     return "bool" if tensor.dtype == torch.bool else "int"
 
@@ -73,5 +136,4 @@ def param_at(module: nn.Module, path: str) -> Param:
     for param in found:
         if path == param.path or path in param.aliases:
             return param
-    known = [name for param in found for name in (param.path, *param.aliases)]
-    raise ParamPathError(f"{type(module).__name__} has no parameter '{path}'{nearest(path, known)}")
+    raise no_parameter(module, path, [name for param in found for name in (param.path, *param.aliases)])

@@ -1,0 +1,141 @@
+"""Changing what a Param holds: its tensor, its flags and what is kept about it."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy as is_uninitialized
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from ..errors import MapperError
+from .memory import is_unfilled
+from .param import Param
+from .slots import meta_of, set_meta
+
+
+def write(param: Param, value: Tensor) -> None:
+    """Give `param` the values of `value`, in its present memory if they fit there.
+
+    Args:
+        param: of a user's module; its tensor stays the same object where torch can do that.
+        value: in memory of its own.
+    """
+    target = param.tensor
+    wrapped = is_traceable_wrapper_subclass(target) or is_traceable_wrapper_subclass(value)
+    if (
+        not is_unfilled(target)
+        and not target.is_inference()
+        and (not wrapped or _is_distributed(target))
+        and _form(target) == _form(value)
+    ):
+        target.copy_(value)
+    else:
+        replace_tensor(param, value)
+
+
+def replace_tensor(param: Param, value: Tensor) -> None:
+    """Let the tensor of `param`, the same object, have the memory, shape, type and device of `value`.
+
+    A gradient that does not fit any more is dropped. Where torch can't keep the object, another one takes its place.
+    """
+    target = param.tensor
+    if is_traceable_wrapper_subclass(target) or is_traceable_wrapper_subclass(value):
+        made = nn.Parameter(value, requires_grad=target.requires_grad) if param.kind == "weight" else value
+        try:
+            torch.utils.swap_tensors(target, made)
+        except RuntimeError:  # others hold on to it
+            param.assign(value)
+        return
+    if is_unfilled(target):
+        target.data = value
+        if is_uninitialized(target):
+            target.__class__ = target.cls_to_become  # pyright: ignore[reportAttributeAccessIssue]
+    elif target.is_inference() or not torch._has_compatible_shallow_copy_type(target, value):  # pyright: ignore[reportPrivateImportUsage]
+        param.assign(value)
+    else:
+        if target.grad is not None and _form(target) != _form(value):
+            target.grad = None
+        target.data = value
+
+
+def _form(tensor: Tensor) -> tuple[torch.Size, torch.dtype, torch.device]:
+    return tensor.shape, tensor.dtype, tensor.device
+
+
+def check_sharding(param: Param, value: Tensor) -> None:
+    """Refuse what can't take the place of a sharded tensor.
+
+    Raises:
+        MapperError: `param` holds a DTensor, and `value` is none of its placements, shape and type.
+    """
+    target = param.tensor
+    if not _is_distributed(target) or (_is_distributed(value) and _layout(value) == _layout(target)):
+        return
+    raise MapperError(
+        f"the mapper returned a {type(value).__name__} of shape {list(value.shape)} and {value.dtype} for"
+        f" '{param.path}', which is sharded: expected a DTensor of the placements, shape and type of param.tensor, as"
+        " operations on it give; the module is as it was"
+    )
+
+
+def _layout(tensor: Any) -> tuple[Any, ...]:
+    return tensor.device_mesh, tensor.placements, tensor.shape, tensor.dtype
+
+
+def _is_distributed(tensor: Tensor) -> bool:
+    return any(f"{cls.__module__}.{cls.__name__}" == "torch.distributed.tensor.DTensor" for cls in type(tensor).__mro__)
+
+
+def describe(param: Param, given: Tensor | Param) -> None:
+    """Let `param` have the trainability of `given`, if that is another Param, and the label and mappers it has."""
+    if not isinstance(given, Param) or given.home == param.home:
+        return
+    other = meta_of(*given.home)
+    known = {"name": other.name, "load_mapper": other.load_mapper, "save_mapper": other.save_mapper}
+    changes = {key: value for key, value in known.items() if value is not None}
+    if changes:
+        set_meta(*param.home, None, **changes)
+    if given.trainable != param.trainable:
+        param.set_require_grad(given.trainable)
+
+
+class Before:
+    """What `param` is now, to be restored if a mapper fails; not the values that its tensor holds."""
+
+    def __init__(self, param: Param) -> None:
+        module, name = param.home
+        self.param = param
+        self.id = param.id
+        self.tensor = param.tensor
+        self.requires_grad = param.requires_grad
+        self.meta = module.__dict__.get("_param_metas", {}).get(name)
+
+    def restore(self) -> None:
+        """Undo what was done since."""
+        param, (module, name) = self.param, self.param.home
+        if param.tensor is not self.tensor:
+            for owner, field in param.owners:
+                (owner._parameters if param.kind == "weight" else owner._buffers)[field] = self.tensor  # pyright: ignore[reportArgumentType]
+        if self.tensor.requires_grad != self.requires_grad:
+            self.tensor.requires_grad_(self.requires_grad)
+        if self.meta is not None:
+            set_meta(module, name, self.meta)
+        else:
+            module.__dict__.get("_param_metas", {}).pop(name, None)
+        if param.id != self.id:
+            param.adopt(self.id)
+
+
+def copy_plain_tensors(root: nn.Module) -> None:
+    """Give the modules of a copied tree their own copies of attributes that are plain tensors, constants excepted."""
+    modules = list(root.modules())
+    known = {id(tensor) for module in modules for tensor in (*module._parameters.values(), *module._buffers.values())}
+    copies: dict[int, Tensor] = {}
+    for module in modules:
+        constants = module.__dict__.get("_constants", ())
+        for name, value in module.__dict__.items():
+            if not isinstance(value, Tensor) or id(value) in known or name in constants:
+                continue
+            if id(value) not in copies:
+                copies[id(value)] = value.detach().clone().requires_grad_(value.requires_grad and value.is_leaf)
+            module.__dict__[name] = copies[id(value)]
