@@ -8,7 +8,7 @@ share the class that it changes, and it refuses pickling.
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from .module import Module
@@ -98,6 +98,22 @@ def _dress(cls: Any) -> None:
     own = cls.__bases__[0]
     cls.__name__, cls.__qualname__ = own.__name__, own.__qualname__
     cls.__reduce_ex__ = _reduce
+    torchs = cls.__dict__.get("__deepcopy__")
+    if torchs is not None and torchs.__module__ == parametrize.__name__:
+        cls.__deepcopy__ = _copying_results(torchs)
+
+
+def _copying_results(deepcopy: Any) -> Any:
+    """Let modules be copied that keep the tensors they last computed with, as the RNNs do; torch copies no results."""
+
+    def __deepcopy__(self: nn.Module, memo: dict[int, Any]) -> Any:
+        for value in self.__dict__.values():
+            for tensor in value if isinstance(value, list) else [value]:
+                if isinstance(tensor, Tensor) and not tensor.is_leaf:
+                    memo[id(tensor)] = tensor.detach().clone()
+        return deepcopy(self, memo)
+
+    return __deepcopy__
 
 
 def _reduce(module: nn.Module, protocol: Any) -> tuple[Any, ...]:
