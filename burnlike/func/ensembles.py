@@ -1,0 +1,157 @@
+"""Several modules of one structure as one module with a leading dimension, and back."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import ArgumentError, StructureMismatchError
+from ..mlax.combining import check_same_structure
+from ..mlax.structure import leaves as mlax_leaves
+from ..module.param_id import ParamId
+from ..module.shell import shell
+from ..module.slots import Meta
+from ..module.tree import unwrap
+from .leaves import Leaf, leaves
+
+M = TypeVar("M", bound=nn.Module)
+
+
+class Member(NamedTuple):
+    """What a stack remembers of one of its modules, by the path of each part.
+
+    Attributes:
+        ids: as the module's parts keep them.
+        metas: labels and mappers.
+    """
+
+    ids: dict[str, dict[str, Any]]
+    metas: dict[str, dict[str, Meta]]
+
+
+def stack(modules: Iterable[M]) -> M:
+    """One module whose tensors have a first dimension with one entry for each of `modules`, for `burnlike.func.vmap`.
+
+    It has ids of its own and remembers those of its members for `unstack`. It shares no memory with them.
+
+    Args:
+        modules: of one class, with the same fields, hyperparameters, mode, shapes and trainability; ids and labels may
+            differ.
+
+    Raises:
+        StructureMismatchError: two of them differ in something else than values; the message has path and both values.
+        ArgumentError: there are no modules.
+
+    Example:
+        >>> import torch, burnlike as bl
+        >>> members = bl.func.stack([torch.nn.Linear(2, 1) for _ in range(3)])
+        >>> members.weight.shape
+        torch.Size([3, 1, 2])
+        >>> [member.weight.shape for member in bl.func.unstack(members)]
+        [torch.Size([1, 2]), torch.Size([1, 2]), torch.Size([1, 2])]
+    """
+    members = [unwrap(module) for module in modules]
+    if not members:
+        raise ArgumentError("stack: expected at least one module, got none")
+    columns = [leaves(member) for member in members]
+    for number, (member, found) in enumerate(zip(members, columns, strict=True)):
+        check_same_structure(members[0], member)
+        _check_same_leaves(columns[0], found, number)
+        _check_same_modes(members[0], member, number)
+    values: dict[Tensor, Tensor] = {}
+    for row in zip(*columns, strict=True):
+        stacked = torch.stack([leaf.tensor.detach() for leaf in row])
+        first = row[0].tensor
+        values[first] = nn.Parameter(stacked, first.requires_grad) if row[0].kind == "weight" else stacked
+    new = shell(members[0], lambda owner, name, kind, tensor: values[tensor])
+    for leaf in mlax_leaves(new, holes=True):
+        leaf.adopt(ParamId.new(f"stack/{leaf.path}"))
+    new.__dict__["_stack_members"] = tuple(_remembered(member) for member in members)
+    return new  # pyright: ignore[reportReturnType]
+
+
+def unstack(module: M) -> list[M]:
+    """The modules that `module` was stacked from, with its present values and trainability, and their own ids.
+
+    They share no memory with it.
+
+    Args:
+        module: from `stack`, or what `burnlike.func.vmap`, `burnlike.mlax.apply` or a map made of such a module.
+
+    Raises:
+        ArgumentError: `module` was not stacked, or a tensor of it does not have one entry for each member.
+    """
+    remembered: Sequence[Member] | None = module.__dict__.get("_stack_members")
+    if remembered is None:
+        raise ArgumentError(f"unstack: this {type(module).__name__} was not made by burnlike.func.stack")
+    for leaf in leaves(module):
+        if leaf.tensor.dim() == 0 or len(leaf.tensor) != len(remembered):
+            raise ArgumentError(
+                f"unstack: '{leaf.path}' has shape {list(leaf.tensor.shape)}, expected a first dimension of"
+                f" {len(remembered)}, one entry for each member"
+            )
+    return [_member(module, index, member) for index, member in enumerate(remembered)]
+
+
+def _member(module: M, index: int, remembered: Member) -> M:
+    def place(owner: nn.Module, name: str, kind: Any, tensor: Tensor) -> Tensor:
+        value = tensor.detach()[index].clone()
+        return nn.Parameter(value, tensor.requires_grad) if kind == "weight" else value
+
+    new = shell(module, place)
+    del new.__dict__["_stack_members"]
+    for path, part in new.named_modules():
+        if path in remembered.ids:
+            part.__dict__["_param_ids"] = dict(remembered.ids[path])
+        for name, meta in remembered.metas.get(path, {}).items():
+            present = part.__dict__.setdefault("_param_metas", {}).get(name, Meta())
+            part.__dict__["_param_metas"][name] = replace(
+                present,
+                name=None if present.hole else meta.name,
+                load_mapper=meta.load_mapper,
+                save_mapper=meta.save_mapper,
+                own_id=meta.own_id,
+            )
+    return new
+
+
+def _remembered(member: nn.Module) -> Member:
+    parts = {path: part.__dict__ for path, part in member.named_modules()}
+    return Member(
+        {path: dict(part["_param_ids"]) for path, part in parts.items() if "_param_ids" in part},
+        {path: dict(part["_param_metas"]) for path, part in parts.items() if "_param_metas" in part},
+    )
+
+
+def _check_same_leaves(first: list[Leaf], other: list[Leaf], number: int) -> None:
+    if len(first) != len(other):
+        raise StructureMismatchError(
+            f"modules 0 and {number} have {len(first)} and {len(other)} distinct tensors: they are tied in different"
+            " ways, or have holes in different places"
+        )
+    for a, b in zip(first, other, strict=True):
+        for told_a, told_b in zip(_traits(a), _traits(b), strict=True):
+            if told_a != told_b:
+                raise StructureMismatchError(f"modules 0 and {number} differ at '{a.path}': {told_a} and {told_b}")
+
+
+def _traits(leaf: Leaf) -> list[str]:
+    tensor = leaf.tensor
+    return [
+        f"the path {leaf.path}",
+        f"shape {list(tensor.shape)}",
+        str(tensor.dtype),
+        f"device {tensor.device}",
+        f"trainable={leaf.trainable}",
+        f"requires_grad={tensor.requires_grad}",
+    ]
+
+
+def _check_same_modes(first: nn.Module, other: nn.Module, number: int) -> None:
+    for (path, a), (_, b) in zip(first.named_modules(), other.named_modules(), strict=True):
+        if a.training is not b.training:
+            raise StructureMismatchError(
+                f"modules 0 and {number} differ at '{path}': training={a.training} and training={b.training}"
+            )

@@ -1,0 +1,209 @@
+"""Gradients with respect to modules: `torch.func.grad`, for arguments that hold modules."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import ArgumentError, AutodiffError, DTypeError
+from ..module.param_id import ParamId
+from ..module.registry import params
+from ..module.slots import set_meta
+from .leaves import Leaf, settled, weight_places
+from .packing import Inputs, Outputs, tensors_of, with_tensors
+
+Argnums = int | tuple[int, ...]
+
+
+def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that computes the gradient of `f`; as `torch.func.grad`, but arguments may be or hold modules.
+
+    The gradient with respect to a module is a module of the same class, with the same ids, whose parameters are the
+    gradients. It has holes where that module has: take the trainable part of `burnlike.mlax.partition`. The module
+    itself is as it was afterwards, also where its layers change their state in place.
+
+    Args:
+        f: returns a scalar tensor.
+        argnums: the argument, or arguments, to differentiate with respect to.
+        has_aux: whether `f` returns `(scalar, aux)`: a pytree of tensors, modules (with their new state) and others.
+
+    Returns:
+        The gradient, or a tuple of them for a tuple of `argnums`; with `has_aux`, `(gradient, aux)`.
+
+    Raises:
+        AutodiffError: when called, a module in an argument of `argnums` has a state or a frozen parameter.
+        TracedLeakError: when called, a module in `aux` has a plain field that was set to a tensor of the transform.
+
+    Example:
+        >>> import torch, burnlike as bl
+        >>> layer = torch.nn.Linear(2, 1)
+        >>> x = torch.tensor([[1.0, 2.0]])
+        >>> gradient = bl.func.grad(lambda layer: layer(x).sum())(layer)
+        >>> gradient.weight.tolist(), gradient.bias.tolist()
+        ([[1.0, 2.0]], [1.0])
+    """
+    both = value_and_grad(f, argnums, has_aux)
+
+    @functools.wraps(f)
+    def gradient_of(*args: Any, **kwargs: Any) -> Any:
+        value, gradient = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return gradient_of
+
+
+def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """As `grad`; returns `(value, gradient)`, or with `has_aux` `((value, aux), gradient)`."""
+
+    @functools.wraps(f)
+    def value_and_gradient_of(*args: Any, **kwargs: Any) -> Any:
+        numbers = _checked_argnums(argnums, len(args))
+        wanted = [Inputs(args[number]) for number in numbers]
+        for number, inputs in zip(numbers, wanted, strict=True):
+            _check_differentiable(inputs, number)
+        others = Inputs(([None if index in numbers else value for index, value in enumerate(args)], kwargs))
+        packed = [inputs.packed(detach=True) for inputs in (*wanted, others)]
+        tracked = [_is_tracked(inputs) for inputs in wanted] + [[False] * len(tensors_of(packed[-1]))]
+        flags = [flag for each in tracked for flag in each]
+        made: list[Any] = []
+
+        def of_tensors(tracked_tensors: Sequence[Tensor], other_tensors: Sequence[Tensor]) -> Any:
+            given = _filled(packed, flags, tracked_tensors, other_tensors)
+            positional, keywords = others.tree(given[-1])
+            for number, inputs, values in zip(numbers, wanted, given, strict=False):
+                positional[number] = inputs.tree(values)
+            result = f(*positional, **keywords)
+            value, aux = _value_and_aux(result) if has_aux else (result, None)
+            outputs = Outputs(aux)
+            own = [pair for each in zip((*wanted, others), given, strict=True) for pair in _weights(*each)]
+            made[:] = [outputs, dict(own), outputs.packed()]
+            return value, tensors_of(made[2])
+
+        tensors = [tensor for values in packed for tensor in tensors_of(values)]
+        tracked_tensors = [tensor for tensor, flag in zip(tensors, flags, strict=True) if flag]
+        other_tensors = [tensor for tensor, flag in zip(tensors, flags, strict=True) if not flag]
+        differentiated = torch.func.grad_and_value(of_tensors, has_aux=True)
+        gradients, (value, aux_tensors) = differentiated(tracked_tensors, other_tensors)
+        in_place = _filled(packed, flags, gradients, other_tensors)
+        found = [_gradient(*each) for each in zip(wanted, in_place, strict=False)]
+        gradient = found[0] if isinstance(argnums, int) else tuple(found)
+        if not has_aux:
+            return value, gradient
+        outputs, own, aux_packed = made
+        aux = outputs.tree(with_tensors(aux_packed, aux_tensors), lambda index, position, tensor: own.get(tensor))
+        return (value, aux), gradient
+
+    return value_and_gradient_of
+
+
+def by_id(module: nn.Module) -> dict[ParamId, Tensor]:
+    """The parameters of `module`, such as a gradient, by the ids of the module that it is the gradient of.
+
+    Example:
+        >>> import torch, burnlike as bl
+        >>> layer = torch.nn.Linear(2, 1)
+        >>> gradient = bl.func.grad(lambda layer: layer(torch.ones(3, 2)).sum())(layer)
+        >>> [bl.func.by_id(gradient)[param.id].tolist() for param in bl.module.params(layer)]
+        [[[3.0, 3.0]], [3.0]]
+    """
+    return {param.id: param.tensor for param in params(module)}
+
+
+def _checked_argnums(argnums: Argnums, count: int) -> list[int]:
+    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+    for number in numbers:
+        if not -count <= number < count:
+            raise ArgumentError(f"argnums: expected positions of the {count} positional arguments, got {number}")
+    numbers = [number % count for number in numbers]
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise ArgumentError(f"argnums: expected one position or several different ones, got {argnums}")
+    return numbers
+
+
+def _check_differentiable(inputs: Inputs, number: int) -> None:
+    for value, found in zip(inputs.values, inputs.leaves, strict=True):
+        if found is not None:
+            wrong = [leaf for leaf in found if leaf.saved and not _is_differentiable(leaf)]
+            if wrong:
+                raise AutodiffError(
+                    f"argument {number} is a {type(value).__name__} with {_listed(wrong)}, of which there is no"
+                    " gradient: t, n = burnlike.mlax.partition(module), differentiate with respect to t, and combine"
+                    " the two in the function"
+                )
+        elif not isinstance(value, Tensor):
+            raise AutodiffError(
+                f"argument {number} holds {type(value).__name__}: expected tensors and modules to differentiate with"
+                " respect to; give the rest in another argument"
+            )
+        elif not (value.is_floating_point() or value.is_complex()):
+            raise DTypeError(f"argument {number} holds a tensor of {value.dtype}, of which there is no gradient")
+
+
+def _is_differentiable(leaf: Leaf) -> bool:
+    return leaf.trainable and (leaf.tensor.is_floating_point() or leaf.tensor.is_complex())
+
+
+def _listed(wrong: list[Leaf]) -> str:
+    texts = []
+    for leaf in wrong[:3]:
+        numbers = "" if leaf.tensor.is_floating_point() else f" of {leaf.tensor.dtype}"
+        texts.append(f"the {'frozen parameter' if leaf.kind == 'weight' else 'state'} '{leaf.path}'{numbers}")
+    more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+    return ", ".join(texts) + more
+
+
+def _value_and_aux(result: Any) -> tuple[Any, Any]:
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise TypeError(f"has_aux=True: expected the function to return (scalar, aux), got {type(result).__name__}")
+    return result
+
+
+def _weights(inputs: Inputs, packed: Sequence[Any]) -> list[tuple[Tensor, Tensor]]:
+    """(tensor within the transform, the caller's) of the weights of all modules."""
+    found = []
+    for known, given in zip(inputs.leaves, packed, strict=True):
+        if known is not None:
+            found.extend(
+                (tensor, leaf.tensor) for leaf, tensor in zip(known, given, strict=True) if leaf.kind == "weight"
+            )
+    return found
+
+
+def _is_tracked(inputs: Inputs) -> list[bool]:
+    """Which of the packed tensors are differentiated with respect to: all but non-persistent buffers."""
+    flags = []
+    for found in inputs.leaves:
+        flags.extend([True] if found is None else [leaf.saved for leaf in found])
+    return flags
+
+
+def _filled(
+    packed: Sequence[Sequence[Any]], flags: Sequence[bool], tracked: Sequence[Tensor], others: Sequence[Tensor]
+) -> list[list[Any]]:
+    """Several packed pytrees with `tracked` where the flag of a tensor is set, and `others` elsewhere, in order."""
+    left, right = iter(tracked), iter(others)
+    tensors = [next(left) if flag else next(right) for flag in flags]
+    position = 0
+    filled = []
+    for values in packed:
+        count = len(tensors_of(values))
+        filled.append(with_tensors(values, tensors[position : position + count]))
+        position += count
+    return filled
+
+
+def _gradient(inputs: Inputs, packed: Sequence[Any]) -> Any:
+    """The gradients, packed, in the form of the argument that they belong to."""
+    values = []
+    for value, found, given in zip(inputs.values, inputs.leaves, packed, strict=True):
+        if found is None:
+            values.append(given)
+            continue
+        gradient = {leaf.tensor: new if leaf.saved else leaf.tensor for leaf, new in zip(found, given, strict=True)}
+        module = settled(value, gradient.__getitem__, requires_grad=False)
+        for owner, name in weight_places(module):
+            set_meta(owner, name, trainable=True, stood_for=False)
+        values.append(module)
+    return inputs.structure(values)

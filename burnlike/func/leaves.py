@@ -1,0 +1,211 @@
+"""The tensors of a module tree as a flat list, which the transforms of torch take, and back."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+# What torch.func and torch.compile themselves ask about a tensor; there is no public name for it.
+from torch._C import _functorch as functorch  # pyright: ignore[reportAttributeAccessIssue]
+
+from ..errors import TracedLeakError
+from ..module.lazy import initialize_param
+from ..module.param import Kind
+from ..module.registry import params, weights
+from ..module.shell import shell
+from ..module.slots import meta_of, set_meta
+from ..module.tree import unwrap
+
+M = TypeVar("M", bound=nn.Module)
+
+_TORCH_FIELDS = frozenset(nn.Module().__dict__) | {"_param_ids", "_param_metas", "_param_walk", "_fields", "_constants"}
+
+
+class Leaf(NamedTuple):
+    """A tensor of a module tree, at the first place where it is met.
+
+    Attributes:
+        path: dotted path of torch.
+        tensor: the tensor.
+        kind: `weight` for a parameter, `state` for a buffer.
+        saved: False for a non-persistent buffer.
+        trainable: whether an optimizer may change it.
+    """
+
+    path: str
+    tensor: Tensor
+    kind: Kind
+    saved: bool
+    trainable: bool
+
+
+def leaves(module: nn.Module) -> list[Leaf]:
+    """The tensors of `module`, each once: its parameters, its buffers, then those of its children.
+
+    Lazy parameters are initialized, and parameters get the ids that they lack, so that a gradient has them too. Holes
+    are no leaves. Other than `burnlike.module.params` it can be traced by torch.compile for a plain `nn.Module`.
+    """
+    trainable: dict[Tensor, bool] = {}
+    if not torch.compiler.is_compiling():
+        for param in params(module):
+            initialize_param(param.tensor)
+            trainable[param.tensor] = param.trainable
+    found: dict[Tensor, Leaf] = {}
+    _collect(unwrap(module), "", found, trainable)
+    return list(found.values())
+
+
+def _collect(module: nn.Module, prefix: str, found: dict[Tensor, Leaf], trainable: dict[Tensor, bool]) -> None:
+    for name, tensor in module._parameters.items():
+        if tensor is not None and tensor not in found:
+            known = trainable[tensor] if tensor in trainable else _is_trainable(module, name, tensor)
+            found[tensor] = Leaf(prefix + name, tensor, "weight", True, known)
+    for name, tensor in module._buffers.items():
+        if tensor is not None and tensor not in found:
+            saved = name not in module._non_persistent_buffers_set
+            found[tensor] = Leaf(prefix + name, tensor, "state", saved, False)
+    for name, child in module._modules.items():
+        if child is not None:
+            _collect(unwrap(child), f"{prefix}{name}.", found, trainable)
+
+
+def _is_trainable(module: nn.Module, name: str, tensor: Tensor) -> bool:
+    meta = meta_of(module, name)
+    if meta.trainable is not None:
+        return meta.trainable
+    if meta.stood_for is not None and not isinstance(tensor, nn.Parameter):
+        return meta.stood_for
+    return tensor.requires_grad
+
+
+def with_leaves(module: M, value_of: Callable[[Tensor], Tensor | None]) -> M:
+    """A new tree like `module`, with `value_of(tensor)` in the place of each of its tensors; None makes a hole.
+
+    Lists, dicts and sets among its plain fields are copied, so that what a forward appends to them stays within.
+    """
+    new = shell(module, lambda owner, name, kind, tensor: value_of(tensor))
+    for _, part in _tree(new, ""):
+        fields = part.__dict__
+        for name in [name for name, value in fields.items() if type(value) in (list, dict, set)]:
+            if name not in _TORCH_FIELDS:
+                fields[name] = _copied(fields[name])
+    return new
+
+
+def settled(module: M, value_of: Callable[[Tensor], Tensor], requires_grad: bool | None = None) -> M:
+    """As `with_leaves`, with values that stay: weights are parameters that are cut from autograd's graph.
+
+    Inside another transform, and in what torch.compile traces, they are plain tensors still.
+
+    Args:
+        module: made inside a transform; its weights may be tensors of it.
+        value_of: the tensor outside of the transform.
+        requires_grad: of the weights; None leaves it as it was before the transform.
+    """
+    if transforming() or torch.compiler.is_compiling():
+        return with_leaves(module, value_of)
+
+    def place(owner: nn.Module, name: str, kind: Kind, tensor: Tensor) -> Tensor:
+        value = value_of(tensor)
+        if kind == "state" or isinstance(value, nn.Parameter):
+            return value if value.is_leaf else value.detach()
+        flag = _required_grad(owner, name, tensor) if requires_grad is None else requires_grad
+        differentiable = value.is_floating_point() or value.is_complex()
+        return nn.Parameter(value.detach(), requires_grad=flag and differentiable)
+
+    return shell(module, place)
+
+
+def _required_grad(owner: nn.Module, name: str, tensor: Tensor) -> bool:
+    """Whether the parameter required grad that `tensor` is or stands for."""
+    meta = meta_of(owner, name)
+    if isinstance(tensor, nn.Parameter) or (meta.stood_for is None and meta.trainable is None):
+        return tensor.requires_grad
+    return bool(meta.trainable) if meta.stood_for is None else meta.stood_for
+
+
+def restore_parameters(module: M) -> M:
+    """Make parameters of the plain tensors that a step of `torch.compile` left in their places; returns `module`.
+
+    No `nn.Parameter` can be made in what is compiled, so weights that it computed are plain tensors, of which it stays
+    known whether they are to be trained. A compiled step takes such a module again; call this before a module goes to
+    `torch.optim` or is trained by `backward`. Any other module is left as it is.
+
+    Example:
+        >>> import torch, burnlike as bl
+        >>> step = torch.compile(lambda layer: bl.mlax.map(layer, lambda p: p.data * 2), backend="eager")
+        >>> layer = bl.func.restore_parameters(step(torch.nn.Linear(2, 1)))
+        >>> layer.weight.requires_grad
+        True
+    """
+    made: dict[Tensor, nn.Parameter] = {}
+    for _, part in _tree(module, ""):
+        for name, tensor in part._parameters.items():
+            flag = meta_of(part, name).stood_for
+            if tensor is None or flag is None or isinstance(tensor, nn.Parameter):
+                continue
+            if tensor not in made:
+                made[tensor] = nn.Parameter(tensor.detach(), requires_grad=flag)
+            part._parameters[name] = made[tensor]
+            trainable = meta_of(part, name).trainable
+            set_meta(part, name, trainable=None if trainable is flag else trainable, stood_for=None)
+    return module
+
+
+def weight_places(module: nn.Module) -> Iterator[tuple[nn.Module, str]]:
+    """Where intent and label of each weight are kept: module and name."""
+    if torch.compiler.is_compiling():
+        for _, part in _tree(module, ""):
+            yield from ((part, name) for name, tensor in part._parameters.items() if tensor is not None)
+    else:
+        yield from (param.home for param in weights(module))
+
+
+def is_batched(tensor: Tensor) -> bool:
+    """Whether `tensor` differs from call to call of a running `vmap`."""
+    return functorch.is_batchedtensor(tensor)
+
+
+def transforming() -> bool:
+    """Whether a transform of `torch.func` is running."""
+    return torch._C._are_functorch_transforms_active()
+
+
+def check_no_leak(module: nn.Module) -> None:
+    """Refuse a module that leaves a transform with a tensor of it among its plain fields.
+
+    Raises:
+        TracedLeakError: there is one; its path is named.
+    """
+    for path, part in _tree(module, ""):
+        for name, value in part.__dict__.items():
+            if name not in _TORCH_FIELDS and _is_traced(value):
+                raise TracedLeakError(
+                    f"'{path}{name}' was set inside a transform, to a tensor that exists only there: make it a state"
+                    " (register_buffer, or a Param that is not trainable), or return it beside the module"
+                )
+
+
+def _is_traced(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return is_batched(value) or functorch.is_gradtrackingtensor(value)
+    if isinstance(value, list | tuple | set):
+        return any(_is_traced(item) for item in value)
+    return isinstance(value, dict) and any(_is_traced(item) for item in value.values())
+
+
+def _copied(value: Any) -> Any:
+    """A copy of the lists, dicts and sets in `value`, of what they hold not."""
+    if type(value) is list:
+        return [_copied(item) for item in value]
+    if type(value) is dict:
+        return {key: _copied(item) for key, item in value.items()}
+    return set(value) if type(value) is set else value
+
+
+def _tree(module: nn.Module, prefix: str) -> Iterator[tuple[str, nn.Module]]:
+    yield prefix, module
+    for name, child in module._modules.items():
+        if child is not None:
+            yield from _tree(child, f"{prefix}{name}.")

@@ -1,0 +1,147 @@
+"""Arguments and results that hold modules, turned into lists of tensors for the transforms of torch, and back."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from .leaves import Leaf, check_no_leak, leaves, settled, transforming, with_leaves
+
+
+def is_module(value: Any) -> bool:
+    """Whether `value` is one leaf to us, registered as a pytree or not."""
+    return isinstance(value, nn.Module)
+
+
+class Inputs:
+    """What a transformed function is called with: a pytree in which modules may be anywhere.
+
+    Attributes:
+        values: the leaves of the pytree; a module is one.
+        leaves: the tensors of each leaf that is a module, None for any other.
+    """
+
+    def __init__(self, tree: Any) -> None:
+        self.values, self._spec = tree_flatten(tree, is_leaf=is_module)
+        self.leaves: list[list[Leaf] | None] = [leaves(value) if is_module(value) else None for value in self.values]
+
+    def packed(self, detach: bool) -> list[Any]:
+        """The leaves, with a list of tensors in the place of each module.
+
+        Buffers are copies, so that a forward that changes them in place leaves the caller's module as it is.
+
+        Args:
+            detach: cut weights from autograd's graph outside of all transforms, so that results don't keep it.
+        """
+        cut = detach and not transforming()
+
+        def given(leaf: Leaf) -> Tensor:
+            tensor = leaf.tensor.detach() if cut else leaf.tensor
+            return tensor.clone() if leaf.kind == "state" else tensor
+
+        return [
+            value if found is None else [given(leaf) for leaf in found]
+            for value, found in zip(self.values, self.leaves, strict=True)
+        ]
+
+    def tree(self, packed: Sequence[Any]) -> Any:
+        """The pytree to call the function with, from `packed` as it is within the transform."""
+        rebuilt = []
+        for value, found, given in zip(self.values, self.leaves, packed, strict=True):
+            if found is None:
+                rebuilt.append(given)
+            else:
+                inner = {leaf.tensor: tensor for leaf, tensor in zip(found, given, strict=True)}
+                rebuilt.append(with_leaves(value, inner.__getitem__))
+        return tree_unflatten(rebuilt, self._spec)
+
+    def structure(self, packed: Sequence[Any]) -> Any:
+        """`packed` in the form of the pytree, for dimensions given as a prefix of it."""
+        return tree_unflatten(packed, self._spec)
+
+
+class Outputs:
+    """What a function returned within a transform: a pytree in which modules may be anywhere.
+
+    Attributes:
+        values: the leaves of the pytree; a module is one.
+        leaves: the tensors of each leaf that is a module, None for any other.
+    """
+
+    def __init__(self, tree: Any) -> None:
+        self.values, self._spec = tree_flatten(tree, is_leaf=is_module)
+        self.leaves: list[list[Leaf] | None] = []
+        for value in self.values:
+            if is_module(value):
+                check_no_leak(value)
+            self.leaves.append(leaves(value) if is_module(value) else None)
+
+    def packed(self) -> list[Any]:
+        """The leaves, with a list of tensors in the place of each module."""
+        return [
+            value if found is None else [leaf.tensor for leaf in found]
+            for value, found in zip(self.values, self.leaves, strict=True)
+        ]
+
+    def structure(self, packed: Sequence[Any]) -> Any:
+        """`packed` in the form of the pytree."""
+        return tree_unflatten(packed, self._spec)
+
+    def tree(self, packed: Sequence[Any], same: Callable[[int, int, Tensor], Tensor | None]) -> Any:
+        """The pytree for the caller, from `packed` as it came out of the transform.
+
+        Args:
+            packed: the leaves outside of the transform.
+            same: the caller's own tensor for `(index of the module, index of the tensor in it, tensor within the
+                transform)`, or None where the function made it anew.
+        """
+        rebuilt = []
+        for index, (value, found, given) in enumerate(zip(self.values, self.leaves, packed, strict=True)):
+            if found is None:
+                rebuilt.append(given)
+                continue
+            outer: dict[Tensor, Tensor] = {}
+            for position, (leaf, tensor) in enumerate(zip(found, given, strict=True)):
+                own = same(index, position, leaf.tensor)
+                outer[leaf.tensor] = tensor if own is None else own
+            rebuilt.append(settled(value, outer.__getitem__))
+        return tree_unflatten(rebuilt, self._spec)
+
+
+def grouped(leaves: Sequence[list[Leaf] | None], flat: Sequence[Any]) -> list[Any]:
+    """One value for each leaf from one for each tensor: those of a module as a list."""
+    position = 0
+    groups: list[Any] = []
+    for found in leaves:
+        count = 1 if found is None else len(found)
+        groups.append(flat[position] if found is None else list(flat[position : position + count]))
+        position += count
+    return groups
+
+
+def tensors_of(packed: Sequence[Any]) -> list[Tensor]:
+    """All tensors of packed leaves, in order."""
+    found = []
+    for value in packed:
+        if isinstance(value, list):
+            found.extend(value)
+        elif isinstance(value, Tensor):
+            found.append(value)
+    return found
+
+
+def with_tensors(packed: Sequence[Any], tensors: Sequence[Tensor]) -> list[Any]:
+    """`packed` with its tensors replaced by `tensors`, as `tensors_of` lists them."""
+    position = 0
+    filled = []
+    for value in packed:
+        if isinstance(value, list):
+            filled.append(list(tensors[position : position + len(value)]))
+            position += len(value)
+        elif isinstance(value, Tensor):
+            filled.append(tensors[position])
+            position += 1
+        else:
+            filled.append(value)
+    return filled

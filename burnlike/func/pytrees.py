@@ -1,0 +1,134 @@
+"""Modules as pytrees, for those classes that ask for it: `torch.func` and torch's tree functions then look inside."""
+
+from typing import Any, TypeVar
+
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from ..errors import ArgumentError, StructureMismatchError
+from ..mlax.combining import check_same_structure
+from .leaves import Leaf, leaves, settled
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def register_pytree(cls: type[M]) -> type[M]:
+    """Let instances of `cls` be pytrees: `torch.func.grad`, `vmap` and tree functions then take them directly.
+
+    The leaves are the parameters and buffers; holes contribute none. It is for classes whose instances are the
+    arguments; a subclass is to be registered too. Once registered, every library that maps over pytrees (activation
+    checkpointing, hooks of sharded models) rebuilds the instances that it is given. `torch.compile` and `burnlike.func`
+    take modules without it.
+
+    Non-persistent buffers are no leaves, but for those of `burnlike.func.stack`, which have the leading dimension too.
+
+    Args:
+        cls: a class of modules; a second call has no effect.
+
+    Returns:
+        The class, so that this may be used as a decorator.
+
+    Raises:
+        TypeError: `cls` is no class of modules.
+        ArgumentError: another library has registered the class.
+
+    Example:
+        >>> import torch, burnlike as bl
+        >>> @bl.func.register_pytree
+        ... class Scale(bl.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.factor = bl.Param.from_data([2.0])
+        ...     def forward(self, x):
+        ...         return x * self.factor
+        >>> torch.func.grad(lambda scale: scale(torch.ones(3)).sum())(Scale()).factor.tolist()
+        [3.0]
+    """
+    if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
+        raise TypeError(f"register_pytree: expected a class of modules, got {cls!r}")
+    known = pytree.SUPPORTED_NODES.get(cls)
+    if known is not None:
+        if known.flatten_fn is _flatten:
+            return cls
+        raise ArgumentError(f"register_pytree: {cls.__name__} is registered as a pytree by another library")
+    pytree.register_pytree_node(
+        cls,
+        _flatten,
+        _unflatten,
+        serialized_type_name=f"{cls.__module__}.{cls.__qualname__}",
+        flatten_with_keys_fn=_flatten_with_keys,
+    )
+    return cls
+
+
+class Structure:
+    """What of a module is no leaf; equal for modules that can be mapped together.
+
+    Attributes:
+        module: one of this structure; its tensors are not used, but for the constants.
+        found: its leaves.
+    """
+
+    __slots__ = ("found", "module")
+
+    def __init__(self, module: nn.Module, found: list[Leaf]) -> None:
+        self.module = module
+        self.found = found
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Structure):
+            return False
+        if self is other:
+            return True
+        if [leaf.path for leaf in self.found] != [leaf.path for leaf in other.found]:
+            return False
+        try:
+            check_same_structure(self.module, other.module)
+        except StructureMismatchError:
+            return False
+        return True
+
+    def __hash__(self) -> int:
+        return hash((type(self.module), len(self.found)))
+
+    def __repr__(self) -> str:
+        return f"Structure({type(self.module).__name__}, {[leaf.path for leaf in self.found]})"
+
+
+class LeavesOf:
+    """What a tree function gives for a module when its results are not tensors: numbers, shapes, None.
+
+    Attributes:
+        structure: of the module.
+        values: one for each leaf.
+    """
+
+    __slots__ = ("structure", "values")
+
+    def __init__(self, structure: Structure, values: list[Any]) -> None:
+        self.structure = structure
+        self.values = values
+
+
+def _flatten(module: nn.Module) -> tuple[list[Tensor], Structure]:
+    stacked = "_stack_members" in module.__dict__
+    found = [leaf for leaf in leaves(module) if leaf.saved or stacked]
+    return [leaf.tensor for leaf in found], Structure(module, found)
+
+
+def _flatten_with_keys(module: nn.Module) -> tuple[list[tuple[Any, Tensor]], Structure]:
+    tensors, structure = _flatten(module)
+    return [
+        (pytree.MappingKey(leaf.path), tensor) for leaf, tensor in zip(structure.found, tensors, strict=True)
+    ], structure
+
+
+def _unflatten(values: Any, structure: Structure) -> Any:
+    values = list(values)
+    if not all(isinstance(value, Tensor) for value in values):
+        return LeavesOf(structure, values)
+    given = {leaf.tensor: value for leaf, value in zip(structure.found, values, strict=True)}
+    return settled(structure.module, lambda tensor: given.get(tensor, tensor))
+
+
+pytree.register_pytree_node(LeavesOf, lambda held: (held.values, held.structure), _unflatten)
