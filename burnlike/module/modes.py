@@ -4,12 +4,14 @@ from typing import TypeVar
 
 from torch import Tensor, nn
 
+from .constants import references_of
 from .param import Kind
 from .param_group import ParamGroup
+from .plain_tensors import untrack_plain
 from .registry import params, weights
 from .shell import shell
 from .slots import meta_of, set_meta
-from .tree import base_tensor
+from .tree import Slot, steps_of
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -17,9 +19,9 @@ M = TypeVar("M", bound=nn.Module)
 def valid(module: M) -> M:
     """A view of `module` for validation: in evaluation mode, and nothing in it requires grad.
 
-    It shares all memory with `module`, which stays as it is, so it sees later updates. What was meant to be trained is
-    remembered: `train()` on the view makes it trainable again. Of wrappers (DDP, torch.compile) it is a view of the
-    inner module.
+    It shares all memory with `module`, which stays as it is, so it sees later updates; lazy parameters get their values
+    for that. What is meant to be trained is remembered: `train()` on the view makes it trainable again. Of wrappers
+    (DDP, torch.compile) it is a view of the inner module.
 
     Raises:
         ModuleTreeError: the tree is sharded by `fully_shard`.
@@ -27,35 +29,47 @@ def valid(module: M) -> M:
 
     def place(owner: nn.Module, name: str, kind: Kind, tensor: Tensor) -> Tensor:
         if kind == "state":
-            return tensor
-        return nn.Parameter(tensor.detach(), requires_grad=False)  # a lazy one gets its values, which both then share
+            return tensor.detach() if tensor.requires_grad else tensor
+        return nn.Parameter(tensor.detach(), requires_grad=False)
 
+    originals = weights(module)  # draws the ids, where there are none
     new = shell(module, place)
-    for param, original in zip(weights(new), weights(module), strict=True):
+    for param, original in zip(weights(new), originals, strict=True):
         set_meta(*param.home, None, trainable=original.trainable)
+    for part in new.modules():
+        untrack_plain(part.__dict__, references_of(part))
     return new.train(False)
 
 
 def train(module: M) -> M:
     """Put `module` into training mode, in place, and track again what is meant to be trained; returns it.
 
-    As `module.train()` of a burnlike Module; use this for others.
+    As `module.train()` of a burnlike Module; use this for others. Of a module that did not come from `valid`,
+    parameters stay as they are, frozen or not.
     """
     module.train()
-    for param in weights(module):
-        restore_intent(*param.home)
+    restore_intents(module)
     return module
 
 
-def restore_intent(module: nn.Module, name: str) -> None:
-    """Let the parameter `name` require grad if it is meant to be trained."""
-    intent = meta_of(module, name).trainable
-    if intent is None:
-        return
-    tensor = base_tensor(module, name)
-    if tensor is not None:
-        tensor.requires_grad_(intent)
-        set_meta(module, name, None, trainable=None)
+def restore_intents(module: nn.Module) -> None:
+    """Track again what is meant to be trained in the tree."""
+    for step in steps_of(module, []):
+        if isinstance(step, Slot) and step.kind == "weight":
+            intent = meta_of(step.home_module, step.home_name).trainable
+            if intent is not None:
+                step.tensor.requires_grad_(intent)
+                set_meta(step.home_module, step.home_name, None, trainable=None)
+
+
+def require_grad(module: nn.Module, requires_grad: bool) -> None:
+    """Let all parameters of floats require grad now, or not; that is also what `train` restores."""
+    for step in steps_of(module, []):
+        if isinstance(step, Slot) and step.kind == "weight":
+            if step.tensor.is_floating_point() or step.tensor.is_complex():
+                step.tensor.requires_grad_(requires_grad)
+            if meta_of(step.home_module, step.home_name).trainable is not None:
+                set_meta(step.home_module, step.home_name, None, trainable=step.tensor.requires_grad)
 
 
 def no_grad(module: M) -> M:

@@ -1,16 +1,22 @@
 """Module, the base of burnlike's layers: an `nn.Module` with Burn's methods, and any field as a part of it."""
 
 import copy
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.modules.module import _global_buffer_registration_hooks as _buffer_hooks
 
-from .constants import Constant
+from .constants import Constant, begin_references, refer, references_of, settle_references
 from .methods import ModuleMethods
-from .modes import restore_intent
+from .modes import require_grad, restore_intents
 from .param import Param
+from .plain_tensors import apply_plain
 from .slots import ensure_id, meta_of, remember_field, set_meta, stored_ids
+from .tree import own_class
+
+_TORCH = (nn.Module, Tensor)
+_PLAIN = frozenset({bool, int, float, str, type(None), torch.dtype, torch.device})
 
 
 class Module(ModuleMethods, nn.Module):
@@ -23,70 +29,120 @@ class Module(ModuleMethods, nn.Module):
     * a `Param`, which declares a parameter with an id, a label, mappers, or lazy values;
     * a list, tuple or dict that holds any of these, or a container of the user's own (`ModuleContainer`): a child;
     * `burnlike.constant(module)`: a module that is only referred to;
-    * a plain tensor: it moves with `to`, and is neither visited nor saved;
+    * a plain tensor, torch's or typed, also in a list, tuple or dict: it moves with `to`, and is neither visited nor
+      saved;
     * anything else: a constant.
+
+    What a field is may change where torch allows it: a parameter, buffer or module may become None and back, a module
+    another one or a list of them, anything a parameter. Assigning something else over a parameter, buffer or module
+    raises torch's TypeError, and the field is as it was.
 
     Every function of `burnlike.module` and `burnlike.record` works on plain `nn.Module`s too, which get their ids at
     the first traversal.
     """
 
+    # Attributes that refer upwards in the tree; copies treat them as constants.
+    _upward: ClassVar[tuple[str, ...]] = ()
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        slots = cls.__dict__.get("__slots__", ())
-        if slots:
-            names = [slots] if isinstance(slots, str) else list(slots)
-            raise TypeError(
-                f"{cls.__name__}.__slots__ = {names}: fields in slots are seen by no traversal; leave __slots__ out"
-            )
+        for base in cls.__mro__:
+            slots = base.__dict__.get("__slots__", ())
+            names = [slots] if isinstance(slots, str) else [*slots]
+            names = [name for name in names if name not in ("__dict__", "__weakref__")]
+            if names:
+                raise TypeError(
+                    f"{cls.__name__} has {base.__name__}.__slots__ = {names}: fields in slots are seen by no traversal;"
+                    " leave __slots__ out"
+                )
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "training":
             super().__setattr__(name, value)
             return
-        if isinstance(value, Param):
-            self._hold(name, value)
-            return
-        if isinstance(value, Constant):
-            self._refer(name, value.value)
-            return
-        if not isinstance(value, nn.Module | torch.Tensor):
-            from .containers import Held, wrap
-
-            value = wrap(value)
-            if isinstance(value, Held):
-                super().__setattr__(name, value)
-                remember_field(self, name)
-                value.attach(self, name)
+        parts = self.__dict__
+        if type(value) is Tensor:
+            # nn.Module would look at the signature of our register_buffer each time.
+            buffers = parts.get("_buffers")
+            if buffers is not None and name in buffers and not _buffer_hooks and not hasattr(value, "_is_buffer"):
+                if buffers[name] is None and name not in parts["_non_persistent_buffers_set"]:
+                    ensure_id(self, name)
+                buffers[name] = value
                 return
+        elif type(value) not in _PLAIN and not isinstance(value, _TORCH):
+            if isinstance(value, Param):
+                self._hold(name, value)
+                return
+            if isinstance(value, Constant):
+                self._refer(name, value.value)
+                return
+            value = self._wrapped(name, value)
         super().__setattr__(name, value)
+        self._settle(name)
+        if isinstance(value, nn.Module) and "_held" in value.__dict__:
+            value.attach(self, name)  # pyright: ignore[reportCallIssue]
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        self.__dict__.pop(name, None)  # where the field of a module showed a user's container
+        self.__dict__.get("_constants", {}).pop(name, None)
+
+    def _settle(self, name: str) -> None:
+        """Note the field, and let nothing remain of what it was before."""
+        parts = self.__dict__
+        modules = parts.get("_modules")
+        if modules is not None and name in modules and name in parts:
+            del parts[name]
+        constants = parts.get("_constants")
+        if constants and name in constants:
+            del constants[name]
         remember_field(self, name)
+
+    def _wrapped(self, name: str, value: Any) -> Any:
+        """The module that a list, tuple, dict or user's container becomes as a field, or the value itself."""
+        from .wrapping import wrap
+
+        if isinstance(getattr(type(self), name, None), property):
+            return value
+        return wrap(value, f"{type(self).__name__}.{name}", self.__dict__.get("_modules", {}).get(name))
 
     def _hold(self, name: str, param: Param) -> None:
         """Make the declared parameter a field, with its id and what else is known about it."""
-        tensor = param.tensor
-        before = stored_ids(self).get(name)
-        stored_ids(self)[name] = param.id
+        tensor, parts = param.tensor, self.__dict__
+        if "_parameters" not in parts:
+            raise AttributeError("cannot assign parameters before Module.__init__() call")
+        if param.kind == "state":
+            for group, held in (("_parameters", "parameter"), ("_modules", "child module")):
+                if parts[group].get(name) is not None:
+                    raise TypeError(f"cannot assign a Param of kind 'state' as {held} '{name}'; delete '{name}' before")
+        ids = stored_ids(self)
+        before = ids.get(name)
+        ids[name] = param.id
         try:
             if param.kind == "weight":
                 super().__setattr__(name, tensor)
             elif name in self._buffers:
                 self._buffers[name] = tensor
+                self._non_persistent_buffers_set.discard(name)
             else:
-                self.__dict__.pop(name, None)
+                for group in (parts, self._parameters, self._modules):
+                    group.pop(name, None)
                 self.register_buffer(name, tensor)
-        except (TypeError, KeyError):
-            del stored_ids(self)[name]
+        except Exception:
+            del ids[name]
             if before is not None:
-                stored_ids(self)[name] = before
+                ids[name] = before
             raise
         set_meta(self, name, meta_of(*param.home))
-        remember_field(self, name)
+        self._settle(name)
 
     def _refer(self, name: str, value: Any) -> None:
-        for group in (self._parameters, self._buffers, self._modules):
-            group.pop(name, None)
-        self.__dict__[name] = value
-        self.__dict__.setdefault("_constants", {})[name] = None
+        parts = self.__dict__
+        for key in ("_parameters", "_buffers", "_modules"):
+            parts.get(key, {}).pop(name, None)
+        parts.get("_non_persistent_buffers_set", set()).discard(name)
+        parts[name] = value
+        parts.setdefault("_constants", {})[name] = None
         remember_field(self, name)
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
@@ -96,7 +152,7 @@ class Module(ModuleMethods, nn.Module):
         if param is not None:
             ensure_id(self, name)
 
-    def register_buffer(self, name: str, tensor: torch.Tensor | None, persistent: bool = True) -> None:
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """As `nn.Module.register_buffer`; the name of a persistent buffer gets its ParamId."""
         super().register_buffer(name, tensor, persistent)
         remember_field(self, name)
@@ -116,47 +172,38 @@ class Module(ModuleMethods, nn.Module):
         return self
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """As `nn.Module.requires_grad_`; it is also what `train` restores."""
-        for param in self.params():
-            param.set_require_grad(requires_grad)
+        """As `nn.Module.requires_grad_`, of floats; it is also what `train` restores in a `valid` module."""
+        require_grad(self, requires_grad)
         return self
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         super()._apply(fn, recurse)
-        for name, value in self.__dict__.items():
-            if isinstance(value, torch.Tensor):
-                self.__dict__[name] = fn(value)
+        apply_plain(self.__dict__, references_of(self), fn)
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """Copy the tree with its ids; constants are referred to, not copied, unless they are part of what is copied."""
         new = type(self).__new__(type(self))
         memo[id(self)] = new
-        constants = self.__dict__.get("_constants", {})
-        # The outermost copy knows at its end which constants were copied with the tree.
-        late = memo.get("burnlike.constants")  # pyright: ignore[reportCallIssue, reportArgumentType]
-        outermost = late is None
-        if late is None:
-            late = memo["burnlike.constants"] = []  # pyright: ignore[reportArgumentType]
-        for name, value in self.__dict__.items():
-            if name == "_compiled_call_impl":  # of `self.compile()`: it computes with the original
-                continue
-            if name in constants:
-                new.__dict__[name] = value
-                late.append((new, name, value))
-            else:
-                new.__dict__[name] = copy.deepcopy(value, memo)
+        outermost = begin_references(memo)
+        cls: Any = own_class(self)  # a parametrized class refuses to give its state
+        state = dict(cls.__getstate__(self))
+        state.pop("_param_walk", None)
+        references = {name: state.pop(name) for name in references_of(self) if name in state}
+        new.__setstate__(copy.deepcopy(state, memo))
+        for name, value in references.items():
+            new.__dict__[name] = value
+            refer(memo, new.__dict__, name)
         if outermost:
-            for module, name, value in late:
-                module.__dict__[name] = memo.get(id(value), value)
-            del memo["burnlike.constants"]  # pyright: ignore[reportArgumentType]
+            settle_references(memo)
         return new
 
 
 def _restore_intents(module: nn.Module) -> None:
     """Track again what is meant to be trained in `module` and the plain modules in it; a Module sees to its own."""
-    for name in module.__dict__.get("_param_metas", ()):
-        restore_intent(module, name)
+    metas = module.__dict__.get("_param_metas")
+    if metas and any(meta.trainable is not None for meta in metas.values()):
+        restore_intents(module)
     for child in module._modules.values():
         if child is not None and not isinstance(child, Module):
             _restore_intents(child)

@@ -1,15 +1,18 @@
 """Counting, moving and copying modules."""
 
 import copy
-from typing import TypeVar
+from collections.abc import Collection
+from typing import Any, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from .constants import begin_references, settle_references
 from .device import find_device
 from .lazy import initialize_param
-from .registry import fresh_ids, params
-from .tree import unwrap
+from .registry import fresh_ids
+from .tree import Slot, steps_of, unwrap
+from .visiting import kind_of
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -17,14 +20,19 @@ M = TypeVar("M", bound=nn.Module)
 def num_params(module: nn.Module) -> int:
     """Count the values of all floating-point parameters and running statistics, tied tensors once.
 
-    Lazy parameters are counted without being initialized.
+    Lazy parameters are counted without being initialized. No ids are drawn: one rank of a job may count alone.
     """
-    return sum(param.tensor.numel() for param in params(module) if param.tensor.is_floating_point())
+    return sum(tensor.numel() for tensor in _tensors(module) if kind_of(tensor) == "float")
 
 
 def devices(module: nn.Module) -> list[torch.device]:
     """The devices that the parameters are on, each once, in the order they are met; initializes nothing."""
-    return list(dict.fromkeys(param.tensor.device for param in params(module)))
+    return list(dict.fromkeys(tensor.device for tensor in _tensors(module)))
+
+
+def _tensors(module: nn.Module) -> Collection[Tensor]:
+    found = {id(step.tensor): step.tensor for step in steps_of(module, []) if isinstance(step, Slot)}
+    return found.values()
 
 
 def to_device(module: M, device: torch.device | str) -> M:
@@ -53,12 +61,15 @@ def clone(module: M, new_ids: bool = False) -> M:
         module: any `nn.Module`; of wrappers (DDP, torch.compile) the inner module is copied.
         new_ids: for a copy that is to live in one tree with the original.
     """
-    copied = copy.deepcopy(unwrap(module))
+    memo: dict[int, Any] = {}
+    begin_references(memo)
+    copied = copy.deepcopy(unwrap(module), memo)
+    settle_references(memo)
     return fresh_ids(copied) if new_ids else copied  # pyright: ignore[reportReturnType]
 
 
 def initialize(module: M) -> M:
     """Give all lazy parameters of `module` their values now; returns the module."""
-    for param in params(module, "weight"):
-        initialize_param(param.tensor)
+    for param in module.parameters():
+        initialize_param(param)
     return module

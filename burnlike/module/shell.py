@@ -58,6 +58,9 @@ def shell(module: M, place: Place) -> M:
 
     for part in modules.values():
         rebind(part, copy_of)
+    for part in reversed(list(modules.values())):  # users' containers, those that others hold first
+        if "_held" in part.__dict__:
+            part.rebuild()  # pyright: ignore[reportCallIssue]
     return new  # pyright: ignore[reportReturnType]
 
 
@@ -99,10 +102,6 @@ def _shell(
         name: None if child is None else _shell(child, place, modules, tensors)
         for name, child in module._modules.items()
     }
-    for name, child in parts["_modules"].items():
-        if child is not None and "_held" in child.__dict__:
-            child.__dict__["_holder"] = (new, name)
-            child.rebuild()  # pyright: ignore[reportCallIssue]
     return new
 
 

@@ -1,0 +1,57 @@
+"""What a list, tuple, dict or user's container becomes when it is assigned to a burnlike Module."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from .constants import Constant
+from .containers import ModuleTuple, ModuleVec
+from .held import Held, is_container, looks_like_container
+from .named_containers import ModuleDict
+from .param import Param
+
+_PARTS = (nn.Module, nn.Parameter, nn.Buffer, Param, Constant)
+_LOOK_INTO = (nn.Module, Tensor, Param, Constant, list, tuple, dict)
+
+
+def wrap(value: Any, where: str, current: Any = None) -> Any:
+    """The module that `value` becomes as a field, or `value` itself if it holds no part of a tree.
+
+    Args:
+        value: what is assigned.
+        where: to, for errors.
+        current: what the field holds: an empty list in the place of a ModuleVec is one, too.
+    """
+    if not holds_part(value) and not (isinstance(value, list | tuple | dict) and _empties(value, current)):
+        return value
+    if is_container(value):
+        return Held(value, where)
+    if isinstance(value, dict):
+        return ModuleDict(value, where=where)
+    return ModuleTuple(value) if isinstance(value, tuple) else ModuleVec(value)
+
+
+def _empties(value: list[Any] | tuple[Any, ...] | dict[Any, Any], current: Any) -> bool:
+    kind = ModuleDict if isinstance(value, dict) else ModuleTuple
+    return not value and isinstance(current, kind)
+
+
+def holds_part(value: Any) -> bool:
+    """Whether `value` is a container with a part of a module tree in it."""
+    if is_container(value):
+        return not isinstance(value, tuple) or _any_part(value)
+    if isinstance(value, dict):
+        return _any_part(value.values())
+    return isinstance(value, list | tuple) and _any_part(value)
+
+
+def is_part(value: Any) -> bool:
+    """Whether `value` is a part of a module tree, or holds one."""
+    return isinstance(value, _PARTS) or holds_part(value)
+
+
+def _any_part(items: Any) -> bool:
+    # Each type once, so that long lists of numbers or texts cost little.
+    if any(issubclass(kind, _LOOK_INTO) or looks_like_container(kind) for kind in set(map(type, items))):
+        return any(map(is_part, items))
+    return False
