@@ -298,6 +298,8 @@ class Param:
         made.requires_grad_(self.requires_grad)
         for module, name in self.owners:
             (module._parameters if self.kind == "weight" else module._buffers)[name] = made  # pyright: ignore[reportArgumentType]
+            if (holder := module.__dict__.get("_held_by")) is not None:  # the inside of a user's container
+                holder.refresh()
 
     def adopt(self, param_id: ParamId) -> None:
         """Give the parameter another id, that of the record it is loaded from."""

@@ -4,6 +4,7 @@ The one place that knows how torch's tools change a tree: wrappers around a modu
 and reparameterizations that move a tensor elsewhere.
 """
 
+import copyreg
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -132,6 +133,7 @@ class _Traversal:
         above: the modules around the present one, by address, each with the prefix of the paths in it.
         marks: Enter and Exit of the fields met; most trees repeat a few.
         wrapped_names: of the classes met, which attribute holds the wrapped module, if one does.
+        slots: the `__slots__` of those that have some.
     """
 
     def __init__(self, found: Callable[..., object], passed: Callable[..., object], seen: list[nn.Module]) -> None:
@@ -139,6 +141,7 @@ class _Traversal:
         self.above: dict[int, str] = {}
         self.marks: dict[tuple[str, str], tuple[Enter, Exit]] = {}
         self.wrapped_names: dict[type, str | None] = {}
+        self.slots: dict[type, list[str]] = {}
 
     def walk(self, module: nn.Module, prefix: str) -> None:
         """Pass `module` and all in it."""
@@ -146,6 +149,8 @@ class _Traversal:
         while (inner := self._wrapped_name(type(module))) is not None:
             module = module._modules[inner]  # pyright: ignore[reportAssignmentType]
             self.seen.append(module)
+        if self.slots and type(module) in self.slots:
+            _check_slots(module, self.slots[type(module)], prefix)
         parts = module.__dict__
         if "_held" in parts:
             module.refresh()  # pyright: ignore[reportCallIssue]
@@ -171,6 +176,8 @@ class _Traversal:
     def _wrapped_name(self, cls: type) -> str | None:
         if cls not in self.wrapped_names:
             self.wrapped_names[cls] = _wrapped_name(cls)
+            if slots := copyreg._slotnames(cls):  # pyright: ignore[reportAttributeAccessIssue]
+                self.slots[cls] = slots
         return self.wrapped_names[cls]
 
     def _go_below(self, module: nn.Module, prefix: str) -> str:
@@ -215,6 +222,18 @@ class _Traversal:
         for key, child in list_of._modules.items():
             if child is not None and child is not ours:
                 self._walk_field(key, "Reparameterization", child, f"{inside}{key}.")
+
+
+def _check_slots(module: nn.Module, slots: list[str], prefix: str) -> None:
+    for name in slots:
+        value = getattr(module, name, None)
+        if isinstance(value, nn.Module | nn.Parameter) and not any(
+            name in group for group in (module._parameters, module._modules)
+        ):
+            raise ModuleTreeError(
+                f"'{prefix}{name}' is a {type(value).__name__} in a slot of {type(module).__name__}, where neither torch"
+                " nor burnlike sees it; leave __slots__ out of the class"
+            )
 
 
 def _place(prefix: str) -> str:
