@@ -231,8 +231,8 @@ def _check_slots(module: nn.Module, slots: list[str], prefix: str) -> None:
             name in group for group in (module._parameters, module._modules)
         ):
             raise ModuleTreeError(
-                f"'{prefix}{name}' is a {type(value).__name__} in a slot of {type(module).__name__}, where neither torch"
-                " nor burnlike sees it; leave __slots__ out of the class"
+                f"'{prefix}{name}' is a {type(value).__name__} in a slot of {type(module).__name__}, where neither"
+                " torch nor burnlike sees it; leave __slots__ out of the class"
             )
 
 
