@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .param import Kind, Param
     from .param_group import ParamGroup
     from .param_id import ParamId, seed_param_ids
+    from .param_matchers import ParamMatcher
     from .ranks import agree_ids
     from .registry import fresh_ids, params, weights
     from .reparameterization import Reparameterization, apply_reparameterization, materialize
@@ -48,6 +49,7 @@ __all__ = [
     "Param",
     "ParamGroup",
     "ParamId",
+    "ParamMatcher",
     "Reparameterization",
     "WeightNorm",
     "agree_ids",
@@ -97,6 +99,7 @@ __getattr__, __dir__ = attach(
         **dict.fromkeys(["ModuleDict", "ModuleEnum"], "named_containers"),
         **dict.fromkeys(["Kind", "Param"], "param"),
         "ParamGroup": "param_group",
+        "ParamMatcher": "param_matchers",
         **dict.fromkeys(["ParamId", "seed_param_ids"], "param_id"),
         "agree_ids": "ranks",
         **dict.fromkeys(["fresh_ids", "params", "weights"], "registry"),
