@@ -4,6 +4,7 @@ import copy
 import pickle
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from torch import nn
 from burnlike.config import Config
 from burnlike.config.json_schema import json_schema
 from burnlike.errors import ConfigError, ModuleTreeError, ParamPathError
-from burnlike.module import Param, ParamGroup, ParamId, freeze, params
+from burnlike.module import Param, ParamGroup, ParamId, ParamMatcher, freeze, params
 
 from .cases import case
 
@@ -33,6 +34,13 @@ class Net(nn.Module):
         self.norm = nn.BatchNorm1d(2)
         self.head = nn.Linear(2, 4, bias=False)
         self.head.weight = self.embedding.weight
+
+
+class DepthMatcher(ParamMatcher, tag="DepthForTests"):
+    depth: int
+
+    def accepts(self, param_id: ParamId, paths: Sequence[str]) -> bool:
+        return any(path.count(".") == self.depth for path in paths)
 
 
 def matched(group: ParamGroup) -> list[str]:
@@ -272,6 +280,12 @@ def test_a_wrong_rule_is_told_with_its_place(rule: str, message: str) -> None:
         StepConfig.from_yaml(f"group:\n  match:\n  - {rule}\n", "net.yaml")
 
 
+def test_a_rule_of_ones_own_joins_by_its_type() -> None:
+    group = ParamGroup.from_yaml("match: [{type: DepthForTests, depth: 1}]")
+    assert matched(group) == ["decoder.weight"]
+    assert ParamGroup.from_yaml(group.to_yaml()) == group
+
+
 def test_an_empty_group_is_told() -> None:
     with pytest.raises(ConfigError, match=r"group\.match: expected a list of at least 1 item"):
         StepConfig.from_yaml("group: {match: []}")
@@ -308,7 +322,9 @@ def test_a_group_with_a_function_stands_in_configs_but_not_in_yaml(tmp_path: Any
 def test_the_schema_lists_the_rules_that_yaml_can_hold() -> None:
     schema = json_schema(StepConfig)["definitions"]
     tags = {rule["allOf"][0]["$ref"].removeprefix("#/definitions/Match") for rule in schema["ParamMatcher"]["anyOf"]}
-    assert tags == {"All", "AnyPredicates", "AnyRegexes", "Ids", "Paths", "Predicates", "Regexes"}
+    assert tags - {"#/definitions/DepthMatcher"} == {
+        *("All", "AnyPredicates", "AnyRegexes", "Ids", "Paths", "Predicates", "Regexes")
+    }
     assert schema["MatchRegexes"]["properties"]["regexes"]["items"] == {"type": "string"}
     assert schema["ParamGroup"]["required"] == ["match"]
 
