@@ -15,6 +15,7 @@ _OURS = {
     *("_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks", "_state_dict_pre_hooks"),
     *("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "call_super_init", "_compiled_call_impl"),
     *("_param_ids", "_param_metas", "_param_walk", "_fields", "_constants", "_held", "_holder"),
+    *("_holder_name", "_held_by", "_synced", "_shown", "_count", "_keys"),
 }
 
 
