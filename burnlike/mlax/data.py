@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import DTypeError
+from ..module.display_parts import sequence_text
+from ..module.displaying import Content
 from ..module.param import Kind
 from ..module.param_id import ParamId
 from ..module.slots import remember_field, set_meta, stored_ids
@@ -85,6 +87,15 @@ class DataTree(nn.Module):
         """The list, tuple or dict of the tensors as they are now."""
         items = [self._item(key) for key in self.keys]
         return dict(zip(self.keys, items, strict=True)) if self.form is dict else self.form(items)
+
+    def custom_content(self, content: Content) -> Content:
+        """The list, tuple or dict that it stands for."""
+        kind = {list: "Vec", tuple: "Tuple", dict: "Dict"}[self.form]
+        content.set_top_level_type(sequence_text(kind, len(self.keys)))
+        held = {**self._parameters, **self._buffers, **self._modules}
+        for key in self.keys:
+            content.add(key, held[key])
+        return content
 
     def _item(self, key: str) -> Any:
         if key in self._parameters:

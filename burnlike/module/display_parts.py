@@ -16,18 +16,24 @@ from .visiting import kind_of
 
 def top_text(module: nn.Module) -> str:
     """What stands before the braces: the class, the variant of an enum, or the form of a sequence."""
+    sequence = sequence_kind(module)
+    if sequence:
+        return sequence_text(sequence, len(module))  # pyright: ignore[reportArgumentType]
     kind = container_of(module)
-    match sequence_kind(module):
-        case "Vec":
-            return f"Vec<0..{len(module)}>"  # pyright: ignore[reportArgumentType]
-        case "Array":
-            return f"[0..{len(module)}]"  # pyright: ignore[reportArgumentType]
-        case "Tuple":
-            return f"({', '.join(f'L{index}' for index in range(len(module)))})"  # pyright: ignore[reportArgumentType]
-        case "Dict":
-            return "Dict"
     variant = next(iter(module._modules), None) if kind.startswith("Enum:") else None
     return variant or kind.partition(":")[2] or type_text(module)
+
+
+def sequence_text(kind: str, count: int) -> str:
+    """What stands before the braces of a `Vec`, `Array`, `Tuple` or `Dict` of `count` items."""
+    match kind:
+        case "Vec":
+            return f"Vec<0..{count}>"
+        case "Array":
+            return f"[0..{count}]"
+        case "Tuple":
+            return f"({', '.join(f'L{index}' for index in range(count))})"
+    return kind
 
 
 def sequence_kind(module: nn.Module) -> str:

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
+from burnlike import mlax
 from burnlike import nn as layers
 from burnlike.errors import ArgumentError
 from burnlike.module import (
@@ -595,6 +596,26 @@ def test_handles_of_what_is_missing_have_a_text() -> None:
     module._parameters["weight"] = None
     set_meta(module, "weight", hole=True)
     assert display(handle) == "Hole"
+
+
+def test_data_of_several_tensors_are_shown_as_what_they_are() -> None:
+    class Several(mlax.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.data = mlax.Parameter(True, [torch.zeros(2), {"k": torch.zeros(1)}])
+
+    module = Several()
+    text = lines(
+        "Vec<0..2> {",
+        "  0: ParamTensor {rank: 1, shape: [2], kind: float}",
+        "  1: Dict {",
+        "    k: ParamTensor {rank: 1, shape: [1], kind: float}",
+        "  }",
+        "}",
+    )
+    shown = display(module.data, DisplaySettings(show_num_parameters=False))
+    assert shown == text
+    assert display(mlax.filter(module, mlax.is_non_trainable)) == lines("Several {", "  data: Hole", "}")
 
 
 def test_adapters_are_counted_and_the_weight_keeps_its_text() -> None:
