@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ArgumentError, AutodiffError, DTypeError
+from ..mlax.structure import leaves
 from ..module.param_id import ParamId
-from ..module.registry import params
 from ..module.slots import set_meta
 from .leaves import Leaf, settled, weight_places
 from .packing import Inputs, Outputs, tensors_of, with_tensors
@@ -98,8 +98,10 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = 
     return value_and_gradient_of
 
 
-def by_id(module: nn.Module) -> dict[ParamId, Tensor]:
+def by_id(module: nn.Module) -> dict[ParamId, Any]:
     """The parameters of `module`, such as a gradient, by the ids of the module that it is the gradient of.
+
+    Each is a tensor, or for an `mlax.Parameter` that holds several a list, tuple or dict of them. Holes are left out.
 
     Example:
         >>> import torch, burnlike as bl
@@ -108,7 +110,7 @@ def by_id(module: nn.Module) -> dict[ParamId, Tensor]:
         >>> [bl.func.by_id(gradient)[param.id].tolist() for param in bl.module.params(layer)]
         [[[3.0, 3.0]], [3.0]]
     """
-    return {param.id: param.tensor for param in params(module)}
+    return {leaf.id: leaf.data for leaf in leaves(module)}
 
 
 def _checked_argnums(argnums: Argnums, count: int) -> list[int]:
