@@ -83,11 +83,15 @@ def _wrapped_name(cls: type) -> str | None:
     return next((name for name in names if name is not None), None)
 
 
+# Where the classes of parametrize say that they were made: by ABCMeta, of classes that are abstract or containers.
+_MADE_IN = ("torch.nn.utils.parametrize", "abc")
+
+
 def own_class(module: nn.Module) -> type:
     """The class that the program gave `module`, behind those of parametrize and fully_shard."""
     cls = type(module)
     while len(cls.__mro__) > 2 and (
-        (cls.__module__ == "torch.nn.utils.parametrize" and cls.__name__ != "ParametrizationList")
+        (cls.__module__ in _MADE_IN and "__getstate__" in cls.__dict__)
         or any(base.__name__ == "FSDPModule" for base in cls.__bases__)
     ):
         cls = next(base for base in cls.__bases__ if base.__name__ != "FSDPModule")
