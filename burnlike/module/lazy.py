@@ -116,6 +116,15 @@ class LazyParameter(nn.Parameter):
             " torch.func.grad or vmap, or a C++ program); call burnlike.module.initialize(module) first"
         )
 
+    @property
+    def __tensor_flatten__(self) -> Any:
+        """Not there. It is the first that torch.compile asks of a tensor it meets: so it begins again, with values."""
+        if torch._guards.CompileContext.try_get() is not None:  # pyright: ignore[reportAttributeAccessIssue]
+            initialize_param(self)
+            _initialize_traced()
+            raise torch._dynamo.exc.RestartAnalysis(restart_reason="a lazy parameter was initialized")  # pyright: ignore[reportAttributeAccessIssue]
+        raise AttributeError("a lazy parameter is not made of other tensors")
+
     def __repr__(self, **_: Any) -> str:
         return f"LazyParameter(shape={list(self.shape)}, dtype={self.dtype}, device='{self.device}')"
 
@@ -193,6 +202,18 @@ def _check_free(param: LazyParameter) -> None:
             f"a lazy parameter of shape {list(param.shape)} is held by C++ code (DistributedDataParallel, a graph of"
             " autograd) and can't get its values any more; call burnlike.module.initialize(module) before"
         )
+
+
+def _initialize_traced() -> None:
+    """Initialize what else the frame that torch.compile traces may use, so that it begins again only once."""
+    from torch._dynamo.symbolic_convert import InstructionTranslator
+
+    frame: Any = InstructionTranslator.current_tx().output.root_tx
+    for value in frame.f_locals.values():
+        value = getattr(value, "__self__", value)
+        if isinstance(value, nn.Module):
+            for param in value.parameters():
+                initialize_param(param)
 
 
 def _outside_of_transforms() -> ExitStack:
