@@ -12,19 +12,28 @@ if TYPE_CHECKING:
     from .combining import combine, overlay
     from .filters import All, Any, Filter, Not
     from .hyperparameters import static_key
+    from .layered import Parallel, ParallelRng, Series, SeriesRng
     from .mapped import map
     from .module import Module
     from .parameter import Parameter, is_non_trainable, is_parameter, is_trainable
+    from .random_key import Key
     from .selecting import filter, partition, split
+    from .sequence import ModuleSeq
     from .structure import leaves
 
 __all__ = [
     "All",
     "Any",
     "Filter",
+    "Key",
     "Module",
+    "ModuleSeq",
     "Not",
+    "Parallel",
+    "ParallelRng",
     "Parameter",
+    "Series",
+    "SeriesRng",
     "apply",
     "combine",
     "filter",
@@ -46,10 +55,13 @@ __getattr__, __dir__ = attach(
         **dict.fromkeys(["combine", "overlay"], "combining"),
         **dict.fromkeys(["All", "Any", "Filter", "Not"], "filters"),
         "static_key": "hyperparameters",
+        **dict.fromkeys(["Parallel", "ParallelRng", "Series", "SeriesRng"], "layered"),
         "map": "mapped",
         "Module": "module",
         **dict.fromkeys(["Parameter", "is_non_trainable", "is_parameter", "is_trainable"], "parameter"),
+        "Key": "random_key",
         **dict.fromkeys(["filter", "partition", "split"], "selecting"),
+        "ModuleSeq": "sequence",
         "leaves": "structure",
     },
 )

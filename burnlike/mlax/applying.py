@@ -31,26 +31,40 @@ def apply(module: M, x: Any, rng: Any = None, inference_mode: bool | None = None
         TypeError: `forward` returned a pair with another module than `self`.
     """
     new = view(module, torch.clone)
-    named, needs_rng = forward_arguments(new)
-    if needs_rng and rng is None:
-        raise ArgumentError(f"{type(new).__name__} needs a key: apply(x, rng=Key(seed))")
-    modes = [(part, part.training) for part in new.modules()]
-    options = {"rng": rng, "inference_mode": not new.training if inference_mode is None else inference_mode}
-    if inference_mode is not None:
-        for part, _ in modes:
-            part.__dict__["training"] = not inference_mode
-    output = new(x, **{name: options[name] for name in named})
-    if inference_mode is not None:
-        for part, mode in modes:
-            part.__dict__["training"] = mode
-    if type(output) is tuple and len(output) == 2 and isinstance(output[1], nn.Module):
-        if output[1] is not new:
-            raise TypeError(
-                f"{type(new).__name__}.forward returned a pair with a {type(output[1]).__name__}, expected (y, self):"
-                " forward must return the updated self"
-            )
-        return output[0], new
+    mode = not new.training if inference_mode is None else inference_mode
+    options = call_options(new, rng, mode)
+    modes = [] if inference_mode is None else [(part, part.training) for part in new.modules()]
+    for part, _ in modes:
+        part.__dict__["training"] = not mode
+    output, updated = unpaired(new(x, **options), new)
+    for part, training in modes:
+        part.__dict__["training"] = training
+    if updated is not new:
+        raise TypeError(
+            f"{type(new).__name__}.forward returned a pair with another {type(updated).__name__}, expected (y, self):"
+            " forward must return the updated self"
+        )
     return output, new
+
+
+def call_options(module: nn.Module, rng: Any, inference_mode: bool, where: str = "") -> dict[str, Any]:
+    """What of `rng` and `inference_mode` the forward of `module` is to be given.
+
+    Raises:
+        ArgumentError: it needs a key, and there is none; `where` begins the message.
+    """
+    named, needs_rng = forward_arguments(module)
+    if needs_rng and rng is None:
+        raise ArgumentError(f"{where}{type(module).__name__} needs a key, got None: give rng=burnlike.mlax.Key(seed)")
+    options = {"rng": rng, "inference_mode": inference_mode}
+    return {name: options[name] for name in named}
+
+
+def unpaired(output: Any, module: nn.Module) -> tuple[Any, nn.Module]:
+    """What a forward computed and the updated module: from MLAX's pair, or what is in place."""
+    if type(output) is tuple and len(output) == 2 and isinstance(output[1], nn.Module):
+        return output
+    return output, module
 
 
 def forward_arguments(module: nn.Module) -> tuple[tuple[str, ...], bool]:

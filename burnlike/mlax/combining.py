@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from torch import nn
 
 from ..errors import ConflictError, MissingParamError, StructureMismatchError
+from ..module.containers import ModuleTuple
 from ..module.slots import meta_of
 from ..module.tree import own_class, unwrap
 from .data import DataTree
@@ -86,12 +87,14 @@ def check_same_structure(a: nn.Module, b: nn.Module, path: str = "") -> None:
     if a is b:
         return
     if own_class(a) is not own_class(b):
-        raise _mismatch(path, own_class(a).__name__, own_class(b).__name__)
+        raise _mismatch(path, own_class(a), own_class(b))
+    if isinstance(a, ModuleTuple) and isinstance(b, ModuleTuple) and len(a) != len(b):
+        raise _mismatch(path, _Words(f"{len(a)} items"), _Words(f"{len(b)} items"))
     prefix = f"{path}." if path else ""
     fields, others = _fields(a), _fields(b)
     for name in dict.fromkeys((*fields, *others)):
         if name not in fields or name not in others:
-            raise _mismatch(prefix + name, fields.get(name, "no such field"), others.get(name, "no such field"))
+            raise _mismatch(prefix + name, fields.get(name, _NOTHING), others.get(name, _NOTHING))
         mine, yours = fields[name], others[name]
         if isinstance(mine, _Child) and isinstance(yours, _Child):
             check_same_structure(mine.module, yours.module, prefix + name)
@@ -109,14 +112,17 @@ class _Child:
         return f"a {type(self.module).__name__}"
 
 
-class _Held:
-    """A field that is a parameter, a hole, or not initialized."""
+class _Words:
+    """What a message says of a field that has no value to show."""
+
+    def __init__(self, words: str) -> None:
+        self.words = words
 
     def __repr__(self) -> str:
-        return "a parameter"
+        return self.words
 
 
-_HELD = _Held()
+_HELD, _NOTHING = _Words("a parameter"), _Words("no such field")
 
 
 def _fields(module: nn.Module) -> dict[str, Any]:
@@ -132,9 +138,10 @@ def _fields(module: nn.Module) -> dict[str, Any]:
 
 
 def _mismatch(path: str, a: Any, b: Any) -> StructureMismatchError:
-    return StructureMismatchError(f"the modules differ at '{path or 'the root'}': {_shown(a)} and {_shown(b)}")
+    place = f"'{path}'" if path else "the root"
+    return StructureMismatchError(f"the modules differ at {place}: {_shown(a)} and {_shown(b)}; nothing was made")
 
 
 def _shown(value: Any) -> str:
-    text = value if isinstance(value, str) and value == "no such field" else repr(value)
+    text = value.__name__ if isinstance(value, type) else repr(value)
     return text if len(text) < 80 else f"{text[:77]}..."

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..module.tree import own_class
+from ..tensor.base import TensorBase
 
 # What torch and burnlike keep on a module for themselves.
 _OURS = {
@@ -14,7 +15,8 @@ _OURS = {
     *("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks"),
     *("_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks", "_state_dict_pre_hooks"),
     *("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "call_super_init", "_compiled_call_impl"),
-    *("_param_ids", "_param_metas", "_param_walk", "_fields", "_constants", "_held", "_holder"),
+    *("_param_ids", "_param_metas", "_param_walk", "_fields", "_constants", "_held", "_holder", "_held_by"),
+    *("_count", "_keys"),
     *("_holder_name", "_held_by", "_synced", "_shown", "_count", "_keys"),
 }
 
@@ -40,6 +42,8 @@ def same(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(key in b and same(value, b[key]) for key, value in a.items())
     if type(a).__module__ == "numpy":
         return a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
+    if isinstance(a, TensorBase):
+        return same(a.inner, b.inner)
     if isinstance(a, nn.Module):
         return False
     return bool(a == b)

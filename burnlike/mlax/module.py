@@ -9,11 +9,13 @@ from torch import nn
 
 from ..module import modes
 from ..module.constants import Constant
+from ..module.held import is_container
 from ..module.mapping import Mapping
 from ..module.module import Module as BaseModule
 from ..module.param import Param
 from ..module.param_group import ParamGroup
 from ..module.slots import remember_field, set_meta
+from ..module.wrapping import holds_part
 from . import applying, combining, mapped, selecting, structure
 from .data import DataTree
 from .filters import Filter
@@ -46,8 +48,9 @@ class Module(BaseModule):
             nn.Module.__init__(made)
         return made
 
-    def __init__(self) -> None:
-        pass
+    def __init__(self, *args: Any, **options: Any) -> None:
+        if not self.__dict__.get("_fields"):  # torch would drop what was assigned before
+            super().__init__(*args, **options)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -69,15 +72,15 @@ class Module(BaseModule):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Constant | nn.Module) or name == "training":
-            self._drop(name, value)
+            self._replace_by(name, value)
             super().__setattr__(name, value)
         elif isinstance(value, Parameter):
             self._take(name, value)
         elif isinstance(value, nn.Parameter):
-            self._drop(name, value)
+            self._replace_by(name, value)
             super().__setattr__(name, value)
         elif value is None:
-            self._drop(name, value)
+            self._replace_by(name, value)
             self.__dict__[name] = None
             remember_field(self, name)
         elif self._holds(name) and not isinstance(value, Param) and not self.__dict__.get("_loading"):
@@ -93,7 +96,14 @@ class Module(BaseModule):
             return False
         return name in self._parameters or name in self._buffers or isinstance(self._modules.get(name), DataTree)
 
-    def _drop(self, name: str, value: Any) -> None:
+    def _wrapped(self, name: str, value: Any) -> Any:
+        if isinstance(value, list | tuple | dict) and holds_part(value) and not is_container(value):
+            from .sequence import as_items
+
+            return as_items(value, f"{type(self).__name__}.{name}")
+        return super()._wrapped(name, value)
+
+    def _replace_by(self, name: str, value: Any) -> None:
         """Take out a Parameter that is to be replaced by something else."""
         if self._holds(name) and not (isinstance(value, nn.Parameter) and name in self._parameters):
             for group in (self._parameters, self._buffers, self._modules):

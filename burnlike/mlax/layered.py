@@ -1,0 +1,94 @@
+"""Layers one after the other, or side by side, with MLAX's rules for keys and updated layers."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import nn
+
+from ..errors import ArgumentError
+from .applying import call_options, forward_arguments, unpaired
+from .module import Module
+from .random_key import Key
+from .sequence import ModuleSeq
+
+
+class _Layered(Module):
+    def __init__(self, layers: Iterable[nn.Module]) -> None:
+        self.layers = ModuleSeq(layers)
+
+    def _keys(self, rng: Any) -> list[Any]:
+        """The key for each layer: made from its position, so that other layers don't change it."""
+        return [rng.fold_in(index) if isinstance(rng, Key) else rng for index in range(len(self.layers))]
+
+    def _split_keys(self, rng: Any) -> list[Any]:
+        """The keys as MLAX 0.2.2 gives them: one for each layer that needs one, and the key itself to a single one."""
+        needing = [index for index, layer in enumerate(self.layers) if forward_arguments(layer)[1]]
+        if not isinstance(rng, Key):
+            return [rng if index in needing else None for index in range(len(self.layers))]
+        made = (rng,) if len(needing) == 1 else rng.split(len(needing))
+        keys = dict(zip(needing, made, strict=True))
+        return [keys.get(index) for index in range(len(self.layers))]
+
+    def _call(self, index: int, x: Any, rng: Any, inference_mode: bool | None) -> Any:
+        """Call one layer; the updated one takes its place."""
+        layer = self.layers[index]
+        mode = not self.training if inference_mode is None else inference_mode
+        output, updated = unpaired(layer(x, **call_options(layer, rng, mode, f"layer {index} ")), layer)
+        if updated is not layer:
+            self.layers[index] = updated
+        return output
+
+    def _in_series(self, x: Any, keys: list[Any], inference_mode: bool | None) -> Any:
+        for index, key in enumerate(keys):
+            x = self._call(index, x, key, inference_mode)
+        return x
+
+    def _in_parallel(self, x: Any, keys: list[Any], inference_mode: bool | None) -> list[Any]:
+        inputs = list(x)
+        if len(inputs) != len(keys):
+            raise ArgumentError(f"{type(self).__name__}: {len(keys)} layers need as many inputs, got {len(inputs)}")
+        return [self._call(index, inputs[index], key, inference_mode) for index, key in enumerate(keys)]
+
+
+class Series(_Layered):
+    """Layers one after the other. Each that takes a key gets that of its position, `rng.fold_in(index)`.
+
+    Args:
+        layers: modules; any iterable. A forward may return `y` or `(y, self)`.
+    """
+
+    def forward(self, x: Any, rng: Any = None, inference_mode: bool | None = None) -> tuple[Any, "Series"]:
+        """The output of the last layer, and this module with updated layers."""
+        return self._in_series(x, self._keys(rng), inference_mode), self
+
+
+class Parallel(_Layered):
+    """Layers side by side, each with an input of its own. Keys are given as by `Series`.
+
+    Args:
+        layers: modules; any iterable. A forward may return `y` or `(y, self)`.
+    """
+
+    def forward(self, x: Iterable[Any], rng: Any = None, inference_mode: bool | None = None) -> Any:
+        """The outputs as a list, and this module with updated layers.
+
+        Raises:
+            ValueError: there are more or fewer inputs than layers.
+        """
+        return self._in_parallel(x, self._keys(rng), inference_mode), self
+
+
+class SeriesRng(_Layered):
+    """As `Series`, with keys as MLAX 0.2.2 splits them: among the layers that need one, unsplit if it is just one."""
+
+    def forward(self, x: Any, rng: Any, inference_mode: bool | None = None) -> tuple[Any, "SeriesRng"]:
+        """The output of the last layer, and this module with updated layers."""
+        return self._in_series(x, self._split_keys(rng), inference_mode), self
+
+
+class ParallelRng(_Layered):
+    """As `Parallel`, with keys as MLAX 0.2.2 splits them: among the layers that need one, unsplit if it is just one."""
+
+    def forward(self, x: Iterable[Any], rng: Any, inference_mode: bool | None = None) -> Any:
+        """The outputs as a list, and this module with updated layers."""
+        return self._in_parallel(x, self._split_keys(rng), inference_mode), self

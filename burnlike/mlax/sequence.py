@@ -1,0 +1,99 @@
+"""ModuleSeq, and the containers that lists, tuples and dicts of modules become in an `mlax.Module`."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import nn
+
+from ..module.containers import Container, ModuleTuple, ModuleVec
+from ..module.named_containers import ModuleDict
+from ..module.param import Param
+from ..module.wrapping import holds_part
+from .module import Module
+from .parameter import Parameter, Unbound, share
+
+
+class _Items(Module, Container):
+    """Containers whose items can be Parameters."""
+
+    def _entry(self, name: str) -> Any:
+        return unbound(self, name) if self._holds(name) else super()._entry(name)
+
+
+class FixedSeq(_Items, ModuleTuple):
+    """A fixed sequence of modules, Parameters, None and constants; a tuple assigned to a Module becomes one."""
+
+
+class NamedItems(_Items, ModuleDict):
+    """Modules, Parameters, None and constants by name; a dict assigned to a Module becomes one."""
+
+
+class MixedSeq(_Items, ModuleVec):
+    """A list that holds None or constants beside modules and Parameters; assigned to a Module, it becomes one."""
+
+    def _replace(self, entries: list[Any]) -> None:
+        super()._replace([_kept(self, entry) for entry in entries])
+
+
+class ModuleSeq(MixedSeq):
+    """A list of modules and Parameters; a list assigned to a Module becomes one.
+
+    Names in `state_dict` are the indices; ids go along when items are inserted and removed. A slice is a ModuleSeq that
+    shares the items.
+
+    Args:
+        items: modules and Parameters; any iterable.
+
+    Raises:
+        TypeError: an item is neither; the message has its index.
+    """
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        self.__dict__["_count"] = 0  # without the base's, so that a subclass may assign fields before
+        self._fill([items._shown(name) for name in items._names()] if isinstance(items, ModuleTuple) else list(items))
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return ModuleSeq([self._shown(name) for name in self._names()[index]])
+        return super().__getitem__(index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if not isinstance(index, slice):
+            _check_item(range(len(self))[index], value)
+        super().__setitem__(index, value)
+
+    def _check(self, items: list[Any]) -> None:
+        for index, item in enumerate(items, len(self)):
+            _check_item(index, item)
+
+
+def as_items(value: list[Any] | tuple[Any, ...] | dict[Any, Any], where: str) -> Any:
+    """The module that a list, tuple or dict of parts becomes as a field."""
+    if isinstance(value, dict):
+        return NamedItems(value, where=where)
+    if isinstance(value, tuple):
+        return FixedSeq(value)
+    return ModuleSeq(value) if all(map(_is_item, value)) else MixedSeq(value)
+
+
+def unbound(owner: nn.Module, name: str) -> Parameter:
+    """A Parameter of its own that shares with the field `name` of `owner` its tensors, id and all else."""
+    holder = Unbound()
+    share(owner, name, holder, "value")
+    return Parameter.at(((holder, "value"),))
+
+
+def _kept(sequence: nn.Module, entry: Any) -> Any:
+    """What an item is assigned as, after the places of `sequence` have been cleared."""
+    if isinstance(entry, Parameter) and entry.owners[0][0] is sequence:
+        return unbound(*entry.owners[0])
+    return entry
+
+
+def _is_item(value: Any) -> bool:
+    return isinstance(value, nn.Module | Param) or holds_part(value)
+
+
+def _check_item(index: int, item: Any) -> None:
+    if not _is_item(item):
+        raise TypeError(f"item {index} of a ModuleSeq: expected a module or a Parameter, got {type(item).__name__}")
