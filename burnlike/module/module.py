@@ -164,6 +164,16 @@ class Module(ModuleMethods, nn.Module):
         super().add_module(name, module)
         remember_field(self, name)
 
+    def get_submodule(self, target: str) -> nn.Module:
+        """As `nn.Module.get_submodule`, also of what users' containers hold."""
+        name, _, rest = target.partition(".")
+        child = self._modules.get(name)
+        if not isinstance(child, Module):
+            return super().get_submodule(target)
+        if "_held" in child.__dict__:
+            child.refresh()  # pyright: ignore[reportCallIssue]
+        return child.get_submodule(rest)
+
     def train(self, mode: bool = True) -> Self:
         """As `nn.Module.train`; training mode also tracks again what `valid` stopped tracking."""
         super().train(mode)

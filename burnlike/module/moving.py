@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from .constants import begin_references, settle_references
 from .device import find_device
 from .lazy import initialize_param
-from .registry import fresh_ids
+from .registry import fresh_ids, params
 from .tree import Slot, steps_of, unwrap
 from .visiting import kind_of
 
@@ -61,9 +61,12 @@ def clone(module: M, new_ids: bool = False) -> M:
         module: any `nn.Module`; of wrappers (DDP, torch.compile) the inner module is copied.
         new_ids: for a copy that is to live in one tree with the original.
     """
+    original = unwrap(module)
+    if not new_ids:
+        params(original)  # draws the ids that are not known yet
     memo: dict[int, Any] = {}
     begin_references(memo)
-    copied = copy.deepcopy(unwrap(module), memo)
+    copied = copy.deepcopy(original, memo)
     settle_references(memo)
     return fresh_ids(copied) if new_ids else copied  # pyright: ignore[reportReturnType]
 

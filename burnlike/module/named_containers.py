@@ -81,7 +81,8 @@ def check_name(module: nn.Module, name: object, where: str) -> None:
             f"{where}: expected names of modules to be texts without dots, got {name!r};"
             f" use another name, such as {str(name).replace('.', '_') or 'first'!r}"
         )
-    if hasattr(module, name):
+    groups = (module.__dict__, module._parameters, module._buffers, module._modules)
+    if hasattr(type(module), name) or any(name in group for group in groups):
         raise ModuleTreeError(
             f"{where}: '{name}' can't name a module, since it is an attribute of {type(module).__name__} already;"
             f" use another name, such as '{name}_'"
