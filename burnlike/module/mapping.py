@@ -184,8 +184,8 @@ def _checked(param: Param, expected: str, result: Any) -> Tensor | Param:
     tensor = _tensor(result)
     if kind_of(tensor) != expected:
         raise MapperError(
-            f"the mapper returned a tensor of {tensor.dtype} for '{param.path}', which holds {param.tensor.dtype}:"
-            f" expected {expected} values; the module is as it was"
+            f"the mapper returned a tensor of {tensor.dtype} for '{param.path}': expected {expected} values; the module"
+            " is as it was"
         )
     return result
 

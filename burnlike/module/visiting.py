@@ -108,7 +108,7 @@ def traverse(module: nn.Module, guide: object, show: Callable[[Param], object]) 
                 entered.pop()
                 leave(step.name, step.container)
     except BaseException as error:
-        if isinstance(step, Param):
+        if isinstance(step, Param) and not isinstance(error, MapperError):
             error.add_note(f"at the parameter '{step.path}' of {type(module).__name__}")
         for field in reversed(entered):
             leave(field.name, field.container)
