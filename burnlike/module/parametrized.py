@@ -1,8 +1,8 @@
 """Putting a module's tensor behind `torch.nn.utils.parametrize`, and taking it out again.
 
-torch does the work: `module.name` becomes a property that computes the tensor from the one it holds. Three of its
-habits are undone here: it writes to the tensor and computes with it when it takes it over, it lets copies of a module
-share the class that it changes, and it refuses pickling.
+`module.name` becomes torch's property, which computes the tensor from what torch's ParametrizationList holds. Only the
+way there is our own, since `register_parametrization` writes to the tensor and computes with it, changes a class that
+copies of the module share, runs the module's `__delattr__`, and makes a class that refuses pickling.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ class Snapshot:
     def restore(self) -> None:
         """Make the module what it was."""
         parts = self._module.__dict__
-        self._module.__class__ = self._class
+        _set_class(self._module, self._class)
         for key in _CHANGED:
             if key in self._parts:
                 _refill(parts[key], self._parts[key])
@@ -47,85 +47,84 @@ def lists_of(module: nn.Module) -> dict[str, Any]:
 
 def take_over(module: nn.Module, name: str, reparameterization: nn.Module) -> None:
     """Let `module.name` be what `reparameterization` makes of the parameter `name`, which stays the same object."""
-    tensor = module._parameters[name]
+    lists = lists_of(module)
+    computed, list_of = _torchs_parts(name)
+    cls = _parametrized_class(own_class(module), _properties(module) | {name: computed})
     if not isinstance(module, Module):
         # torch's order would move the tensor behind its siblings.
         module.__dict__.setdefault("_fields", dict.fromkeys(field_names(module)))
-    if lists_of(module):
-        _unshare_class(module)
-    stand_in = nn.Parameter(torch.empty(0), requires_grad=False)
-    module._parameters[name] = stand_in
-    parametrize.register_parametrization(module, name, nn.Identity(), unsafe=True)
-    held = lists_of(module)[name]
-    held._modules["0"] = reparameterization.train(module.training)
-    held._parameters["original"] = tensor
-    _dress(type(module))
+    list_of._modules["0"] = reparameterization.train(module.training)
+    list_of._parameters["original"] = module._parameters.pop(name)
+    if not lists:
+        module._modules["parametrizations"] = nn.ModuleDict()
+    module._modules["parametrizations"]._modules[name] = list_of  # pyright: ignore[reportOptionalMemberAccess]
+    _set_class(module, cls)
 
 
 def give_back(module: nn.Module, name: str) -> None:
     """Make the tensor behind `name` the parameter again, in its old place, without what `take_over` put around it."""
     order = list(field_names(module))
-    lists = lists_of(module)
-    tensor = lists.pop(name)._parameters["original"]
+    lists, properties = lists_of(module), _properties(module)
+    held = module._parameters | {name: lists.pop(name)._parameters["original"]}
+    del properties[name]
     if lists:
-        _unshare_class(module)
-        delattr(type(module), name)
+        _set_class(module, _parametrized_class(own_class(module), properties))
     else:
-        module.__class__ = own_class(module)
+        _set_class(module, own_class(module))
         del module._modules["parametrizations"]
-        if isinstance(module, Module):
-            module.__dict__["_fields"].pop("parametrizations", None)
-        else:
+        if not isinstance(module, Module):
             del module.__dict__["_fields"]
-    held = module._parameters | {name: tensor}
     ordered = {key: held[key] for key in order if key in held}
     _refill(module._parameters, ordered | held)
+
+
+def _torchs_parts(name: str) -> tuple[property, Any]:
+    """What torch makes of a tensor `name`: the property that computes it, and the list that holds it."""
+    module = nn.Module()
+    module.register_parameter(name, nn.Parameter(torch.empty(0), requires_grad=False))
+    parametrize.register_parametrization(module, name, nn.Identity(), unsafe=True)
+    return vars(type(module))[name], lists_of(module)[name]
+
+
+def _properties(module: nn.Module) -> dict[str, property]:
+    return {name: vars(type(module))[name] for name in lists_of(module)}
+
+
+def _parametrized_class(own: Any, properties: dict[str, property]) -> Any:
+    """A class like the one that torch makes, but with the name of `own`, and with pickling and copying."""
+    extras = {
+        "__module__": parametrize.__name__,
+        "__qualname__": own.__qualname__,
+        "__getstate__": own.__getstate__,
+        "__reduce_ex__": _reduce,
+    }
+    return type(own.__name__, (own,), extras | properties)
+
+
+def _reduce(module: nn.Module, protocol: Any) -> tuple[Any, ...]:
+    state: Any = module.__getstate__()  # pyright: ignore[reportAttributeAccessIssue]
+    if isinstance(state, dict):
+        # RNNs keep the tensors that they last computed with; torch copies no results.
+        state = {key: _without_history(value) for key, value in state.items()}
+    return _rebuild, (own_class(module), tuple(lists_of(module))), state
+
+
+def _without_history(value: Any) -> Any:
+    if isinstance(value, list) and any(isinstance(item, Tensor) for item in value):
+        return [_without_history(item) for item in value]
+    return value.detach() if isinstance(value, Tensor) and not value.is_leaf else value
+
+
+def _rebuild(own: type[nn.Module], names: tuple[str, ...]) -> nn.Module:
+    """A module with these tensors parametrized, to be filled with a state."""
+    cls = _parametrized_class(own, {name: _torchs_parts(name)[0] for name in names})
+    return cls.__new__(cls)
+
+
+def _set_class(module: nn.Module, cls: type) -> None:
+    object.__setattr__(module, "__class__", cls)  # a burnlike Module takes an attribute that is set for a field
 
 
 def _refill(kept: dict[str, Any], values: dict[str, Any]) -> None:
     kept.clear()
     kept.update(values)
-
-
-def _unshare_class(module: Any) -> None:
-    """Give `module` a class of its own: copies and views share the one that torch made, with its properties."""
-    cls = type(module)
-    module.__class__ = type(cls.__name__, cls.__bases__, dict(cls.__dict__))
-
-
-def _dress(cls: Any) -> None:
-    """Let the class that torch made go by the name of the module's own, and its instances be pickled."""
-    own = cls.__bases__[0]
-    cls.__name__, cls.__qualname__ = own.__name__, own.__qualname__
-    cls.__reduce_ex__ = _reduce
-    torchs = cls.__dict__.get("__deepcopy__")
-    if torchs is not None and torchs.__module__ == parametrize.__name__:
-        cls.__deepcopy__ = _copying_results(torchs)
-
-
-def _copying_results(deepcopy: Any) -> Any:
-    """Let modules be copied that keep the tensors they last computed with, as the RNNs do; torch copies no results."""
-
-    def __deepcopy__(self: nn.Module, memo: dict[int, Any]) -> Any:
-        for value in self.__dict__.values():
-            for tensor in value if isinstance(value, list) else [value]:
-                if isinstance(tensor, Tensor) and not tensor.is_leaf:
-                    memo[id(tensor)] = tensor.detach().clone()
-        return deepcopy(self, memo)
-
-    return __deepcopy__
-
-
-def _reduce(module: nn.Module, protocol: Any) -> tuple[Any, ...]:
-    own: Any = own_class(module)
-    return _rebuild, (own, tuple(lists_of(module))), own.__getstate__(module)
-
-
-def _rebuild(cls: type[nn.Module], names: tuple[str, ...]) -> nn.Module:
-    """A module of `cls` with these tensors parametrized, to be filled with a pickled state."""
-    module = cls.__new__(cls)
-    nn.Module.__init__(module)
-    for name in names:
-        module._parameters[name] = None
-        take_over(module, name, nn.Identity())
-    return module

@@ -14,6 +14,9 @@ from torch.nn.utils import parametrizations, parametrize
 from burnlike.errors import ArgumentError, ModuleTreeError
 from burnlike.module import (
     Module,
+    ModuleDict,
+    ModuleTuple,
+    ModuleVec,
     ModuleVisitor,
     Param,
     Reparameterization,
@@ -278,18 +281,21 @@ def test_a_tied_parameter_is_computed_alike_at_all_its_places() -> None:
     assert params(model)[0].base().equal(expected / 2)
 
 
-@pytest.mark.parametrize("kind", [nn.ParameterList, nn.ParameterDict])
-def test_parameters_in_torchs_containers(kind: type[nn.Module]) -> None:
-    tensors = [torch.ones(2, 2), torch.ones(2, 2)]
-    holder = kind(tensors if kind is nn.ParameterList else dict(zip("xy", tensors, strict=True)))
+@pytest.mark.parametrize("kind", [nn.ParameterList, nn.ParameterDict, ModuleVec, ModuleTuple, ModuleDict])
+def test_parameters_in_containers(kind: Callable[..., Any]) -> None:
+    tensors = [nn.Parameter(torch.ones(2, 2)), nn.Parameter(torch.ones(2, 2))]
+    names = kind in (nn.ParameterDict, ModuleDict)
+    holder = kind(dict(zip("xy", tensors, strict=True)) if names else tensors)
     before = paths(holder)
     apply_reparameterization(holder, scaled)
     assert len(paths(holder)) == 4
     with torch.no_grad():
         params(holder)[1].tensor.fill_(2.0)
-    first, second = holder.values() if kind is nn.ParameterDict else holder
+    first, second = holder.values() if names else holder
     assert (first.sum().item(), second.sum().item()) == (8, 4)
+    assert paths(clone(holder)) == paths(holder)
     assert paths(materialize(holder)) == before
+    assert type(holder) is kind
 
 
 def test_a_parametrization_of_torch_for_another_tensor_of_the_module_stays() -> None:
@@ -367,14 +373,14 @@ def test_what_make_raises_is_passed_on(layer: nn.Module) -> None:
 
 
 def test_a_module_that_torch_fails_on_half_way_is_put_back(layer: nn.Module) -> None:
-    class Fixed(nn.Linear):
-        def __delattr__(self, name: str) -> None:
-            raise RuntimeError("nothing is taken from it")
+    class Final(nn.Linear):
+        def __init_subclass__(cls) -> None:
+            raise TypeError("no class is derived from it")
 
     model = nn.Sequential(layer, parametrize.register_parametrization(nn.Linear(2, 2), "bias", nn.Softplus()))
-    model.append(Fixed(2, 2))
+    model.append(Final(2, 2))
     before, kinds = state(model), [type(part) for part in model]
-    with pytest.raises(RuntimeError, match="nothing is taken"):
+    with pytest.raises(TypeError, match="no class is derived"):
         apply_reparameterization(model, scaled)
     assert state(model) == before
     assert [type(part) for part in model] == kinds
