@@ -13,6 +13,7 @@ from ..errors import ModuleTreeError
 from .constants import Constant
 from .module import Module
 from .param import Param
+from .tree import own_class
 
 
 class Container(Module):
@@ -116,7 +117,7 @@ class ModuleArray(ModuleTuple):
     _container = "Array"
 
     def _check(self, items: list[Any]) -> None:
-        kinds = {type(item): None for item in items}
+        kinds = {own_class(item) if isinstance(item, nn.Module) else type(item): None for item in items}
         if len(kinds) > 1:
             raise ModuleTreeError(
                 f"expected items of one class in a ModuleArray, got {', '.join(kind.__name__ for kind in kinds)};"

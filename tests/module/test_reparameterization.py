@@ -14,6 +14,7 @@ from torch.nn.utils import parametrizations, parametrize
 from burnlike.errors import ArgumentError, ModuleTreeError
 from burnlike.module import (
     Module,
+    ModuleArray,
     ModuleDict,
     ModuleTuple,
     ModuleVec,
@@ -296,6 +297,12 @@ def test_parameters_in_containers(kind: Callable[..., Any]) -> None:
     assert paths(clone(holder)) == paths(holder)
     assert paths(materialize(holder)) == before
     assert type(holder) is kind
+
+
+def test_layers_with_and_without_one_are_of_one_class() -> None:
+    layers = ModuleArray([SimpleLinear(2, 2), SimpleLinear(2, 2)])
+    apply_reparameterization(layers, lambda param: Scaled() if param.path == "0.weight" else None)
+    assert len(layers[0:2]) == 2
 
 
 def test_a_parametrization_of_torch_for_another_tensor_of_the_module_stays() -> None:
