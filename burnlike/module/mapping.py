@@ -101,7 +101,7 @@ def map(module: M, mapper: Mapping, *rest: nn.Module) -> M:
             else:
                 initialize_param(value)
                 replace_tensor(param, memory.separate(value))
-        describe(param, result)
+        describe(param, result if isinstance(result, Param) else None)
 
     new = shell(module, place)
     traverse(new, mapper, replace)
@@ -123,18 +123,19 @@ def map_(module: M, mapper: Mapping, *rest: nn.Module) -> M:
     """
     call = _caller(mapper, module, rest)
     before = [Before(param) for param in params(module)]
-    results: list[tuple[Param, Tensor | None, Tensor | Param]] = []
+    results: list[tuple[Param, Tensor | None, Param | None]] = []
     memory = _memory_of(module, *rest)
 
     def collect(param: Param) -> None:
         result = call(param)
+        described = result if isinstance(result, Param) else None  # views, kept, would hold on to the present tensors
         value = _tensor(result)
         if value is param.tensor:
-            results.append((param, None, result))
+            results.append((param, None, described))
             return
         initialize_param(value)
         check_sharding(param, value)
-        results.append((param, memory.separate(value), result))
+        results.append((param, memory.separate(value), described))
 
     try:
         traverse(module, mapper, collect)
@@ -142,10 +143,10 @@ def map_(module: M, mapper: Mapping, *rest: nn.Module) -> M:
         for state in before:
             state.restore()
         raise
-    for param, value, result in results:
+    for param, value, described in results:
         if value is not None:
             write(param, value)
-        describe(param, result)
+        describe(param, described)
     return module
 
 

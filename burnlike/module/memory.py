@@ -57,7 +57,7 @@ def _ranges(tensor: Tensor) -> list[tuple[int, int]] | None:
     """The addresses that the memory of `tensor` begins and ends at; None where torch can't tell."""
     if is_traceable_wrapper_subclass(tensor):
         names, _ = tensor.__tensor_flatten__()
-        parts = [_ranges(getattr(tensor, name)) for name in names]
+        parts = [_ranges(part) for name in names if isinstance(part := getattr(tensor, name), Tensor)]
         return None if None in parts else [it for part in parts for it in part or ()]
     if tensor.is_meta or is_unfilled(tensor):
         return []

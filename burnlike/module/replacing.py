@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from ..errors import MapperError
 from .memory import is_unfilled
 from .param import Param
+from .plain_tensors import apply_plain
 from .slots import meta_of, set_meta
 
 
@@ -86,9 +87,9 @@ def _is_distributed(tensor: Tensor) -> bool:
     return any(f"{cls.__module__}.{cls.__name__}" == "torch.distributed.tensor.DTensor" for cls in type(tensor).__mro__)
 
 
-def describe(param: Param, given: Tensor | Param) -> None:
-    """Let `param` have the trainability of `given`, if that is another Param, and the label and mappers it has."""
-    if not isinstance(given, Param) or given.home == param.home:
+def describe(param: Param, given: Param | None) -> None:
+    """Let `param` have the trainability of `given`, if there is another one, and the label and mappers it has."""
+    if given is None or given.home == param.home:
         return
     other = meta_of(*given.home)
     known = {"name": other.name, "load_mapper": other.load_mapper, "save_mapper": other.save_mapper}
@@ -116,26 +117,30 @@ class Before:
         if param.tensor is not self.tensor:
             for owner, field in param.owners:
                 (owner._parameters if param.kind == "weight" else owner._buffers)[field] = self.tensor  # pyright: ignore[reportArgumentType]
+                if (holder := owner.__dict__.get("_held_by")) is not None:  # the inside of a user's container
+                    holder.refresh()
         if self.tensor.requires_grad != self.requires_grad:
             self.tensor.requires_grad_(self.requires_grad)
+        if param.id != self.id:
+            param.adopt(self.id)
         if self.meta is not None:
             set_meta(module, name, self.meta)
         else:
             module.__dict__.get("_param_metas", {}).pop(name, None)
-        if param.id != self.id:
-            param.adopt(self.id)
 
 
 def copy_plain_tensors(root: nn.Module) -> None:
-    """Give the modules of a copied tree their own copies of attributes that are plain tensors, constants excepted."""
+    """Give the modules of a copied tree their own copies of plain tensors in attributes, constants excepted."""
     modules = list(root.modules())
     known = {id(tensor) for module in modules for tensor in (*module._parameters.values(), *module._buffers.values())}
     copies: dict[int, Tensor] = {}
+
+    def copied(tensor: Tensor) -> Tensor:
+        if id(tensor) in known:
+            return tensor
+        if id(tensor) not in copies:
+            copies[id(tensor)] = tensor.detach().clone()
+        return copies[id(tensor)]
+
     for module in modules:
-        constants = module.__dict__.get("_constants", ())
-        for name, value in module.__dict__.items():
-            if not isinstance(value, Tensor) or id(value) in known or name in constants:
-                continue
-            if id(value) not in copies:
-                copies[id(value)] = value.detach().clone().requires_grad_(value.requires_grad and value.is_leaf)
-            module.__dict__[name] = copies[id(value)]
+        apply_plain(module.__dict__, module.__dict__.get("_constants", {}), copied)

@@ -6,8 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor, init_device_mesh
 from torch.nn.utils import parametrizations, parametrize
+from torch.utils._pytree import tree_leaves
 
 from burnlike.errors import MapperError, ModuleTreeError
 from burnlike.module import (
@@ -55,6 +58,7 @@ class Net(Module):
         self.mask = Param.from_tensor(torch.tensor([True, False]))
         self.register_buffer("table", torch.arange(3.0), persistent=False)
         self.plain = torch.ones(2)
+        self.cache = [torch.ones(2), {"again": self.plain}]
         self.settings = {"anything": object()}
 
 
@@ -69,6 +73,7 @@ class Plain(nn.Module):
         self.register_buffer("mask", torch.tensor([True, False]))
         self.register_buffer("table", torch.arange(3.0), persistent=False)
         self.plain = torch.ones(2)
+        self.cache = [torch.ones(2), {"again": self.plain}]
         self.settings = {"anything": object()}
 
 
@@ -105,7 +110,7 @@ def forms(module: nn.Module) -> list[Any]:
 
 def storages(module: nn.Module) -> set[int]:
     tensors = [*module.parameters(), *module.buffers()]
-    tensors += [value for part in module.modules() for value in part.__dict__.values() if isinstance(value, Tensor)]
+    tensors += [it for part in module.modules() for it in tree_leaves(part.__dict__) if isinstance(it, Tensor)]
     return {tensor.untyped_storage().data_ptr() for tensor in tensors if tensor.numel()}
 
 
@@ -139,6 +144,7 @@ def test_map_leaves_the_original_alone_and_keeps_what_is_known(net: Any) -> None
     assert new.weight.is_leaf
     assert new.table.tolist() == net.table.tolist()
     assert new.settings is net.settings
+    assert new.cache[1]["again"] is new.plain
     assert new.training == net.training
 
 
@@ -590,3 +596,75 @@ def test_modules_without_values_are_mapped() -> None:
     assert map(model, doubled).weight.is_meta
     map_(model, lambda param: torch.zeros(param.tensor.shape))
     assert model.weight.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+class Pair(torch.Tensor):
+    """A tensor that two others make up, as those of quantized and sharded models are."""
+
+    high: Tensor
+    low: Tensor
+
+    @staticmethod
+    def __new__(cls, high: Tensor, low: Tensor) -> "Pair":
+        made = torch.Tensor._make_wrapper_subclass(cls, high.shape, dtype=high.dtype, device=high.device)
+        made.high, made.low = high, low
+        return made
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["high", "low"], None
+
+    @staticmethod
+    def __tensor_unflatten__(parts: dict[str, Tensor], *_: Any) -> "Pair":
+        return Pair(parts["high"], parts["low"])
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        results = [
+            func(*(getattr(arg, part) if isinstance(arg, Pair) else arg for arg in args), **(kwargs or {}))
+            for part in ("high", "low")
+        ]
+        return Pair(*results)
+
+
+@pytest.mark.parametrize("mapping", [map, map_])
+def test_tensors_of_other_classes_are_mapped(mapping: Callable[..., Any]) -> None:
+    model = nn.Module()
+    model.weight = nn.Parameter(Pair(torch.ones(2), torch.zeros(2)))
+    parameter, inner = model.weight, model.weight.high
+    same = mapping(model, lambda param: param.tensor.view(2))
+    assert isinstance(same.weight, Pair)
+    new = mapping(model, lambda param: param.tensor * 2)
+    assert (new.weight.high.tolist(), new.weight.low.tolist()) == ([2.0, 2.0], [0.0, 0.0])
+    assert isinstance(new.weight, Pair)
+    assert isinstance(new.weight, nn.Parameter)
+    assert new.weight.requires_grad
+    assert (new.weight is parameter) == (new is model)
+    if new is not model:
+        assert not {it.data_ptr() for it in (same.weight.high, new.weight.high)} & {inner.data_ptr()}
+    unpacked = mapping(model, lambda param: torch.ones(2))
+    assert type(unpacked.weight) is nn.Parameter
+
+
+@pytest.fixture
+def mesh(tmp_path: Any) -> Any:
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
+    yield init_device_mesh("cpu", (1,))
+    dist.destroy_process_group()
+
+
+def test_sharded_tensors_keep_their_placement(mesh: Any) -> None:
+    model = nn.Linear(2, 2, bias=False)
+    values = model.weight.detach().clone()
+    model.weight = nn.Parameter(distribute_tensor(values, mesh, [Shard(0)]))
+    parameter, local = model.weight, model.weight.to_local()
+    map_(model, lambda param: param.tensor * 2)
+    assert model.weight is parameter
+    assert torch.equal(local, values * 2)
+    new = map(model, lambda param: param.tensor * 2)
+    assert isinstance(new.weight, DTensor)
+    assert torch.equal(new.weight.to_local(), values * 4)
+    assert torch.equal(local, values * 2)
+    for wrong in (torch.zeros(2, 2), distribute_tensor(torch.zeros(2, 2), mesh, [Replicate()])):
+        with pytest.raises(MapperError, match="'weight', which is sharded: expected a DTensor of the placements"):
+            map_(model, lambda param: wrong)  # noqa: B023
+    assert torch.equal(local, values * 2)
