@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _global_buffer_registration_hooks as _buffer_hooks
 
+from ..tensor.base import TensorBase
 from .constants import Constant, begin_references, refer, references_of, settle_references
 from .methods import ModuleMethods
 from .modes import require_grad, restore_intents
@@ -60,14 +61,8 @@ class Module(ModuleMethods, nn.Module):
         if name == "training":
             super().__setattr__(name, value)
             return
-        parts = self.__dict__
         if type(value) is Tensor:
-            # nn.Module would look at the signature of our register_buffer each time.
-            buffers = parts.get("_buffers")
-            if buffers is not None and name in buffers and not _buffer_hooks and not hasattr(value, "_is_buffer"):
-                if buffers[name] is None and name not in parts["_non_persistent_buffers_set"]:
-                    ensure_id(self, name)
-                buffers[name] = value
+            if self._set_buffer(name, value):
                 return
         elif type(value) not in _PLAIN and not isinstance(value, _TORCH):
             if isinstance(value, Param):
@@ -76,11 +71,28 @@ class Module(ModuleMethods, nn.Module):
             if isinstance(value, Constant):
                 self._refer(name, value.value)
                 return
+            if isinstance(value, TensorBase) and name in self.__dict__.get("_buffers", ()):
+                raise TypeError(f"cannot assign a burnlike Tensor as buffer '{name}'; assign its torch tensor, x.inner")
             value = self._wrapped(name, value)
         super().__setattr__(name, value)
         self._settle(name)
         if isinstance(value, nn.Module) and "_held" in value.__dict__:
             value.attach(self, name)  # pyright: ignore[reportCallIssue]
+
+    def _set_buffer(self, name: str, value: Tensor) -> bool:
+        """Put `value` into the buffer `name`, if there is one; nn.Module would look at a signature each time."""
+        parts = self.__dict__
+        buffers = parts.get("_buffers", ())
+        if hasattr(value, "_is_buffer"):  # an nn.Buffer may take the place of a plain value
+            if name in parts and name not in parts.get("_modules", ()):
+                del parts[name]
+            return False
+        if name not in buffers or _buffer_hooks:
+            return False
+        if buffers[name] is None and name not in parts["_non_persistent_buffers_set"]:
+            ensure_id(self, name)
+        buffers[name] = value
+        return True
 
     def __delattr__(self, name: str) -> None:
         super().__delattr__(name)
