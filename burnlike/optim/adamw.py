@@ -7,7 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from ..errors import DeviceError
+from ..errors import DeviceError, DTypeError
 from ..ops import adamw_step_
 from .adamw_config import AdamWConfig
 from .moments import pack
@@ -66,8 +66,10 @@ class AdamW(SimpleOptimizer[AdamWState]):
         ready = cast(Sequence[AdamWState], ready)
         try:
             self._update(lr, tensors, grads, ready)
-        except DeviceError:  # the module was moved, or the states were loaded
-            ready = [to_device(state, tensor.device) for tensor, state in zip(tensors, ready, strict=True)]
+        except (DeviceError, DTypeError):  # the module was moved or widened, or the states were loaded
+            ready = [
+                to_device(state, tensor.device, tensor.dtype) for tensor, state in zip(tensors, ready, strict=True)
+            ]
             self._update(lr, tensors, grads, ready)
         return ready
 

@@ -45,15 +45,15 @@ def unflatten(state_type: type, leaves: Mapping[str, Leaf], prefix: str = "") ->
     return state_type(**values)
 
 
-def to_device(state: Any, device: torch.device) -> Any:
-    """The state with every tensor on `device`; the state itself where nothing has to move."""
+def to_device(state: Any, device: torch.device, dtype: torch.dtype | None = None) -> Any:
+    """The state with every tensor on `device`, and at least as wide as `dtype`; the state itself where all are."""
     moved = {}
     for field in dataclasses.fields(state):
         value = getattr(state, field.name)
         if dataclasses.is_dataclass(value):
-            moved[field.name] = to_device(value, device)
+            moved[field.name] = to_device(value, device, dtype)
         elif isinstance(value, torch.Tensor):
-            moved[field.name] = value.to(device)
+            moved[field.name] = value.to(device, torch.promote_types(value.dtype, dtype or value.dtype))
         else:
             continue
         if moved[field.name] is value:
