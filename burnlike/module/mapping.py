@@ -59,7 +59,8 @@ def map(module: M, mapper: Mapping, *rest: nn.Module) -> M:
     The mapper sees Params of the new module, which hold copies: whatever it does to them, `module` is untouched.
     Buffers that are not saved and plain tensors that are attributes are copied; other attributes are the same objects,
     but those that refer to parts of `module` refer to parts of the new one. Gradients are not copied. Of wrappers (DDP,
-    torch.compile) the inner module is mapped.
+    torch.compile) the inner module is mapped. A returned tensor that shares nothing with the modules is taken over
+    without a copy: give a clone of one that you go on using.
 
     Args:
         module: any `nn.Module`.
