@@ -5,6 +5,7 @@ the process, and a tensor here stays what it was whatever happens to the file. T
 before its file was replaced goes on reading the old one.
 """
 
+import mmap
 import os
 import weakref
 from collections.abc import Iterator, Mapping
@@ -81,7 +82,7 @@ class LazyTensors(Mapping[str, Tensor]):
             RecordIOError: reading fails.
         """
         info, dtype = self.header.tensors[name], self.dtype(name)
-        buffer = torch.empty(min(_CHUNK_BYTES, info.nbytes), dtype=torch.uint8)
+        buffer = _buffer(min(_CHUNK_BYTES, info.nbytes))
         for begin in range(0, info.nbytes, _CHUNK_BYTES):
             count = min(_CHUNK_BYTES, info.nbytes - begin)
             self._read(info, begin, bytes_at(buffer.data_ptr(), count))
@@ -116,3 +117,10 @@ class LazyTensors(Mapping[str, Tensor]):
             if count == 0:
                 raise RecordIOError(f"{self.path}: ends within '{info.name}'; save or fetch it again")
             into, offset = into[count:], offset + count
+
+
+def _buffer(count: int) -> Tensor:
+    """Memory for `count` bytes that goes back to the system at once; the allocator would keep one for each tensor."""
+    if count < _CHUNK_BYTES:
+        return torch.empty(count, dtype=torch.uint8)
+    return torch.frombuffer(mmap.mmap(-1, count), dtype=torch.uint8)
