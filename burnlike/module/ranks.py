@@ -33,19 +33,15 @@ def agree_ids(module: M, group: Any = None) -> M:
 
     if not distributed.is_available() or not distributed.is_initialized() or distributed.get_rank(group) < 0:
         return module
-    params(module)  # so that each has an id
+    params(module)  # so that each place has an id
     slots = [step for step in steps_of(module, []) if isinstance(step, Slot)]
-    ours = [(slot.path, stored_ids(slot.home_module).get(slot.home_name)) for slot in slots]
+    ours = [(slot.path, stored_ids(slot.home_module)[slot.home_name]) for slot in slots]
     box: list[Any] = [ours]
     distributed.broadcast_object_list(box, group=group, group_src=0)
-    theirs: list[tuple[str, ParamId | None]] = box[0]
+    theirs: list[tuple[str, ParamId]] = box[0]
     _check_paths([path for path, _ in ours], [path for path, _ in theirs], distributed.get_rank(group))
     for slot, (_, param_id) in zip(slots, theirs, strict=True):
-        ids = stored_ids(slot.home_module)
-        if param_id is not None:
-            ids[slot.home_name] = param_id
-        else:  # a tied tensor's later place, which gets its own when it is untied
-            ids.pop(slot.home_name, None)
+        stored_ids(slot.home_module)[slot.home_name] = param_id
     return module
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..errors import DuplicateParamIdError
+from .identities import Identities, fingerprint_of_tree
 from .param import Kind, Param
 from .param_id import ParamId
-from .slots import meta_of, set_meta, shape_text, stored_ids
-from .tree import Enter, Exit, Slot, own_class, steps_of, traverse, unwrap
+from .slots import meta_of, set_meta, stored_ids
+from .tree import Enter, Exit, Slot, steps_of, traverse
 
 
 def params(module: nn.Module, kind: Kind | None = None) -> list[Param]:
@@ -44,7 +44,7 @@ def weights(module: nn.Module) -> Sequence[Param]:
 
 def fresh_ids(module: nn.Module) -> nn.Module:
     """Give every parameter of `module` a new id, for a copy that is to live beside its original; returns `module`."""
-    tree = _fingerprint_of_tree(module)
+    tree = fingerprint_of_tree(module)
     for step in steps_of(module, []):
         if isinstance(step, Slot):
             stored_ids(step.home_module)[step.home_name] = ParamId.new(f"{tree}/{step.path}")
@@ -110,10 +110,9 @@ class Walk:
 
     def _traverse(self, root: nn.Module) -> list[nn.Module]:
         """Make the Param of each tensor, at the first of its places; returns the modules passed."""
-        path_of: dict[int, str] = {}
+        identities = Identities(root)
+        known = identities.known
         param_of: dict[int, Param] = {}
-        drawn: list[tuple[nn.Module, str, ParamId]] = []
-        tree = ""
         add_step, add_param = self.steps.append, self.params.append
         add_of = {"weight": self.weights.append, "state": self.states.append}
 
@@ -122,54 +121,25 @@ class Walk:
         ) -> None:
             param = param_of.get(id(tensor))
             if param is not None:
-                _check_declared(param, path, home_module, home_name)
+                identities.tie(param, path, home_module, home_name)
                 param.owners = (*param.owners, (owner, name))
                 param.aliases = (*param.aliases, path)
                 return
             ids = home_module.__dict__.get("_param_ids")
             param_id = None if ids is None else ids.get(home_name)
-            if param_id is None:
-                nonlocal tree
-                tree = tree or _fingerprint_of_tree(root)
-                param_id = ParamId.new(f"{tree}/{path}")
-                drawn.append((home_module, home_name, param_id))
-            value = param_id.value
-            if value in path_of:
-                raise DuplicateParamIdError(
-                    f"'{path_of[value]}' and '{path}' are different tensors with one ParamId ({param_id}), as a deep"
-                    " copy of a layer has; call burnlike.module.fresh_ids(copy) on the copied part"
-                )
-            path_of[value] = path
+            if param_id is None or param_id.value in known:
+                param_id = identities.settle(param_id, path, home_module, home_name)
             home = None if home_module is owner and home_name == name else (home_module, home_name)
-            param = param_of[id(tensor)] = Param(param_id, path, kind, ((owner, name),), (), home)
+            param = Param(param_id, path, kind, ((owner, name),), (), home)
+            known[param_id.value] = param_of[id(tensor)] = param
             add_step(param)
             add_param(param)
             add_of[kind](param)
 
         modules: list[nn.Module] = []
         traverse(root, found, add_step, modules)
-        for module, name, param_id in drawn:  # only now: after a mistake the modules are as they were
-            stored_ids(module)[name] = param_id
+        identities.keep()
         return modules
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         return type(None), ()
-
-
-def _check_declared(param: Param, path: str, home_module: nn.Module, home_name: str) -> None:
-    other = home_module.__dict__.get("_param_ids", {}).get(home_name)
-    declared = meta_of(*param.home).own_id and meta_of(home_module, home_name).own_id
-    if declared and other != param.id:
-        raise DuplicateParamIdError(
-            f"'{param.path}' and '{path}' are one tensor that was given two ids, {param.id} and {other};"
-            " give it one, or hold two tensors"
-        )
-
-
-def _fingerprint_of_tree(root: nn.Module) -> str:
-    """What tells `root` from the other models of a program: its class, or what it holds if the class is torch's."""
-    cls = own_class(unwrap(root))
-    if not cls.__module__.startswith("torch.nn"):
-        return cls.__qualname__
-    held = [f"{step.path} {shape_text(step.tensor)}" for step in steps_of(root, []) if isinstance(step, Slot)]
-    return f"{cls.__qualname__} {held}"

@@ -27,6 +27,7 @@ class Meta:
         stood_for: the `requires_grad` of the `nn.Parameter` in whose place a plain tensor is while a function of the
             module is transformed or compiled.
         own_id: whether the program gave the id, so that another one for the same tensor is a mistake.
+        tied: whether the id is that of another place, with which this one shared its tensor.
         hole: whether a partition took the tensor out; its kind is `kind`.
         kind: `weight` or `state` of a hole.
     """
@@ -37,6 +38,7 @@ class Meta:
     save_mapper: Mapper | None = None
     stood_for: bool | None = None
     own_id: bool = False
+    tied: bool = False
     hole: bool = False
     kind: str = "weight"
 

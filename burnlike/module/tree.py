@@ -136,56 +136,58 @@ class _Traversal:
         found, passed, seen: as `traverse` was given them.
         above: the modules around the present one, by address, each with the prefix of the paths in it.
         marks: Enter and Exit of the fields met; most trees repeat a few.
-        wrapped_names: of the classes met, which attribute holds the wrapped module, if one does.
-        slots: the `__slots__` of those that have some.
+        ordinary: the classes met that wrap no module and have no slots.
     """
 
     def __init__(self, found: Callable[..., object], passed: Callable[..., object], seen: list[nn.Module]) -> None:
         self.found, self.passed, self.seen = found, passed, seen
         self.above: dict[int, str] = {}
         self.marks: dict[tuple[str, str], tuple[Enter, Exit]] = {}
-        self.wrapped_names: dict[type, str | None] = {}
-        self.slots: dict[type, list[str]] = {}
+        self.ordinary: set[type] = set()
 
     def walk(self, module: nn.Module, prefix: str) -> None:
         """Pass `module` and all in it."""
         self.seen.append(module)
-        while (inner := self._wrapped_name(type(module))) is not None:
-            module = module._modules[inner]  # pyright: ignore[reportAssignmentType]
-            self.seen.append(module)
-        if self.slots and type(module) in self.slots:
-            _check_slots(module, self.slots[type(module)], prefix)
+        if type(module) not in self.ordinary:
+            module = self._unwrap(module, prefix)
         parts = module.__dict__
         if "_held" in parts:
             module.refresh()  # pyright: ignore[reportCallIssue]
         parameters, buffers, modules = parts["_parameters"], parts["_buffers"], parts["_modules"]
-        container = self._go_below(module, prefix) if modules else ""
-        moved = _moved(module) if parts["_forward_pre_hooks"] else None
+        moved = _moved(module) if parts["_forward_pre_hooks"] else _NO_NAMES
         found = self.found
-        # Most modules hold a few parameters and nothing else.
-        for name in _ordered_names(module) if modules or buffers or "_fields" in parts else parameters:
-            if (tensor := parameters.get(name)) is not None:
-                home_name = moved.get(name, name) if moved else name
-                found(prefix + name, module, name, "weight", tensor, module, home_name)
-            elif (child := modules.get(name)) is not None:
+        if not modules and not buffers:  # most modules: a few parameters and nothing else
+            for name in _ordered_names(module, parts):
+                if (tensor := parameters.get(name)) is not None:
+                    found(prefix + name, module, name, "weight", tensor, module, moved.get(name, name))
+            return
+        self._go_below(module, prefix)
+        container = container_of(module)
+        for name in _ordered_names(module, parts):
+            if (child := modules.get(name)) is not None:
                 self._walk_field(name, container, child, f"{prefix}{name}.")
+            elif (tensor := parameters.get(name)) is not None:
+                found(prefix + name, module, name, "weight", tensor, module, moved.get(name, name))
             elif (tensor := buffers.get(name)) is not None:
                 if name not in parts["_non_persistent_buffers_set"]:
                     found(prefix + name, module, name, "state", tensor, module, name)
             elif "parametrizations" in modules and name in _parametrized(module):
                 self._walk_parametrized(module, name, prefix)
-        if modules:
-            del self.above[id(module)]
+        del self.above[id(module)]
 
-    def _wrapped_name(self, cls: type) -> str | None:
-        if cls not in self.wrapped_names:
-            self.wrapped_names[cls] = _wrapped_name(cls)
-            if slots := copyreg._slotnames(cls):  # pyright: ignore[reportAttributeAccessIssue]
-                self.slots[cls] = slots
-        return self.wrapped_names[cls]
+    def _unwrap(self, module: nn.Module, prefix: str) -> nn.Module:
+        """What the wrappers `module` consists of hold in the end, with its slots checked."""
+        while (inner := _wrapped_name(type(module))) is not None:
+            module = module._modules[inner]  # pyright: ignore[reportAssignmentType]
+            self.seen.append(module)
+        if slots := copyreg._slotnames(type(module)):  # pyright: ignore[reportAttributeAccessIssue]
+            _check_slots(module, slots, prefix)
+        else:
+            self.ordinary.add(type(module))
+        return module
 
-    def _go_below(self, module: nn.Module, prefix: str) -> str:
-        """Check that `module` is not in itself; returns what kind of container it is."""
+    def _go_below(self, module: nn.Module, prefix: str) -> None:
+        """Check that `module` is not in itself, and note that all that follows is in it."""
         if id(module) in self.above:
             above = self.above[id(module)]
             raise ModuleTreeError(
@@ -193,7 +195,6 @@ class _Traversal:
                 " itself; keep a reference upwards as burnlike.constant(module)"
             )
         self.above[id(module)] = prefix
-        return container_of(module)
 
     def _walk_field(self, name: str, container: str, child: nn.Module, prefix: str) -> None:
         marks = self.marks.get((name, container))
@@ -251,16 +252,19 @@ def field_names(module: nn.Module) -> Iterable[str]:
     """
     parts = module.__dict__
     held = {*parts["_parameters"], *parts["_buffers"], *parts["_modules"], *_parametrized(module)}
-    return [name for name in _ordered_names(module) if name in held]
+    return [name for name in _ordered_names(module, parts) if name in held]
 
 
-_NO_NAMES: dict[str, None] = {}
+_NO_NAMES: dict[str, Any] = {}
 
 
-def _ordered_names(module: nn.Module) -> dict[str, Any]:
-    """The field names, in order, among names of other attributes."""
-    parts = module.__dict__
-    names = {**parts.get("_fields", _NO_NAMES), **parts["_parameters"], **parts["_buffers"], **parts["_modules"]}
+def _ordered_names(module: nn.Module, parts: dict[str, Any]) -> dict[str, Any]:
+    """The field names, in order, among names of other attributes; `parts` is the module's `__dict__`."""
+    parameters, buffers, modules = parts["_parameters"], parts["_buffers"], parts["_modules"]
+    fields = parts.get("_fields", _NO_NAMES)
+    if not modules and not buffers and (not fields or parameters.keys() <= fields.keys()):
+        return fields or parameters
+    names = {**fields, **parameters, **buffers, **modules}
     if "parametrizations" in names and (parametrized := _parametrized(module)):
         names.update(parametrized)
         del names["parametrizations"]
