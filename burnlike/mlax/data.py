@@ -69,31 +69,30 @@ def check_trainable(data: Any, where: str) -> None:
 class DataTree(nn.Module):
     """The data of one Parameter that holds several tensors: one level of a list, tuple or dict.
 
-    Attributes:
+    Args:
         form: the type of the level, `list`, `tuple` or `dict`.
         keys: the names of its items, which are tensors or further levels.
-        masks: by which bits the id of each tensor differs from that of the whole: a hash of its place.
     """
-
-    one_param = True
 
     def __init__(self, form: type, keys: tuple[str, ...]) -> None:
         super().__init__()
-        self.form = form
-        self.keys = keys
-        self.masks: dict[str, int] = {}
+        self._form = form
+        self._names = keys
+        self._masks: dict[
+            str, int
+        ] = {}  # how the id of each tensor differs from that of the whole: a hash of its place
 
     def value(self) -> Any:
         """The list, tuple or dict of the tensors as they are now."""
-        items = [self._item(key) for key in self.keys]
-        return dict(zip(self.keys, items, strict=True)) if self.form is dict else self.form(items)
+        items = [self._item(key) for key in self._names]
+        return dict(zip(self._names, items, strict=True)) if self._form is dict else self._form(items)
 
     def custom_content(self, content: Content) -> Content:
         """The list, tuple or dict that it stands for."""
-        kind = {list: "Vec", tuple: "Tuple", dict: "Dict"}[self.form]
-        content.set_top_level_type(sequence_text(kind, len(self.keys)))
+        kind = {list: "Vec", tuple: "Tuple", dict: "Dict"}[self._form]
+        content.set_top_level_type(sequence_text(kind, len(self._names)))
         held = {**self._parameters, **self._buffers, **self._modules}
-        for key in self.keys:
+        for key in self._names:
             content.add(key, held[key])
         return content
 
@@ -106,11 +105,16 @@ class DataTree(nn.Module):
         assert isinstance(child, DataTree)
         return child.value()
 
+    def static_key(self) -> tuple[Any, ...]:
+        """Its form, all levels of it."""
+        levels = tuple((name, child.static_key()) for name, child in self._modules.items())  # pyright: ignore
+        return self._form, self._names, levels
+
     def whole_id(self) -> ParamId | None:
         """The id of the whole, which that of its first tensor tells; None if there is no tensor."""
-        for key in self.keys:
-            if key in self.masks:
-                return ParamId(stored_ids(self)[key].value ^ self.masks[key])
+        for key in self._names:
+            if key in self._masks:
+                return ParamId(stored_ids(self)[key].value ^ self._masks[key])
             found = self._modules[key].whole_id()  # pyright: ignore[reportOptionalMemberAccess, reportCallIssue]
             if found is not None:
                 return found
@@ -118,7 +122,7 @@ class DataTree(nn.Module):
 
     def weights(self) -> Iterator[tuple[nn.Module, str]]:
         """Owner and name of each tensor that is an `nn.Parameter`."""
-        for key in self.keys:
+        for key in self._names:
             if key in self._parameters:
                 yield self, key
             elif key in self._modules:
@@ -129,7 +133,7 @@ def refill(tree: DataTree, data: Any, trainable: bool, kind: Kind) -> bool:
     """Put checked `data` in the place of what `tree` holds, if it has the same form; whether it has."""
     if not _has_form(tree, data):
         return False
-    for key, item in zip(tree.keys, data.values() if isinstance(data, dict) else data, strict=True):
+    for key, item in zip(tree._names, data.values() if isinstance(data, dict) else data, strict=True):
         if isinstance(item, Tensor):
             for group in (tree._parameters, tree._buffers):
                 group.pop(key, None)
@@ -140,9 +144,13 @@ def refill(tree: DataTree, data: Any, trainable: bool, kind: Kind) -> bool:
 
 
 def _has_form(tree: DataTree, data: Any) -> bool:
-    if type(data) is not tree.form or len(data) != len(tree.keys) or (type(data) is dict and tuple(data) != tree.keys):
+    if (
+        type(data) is not tree._form
+        or len(data) != len(tree._names)
+        or (type(data) is dict and tuple(data) != tree._names)
+    ):
         return False
-    for key, item in zip(tree.keys, data.values() if isinstance(data, dict) else data, strict=True):
+    for key, item in zip(tree._names, data.values() if isinstance(data, dict) else data, strict=True):
         child = tree._modules.get(key)
         if isinstance(child, DataTree) is isinstance(item, Tensor) or (
             child is not None and not _has_form(child, item)
@@ -159,8 +167,8 @@ def grow(data: Any, whole: ParamId, trainable: bool, kind: Kind, prefix: str = "
         if isinstance(item, Tensor):
             put_tensor(tree, key, item, trainable, kind)
             digest = hashlib.blake2b((prefix + key).encode(), digest_size=8).digest()
-            tree.masks[key] = int.from_bytes(digest, "little")
-            stored_ids(tree)[key] = ParamId(whole.value ^ tree.masks[key])
+            tree._masks[key] = int.from_bytes(digest, "little")
+            stored_ids(tree)[key] = ParamId(whole.value ^ tree._masks[key])
         else:
             tree._modules[key] = grow(item, whole, trainable, kind, f"{prefix}{key}.")
         remember_field(tree, key)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ..module.tree import own_class
 from ..tensor.base import TensorBase
+from .data import DataTree
 
 # What torch and burnlike keep on a module for themselves.
 _OURS = {
@@ -73,7 +74,10 @@ def _static(module: nn.Module, prefix: str) -> tuple[Any, ...]:
     for name, value in sorted(hyperparameters(module).items()):
         if not isinstance(value, Tensor):
             values.append((name, _hashable(value, prefix + name)))
-    children = tuple((name, _static(child, f"{prefix}{name}.")) for name, child in module.named_children())
+    children = tuple(
+        (name, child.static_key() if isinstance(child, DataTree) else _static(child, f"{prefix}{name}."))
+        for name, child in module.named_children()
+    )
     return own_class(module), tuple(values), children
 
 

@@ -21,7 +21,7 @@ from .data import DataTree
 from .filters import Filter
 from .hyperparameters import static_key
 from .moving import apart, fork_weights
-from .parameter import Parameter, Unbound, is_trainable, share
+from .parameter import Parameter, TreeParameter, Unbound, is_trainable, share
 
 
 class Module(BaseModule):
@@ -67,16 +67,13 @@ class Module(BaseModule):
                 return None
             return Parameter.at(((self, name),))
         if isinstance(parts["_modules"].get(name), DataTree):
-            return Parameter.at(((self, name),))
+            return Parameter.at(((self, name),)) if torch.compiler.is_compiling() else TreeParameter.of(self, name)
         return super().__getattr__(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, Constant | nn.Module) or name == "training":
-            self._replace_by(name, value)
-            super().__setattr__(name, value)
-        elif isinstance(value, Parameter):
+        if isinstance(value, Parameter):
             self._take(name, value)
-        elif isinstance(value, nn.Parameter):
+        elif isinstance(value, Constant | nn.Module) or name == "training" or isinstance(value, nn.Parameter):
             self._replace_by(name, value)
             super().__setattr__(name, value)
         elif value is None:
@@ -127,6 +124,18 @@ class Module(BaseModule):
             super()._load_from_state_dict(*args, **options)
         finally:
             del self.__dict__["_loading"]
+
+    def get_parameter(self, target: str) -> nn.Parameter:
+        """As `nn.Module.get_parameter`: the tensor, not the handle."""
+        path, _, name = target.rpartition(".")
+        found = self.get_submodule(path)._parameters.get(name)
+        return super().get_parameter(target) if found is None else found
+
+    def get_buffer(self, target: str) -> torch.Tensor:
+        """As `nn.Module.get_buffer`: the tensor, not the handle."""
+        path, _, name = target.rpartition(".")
+        found = self.get_submodule(path)._buffers.get(name)
+        return super().get_buffer(target) if found is None else found
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """As `nn.Module._apply`, which `to`, `half` and others use; views that share the tensors keep theirs."""

@@ -281,6 +281,23 @@ class Parameter(Param):
         return f"Parameter('{self.path}', trainable={self.trainable}, {_shown(self.data)}{label}, id={self.id})"
 
 
+class TreeParameter(Parameter, nn.Module):
+    """The handle on several tensors as an attribute: also the module that holds them, which torch finds by name.
+
+    `functional_call`, `get_parameter` and other tools of torch reach `c.0` through the attribute `c`.
+    """
+
+    __setattr__ = object.__setattr__
+
+    @classmethod
+    def of(cls, owner: nn.Module, name: str) -> "TreeParameter":
+        """The handle on the DataTree that is the child `name` of `owner`."""
+        handle = object.__new__(cls)
+        handle.__dict__ = owner._modules[name].__dict__  # pyright: ignore[reportOptionalMemberAccess]
+        handle.bind(((owner, name),))
+        return handle
+
+
 def content(owner: nn.Module, name: str) -> Tensor | DataTree | None:
     """What `owner` holds under `name`; None for a hole or an uninitialized parameter."""
     if name in owner._parameters:
