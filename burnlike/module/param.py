@@ -6,10 +6,9 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ..errors import AutodiffError, DTypeError
-from .device import find_device
-from .lazy import Init, LazyCell, LazyParameter, initialize_param, is_lazy, mapped_lazy
+from .lazy import Init, LazyParameter, initialize_param, is_lazy, mapped_lazy
 from .param_id import ParamId
+from .param_values import differentiable, lazy_parameter, mapped, parameter_or_state
 from .slots import Mapper, meta_of, set_meta, shape_text, stored_ids
 
 Kind = Literal["weight", "state"]
@@ -73,24 +72,7 @@ class Param:
             AutodiffError: the tensor was computed from others that require grad.
             DTypeError: whole numbers or bools are to be trainable.
         """
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"expected a torch.Tensor, got {type(tensor).__name__}; for numbers use Param.from_data")
-        if not tensor.is_leaf:
-            raise AutodiffError("a parameter can't hold a tensor that was computed from others: give tensor.detach()")
-        differentiable = _differentiable(tensor)
-        if trainable and not differentiable:
-            raise DTypeError(f"a parameter of {tensor.dtype} can't be trainable: use trainable=False, or floats")
-        holder = nn.Module()
-        if not differentiable:
-            holder.register_buffer("value", tensor)
-        elif isinstance(tensor, nn.Parameter):
-            holder.register_parameter("value", tensor)
-            if trainable is not None:
-                tensor.requires_grad_(trainable)
-        else:
-            flag = True if trainable is None else trainable
-            holder.register_parameter("value", nn.Parameter(tensor.detach(), requires_grad=flag))
-        return cls._held(holder, "weight" if differentiable else "state", name, id)
+        return cls._held(parameter_or_state(tensor, trainable), name, id)
 
     @classmethod
     def from_data(cls, data: Any, device: torch.device | str | None = None, **options: Any) -> "Param":
@@ -128,27 +110,19 @@ class Param:
             DTypeError: whole numbers or bools.
             DeviceError: there is no such device.
         """
-        if not callable(init):
-            raise TypeError(f"expected a function of the device that makes the values, got {type(init).__name__}")
-        dtype = torch.get_default_dtype() if dtype is None else dtype
-        if not (dtype.is_floating_point or dtype.is_complex):
-            raise DTypeError(f"a lazy parameter holds floating-point numbers, got {dtype}; use Param.from_data")
-        holder = nn.Module()
-        lazy = LazyParameter(LazyCell(init), shape, find_device(device), dtype, requires_grad)
-        holder.register_parameter("value", lazy)
-        return cls._held(holder, "weight", name, id)
+        return cls._held(lazy_parameter(init, shape, device, dtype, requires_grad), name, id)
 
     @classmethod
     def running(cls, tensor: Tensor, *, name: str | None = None, id: ParamId | None = None) -> "Param":
         """A running statistic: saved and loaded, never optimized (Burn's RunningState)."""
-        holder = nn.Module()
-        holder.register_buffer("value", tensor.detach())
-        return cls._held(holder, "state", name, id)
+        return cls._held(tensor.detach(), name, id)
 
     @classmethod
-    def _held(cls, holder: nn.Module, kind: Kind, name: str | None, param_id: ParamId | None) -> "Param":
+    def _held(cls, tensor: Tensor, name: str | None, param_id: ParamId | None) -> "Param":
+        holder = nn.Module()
+        kind: Kind = "weight" if isinstance(tensor, nn.Parameter) and differentiable(tensor) else "state"
+        (holder._parameters if kind == "weight" else holder._buffers)["value"] = tensor  # pyright: ignore[reportArgumentType]
         set_meta(holder, "value", name=name, own_id=param_id is not None)
-        tensor = holder._parameters.get("value", holder._buffers.get("value"))
         stored_ids(holder)["value"] = param_id or ParamId.new(f"Param {name} {shape_text(tensor)}")
         return cls(stored_ids(holder)["value"], "", kind, ((holder, "value"),))
 
@@ -243,7 +217,11 @@ class Param:
             TypeError: the mapper gave no tensor; nothing is changed.
         """
         tensor = self.tensor
-        self.assign(mapped_lazy(tensor, mapper) if isinstance(tensor, LazyParameter) else self._mapped(mapper))
+        self.assign(
+            mapped_lazy(tensor, mapper)
+            if isinstance(tensor, LazyParameter)
+            else mapped(self.base().detach(), mapper, self)
+        )
         return self
 
     def with_name(self, name: str | None) -> "Param":
@@ -254,9 +232,9 @@ class Param:
         """A parameter of its own of what `mapper` makes of `base()`, with the same id, label, mappers and intent.
 
         Raises:
-            TypeError: the mapper gave no tensor, or no floating-point numbers for a `weight`.
+            TypeError: the mapper gave no tensor, or whole numbers of floating-point ones.
         """
-        values = self._mapped(mapper)
+        values = mapped(self.base().detach(), mapper, self)
         return self._with(nn.Parameter(values, self.requires_grad) if self.kind == "weight" else values)
 
     def set_require_grad(self, require_grad: bool) -> "Param":
@@ -265,7 +243,7 @@ class Param:
         The tensor follows at once, but while `valid()` keeps it from requiring grad: then `train()` has it follow. A
         `state` stays as it is, and so do whole numbers.
         """
-        if self.kind != "weight" or not _differentiable(self.tensor):
+        if self.kind != "weight" or not differentiable(self.tensor):
             return self
         if meta_of(*self.home).trainable is not None:
             return self._set(trainable=require_grad)
@@ -308,18 +286,6 @@ class Param:
         if meta_of(module, name).own_id:  # else the id that the program gave to a tied place would contradict it
             self._set(own_id=False)
 
-    def _mapped(self, mapper: Mapper) -> Tensor:
-        """What `mapper` makes of the values, in memory of its own also where that is a view."""
-        before = self.base().detach()
-        with torch.no_grad():
-            values = mapper(before)
-        if not isinstance(values, Tensor):
-            raise TypeError(f"the mapper of {self} gave {type(values).__name__}, expected a torch.Tensor")
-        if self.kind == "weight" and _differentiable(before) and not _differentiable(values):
-            raise TypeError(f"the mapper of {self} gave {values.dtype}, expected floating-point numbers")
-        shared = torch._C._is_alias_of(values, before)  # pyright: ignore[reportAttributeAccessIssue]
-        return values.detach().clone() if shared else values.detach()
-
     def _set(self, **changes: object) -> "Param":
         set_meta(*self.home, None, **changes)
         return self
@@ -330,7 +296,3 @@ class Param:
             f"Param('{self.path}', {self.kind}, {list(tensor.shape)}, {tensor.dtype}, trainable={self.trainable},"
             f" id={self.id})"
         )
-
-
-def _differentiable(tensor: Tensor) -> bool:
-    return tensor.is_floating_point() or tensor.is_complex()

@@ -1,0 +1,63 @@
+"""The tensors that a parameter may hold, checked before a module has them."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import AutodiffError, DTypeError
+from .device import find_device
+from .lazy import Init, LazyCell, LazyParameter
+from .slots import Mapper
+
+
+def differentiable(tensor: Tensor) -> bool:
+    """Whether it can be trained: it holds floating-point or complex numbers."""
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def parameter_or_state(tensor: Tensor, trainable: bool | None) -> Tensor:
+    """The `nn.Parameter` of `tensor`, or itself if it holds whole numbers or bools; see `Param.from_tensor`."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"expected a torch.Tensor, got {type(tensor).__name__}; for numbers use Param.from_data")
+    if not tensor.is_leaf:
+        raise AutodiffError("a parameter can't hold a tensor that was computed from others: give tensor.detach()")
+    if not differentiable(tensor):
+        if trainable:
+            raise DTypeError(f"a parameter of {tensor.dtype} can't be trainable: use trainable=False, or floats")
+        return tensor
+    if not isinstance(tensor, nn.Parameter):
+        return nn.Parameter(tensor.detach(), requires_grad=trainable is not False)
+    return tensor if trainable is None else tensor.requires_grad_(trainable)
+
+
+def lazy_parameter(
+    init: Init,
+    shape: Sequence[int],
+    device: torch.device | str | None,
+    dtype: torch.dtype | None,
+    requires_grad: bool,
+) -> LazyParameter:
+    """A parameter without values; see `Param.uninitialized`."""
+    if not callable(init):
+        raise TypeError(f"expected a function of the device that makes the values, got {type(init).__name__}")
+    dtype = torch.get_default_dtype() if dtype is None else dtype
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise DTypeError(f"a lazy parameter holds floating-point numbers, got {dtype}; use Param.from_data")
+    return LazyParameter(LazyCell(init), shape, find_device(device), dtype, requires_grad)
+
+
+def mapped(before: Tensor, mapper: Mapper, what: object) -> Tensor:
+    """What `mapper` makes of the values of `what`, in memory of its own also where that is a view.
+
+    Raises:
+        TypeError: that is no tensor, or whole numbers of floating-point ones.
+    """
+    with torch.no_grad():
+        values = mapper(before)
+    if not isinstance(values, Tensor):
+        raise TypeError(f"the mapper of {what} gave {type(values).__name__}, expected a torch.Tensor")
+    if differentiable(before) and not differentiable(values):
+        raise TypeError(f"the mapper of {what} gave {values.dtype}, expected floating-point numbers")
+    shared = torch._C._is_alias_of(values, before)  # pyright: ignore[reportAttributeAccessIssue]
+    return values.detach().clone() if shared else values.detach()
