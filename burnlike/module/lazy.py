@@ -58,16 +58,17 @@ class LazyParameter(nn.Parameter):
 
     * Shape, dtype, device, `requires_grad`, printing, comparing by `is`, `parameters()`, optimizers' constructors:
       answered, no values are made.
-    * Anything that reads or writes values, `state_dict()`, pickle, `copy.copy`, wrapping in
-      `DistributedDataParallel` and the first call of a compiled module: it is initialized.
+    * Anything that reads or writes values, `state_dict()`, `valid()`, pickle, `copy.copy`, wrapping in
+      `DistributedDataParallel` or `fully_shard`, and the first call of a compiled module: it is initialized.
     * `load_state_dict`, `burnlike.record.load` and `copy_` under `torch.no_grad()`: it takes those values and the
       initializer never runs.
     * `module.to(device or dtype)`, also to meta and back: it stays lazy and will be made there.
     * A deep copy (`clone`, `fork`): it stays lazy, and both get the same start values, whichever is used first; which
       of them require grad is each one's own affair.
     * Threads: the initializer runs once.
-    * As an argument of `torch.func.grad` or `vmap`, and within `DistributedDataParallel(init_sync=False)`, where it
-      can't be replaced: ModuleTreeError, which asks for `burnlike.module.initialize(module)`.
+    * As an argument of `torch.func.grad` or `vmap`, in `torch.jit.trace`, and within
+      `DistributedDataParallel(init_sync=False)`, where it can't be replaced: ModuleTreeError, which asks for
+      `burnlike.module.initialize(module)`. `nn.Parameter(lazy)` is refused by torch: give it `lazy.detach()`.
     """
 
     _cell: LazyCell

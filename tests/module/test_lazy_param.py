@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from burnlike.errors import DTypeError, ModuleTreeError, ShapeError
 from burnlike.module import LazyParameter, Module, Param, clone, devices, initialize, num_params, params, valid
@@ -71,8 +72,8 @@ def is_lazy(layer: Any) -> bool:
     return type(layer.weight) is LazyParameter
 
 
-def drawn(run: int = 0) -> Tensor:
-    """What the initializer draws in its first run of a test."""
+def drawn() -> Tensor:
+    """What the initializer draws when the generator is seeded with 0."""
     torch.manual_seed(0)
     return torch.randn(3, 2)
 
@@ -116,6 +117,11 @@ def test_a_module_is_walked_counted_and_set_without_initializing(layer: Any, dra
     assert draw.runs == 0
 
 
+def fake_forward(layer: Any) -> Tensor:
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        return layer(mode.from_tensor(X))
+
+
 READERS: dict[str, Callable[[Any], Tensor]] = {
     "forward": lambda m: (m(X), m.weight)[1],
     "method": lambda m: m.weight.abs() * m.weight.sign(),
@@ -141,6 +147,7 @@ READERS: dict[str, Callable[[Any], Tensor]] = {
     "vmap over inputs": lambda m: (torch.func.vmap(m)(X), m.weight)[1],
     "vmap, random": lambda m: (torch.func.vmap(m, randomness="different")(X), m.weight)[1],
     "grad of inputs": lambda m: (torch.func.grad(lambda x: m(x).sum())(X), m.weight)[1],
+    "fake tensors": lambda m: (fake_forward(m), m.weight)[1],
     "compile": lambda m: (torch.compile(m, backend="eager", fullgraph=True)(X), m.weight)[1],
     "compile a function": lambda m: (torch.compile(lambda x: m(x), backend="eager", fullgraph=True)(X), m.weight)[1],
 }
@@ -419,6 +426,12 @@ def test_as_an_argument_of_a_transform_it_is_refused(layer: Any, draw: Draw) -> 
     found = torch.func.grad(loss)(dict(initialize(layer).named_parameters()))
     assert torch.equal(found["weight"], X.sum(0).expand(3, 2))
     assert draw.runs == 1
+
+
+def test_what_would_leave_two_parameters_is_refused(layer: Any) -> None:
+    with pytest.raises(RuntimeError, match="Creating a Parameter"):
+        nn.Parameter(layer.weight)
+    assert torch.equal(nn.Parameter(layer.weight.detach()), layer.weight)
 
 
 @pytest.fixture
