@@ -297,7 +297,12 @@ def reparameterization_of(module: nn.Module, name: str) -> nn.Module | None:
 
 
 def _base_name(list_of: nn.Module) -> str:
-    """Which of a parametrization's tensors takes the place of the original: the largest, of equal ones the last."""
+    """Which of a parametrization's tensors takes the place of the original: the largest, of equal ones the last.
+
+    In a part of a module, from which tensors were filtered out, it is noted which it was.
+    """
+    if "_base_name" in list_of.__dict__:
+        return list_of.__dict__["_base_name"]
     sizes = {
         key: 0 if tensor is None else tensor.numel()
         for key, tensor in (*list_of._parameters.items(), *list_of._buffers.items())
