@@ -16,19 +16,8 @@ _OURS = {
     *("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks"),
     *("_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks", "_state_dict_pre_hooks"),
     *("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "call_super_init", "_compiled_call_impl"),
-    *(
-        "_param_ids",
-        "_param_metas",
-        "_param_walk",
-        "_fields",
-        "_constants",
-        "_held",
-        "_holder",
-        "_stack_members",
-        "_held_by",
-    ),
-    *("_count", "_keys", "_stack_members"),
-    *("_holder_name", "_held_by", "_synced", "_shown", "_count", "_keys"),
+    *("_param_ids", "_param_metas", "_param_walk", "_fields", "_constants", "_base_name", "_stack_members"),
+    *("_held", "_held_by", "_holder", "_holder_name", "_synced", "_shown", "_count", "_keys"),
 }
 
 
