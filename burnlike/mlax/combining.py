@@ -11,8 +11,8 @@ from ..module.slots import meta_of
 from ..module.tree import own_class, unwrap
 from .data import DataTree
 from .hyperparameters import hyperparameters, same
-from .parameter import id_at, share
-from .structure import Place, places, view
+from .parameter import Parameter, share
+from .structure import by_position, places, view
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -47,34 +47,33 @@ def overlay(module: M, *patches: nn.Module) -> M:
 def _combine(base: M, parts: Sequence[nn.Module], strict: bool) -> M:
     for other in parts:
         check_same_structure(base, other)
-    found = [{place.position: place for place in places(part)} for part in parts]
+    found = [by_position(part) for part in parts]
     if strict:
         _check_exact(found)
     new = view(base)
-    for target in places(new):
-        winner = next((it[target.position] for it in found if not _is_hole(it[target.position])), None)
+    for place in places(new):
+        winner = next((part[place.position] for part in found if not part[place.position].is_hole), None)
         if winner is not None:
-            share(winner.owner, winner.name, target.owner, target.name)
+            share(*winner.owners[0], place.owner, place.name)
     return new
 
 
-def _check_exact(found: list[dict[str, Place]]) -> None:
+def _check_exact(found: list[dict[str, Parameter]]) -> None:
     missing = []
-    for position in found[0]:
-        having = [part[position] for part in found if not _is_hole(part[position])]
-        if not having:
-            missing.append(position)
-        elif len(having) > 1:
-            raise ConflictError(f"'{position}' is in {len(having)} of the parts; strict parts don't overlap")
-        ids = list(dict.fromkeys(id_at(part[position].owner, part[position].name) for part in found))
-        if len(ids) > 1:
-            raise ConflictError(f"'{position}' has the ids {ids[0]} and {ids[1]}: these are parts of different modules")
+    for position, first in found[0].items():
+        handles = [part[position] for part in found]
+        count = sum(not handle.is_hole for handle in handles)
+        if not count:
+            missing.append(first.path)
+        elif count > 1:
+            raise ConflictError(f"'{first.path}' is in {count} of the parts; strict parts don't overlap")
+        for handle in handles:
+            if handle.id != first.id:
+                raise ConflictError(
+                    f"'{first.path}' has the ids {first.id} and {handle.id}: these are parts of different modules"
+                )
     if missing:
         raise MissingParamError(f"no part has {', '.join(map(repr, missing))}; give the part that does")
-
-
-def _is_hole(place: Place) -> bool:
-    return meta_of(place.owner, place.name).hole
 
 
 def check_same_structure(a: nn.Module, b: nn.Module, path: str = "") -> None:

@@ -39,7 +39,7 @@ def map(module: M, f: mapping.Mapping, *rest: nn.Module, with_path: bool = False
     for other in rest:
         check_same_structure(module, other)
     old = leaves(module, holes=include_empty)
-    others = [at_same_places(module, other, old) for other in rest]
+    others = [at_same_places(module, other, include_empty) for other in rest]
     results = []
     for index, leaf in enumerate(old):
         partners = [found[index] for found in others]

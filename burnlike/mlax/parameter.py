@@ -107,8 +107,7 @@ class Parameter(Param):
     @property
     def id(self) -> ParamId:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The identity, kept by holes and when the data is replaced."""
-        tree = content(*self.owners[0])
-        return ensure_id(*self.home) if tree is None or isinstance(tree, Tensor) else id_at(*self.home)
+        return known_id(*self.home) or ensure_id(*self.home)
 
     @property
     def kind(self) -> Kind:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -307,11 +306,14 @@ def content(owner: nn.Module, name: str) -> Tensor | DataTree | None:
     return owner._modules[name]  # pyright: ignore[reportReturnType]
 
 
-def id_at(owner: nn.Module, name: str) -> ParamId:
-    """The id of what `owner` holds, or held, under `name`; that of several tensors follows from the first one's."""
+def known_id(owner: nn.Module, name: str) -> ParamId | None:
+    """The id of what `owner` holds, or held, under `name`; that of several tensors follows from the first one's.
+
+    None if it has none yet, or is kept elsewhere.
+    """
     tree = owner._modules.get(name)
     whole = tree.whole_id() if isinstance(tree, DataTree) else None
-    return ensure_id(owner, name) if whole is None else whole
+    return stored_ids(owner).get(name) if whole is None else whole
 
 
 def kind_at(owner: nn.Module, name: str) -> Kind:
@@ -337,7 +339,7 @@ def write(owner: nn.Module, name: str, data: Any, trainable: bool, kind: Kind) -
     tree = owner._modules.get(name)
     if isinstance(tree, DataTree) and refill(tree, data, trainable, kind):
         return
-    param_id = None if isinstance(data, Tensor) and tree is None else id_at(owner, name)
+    param_id = known_id(owner, name)
     for group in (owner._parameters, owner._buffers, owner._modules):
         group.pop(name, None)
     if param_id is not None:
@@ -352,9 +354,7 @@ def share(owner: nn.Module, name: str, other: nn.Module, other_name: str) -> Non
     """Let `other` hold under `other_name` the same tensors as `owner` under `name`, with id and all that is known."""
     from .structure import view
 
-    held = content(owner, name)
-    kind = kind_at(owner, name)
-    param_id = id_at(owner, name)
+    held, kind, param_id = content(owner, name), kind_at(owner, name), known_id(owner, name)
     for group in (other._parameters, other._buffers, other._modules):
         group.pop(other_name, None)
     if isinstance(held, DataTree):
@@ -363,7 +363,8 @@ def share(owner: nn.Module, name: str, other: nn.Module, other_name: str) -> Non
         other._buffers[other_name] = held
     else:
         other._parameters[other_name] = held  # pyright: ignore[reportArgumentType]
-    stored_ids(other)[other_name] = param_id
+    if param_id is not None:
+        stored_ids(other)[other_name] = param_id
     set_meta(other, other_name, meta_of(owner, name))
 
 

@@ -64,9 +64,8 @@ def _choose(
     for other in rest:
         check_same_structure(module, other)
     predicates = [as_predicate(f, module, with_path) for f in filters]
-    found = leaves(module)
-    others = [at_same_places(module, other, found) for other in rest]
-    return [_first(predicates, leaf, [other[index] for other in others]) for index, leaf in enumerate(found)]
+    others = [at_same_places(module, other) for other in rest]
+    return [_first(predicates, leaf, [other[index] for other in others]) for index, leaf in enumerate(leaves(module))]
 
 
 def _first(predicates: list[Predicate], leaf: Parameter, rest: list[Parameter]) -> int | None:
@@ -80,8 +79,12 @@ def _first(predicates: list[Predicate], leaf: Parameter, rest: list[Parameter]) 
 
 def _keep(module: M, kept: list[bool]) -> M:
     new = view(module)
-    for leaf, keep in zip(leaves(new), kept, strict=True):
+    found = leaves(new)
+    for leaf in found:
+        owner, name = leaf.owners[0]
+        if leaf.home[0] is not owner:  # the base tensor of a parametrization, known by its size while it is there
+            owner.__dict__["_base_name"] = name
+    for leaf, keep in zip(found, kept, strict=True):
         if not keep:
-            for owner, name in leaf.owners:
-                punch(owner, name)
+            punch(leaf)
     return new

@@ -17,7 +17,7 @@ from ..module.shell import shell
 from ..module.slots import meta_of, set_meta, stored_ids
 from ..module.tree import unwrap
 from .data import DataTree
-from .parameter import Parameter, content, empty, id_at, kind_at
+from .parameter import Parameter, content, empty, kind_at, known_id
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -99,25 +99,42 @@ def leaves(module: nn.Module, holes: bool = False) -> list[Parameter]:
         DuplicateParamIdError: two different parameters carry one id.
         ModuleTreeError: a module holds itself.
     """
+    return [handle for handle, _ in _grouped(module, holes)]
+
+
+def by_position(module: nn.Module) -> dict[str, Parameter]:
+    """Handles on all parameters and holes of `module`, by `Place.position`; a tied one at each of its places."""
+    return {position: handle for handle, found in _grouped(module, True) for position in found}
+
+
+def at_same_places(module: nn.Module, other: nn.Module, holes: bool = False) -> list[Parameter]:
+    """The parameters of `other`, which has the structure of `module`, that are at the places of `leaves(module)`."""
+    found = by_position(other)
+    return [found[positions[0]] for _, positions in _grouped(module, holes)]
+
+
+def _grouped(module: nn.Module, holes: bool) -> list[tuple[Parameter, list[str]]]:
+    """Each distinct parameter with its positions."""
     groups: dict[int, list[Place]] = {}
-    first_of: list[tuple[Any, list[Place]]] = []
+    found: list[tuple[Any, list[Place]]] = []
     for place in places(module):
         held = content(place.owner, place.name)
         if held is None:
             if holes or not meta_of(place.owner, place.name).hole:
-                first_of.append((None, [place]))
+                found.append((None, [place]))
             continue
-        group = _known(held, groups, first_of)
+        group = _known(held, groups, found)
         if group is None:
             group = []
-            first_of.append((held, group))
+            found.append((held, group))
             groups[0 if torch.compiler.is_compiling() else id(held)] = group
         group.append(place)
-    canonical = _canonical(module, first_of)
-    handles = [_handle(group, canonical) for _, group in first_of]
+    canonical = _canonical(module, found)
+    handles = [_handle(group, canonical) for _, group in found]
     if not torch.compiler.is_compiling():  # ids are not to be what compiled code depends on
         _check_ids(handles)
-    return handles
+    positions = [[place.position for place in group] for _, group in found]
+    return list(zip(handles, positions, strict=True))
 
 
 def _known(held: Any, groups: dict[int, list[Place]], found: list[tuple[Any, list[Place]]]) -> list[Place] | None:
@@ -186,17 +203,12 @@ def view(module: M, state: Callable[[Tensor], Tensor] | None = None) -> M:
     return shell(module, place)
 
 
-def at_same_places(module: nn.Module, other: nn.Module, handles: list[Parameter]) -> list[Parameter]:
-    """The parameters of `other`, of the structure of `module`, at the places of `handles` on those of `module`."""
-    positions = {(place.owner, place.name): place.position for place in places(module)}
-    found = {place.position: place for place in places(other)}
-    partners = [found[positions[handle.owners[0]]] for handle in handles]
-    return [Parameter.at(((it.owner, it.name),), handle.path) for it, handle in zip(partners, handles, strict=True)]
-
-
-def punch(owner: nn.Module, name: str) -> None:
-    """Make a hole of what `owner` holds under `name`; its id stays."""
-    param_id, kind = id_at(owner, name), kind_at(owner, name)
-    empty(owner, name, kind)
-    stored_ids(owner)[name] = param_id
-    set_meta(owner, name, None, trainable=None, name=None, hole=True, kind=kind)
+def punch(handle: Parameter) -> None:
+    """Make a hole of a parameter, at each of its places; its id stays."""
+    param_id = known_id(*handle.home)
+    for owner, name in handle.owners:
+        kind = kind_at(owner, name)
+        empty(owner, name, kind)
+        if param_id is not None:
+            stored_ids(owner)[name] = param_id
+        set_meta(owner, name, None, trainable=None, name=None, hole=True, kind=kind)
