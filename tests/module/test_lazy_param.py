@@ -451,12 +451,17 @@ def test_ddp_initializes_and_trains_it(layer: Any, draw: Draw, group: None) -> N
     assert draw.runs == 1
 
 
-def test_ddp_that_holds_the_placeholder_is_refused(layer: Any, group: None) -> None:
+def test_ddp_that_holds_the_placeholder_is_refused(layer: Any, draw: Draw, group: None) -> None:
+    copied = clone(layer)
     wrapped = nn.parallel.DistributedDataParallel(layer, init_sync=False)
     with pytest.raises(
         ModuleTreeError, match=r"held by C\+\+ code .*call burnlike\.module\.initialize\(module\) before"
     ):
         wrapped(X)
+    with pytest.raises(ModuleTreeError, match=r"held by C\+\+ code"):
+        copied(X)  # its start would be that of the other
+    assert is_lazy(copied)
+    assert draw.runs == 0
 
 
 def test_a_compiled_model_of_many_is_traced_once() -> None:
