@@ -204,7 +204,7 @@ class Param:
         return self._set(load_mapper=mapper)
 
     def save_mapper(self, mapper: Mapper | None) -> "Param":
-        """Set what turns the module's form of the values, as in its `state_dict`, into a record's; returns the handle."""
+        """Set what turns the module's form of the values (its `state_dict`'s) into a record's; returns the handle."""
         return self._set(save_mapper=mapper)
 
     def init_mapper(self, mapper: Mapper) -> "Param":
