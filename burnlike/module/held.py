@@ -20,8 +20,9 @@ class ModuleContainer(Protocol):
     It is no `nn.Module`. When it is assigned to a `burnlike.Module`, `module.name` stays the container; what it holds
     is registered beside it, where torch looks. Both stay the same: what the program changes in the container is seen by
     the next `parameters()`, `state_dict()` or traversal, and where a tool replaces a module or parameter,
-    `module.name` becomes what `with_module_children` gives. A tool that replaces tensors for the length of a call
-    (`torch.func.functional_call`) reaches the modules in it, and not bare parameters.
+    `module.name` becomes what `with_module_children` gives. Tools of torch that look up each tensor's path attribute by
+    attribute, as `torch.func.functional_call` does, find no module there, and say so; the functions of `burnlike.func`
+    work.
     """
 
     def module_children(self) -> Mapping[str, Any]:
@@ -69,7 +70,7 @@ class Held(Module):
             _synced={},
             _shown={},
         )
-        self._adopt(self._parts_of_container())
+        self._adopt(self._parts_of(container))
 
     def attach(self, owner: nn.Module, name: str) -> None:
         """Note whose attribute shows the container."""
@@ -80,7 +81,7 @@ class Held(Module):
     def refresh(self) -> None:
         """Take over what the program changed in the container, then let the container have what torch changed here."""
         parts = self.__dict__
-        now = self._parts_of_container()
+        now = self._parts_of(parts["_held"])
         if not _same(parts["_synced"], now):
             self._adopt(now)
         if not _same(parts["_synced"], self._registered()):
@@ -90,23 +91,25 @@ class Held(Module):
     def rebuild(self) -> None:
         """Put a container that holds what is registered here in the place of the present one."""
         parts = self.__dict__
-        parts["_held"] = _with_children(parts["_held"], self._registered())
-        parts["_synced"] = self._parts_of_container()
-        if parts["_holder"] is not None:
-            parts["_holder"].__dict__[parts["_holder_name"]] = parts["_held"]
-        if not _same(parts["_synced"], self._registered()):
+        registered = self._registered()
+        container = _with_children(parts["_held"], registered)
+        now = self._parts_of(container)
+        if not _same(now, registered):
             raise ModuleTreeError(
-                f"{type(parts['_held']).__name__}.with_module_children gave a container whose module_children are not"
-                " those it was given; it must hold what it is given, under the same names"
+                f"{type(container).__name__}.with_module_children gave a container whose module_children are not those"
+                " it was given; it must hold what it is given, under the same names"
             )
+        parts.update(_held=container, _synced=now)
+        if parts["_holder"] is not None:
+            parts["_holder"].__dict__[parts["_holder_name"]] = container
 
-    def _parts_of_container(self) -> dict[str, Any]:
-        """Those of its children that are parts of a tree, in lists of their own; the others become constants here."""
+    def _parts_of(self, container: Any) -> dict[str, Any]:
+        """The children of `container` that are parts of a tree, in lists of their own; the others become constants."""
         from .wrapping import is_part
 
         known = self.__dict__["_synced"]
         found, constants = {}, {}
-        for name, child in _children(self.__dict__["_held"]).items():
+        for name, child in _children(container).items():
             remember_field(self, name)
             part = is_part(child) or (child is None and name in known)
             (found if part else constants)[name] = _snapshot(child) if part else child
@@ -116,15 +119,14 @@ class Held(Module):
     def _show(self, constants: dict[str, Any]) -> None:
         """Have the container's constants as attributes, where the names are free."""
         parts = self.__dict__
-        for name in [name for name in parts["_shown"] if name not in constants]:
+        shown = parts["_shown"]
+        for name in [name for name in shown if name not in constants]:
             del parts[name]
-        parts["_shown"] = {
-            name: None
-            for name in constants
-            if isinstance(name, str) and (name in parts["_shown"] or not hasattr(self, name))
-        }
-        for name in parts["_shown"]:
-            parts[name] = constants[name]
+            del shown[name]
+        for name, value in constants.items():
+            if name in shown or (isinstance(name, str) and not hasattr(self, name)):
+                shown[name] = None
+                parts[name] = value
 
     def _registered(self) -> dict[str, Any]:
         """What is registered here in the place of each part; a name that a tool took away is as it was."""
