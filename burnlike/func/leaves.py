@@ -126,11 +126,12 @@ def _required_grad(owner: nn.Module, name: str, tensor: Tensor) -> bool:
 
 
 def restore_parameters(module: M) -> M:
-    """Make parameters of the plain tensors that a step of `torch.compile` left in their places; returns `module`.
+    """Make parameters of the plain tensors that compiled code left in their places, in place; returns `module`.
 
-    No `nn.Parameter` can be made in what is compiled, so weights that it computed are plain tensors, of which it stays
-    known whether they are to be trained. A compiled step takes such a module again; call this before a module goes to
-    `torch.optim` or is trained by `backward`. Any other module is left as it is.
+    No `nn.Parameter` can be made in what is compiled, nor in the transforms of `torch.func` themselves, so weights that
+    come from there are plain tensors, of which it stays known whether they are to be trained. A compiled step takes
+    such a module again; call this before a module goes to `torch.optim`, is trained by `backward` or copied. All
+    tensors are cut from autograd's graph. Any other module is left as it is.
 
     Example:
         >>> import torch, burnlike as bl
@@ -150,6 +151,9 @@ def restore_parameters(module: M) -> M:
             part._parameters[name] = made[tensor]
             trainable = meta_of(part, name).trainable
             set_meta(part, name, trainable=None if trainable is flag else trainable, stood_for=None)
+        for name, tensor in part._buffers.items():
+            if tensor is not None and not tensor.is_leaf:
+                part._buffers[name] = tensor.detach()
     return module
 
 

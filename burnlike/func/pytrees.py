@@ -20,6 +20,8 @@ def register_pytree(cls: type[M]) -> type[M]:
     checkpointing, hooks of sharded models) rebuilds the instances that it is given. `torch.compile` and `burnlike.func`
     take modules without it.
 
+    The functions of torch give modules whose weights are plain tensors, which may be part of autograd's graph; see
+    `burnlike.func.restore_parameters`. Tree functions outside of transforms give parameters, cut from the graph.
     Non-persistent buffers are no leaves, but for those of `burnlike.func.stack`, which have the leading dimension too.
 
     Args:
