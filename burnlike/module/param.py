@@ -281,10 +281,11 @@ class Param:
 
     def adopt(self, param_id: ParamId) -> None:
         """Give the parameter another id, that of the record it is loaded from."""
-        module, name = self.home
-        stored_ids(module)[name] = self.id = param_id
-        if meta_of(module, name).own_id:  # else the id that the program gave to a tied place would contradict it
-            self._set(own_id=False)
+        self.id = param_id
+        for module, name in (self.home, *self.owners[1:]):
+            stored_ids(module)[name] = param_id
+            if meta_of(module, name).own_id:  # else the id that the program gave would contradict it
+                set_meta(module, name, own_id=False)
 
     def _set(self, **changes: object) -> "Param":
         set_meta(*self.home, None, **changes)
