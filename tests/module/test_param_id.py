@@ -4,17 +4,23 @@ import pytest
 
 from burnlike.module import ParamId, seed_param_ids
 
+from .cases import case
+
 # Burn's text form: spec of v0.21.0, crates/burn-core/src/module/param/id.rs
 BURN_TEXTS = [
     (0, "0000000000000"),
     (1, "0400000000000"),
     (123456, "83h0200000000"),
+    (255, "vs00000000000"),
+    (2**32, "0000000100000"),
+    (2**63, "0000000000080"),
     (2**64 - 1, "vvvvvvvvvvvvu"),
     (0x65695FD4BB139A38, "72d17eukbtkma"),
     (6830441800946000814, "lqhlrt50jb55s"),
 ]
 
 
+@case("param_id/derived_table", "param_id/try_deserialize")
 @pytest.mark.parametrize(("value", "text"), BURN_TEXTS)
 def test_text_is_burns_and_reads_back(value: int, text: str) -> None:
     assert str(ParamId(value)) == text
@@ -26,9 +32,29 @@ def test_short_ids_of_old_versions_are_extended_with_zeros() -> None:
     assert ParamId.parse("5kmiqb9d5k") == ParamId(int.from_bytes(bytes([45] * 6), "little"))
 
 
-@pytest.mark.parametrize("text", ["", "zzzzzzzzzzzzz", "83h02000000000000", "83h 200000000"])
+@case("param_id/legacy_uuid")
+def test_a_uuid_of_old_versions_is_the_same_id_each_time() -> None:
+    text = "30b82c23-788d-4d63-a743-ada258d5f13c"
+    assert ParamId.parse(text) == ParamId.parse(text) == ParamId.parse(text.upper())
+    assert ParamId.parse(text) != ParamId.parse("30b82c23-788d-4d63-a743-ada258d5f13d")
+
+
+@case("param_id/invalid", "param_id/try_deserialize")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "30b82c23-788d-4d63-ada258d5f13c",
+        "{30b82c23-788d-4d63-a743-ada258d5f13c}",
+        "invalid_id",
+        "",
+        "zzzzzzzzzzzzz",
+        "83h02000000000000",
+        "83h 200000000",
+        "83h0200000ß00",
+    ],
+)
 def test_what_is_no_id_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="expected a ParamId of 13 characters"):
+    with pytest.raises(ValueError, match=r"Invalid id\. .*expected a ParamId of 13 characters"):
         ParamId.parse(text)
 
 

@@ -1,15 +1,13 @@
 """Identity of parameters through everything that replaces tensors."""
 
 import copy
-import io
-import pickle
 
 import pytest
 import torch
 from torch import nn
 
-from burnlike.errors import DuplicateParamIdError
-from burnlike.module import Module, fresh_ids, params
+from burnlike.errors import DuplicateParamIdError, ModuleTreeError
+from burnlike.module import Module, Param, ParamId, fresh_ids, params, seed_param_ids, weights
 from burnlike.module import visit as visit_params
 
 
@@ -60,33 +58,6 @@ def test_a_burnlike_module_has_its_ids_before_any_traversal() -> None:
     assert ids(copy.deepcopy(scale)) == ids(scale)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        copy.deepcopy,
-        lambda m: pickle.loads(pickle.dumps(m)),
-        lambda m: m.half(),
-        lambda m: m.to("meta"),
-        lambda m: m.to("meta").to_empty(device="cpu"),
-        lambda m: (m.load_state_dict({k: v.clone() for k, v in m.state_dict().items()}, assign=True), m)[1],
-        lambda m: torch.compile(m, backend="eager"),
-        lambda m: nn.DataParallel(m),
-    ],
-    ids=["deepcopy", "pickle", "half", "meta", "to_empty", "assign", "compile", "data_parallel"],
-)
-def test_ids_and_paths_survive(model: nn.Module, change) -> None:
-    before = ids(model)
-    assert ids(change(model)) == before
-
-
-def test_ids_survive_torch_save(model: nn.Module) -> None:
-    before = ids(model)
-    file = io.BytesIO()
-    torch.save(model, file)
-    file.seek(0)
-    assert ids(torch.load(file, weights_only=False)) == before
-
-
 def test_a_field_named_module_keeps_its_place_in_the_path() -> None:
     class Holder(nn.Module):
         def __init__(self) -> None:
@@ -115,9 +86,47 @@ def test_every_change_of_the_tree_is_seen(model: nn.Module) -> None:
     assert "first.extra" in ids(model)
     model.first = nn.Identity()
     assert not any(path.startswith("first") for path in ids(model))
-    inner = model[0]
-    inner._non_persistent_buffers_set.update(inner._buffers)
-    assert not any(param.path.startswith("0.") for param in params(model, "state"))
+    norm = model.first = nn.BatchNorm1d(1)
+    assert "first.running_mean" in ids(model)
+    norm._non_persistent_buffers_set.add("running_mean")
+    assert "first.running_mean" not in ids(model)
+    norm._non_persistent_buffers_set.clear()
+    norm._non_persistent_buffers_set.add("running_var")
+    assert "first.running_mean" in ids(model)
+    assert "first.running_var" not in ids(model)
+    norm.register_buffer("weight", norm._parameters.pop("weight"))
+    assert [param.kind for param in params(model) if param.path == "first.weight"] == ["state"]
+    norm._parameters = {"renamed": norm._parameters["bias"]}
+    assert "first.renamed" in ids(model)
+    assert "first.bias" not in ids(model)
+
+
+def test_a_change_in_a_users_container_is_seen() -> None:
+    class Pair:
+        def __init__(self, **held: nn.Module) -> None:
+            self.held = held
+
+        def module_children(self) -> dict[str, nn.Module]:
+            return self.held
+
+        def with_module_children(self, children: dict[str, nn.Module]) -> "Pair":
+            return Pair(**children)
+
+    model = Module()
+    model.pair = Pair(a=nn.Linear(1, 1))
+    assert list(ids(model)) == ["pair.a.weight", "pair.a.bias"]
+    model.pair.held["b"] = nn.Linear(1, 1, bias=False)
+    assert list(ids(model)) == ["pair.a.weight", "pair.a.bias", "pair.b.weight"]
+
+
+def test_the_traversal_of_an_unchanged_tree_is_the_same_object(model: nn.Module) -> None:
+    first = weights(model)
+    assert weights(model) is first
+    first[0].with_name("a label")
+    assert weights(model) is first, "what else is known about a parameter is no part of the tree"
+    first[0].adopt(ParamId(7))
+    assert weights(model) is not first
+    assert int(weights(model)[0].id) == 7
 
 
 def test_tied_tensors_are_one_param_with_aliases() -> None:
@@ -140,15 +149,107 @@ def test_a_shared_module_is_visited_once() -> None:
     assert (param.path, param.aliases) == ("0.weight", ("2.weight",))
 
 
+def test_a_tied_tensor_has_one_id_from_wherever_it_is_reached() -> None:
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+    model[1].weight = model[0].weight
+    known = ids(model[1])["weight"]
+    assert ids(model) == {"0.weight": known}, "an id that was there goes over a new one"
+    assert ids(model[0]) == ids(model[1]) == {"weight": known}
+    assert ids(nn.Sequential(model[1], model[0])) == {"0.weight": known}
+
+
+@pytest.mark.parametrize("later", [0, 1])
+def test_a_tensor_that_is_no_longer_tied_gets_an_id_of_its_own(later: int) -> None:
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+    model[1].weight = model[0].weight
+    ((_, known),) = ids(model).items()
+    model[1].weight = nn.Parameter(torch.zeros(2, 2))
+    turned = nn.Sequential(model[later], model[1 - later])
+    found = list(ids(turned).values())
+    assert found[later] == known, "the first place keeps the id"
+    assert found[1 - later] != known
+    assert list(ids(turned).values()) == found
+
+
 def test_two_tensors_with_one_id_are_an_error_that_fresh_ids_mends() -> None:
     scale = Scale()
-    model = nn.Sequential(scale, copy.deepcopy(scale))
+    model = nn.Sequential(nn.Linear(1, 1), scale, copy.deepcopy(scale))
     with pytest.raises(
-        DuplicateParamIdError, match=r"'0\.gamma' and '1\.gamma' are different tensors with one ParamId"
+        DuplicateParamIdError, match=r"'1\.gamma' and '2\.gamma' are different tensors with one ParamId"
     ):
         params(model)
-    fresh_ids(model[1])
-    assert len(set(ids(model).values())) == 4
+    assert "_param_ids" not in model[0].__dict__, "the module is as it was"
+    before = ids(scale)
+    assert fresh_ids(model[2]) is model[2]
+    assert len(set(ids(model).values())) == 6
+    assert ids(scale) == before
+
+
+def test_a_view_for_validation_beside_its_model_is_an_error() -> None:
+    scale = Scale()
+    with pytest.raises(DuplicateParamIdError, match=r"'0\.gamma' and '1\.gamma'"):
+        params(nn.Sequential(scale, scale.valid()))
+
+
+class Declared(Module):
+    def __init__(self, tensor: torch.Tensor, number: int) -> None:
+        super().__init__()
+        self.weight = Param.from_tensor(tensor, id=ParamId(number))
+
+
+def test_one_tensor_with_two_ids_of_the_program_is_an_error() -> None:
+    shared = nn.Parameter(torch.zeros(2))
+    first, second = Declared(shared, 1), Declared(shared, 2)
+    model = nn.ModuleDict({"a": first, "b": nn.Sequential(first, second)})
+    message = rf"'a\.weight' and 'b\.1\.weight' are one tensor that was given two ids, {ParamId(1)} and {ParamId(2)}"
+    with pytest.raises(DuplicateParamIdError, match=message):
+        params(model)
+    assert ids(first) == {"weight": 1}
+    assert ids(second) == {"weight": 2}
+    fresh_ids(second)
+    (param,) = params(model)
+    assert (int(param.id), param.aliases) == (1, ("b.0.weight", "b.1.weight"))
+
+
+def test_an_id_of_the_program_goes_over_another() -> None:
+    shared = nn.Parameter(torch.zeros(2))
+    plain = nn.Module()
+    plain.weight = shared
+    params(plain)
+    assert ids(nn.Sequential(plain, Declared(shared, 3))) == {"0.weight": 3}
+    assert ids(plain) == {"weight": 3}
+
+
+def test_a_tied_tensor_that_the_program_gave_an_id_takes_over_that_of_a_record() -> None:
+    shared = nn.Parameter(torch.zeros(2))
+    model = nn.Sequential(Declared(shared, 3), Declared(shared, 3))
+    (param,) = params(model)
+    param.adopt(ParamId(4))
+    assert ids(model) == {"0.weight": 4}
+    assert ids(model[1]) == {"weight": 4}
+
+
+def test_a_cycle_is_an_error_that_tells_both_paths() -> None:
+    model = nn.Sequential(nn.Linear(1, 1), nn.Sequential(nn.Linear(1, 1)))
+    model[1].add_module("up", model[1])
+    with pytest.raises(ModuleTreeError, match=r"'1\.up' is the Sequential at '1', which holds it"):
+        params(model)
+    del model[1].up
+    model[1][0].parent = model
+    with pytest.raises(ModuleTreeError, match=r"'1\.0\.parent' is the Sequential at the root.*burnlike\.constant"):
+        params(model)
+    assert "_param_ids" not in model[0].__dict__, "the module is as it was"
+
+
+def test_ids_do_not_depend_on_how_often_other_models_are_met() -> None:
+    def found(others: int) -> dict[str, int]:
+        seed_param_ids(5)
+        for width in range(2, 2 + others):
+            params(nn.Sequential(nn.Linear(width, width)))
+            Scale()
+        return ids(plain())
+
+    assert found(0) == found(3)
 
 
 def test_assign_keeps_trainability_and_adopt_changes_the_id() -> None:
