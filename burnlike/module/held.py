@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol, Self, runtime_checkable
 
-from torch import nn
+from torch import Tensor, nn
 
 from ..errors import ModuleTreeError
 from .constants import Constant
@@ -111,7 +111,7 @@ class Held(Module):
         found, constants = {}, {}
         for name, child in _children(container).items():
             remember_field(self, name)
-            part = is_part(child) or (child is None and name in known)
+            part = is_part(child) or (name in known and _stands_for_part(child))
             (found if part else constants)[name] = _snapshot(child) if part else child
         self._show(constants)
         return found
@@ -226,6 +226,15 @@ def _with_children(container: Any, changed: dict[str, Any]) -> Any:
         f"{type(container).__name__}.with_module_children gave {type(new).__name__}: expected another"
         f" {type(container).__name__}, which holds the children it is given"
     )
+
+
+def _stands_for_part(value: Any) -> bool:
+    """Whether `value` may be in the place of a part: a hole, or the tensor that a transform has for a parameter."""
+    if isinstance(value, list | tuple):
+        return any(map(_stands_for_part, value))
+    if isinstance(value, dict):
+        return any(map(_stands_for_part, value.values()))
+    return value is None or isinstance(value, Tensor)
 
 
 def _snapshot(value: Any) -> Any:

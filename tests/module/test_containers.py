@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from burnlike import func
 from burnlike.errors import ModuleTreeError, RecordMismatchError
 from burnlike.module import (
     Module,
@@ -558,6 +559,29 @@ def test_a_users_container_compiles_to_one_graph() -> None:
     tree = Tree()
     x = torch.randn(2)
     torch.testing.assert_close(torch.compile(tree, backend="eager", fullgraph=True)(x), tree(x))
+
+
+def test_transforms_reach_the_bare_parameters_of_a_container() -> None:
+    tree, x = Tree(), torch.ones(2)
+    gradients = func.grad(lambda module: module(x).sum())(tree)
+    tree(x).sum().backward()
+    torch.testing.assert_close(gradients.branches.scale.detach(), tree.branches.scale.grad)
+    assert type(gradients.branches) is Branches
+    both = func.stack([tree, tree.clone(new_ids=True)])
+    found = func.vmap(lambda module, x: module(x), in_dims=(0, None))(both, x)
+    torch.testing.assert_close(found, tree(x).expand(2, 2))
+
+
+def test_a_bare_parameter_becomes_a_constant_or_a_plain_tensor() -> None:
+    tree = Tree()
+    expected = [path for path in TREE if path != "branches.scale"]
+    for value in (1.0, torch.ones(2), None):
+        tree.branches.scale = bare(2.0)
+        assert paths(tree) == TREE
+        tree.branches.scale = value
+        assert paths(tree) == expected
+        assert len(params(tree.valid())) == len(expected)
+        assert tree.branches.scale is value
 
 
 def nested() -> Fields:
