@@ -103,8 +103,10 @@ def settled(module: M, value_of: Callable[[Tensor], Tensor], requires_grad: bool
         value_of: the tensor outside of the transform.
         requires_grad: of the weights; None leaves it as it was before the transform.
     """
-    if transforming() or torch.compiler.is_compiling():
+    if transforming():
         return with_leaves(module, value_of)
+    if torch.compiler.is_compiling():
+        return with_leaves(module, lambda tensor: _cut(value_of(tensor)))
 
     def place(owner: nn.Module, name: str, kind: Kind, tensor: Tensor) -> Tensor:
         value = value_of(tensor)
@@ -115,6 +117,10 @@ def settled(module: M, value_of: Callable[[Tensor], Tensor], requires_grad: bool
         return nn.Parameter(value.detach(), requires_grad=flag and differentiable)
 
     return shell(module, place)
+
+
+def _cut(tensor: Tensor) -> Tensor:
+    return tensor if isinstance(tensor, nn.Parameter) else tensor.detach()
 
 
 def _required_grad(owner: nn.Module, name: str, tensor: Tensor) -> bool:

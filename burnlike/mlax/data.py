@@ -189,10 +189,13 @@ def put_tensor(owner: nn.Module, name: str, tensor: Tensor, trainable: bool, kin
 def as_weight(tensor: Tensor, trainable: bool) -> Tensor:
     """A leaf for a slot of `_parameters` that shares memory with `tensor`.
 
-    Inside of torch.compile and of functional transforms it is `tensor` itself: no `nn.Parameter` can be made there,
-    and detaching it would cut the derivative.
+    Inside of torch.compile and of functional transforms it is a plain tensor, as no `nn.Parameter` can be made there;
+    inside of transforms it is `tensor` itself, as detaching it would cut the derivative.
     """
-    if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+    if torch.compiler.is_compiling():
+        is_leaf = isinstance(tensor, nn.Parameter) or torch._C._are_functorch_transforms_active()
+        return tensor if is_leaf else tensor.detach()
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         return tensor
     if isinstance(tensor, nn.Parameter) and tensor.requires_grad is trainable:
         return tensor
