@@ -2,10 +2,11 @@
 
 from benchmarks import record_save
 from benchmarks._harness import Comparison, main
+from benchmarks.module import traversal
 from benchmarks.ops import adamw_step, rms_norm
 from benchmarks.tensor import chain, compiled, forward, overhead
 
-BENCHMARKS = (rms_norm, adamw_step, record_save, overhead, compiled, forward, chain)
+BENCHMARKS = (rms_norm, adamw_step, record_save, overhead, compiled, forward, chain, traversal)
 
 
 def run(repeats: int) -> list[Comparison]:
