@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import chain
-from operator import itemgetter
+from operator import itemgetter, methodcaller
 from typing import Any
 
 from torch import Tensor, nn
@@ -62,6 +62,7 @@ def walk_of(module: nn.Module) -> "Walk":
 
 
 _TENSORS_AND_MODULES = itemgetter("_parameters", "_buffers", "_modules")
+_IDS = methodcaller("get", "_param_ids")
 
 
 class Walk:
@@ -84,10 +85,10 @@ class Walk:
         self.modules = modules = self._traverse(root)  # held, so that no other module gets the address of one of them
         self._parts = [module.__dict__ for module in modules]
         self._containers = [module for module in modules if "_held" in module.__dict__]
-        self._ids = [parts["_param_ids"] for parts in self._parts if "_param_ids" in parts]
+        self._with_ids = [parts for parts in self._parts if "_param_ids" in parts]
         self._not_persistent = [parts["_non_persistent_buffers_set"] for parts in self._parts if parts["_buffers"]]
         self._signature = self._read()
-        self._ids_then = [ids.copy() for ids in self._ids]
+        self._ids_then = [parts["_param_ids"].copy() for parts in self._with_ids]
         self._not_persistent_then = [names.copy() for names in self._not_persistent]
 
     def holds(self) -> bool:
@@ -95,7 +96,7 @@ class Walk:
         for container in self._containers:
             container.refresh()  # pyright: ignore[reportCallIssue]
         return (
-            self._ids == self._ids_then
+            list(map(_IDS, self._with_ids)) == self._ids_then
             and self._not_persistent == self._not_persistent_then
             and self._read() == self._signature
         )

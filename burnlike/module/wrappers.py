@@ -1,0 +1,52 @@
+"""What torch's tools put around a module and in front of its class, and how to see past it."""
+
+from torch import nn
+
+# Wrapper class -> the attribute that holds the wrapped module. Named, not imported: most programs load none of them.
+_WRAPPERS = {
+    "torch._dynamo.eval_frame.OptimizedModule": "_orig_mod",
+    "torch.nn.parallel.distributed.DistributedDataParallel": "module",
+    "torch.nn.parallel.data_parallel.DataParallel": "module",
+    "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.CheckpointWrapper": "_checkpoint_wrapped_module",
+}
+_CONTAINERS = {
+    **dict.fromkeys(["ModuleList", "ParameterList", "Sequential"], "Vec"),
+    **dict.fromkeys(["ModuleDict", "ParameterDict"], "Dict"),
+}
+
+
+def unwrap(module: nn.Module) -> nn.Module:
+    """What the wrappers `module` consists of (DDP, torch.compile, ...) hold in the end."""
+    while module.__dict__.get("_modules") and (name := wrapped_name(type(module))) is not None:
+        module = module._modules[name]  # pyright: ignore[reportAssignmentType]
+    return module
+
+
+def wrapped_name(cls: type) -> str | None:
+    """The attribute in which a wrapper of class `cls` holds the wrapped module; None if it is no wrapper."""
+    names = (_WRAPPERS.get(f"{base.__module__}.{base.__qualname__}") for base in cls.__mro__)
+    return next((name for name in names if name is not None), None)
+
+
+# Where the classes of parametrize say that they were made: by ABCMeta, of classes that are abstract or containers.
+_MADE_IN = ("torch.nn.utils.parametrize", "abc")
+
+
+def own_class(module: nn.Module) -> type:
+    """The class that the program gave `module`, behind those of parametrize and fully_shard."""
+    cls = type(module)
+    while len(cls.__mro__) > 2 and (
+        (cls.__module__ in _MADE_IN and "__getstate__" in cls.__dict__)
+        or any(base.__name__ == "FSDPModule" for base in cls.__bases__)
+    ):
+        cls = next(base for base in cls.__bases__ if base.__name__ != "FSDPModule")
+    return cls
+
+
+def container_of(module: nn.Module) -> str:
+    """What kind of container `module` is to its fields, as Burn's visitors are told."""
+    cls = own_class(module)
+    kind = module.__dict__.get("_container") or getattr(cls, "_container", None)
+    if kind is not None:
+        return kind
+    return (cls.__module__.startswith("torch.nn") and _CONTAINERS.get(cls.__name__)) or f"Struct:{cls.__name__}"
