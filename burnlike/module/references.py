@@ -8,8 +8,11 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-# Registries of torch, which a copy of a tree has filled itself.
-_OWN = {"_parameters", "_buffers", "_modules"}
+# What a copy of a tree has filled itself, and what never refers to a part of it.
+_OWN = {
+    *("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "training"),
+    *("_param_ids", "_param_metas", "_fields", "_constants", "_stack_members"),
+}
 _HOOKS = {
     "_forward_hooks",
     "_forward_pre_hooks",
@@ -36,12 +39,14 @@ def rebind(module: nn.Module, copy_of: CopyOf) -> None:
     """
     parts = module.__dict__
     for name, value in list(parts.items()):
+        if name in _OWN or value is None:
+            continue
         if name in _HOOKS:
             for key, hook in value.items():
                 value[key] = _rebound_hook(hook, module, copy_of)
         elif isinstance(value, RemovableHandle):
             parts[name] = _rebound_handle(value, parts)
-        elif name not in _OWN and value is not None:
+        else:
             found = _rebound(value, copy_of, 0)
             if found is not value:
                 parts[name] = found

@@ -5,10 +5,13 @@ All of it lies in the module's `__dict__` by attribute name, not on the tensors:
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
+from ..errors import ModuleTreeError
 from .param_id import ParamId
 
 Mapper = Callable[[Tensor], Tensor]
@@ -44,6 +47,7 @@ class Meta:
 
 
 _DEFAULT = Meta()
+_META_FIELDS = tuple(field.name for field in fields(Meta))
 
 
 def stored_ids(module: nn.Module) -> dict[str, ParamId]:
@@ -52,9 +56,18 @@ def stored_ids(module: nn.Module) -> dict[str, ParamId]:
 
 
 def ensure_id(module: nn.Module, name: str) -> ParamId:
-    """The id of the attribute `name` of `module`, drawn if it has none yet."""
+    """The id of the attribute `name` of `module`, drawn if it has none yet.
+
+    Raises:
+        ModuleTreeError: it has none, and torch.compile is tracing, where none can be drawn.
+    """
     ids = stored_ids(module)
     if name not in ids:
+        if torch.compiler.is_compiling():
+            raise ModuleTreeError(
+                f"'{name}' of {type(module).__name__} has no ParamId yet, and none can be drawn in compiled code: call"
+                " burnlike.module.params(module) before"
+            )
         tensor = module._parameters.get(name, module._buffers.get(name))
         ids[name] = ParamId.new(f"{type(module).__qualname__}.{name} {shape_text(tensor)}")
     return ids[name]
@@ -72,19 +85,21 @@ def meta_of(module: nn.Module, name: str) -> Meta:
     return module.__dict__.get("_param_metas", {}).get(name, _DEFAULT)
 
 
-def set_meta(module: nn.Module, field: str, /, meta: Meta | None = None, **changes: object) -> None:
+def set_meta(module: nn.Module, field: str, /, meta: Meta | None = None, **changes: Any) -> None:
     """Keep `meta`, or what is kept, about `field`, with `changes`."""
     metas = module.__dict__.setdefault("_param_metas", {})
-    metas[field] = replace(meta or metas.get(field, _DEFAULT), **changes)
+    known = meta or metas.get(field, _DEFAULT)
+    # As dataclasses.replace, which torch.compile traces ten times as slowly.
+    metas[field] = Meta(**{name: getattr(known, name) for name in _META_FIELDS} | changes)
 
 
 def remember_field(module: nn.Module, name: str) -> None:
     """Note the place of `name` in the order of declaration."""
-    fields = module.__dict__.get("_fields")
-    if fields is None:
-        fields = module.__dict__["_fields"] = {}
-    if name not in fields:
-        fields[name] = None
+    known = module.__dict__.get("_fields")
+    if known is None:
+        known = module.__dict__["_fields"] = {}
+    if name not in known:
+        known[name] = None
 
 
 def copy_slots(source: nn.Module, target: nn.Module) -> None:
