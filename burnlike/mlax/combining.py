@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from torch import nn
+from torch import Tensor, nn
 
 from ..errors import ConflictError, MissingParamError, StructureMismatchError
 from ..module.containers import ModuleTuple
@@ -11,8 +11,8 @@ from ..module.slots import meta_of
 from ..module.tree import own_class, unwrap
 from .data import DataTree
 from .hyperparameters import hyperparameters, same
-from .parameter import Parameter, share
-from .structure import by_position, places, view
+from .parameter import Parameter, content, share
+from .structure import by_position, places, settle, view
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -51,10 +51,16 @@ def _combine(base: M, parts: Sequence[nn.Module], strict: bool) -> M:
     if strict:
         _check_exact(found)
     new = view(base)
+    replaced: dict[Tensor, Tensor] = {}
     for place in places(new):
         winner = next((part[place.position] for part in found if not part[place.position].is_hole), None)
         if winner is not None:
+            before = content(place.owner, place.name)
             share(*winner.owners[0], place.owner, place.name)
+            after = content(place.owner, place.name)
+            if isinstance(before, Tensor) and isinstance(after, Tensor) and before is not after:
+                replaced[before] = after
+    settle(new, replaced)
     return new
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from ..errors import DTypeError
 from ..module.display_parts import sequence_text
 from ..module.displaying import Content
+from ..module.lazy import is_lazy
 from ..module.param import Kind
 from ..module.param_id import ParamId
 from ..module.slots import remember_field, set_meta, stored_ids
@@ -120,6 +121,14 @@ class DataTree(nn.Module):
                 return found
         return None
 
+    def first(self) -> Tensor | None:
+        """The first tensor, by which trees that hold the same ones know each other; None if there is none."""
+        for key in self._names:
+            item = self._item(key) if key in self._masks else self._modules[key].first()  # pyright: ignore
+            if item is not None:
+                return item
+        return None
+
     def weights(self) -> Iterator[tuple[nn.Module, str]]:
         """Owner and name of each tensor that is an `nn.Parameter`."""
         for key in self._names:
@@ -135,8 +144,6 @@ def refill(tree: DataTree, data: Any, trainable: bool, kind: Kind) -> bool:
         return False
     for key, item in zip(tree._names, data.values() if isinstance(data, dict) else data, strict=True):
         if isinstance(item, Tensor):
-            for group in (tree._parameters, tree._buffers):
-                group.pop(key, None)
             put_tensor(tree, key, item, trainable, kind)
         else:
             refill(tree._modules[key], item, trainable, kind)  # pyright: ignore[reportArgumentType]
@@ -152,9 +159,7 @@ def _has_form(tree: DataTree, data: Any) -> bool:
         return False
     for key, item in zip(tree._names, data.values() if isinstance(data, dict) else data, strict=True):
         child = tree._modules.get(key)
-        if isinstance(child, DataTree) is isinstance(item, Tensor) or (
-            child is not None and not _has_form(child, item)
-        ):
+        if not (_has_form(child, item) if isinstance(child, DataTree) else isinstance(item, Tensor)):
             return False
     return True
 
@@ -176,14 +181,36 @@ def grow(data: Any, whole: ParamId, trainable: bool, kind: Kind, prefix: str = "
 
 
 def put_tensor(owner: nn.Module, name: str, tensor: Tensor, trainable: bool, kind: Kind) -> None:
-    """Make `tensor` the parameter or buffer `name` of `owner`, which has none of this name yet."""
+    """Make `tensor` the parameter or buffer `name` of `owner`."""
     if kind == "state" or not is_differentiable(tensor):
-        owner._buffers[name] = tensor.detach()
+        put(owner, name, owner._buffers, tensor.detach())
         return
     weight = as_weight(tensor, trainable)
-    owner._parameters[name] = weight  # pyright: ignore[reportArgumentType]
+    put(owner, name, owner._parameters, weight)
     if not isinstance(weight, nn.Parameter):
         set_meta(owner, name, None, stood_for=trainable)
+
+
+def put(owner: nn.Module, name: str, target: dict[str, Any], value: Any) -> None:
+    """Keep `value` in `target`, one of the registries of `owner`, and nothing in the others, in order of declaration.
+
+    The order stays what it was, since optimizers know parameters by their number.
+    """
+    for group in (owner._parameters, owner._buffers, owner._modules):
+        if group is not target:
+            group.pop(name, None)
+    moved = name not in target
+    target[name] = value
+    fields = owner.__dict__.get("_fields", {})
+    if moved and name in fields:
+        ordered = {key: target[key] for key in fields if key in target} | target
+        target.clear()
+        target.update(ordered)
+
+
+def is_wrapped(tensor: Tensor) -> bool:
+    """Whether `tensor` exists only within a transform of `torch.func`."""
+    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def as_weight(tensor: Tensor, trainable: bool) -> Tensor:
@@ -195,8 +222,8 @@ def as_weight(tensor: Tensor, trainable: bool) -> Tensor:
     if torch.compiler.is_compiling():
         is_leaf = isinstance(tensor, nn.Parameter) or torch._C._are_functorch_transforms_active()
         return tensor if is_leaf else tensor.detach()
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+    if is_wrapped(tensor):
         return tensor
-    if isinstance(tensor, nn.Parameter) and tensor.requires_grad is trainable:
-        return tensor
+    if isinstance(tensor, nn.Parameter) and (is_lazy(tensor) or tensor.requires_grad is trainable):
+        return tensor.requires_grad_(trainable)
     return nn.Parameter(tensor.detach(), requires_grad=trainable)

@@ -2,6 +2,7 @@
 
 import math
 from typing import Any
+from weakref import ReferenceType
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ _OURS = {
     *("_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks", "_state_dict_pre_hooks"),
     *("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "call_super_init", "_compiled_call_impl"),
     *("_param_ids", "_param_metas", "_param_walk", "_fields", "_constants", "_base_name", "_stack_members"),
+    *("_flat_weights", "_flat_weight_refs"),  # of a recurrent layer: its parameters once more
     *("_held", "_held_by", "_holder", "_holder_name", "_synced", "_shown", "_count", "_keys"),
 }
 
@@ -32,6 +34,10 @@ def same(a: Any, b: Any) -> bool:
         return True
     if type(a) is not type(b):
         return False
+    if isinstance(a, nn.Parameter):  # a reference to one of the module, or of another
+        return True
+    if isinstance(a, ReferenceType):
+        return same(a(), b())
     if isinstance(a, Tensor):
         if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device:
             return False
@@ -46,7 +52,10 @@ def same(a: Any, b: Any) -> bool:
         return same(a.inner, b.inner)
     if isinstance(a, nn.Module):
         return False
-    return bool(a == b)
+    try:
+        return bool(a == b)
+    except (TypeError, ValueError, RuntimeError):  # values that can't be compared, such as arrays of some libraries
+        return False
 
 
 def static_key(module: nn.Module) -> tuple[Any, ...]:

@@ -11,9 +11,9 @@ from ..module.lazy import is_lazy
 from ..module.param import Param
 from ..module.slots import meta_of, set_meta
 from .combining import check_same_structure
-from .data import as_data, tensors_in
+from .data import as_data, is_wrapped, tensors_in
 from .parameter import Parameter
-from .structure import at_same_places, leaves, view
+from .structure import at_same_places, leaves, settle, view
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -48,8 +48,14 @@ def map(module: M, f: mapping.Mapping, *rest: nn.Module, with_path: bool = False
             continue
         results.append(_checked(leaf, f(leaf.path, leaf, *partners) if with_path else f(leaf, *partners)))
     new = view(module, torch.clone)
+    replaced: dict[Tensor, Tensor] = {}
     for leaf, source, result in zip(leaves(new, holes=include_empty), old, results, strict=True):
+        before = leaf.data
         _put(leaf, source, result)
+        after = leaf.data
+        if isinstance(before, Tensor) and isinstance(after, Tensor):
+            replaced[before] = after
+    settle(new, replaced)
     return new
 
 
@@ -93,6 +99,6 @@ def _shares(a: Tensor, b: Tensor) -> bool:
     if a is b:
         return True
     plain = all(type(it) in (Tensor, nn.Parameter) and not it.is_meta for it in (a, b))
-    if torch.compiler.is_compiling() or not plain or torch._C._functorch.is_functorch_wrapped_tensor(a):
+    if torch.compiler.is_compiling() or not plain or is_wrapped(a):
         return False
     return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr() != 0

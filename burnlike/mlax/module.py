@@ -67,7 +67,7 @@ class Module(BaseModule):
                 return None
             return Parameter.at(((self, name),))
         if isinstance(parts["_modules"].get(name), DataTree):
-            return Parameter.at(((self, name),)) if torch.compiler.is_compiling() else TreeParameter.of(self, name)
+            return Parameter.at(((self, name),)) if torch.compiler.is_compiling() else TreeParameter.on(self, name)
         return super().__getattr__(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -185,7 +185,9 @@ class Module(BaseModule):
         """A new module of the last parameter that is there; see `burnlike.mlax.overlay`."""
         return combining.overlay(self, *patches)
 
-    def apply(self, x: Any, rng: Any = None, inference_mode: bool | None = None) -> Any:
+    def apply(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, x: Any, rng: Any = None, inference_mode: bool | None = None
+    ) -> Any:
         """Compute purely: `(y, module)`; see `burnlike.mlax.apply`. A function is called with each module, as in torch.
 
         Returns:

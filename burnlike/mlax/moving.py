@@ -1,13 +1,15 @@
 """Changing the tensors of one module without changing those of its views."""
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from .structure import settle
+
 M = TypeVar("M", bound=nn.Module)
-_Slots = list[tuple[dict[str, Tensor | None], str]]
+_Slots = list[tuple[dict[str, Any], str]]
 
 
 def fork_weights(module: M) -> M:
@@ -17,6 +19,7 @@ def fork_weights(module: M) -> M:
             new = nn.Parameter(tensor.detach(), tensor.requires_grad)
             for group, name in slots:
                 group[name] = new
+    settle(module)
     return module
 
 
@@ -37,6 +40,7 @@ def apart(module: M, convert: Callable[[], object]) -> M:
         new = group[name]
         for group, name in slots:
             group[name] = tensor if new is not None and _unchanged(tensor, new) else new
+    settle(module)
     return module
 
 

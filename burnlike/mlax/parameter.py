@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from ..errors import ArgumentError, DTypeError, EmptyParamError
@@ -9,7 +10,7 @@ from ..module.lazy import initialize_param, is_lazy
 from ..module.param import Kind, Param
 from ..module.param_id import ParamId
 from ..module.slots import ensure_id, meta_of, set_meta, stored_ids
-from .data import DataTree, as_data, check_trainable, grow, put_tensor, refill
+from .data import DataTree, as_data, check_trainable, grow, put, put_tensor, refill
 
 
 class Unbound(nn.Module):
@@ -141,7 +142,9 @@ class Parameter(Param):
     def replace(self, data: Any, trainable: bool, tracked: bool) -> None:
         """Put checked `data` in the place of what there is, or was, with the intent and present state of training."""
         held = content(*self.owners[0])
-        kind = kind_at(*self.owners[0]) if isinstance(held, Tensor) else meta_of(*self.home).kind
+        kind = kind_at(*self.owners[0])
+        if not isinstance(held, Tensor):
+            kind = "state" if meta_of(*self.home).kind == "state" else "weight"
         first, *others = _holding(self.owners, held)
         write(*first, data, tracked, kind)
         for place in others:
@@ -156,10 +159,10 @@ class Parameter(Param):
             EmptyParamError: it has none.
             TypeError: it holds a list, tuple or dict.
         """
-        data = self.val()
-        if not isinstance(data, Tensor):
-            raise TypeError(f"{self._place()} holds a {type(data).__name__}, not one tensor: use .data")
-        return data
+        found = self._found()
+        if isinstance(found, DataTree):
+            raise TypeError(f"{self._place()} holds several tensors, not one: use .data")
+        return found
 
     @property
     def name(self) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -208,6 +211,25 @@ class Parameter(Param):
         Raises:
             EmptyParamError: it is a hole, or has no data yet.
         """
+        found = self._found()
+        if isinstance(found, DataTree):
+            return found.value()
+        initialize_param(found)
+        return found if self.home in self.owners else getattr(*self.home)
+
+    def base(self) -> Any:
+        """The data itself, initialized, without a reparameterization.
+
+        Raises:
+            EmptyParamError: it is a hole, or has no data yet.
+        """
+        found = self._found()
+        if isinstance(found, DataTree):
+            return found.value()
+        initialize_param(found)
+        return found
+
+    def _found(self) -> Tensor | DataTree:
         found = content(*self.owners[0])
         if found is None:
             raise EmptyParamError(
@@ -215,15 +237,7 @@ class Parameter(Param):
                 if self.is_hole
                 else f"{self._place()} has no data yet: assign .data first"
             )
-        if isinstance(found, DataTree):
-            return found.value()
-        initialize_param(found)
-        return super().val() if self.home not in self.owners else found
-
-    def base(self) -> Any:
-        """The data itself, without a reparameterization; see `val`."""
-        self.val()
-        return self.data
+        return found
 
     def is_initialized(self) -> bool:
         """Whether it has data, with values."""
@@ -231,13 +245,13 @@ class Parameter(Param):
         return found is not None and (isinstance(found, DataTree) or not is_lazy(found))
 
     def set_require_grad(self, require_grad: bool) -> "Parameter":
-        """Set the intent and the present state; a `state` or a hole stays as it is. Returns the handle."""
+        """Set whether it is meant to be trained, as `Param.set_require_grad`; a hole stays one. Returns the handle."""
         found = content(*self.owners[0])
         if isinstance(found, DataTree):
-            for owner, name in found.weights():
-                owner._parameters[name].requires_grad_(require_grad)  # pyright: ignore[reportOptionalMemberAccess]
+            for place in found.weights():
+                Parameter.at((place,)).set_require_grad(require_grad)
         elif found is not None:
-            return super().set_require_grad(require_grad)  # pyright: ignore[reportReturnType]
+            super().set_require_grad(require_grad)
         elif not self.is_hole and self.kind == "weight":
             set_meta(*self.home, None, trainable=require_grad)
         return self
@@ -248,13 +262,14 @@ class Parameter(Param):
 
     def adopt(self, param_id: ParamId) -> None:
         """Give the parameter another id; the tensors of a list, tuple or dict get theirs from it."""
-        before = self.id
-        tree = content(*self.owners[0])
-        stored_ids(self.home[0])[self.home[1]] = param_id
+        before, tree = self.id, content(*self.owners[0])
+        for owner, name in (self.home, *self.owners[1:]):
+            stored_ids(owner)[name] = param_id
+            set_meta(owner, name, own_id=False)
         if isinstance(tree, DataTree):
             change = before.value ^ param_id.value
-            for module in tree.modules():
-                ids = stored_ids(module)
+            for level in tree.modules():
+                ids = stored_ids(level)
                 ids.update({name: ParamId(old.value ^ change) for name, old in ids.items()})
 
     @classmethod
@@ -280,16 +295,16 @@ class Parameter(Param):
         return f"Parameter('{self.path}', trainable={self.trainable}, {_shown(self.data)}{label}, id={self.id})"
 
 
-class TreeParameter(Parameter, nn.Module):
+class TreeParameter(Parameter, nn.Module):  # pyright: ignore[reportIncompatibleMethodOverride]
     """The handle on several tensors as an attribute: also the module that holds them, which torch finds by name.
 
     `functional_call`, `get_parameter` and other tools of torch reach `c.0` through the attribute `c`.
     """
 
-    __setattr__ = object.__setattr__
+    __setattr__ = object.__setattr__  # pyright: ignore[reportAssignmentType]
 
     @classmethod
-    def of(cls, owner: nn.Module, name: str) -> "TreeParameter":
+    def on(cls, owner: nn.Module, name: str) -> "TreeParameter":
         """The handle on the DataTree that is the child `name` of `owner`."""
         handle = object.__new__(cls)
         handle.__dict__ = owner._modules[name].__dict__  # pyright: ignore[reportOptionalMemberAccess]
@@ -311,9 +326,13 @@ def known_id(owner: nn.Module, name: str) -> ParamId | None:
 
     None if it has none yet, or is kept elsewhere.
     """
+    ids = stored_ids(owner)
     tree = owner._modules.get(name)
-    whole = tree.whole_id() if isinstance(tree, DataTree) else None
-    return stored_ids(owner).get(name) if whole is None else whole
+    if isinstance(tree, DataTree) and not torch.compiler.is_compiling():  # which is not to depend on what ids are
+        whole = tree.whole_id()
+        if whole is not None:
+            ids[name] = whole
+    return ids.get(name)
 
 
 def kind_at(owner: nn.Module, name: str) -> Kind:
@@ -326,12 +345,7 @@ def kind_at(owner: nn.Module, name: str) -> Kind:
 
 def empty(owner: nn.Module, name: str, kind: Kind) -> None:
     """Leave the slot of `name` without data."""
-    for group in (owner._parameters, owner._buffers, owner._modules):
-        group.pop(name, None)
-    if kind == "state":
-        owner._buffers[name] = None
-    else:
-        owner._parameters[name] = None
+    put(owner, name, owner._buffers if kind == "state" else owner._parameters, None)
 
 
 def write(owner: nn.Module, name: str, data: Any, trainable: bool, kind: Kind) -> None:
@@ -340,14 +354,12 @@ def write(owner: nn.Module, name: str, data: Any, trainable: bool, kind: Kind) -
     if isinstance(tree, DataTree) and refill(tree, data, trainable, kind):
         return
     param_id = known_id(owner, name)
-    for group in (owner._parameters, owner._buffers, owner._modules):
-        group.pop(name, None)
     if param_id is not None:
         stored_ids(owner)[name] = param_id
     if isinstance(data, Tensor):
         put_tensor(owner, name, data, trainable, kind)
     else:
-        owner._modules[name] = grow(data, stored_ids(owner)[name], trainable, kind)
+        put(owner, name, owner._modules, grow(data, stored_ids(owner)[name], trainable, kind))
 
 
 def share(owner: nn.Module, name: str, other: nn.Module, other_name: str) -> None:
@@ -355,14 +367,10 @@ def share(owner: nn.Module, name: str, other: nn.Module, other_name: str) -> Non
     from .structure import view
 
     held, kind, param_id = content(owner, name), kind_at(owner, name), known_id(owner, name)
-    for group in (other._parameters, other._buffers, other._modules):
-        group.pop(other_name, None)
     if isinstance(held, DataTree):
-        other._modules[other_name] = view(held)
-    elif kind == "state":
-        other._buffers[other_name] = held
+        put(other, other_name, other._modules, view(held))
     else:
-        other._parameters[other_name] = held  # pyright: ignore[reportArgumentType]
+        put(other, other_name, other._buffers if kind == "state" else other._parameters, held)
     if param_id is not None:
         stored_ids(other)[other_name] = param_id
     set_meta(other, other_name, meta_of(owner, name))
@@ -386,10 +394,13 @@ def is_non_trainable(param: Param) -> bool:
 def _holding(owners: tuple[tuple[nn.Module, str], ...], held: Any) -> list[tuple[nn.Module, str]]:
     """The attributes `owners`, and those of the same modules that hold the same tensor."""
     places = list(owners)
-    if isinstance(held, Tensor):
-        for owner, _ in owners:
+    for owner, _ in owners:
+        if isinstance(held, Tensor):
             for group in (owner._parameters, owner._buffers):
                 places += [(owner, name) for name, tensor in group.items() if tensor is held]
+        elif isinstance(held, DataTree) and (first := held.first()) is not None:
+            trees = [(name, child) for name, child in owner._modules.items() if isinstance(child, DataTree)]
+            places += [(owner, name) for name, tree in trees if tree.first() is first]
     return list(dict.fromkeys(places))
 
 

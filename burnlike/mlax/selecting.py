@@ -9,7 +9,7 @@ from ..errors import ArgumentError
 from .combining import check_same_structure
 from .filters import Filter, Predicate, as_predicate
 from .parameter import Parameter, is_trainable
-from .structure import at_same_places, leaves, punch, view
+from .structure import at_same_places, leaves, punch, settle, view
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -87,4 +87,5 @@ def _keep(module: M, kept: list[bool]) -> M:
     for leaf, keep in zip(found, kept, strict=True):
         if not keep:
             punch(leaf)
+    settle(new)
     return new

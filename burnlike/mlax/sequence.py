@@ -13,22 +13,22 @@ from .module import Module
 from .parameter import Parameter, Unbound, share
 
 
-class _Items(Module, Container):
+class _Items(Module, Container):  # pyright: ignore[reportIncompatibleMethodOverride]
     """Containers whose items can be Parameters."""
 
     def _entry(self, name: str) -> Any:
         return unbound(self, name) if self._holds(name) else super()._entry(name)
 
 
-class FixedSeq(_Items, ModuleTuple):
+class FixedSeq(_Items, ModuleTuple):  # pyright: ignore[reportIncompatibleMethodOverride]
     """A fixed sequence of modules, Parameters, None and constants; a tuple assigned to a Module becomes one."""
 
 
-class NamedItems(_Items, ModuleDict):
+class NamedItems(_Items, ModuleDict):  # pyright: ignore[reportIncompatibleMethodOverride]
     """Modules, Parameters, None and constants by name; a dict assigned to a Module becomes one."""
 
 
-class MixedSeq(_Items, ModuleVec):
+class MixedSeq(_Items, ModuleVec):  # pyright: ignore[reportIncompatibleMethodOverride]
     """A list that holds None or constants beside modules and Parameters; assigned to a Module, it becomes one."""
 
     def _replace(self, entries: list[Any]) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ..errors import DuplicateParamIdError, ModuleTreeError
 from ..module.param import Kind
+from ..module.references import rebind
 from ..module.registry import params
 from ..module.shell import shell
 from ..module.slots import meta_of, set_meta, stored_ids
@@ -115,7 +116,7 @@ def at_same_places(module: nn.Module, other: nn.Module, holes: bool = False) -> 
 
 def _grouped(module: nn.Module, holes: bool) -> list[tuple[Parameter, list[str]]]:
     """Each distinct parameter with its positions."""
-    groups: dict[int, list[Place]] = {}
+    groups: dict[tuple[bool, int], list[Place]] = {}
     found: list[tuple[Any, list[Place]]] = []
     for place in places(module):
         held = content(place.owner, place.name)
@@ -127,7 +128,8 @@ def _grouped(module: nn.Module, holes: bool) -> list[tuple[Parameter, list[str]]
         if group is None:
             group = []
             found.append((held, group))
-            groups[0 if torch.compiler.is_compiling() else id(held)] = group
+            if not torch.compiler.is_compiling():
+                groups[_key(held)] = group
         group.append(place)
     canonical = _canonical(module, found)
     handles = [_handle(group, canonical) for _, group in found]
@@ -137,13 +139,26 @@ def _grouped(module: nn.Module, holes: bool) -> list[tuple[Parameter, list[str]]
     return list(zip(handles, positions, strict=True))
 
 
-def _known(held: Any, groups: dict[int, list[Place]], found: list[tuple[Any, list[Place]]]) -> list[Place] | None:
+def _known(
+    held: Tensor | DataTree, groups: dict[tuple[bool, int], list[Place]], found: list[tuple[Any, list[Place]]]
+) -> list[Place] | None:
+    """The group of the places that hold the same."""
     if not torch.compiler.is_compiling():
-        return groups.get(id(held))
+        return groups.get(_key(held))
     for other, group in found:
-        if other is held:
+        if type(other) is type(held) and _mark(other) is _mark(held):
             return group
     return None
+
+
+def _mark(held: Tensor | DataTree) -> Any:
+    """The object by which tied parameters know each other."""
+    first = held.first() if isinstance(held, DataTree) else held
+    return held if first is None else first
+
+
+def _key(held: Tensor | DataTree) -> tuple[bool, int]:
+    return isinstance(held, DataTree), id(_mark(held))
 
 
 def _canonical(
@@ -201,6 +216,20 @@ def view(module: M, state: Callable[[Tensor], Tensor] | None = None) -> M:
         return tensor if state is None or kind == "weight" else state(tensor)
 
     return shell(module, place)
+
+
+def settle(module: nn.Module, replaced: dict[Tensor, Tensor] | None = None) -> None:
+    """Let the attributes that refer to tensors of `module` follow, after its slots were changed.
+
+    Args:
+        module: the tree.
+        replaced: tensor -> the one that took its place.
+    """
+    for part in module.modules():
+        if replaced:
+            rebind(part, lambda value: replaced.get(value, value) if isinstance(value, Tensor) else value)
+        if isinstance(part, nn.RNNBase):  # computes with a list of its own
+            part.__dict__["_flat_weights"] = [part._parameters.get(name) for name in part._flat_weights_names]
 
 
 def punch(handle: Parameter) -> None:
