@@ -1,8 +1,8 @@
 """What type checkers say of programs with typed tensors: pyright's strict mode and mypy --strict, over the same files.
 
-The programs in right/ assert the type of each result, and nothing may be reported in them, nor in the example of a backend. In those
-of wrong/ every line marked `# error` must be reported and no other. A mark `# error: pyright` (or mypy) is for what
-only one of the two can see; the program says why.
+The programs in right/ assert the type of each result, and nothing may be reported in them, nor in the example of a
+backend. In those of wrong/ every line marked `# error` must be reported and no other. A mark `# error: pyright` (or
+mypy) is for what only one of the two can see; the program says why.
 """
 
 import json
