@@ -10,8 +10,9 @@ from ..module.containers import ModuleTuple
 from ..module.slots import meta_of
 from ..module.tree import own_class, unwrap
 from .data import DataTree
+from .holding import content, share
 from .hyperparameters import hyperparameters, same
-from .parameter import Parameter, content, share
+from .parameter import Parameter
 from .structure import by_position, places, settle, view
 
 M = TypeVar("M", bound=nn.Module)

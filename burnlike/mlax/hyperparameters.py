@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from ..module.tree import own_class
 from ..tensor.base import TensorBase
 from .data import DataTree
+from .parameter import Parameter
+from .structure import places
 
 # What torch and burnlike keep on a module for themselves.
 _OURS = {
@@ -67,9 +69,6 @@ def static_key(module: nn.Module) -> tuple[Any, ...]:
     Raises:
         TypeError: a hyperparameter can't be hashed; the message names it.
     """
-    from .parameter import Parameter
-    from .structure import places
-
     flags = [(place.position, Parameter.at(((place.owner, place.name),))) for place in places(module)]
     return (
         _static(module, ""),

@@ -19,9 +19,10 @@ from ..module.wrapping import holds_part
 from . import applying, combining, mapped, selecting, structure
 from .data import DataTree
 from .filters import Filter
+from .holding import share
 from .hyperparameters import static_key
 from .moving import apart, fork_weights
-from .parameter import Parameter, TreeParameter, Unbound, is_trainable, share
+from .parameter import Parameter, TreeParameter, Unbound, is_trainable
 
 
 class Module(BaseModule):

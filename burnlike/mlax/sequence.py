@@ -9,8 +9,9 @@ from ..module.containers import Container, ModuleTuple, ModuleVec
 from ..module.named_containers import ModuleDict
 from ..module.param import Param
 from ..module.wrapping import holds_part
+from .holding import share
 from .module import Module
-from .parameter import Parameter, Unbound, share
+from .parameter import Parameter, Unbound
 
 
 class _Items(Module, Container):  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -18,7 +18,8 @@ from ..module.shell import shell
 from ..module.slots import meta_of, set_meta, stored_ids
 from ..module.tree import unwrap
 from .data import DataTree
-from .parameter import Parameter, content, empty, kind_at, known_id
+from .holding import content, empty, kind_at, known_id
+from .parameter import Parameter
 
 M = TypeVar("M", bound=nn.Module)
 

@@ -1,0 +1,74 @@
+"""What a module holds under the name of a Parameter, and changing it: the slots that handles read and write."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..module.param import Kind
+from ..module.param_id import ParamId
+from ..module.shell import shell
+from ..module.slots import meta_of, set_meta, stored_ids
+from .data import DataTree, grow, put, put_tensor, refill
+
+
+def content(owner: nn.Module, name: str) -> Tensor | DataTree | None:
+    """What `owner` holds under `name`; None for a hole or an uninitialized parameter."""
+    if name in owner._parameters:
+        return owner._parameters[name]
+    if name in owner._buffers:
+        return owner._buffers[name]
+    return owner._modules[name]  # pyright: ignore[reportReturnType]
+
+
+def known_id(owner: nn.Module, name: str) -> ParamId | None:
+    """The id of what `owner` holds, or held, under `name`; that of several tensors follows from the first one's.
+
+    None if it has none yet, or is kept elsewhere.
+    """
+    ids = stored_ids(owner)
+    tree = owner._modules.get(name)
+    if isinstance(tree, DataTree) and not torch.compiler.is_compiling():  # which is not to depend on what ids are
+        whole = tree.whole_id()
+        if whole is not None:
+            ids[name] = whole
+    return ids.get(name)
+
+
+def kind_at(owner: nn.Module, name: str) -> Kind:
+    """The kind of what `owner` holds, or held, under `name`."""
+    tree = owner._modules.get(name)
+    if isinstance(tree, DataTree):
+        return "weight" if any(True for _ in tree.weights()) else "state"
+    return "state" if name in owner._buffers else "weight"
+
+
+def empty(owner: nn.Module, name: str, kind: Kind) -> None:
+    """Leave the slot of `name` without data."""
+    put(owner, name, owner._buffers if kind == "state" else owner._parameters, None)
+
+
+def write(owner: nn.Module, name: str, data: Any, trainable: bool, kind: Kind) -> None:
+    """Put checked `data` under `name`, whose id is known, in the place of what was there."""
+    tree = owner._modules.get(name)
+    if isinstance(tree, DataTree) and refill(tree, data, trainable, kind):
+        return
+    param_id = known_id(owner, name)
+    if param_id is not None:
+        stored_ids(owner)[name] = param_id
+    if isinstance(data, Tensor):
+        put_tensor(owner, name, data, trainable, kind)
+    else:
+        put(owner, name, owner._modules, grow(data, stored_ids(owner)[name], trainable, kind))
+
+
+def share(owner: nn.Module, name: str, other: nn.Module, other_name: str) -> None:
+    """Let `other` hold under `other_name` the same tensors as `owner` under `name`, with id and all that is known."""
+    held, kind, param_id = content(owner, name), kind_at(owner, name), known_id(owner, name)
+    if isinstance(held, DataTree):
+        put(other, other_name, other._modules, shell(held, lambda owner, name, kind, tensor: tensor))
+    else:
+        put(other, other_name, other._buffers if kind == "state" else other._parameters, held)
+    if param_id is not None:
+        stored_ids(other)[other_name] = param_id
+    set_meta(other, other_name, meta_of(owner, name))
