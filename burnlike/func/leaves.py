@@ -138,13 +138,6 @@ def restore_parameters(module: M) -> M:
     come from there are plain tensors, of which it stays known whether they are to be trained. A compiled step takes
     such a module again; call this before a module goes to `torch.optim`, is trained by `backward` or copied. All
     tensors are cut from autograd's graph. Any other module is left as it is.
-
-    Example:
-        >>> import torch, burnlike as bl
-        >>> step = torch.compile(lambda layer: bl.mlax.map(layer, lambda p: p.data * 2), backend="eager")
-        >>> layer = bl.func.restore_parameters(step(torch.nn.Linear(2, 1)))
-        >>> layer.weight.requires_grad
-        True
     """
     made: dict[Tensor, nn.Parameter] = {}
     for _, part in _tree(module, ""):
