@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import nn
@@ -20,67 +20,64 @@ if TYPE_CHECKING:
     from .reparameterization import Reparameterization
 
 
-class ModuleMethods:
-    """Mixed into Module; each method is the function of its name, applied to the module."""
-
-    def _self(self) -> nn.Module:
-        return cast(nn.Module, self)
+class ModuleMethods(nn.Module):
+    """The base of Module; each method is the function of its name, applied to the module."""
 
     def params(self) -> list[Param]:
         """The parameters and persistent buffers of the tree; see `burnlike.module.params`."""
-        return registry.params(self._self())
+        return registry.params(self)
 
     def param(self, path: str) -> Param:
         """The parameter at `path`; see `burnlike.module.param_at`."""
-        return visiting.param_at(self._self(), path)
+        return visiting.param_at(self, path)
 
     def visit(self, visitor: visiting.ModuleVisitor | Callable[[Param], object]) -> None:
         """Show `visitor` each Param of the tree; see `burnlike.module.visit`."""
-        visiting.visit(self._self(), visitor)
+        visiting.visit(self, visitor)
 
     def map(self, mapper: mapping.Mapping, *rest: nn.Module) -> Self:
         """A new module of what `mapper` makes of each tensor; see `burnlike.module.map`."""
-        return mapping.map(self, mapper, *rest)  # pyright: ignore[reportArgumentType, reportReturnType]
+        return mapping.map(self, mapper, *rest)
 
     def map_(self, mapper: mapping.Mapping, *rest: nn.Module) -> Self:
         """As `map`, in place; see `burnlike.module.map_`."""
-        return mapping.map_(self, mapper, *rest)  # pyright: ignore[reportArgumentType, reportReturnType]
+        return mapping.map_(self, mapper, *rest)
 
     def num_params(self) -> int:
         """Count the values of all floating-point parameters and running statistics, tied tensors once."""
-        return moving.num_params(self._self())
+        return moving.num_params(self)
 
     def devices(self) -> list[torch.device]:
         """The devices that the parameters are on, each once."""
-        return moving.devices(self._self())
+        return moving.devices(self)
 
     def to_device(self, device: torch.device | str) -> Self:
         """Move the module to `device`, in place, and return it."""
-        return moving.to_device(self, device)  # pyright: ignore[reportArgumentType, reportReturnType]
+        return moving.to_device(self, device)
 
     def fork(self, device: torch.device | str) -> Self:
         """A copy on `device` with the same ids, to be trained there."""
-        return moving.fork(self, device)  # pyright: ignore[reportArgumentType, reportReturnType]
+        return moving.fork(self, device)
 
     def clone(self, new_ids: bool = False) -> Self:
         """A copy that shares no memory, by default with the same ids."""
-        return moving.clone(self, new_ids)  # pyright: ignore[reportArgumentType, reportReturnType]
+        return moving.clone(self, new_ids)
 
     def valid(self) -> Self:
         """A view for validation that shares all memory; see `burnlike.module.valid`."""
-        return modes.valid(self)  # pyright: ignore[reportArgumentType, reportReturnType]
+        return modes.valid(self)
 
     def no_grad(self) -> Self:
         """Freeze every parameter for good, in place; returns the module."""
-        return modes.no_grad(self)  # pyright: ignore[reportArgumentType, reportReturnType]
+        return modes.no_grad(self)
 
     def freeze(self, group: ParamGroup | None = None) -> Self:
         """Freeze the parameters of `group`, or all, in place; see `burnlike.module.freeze`."""
-        return modes.freeze(self, group)  # pyright: ignore[reportArgumentType, reportReturnType]
+        return modes.freeze(self, group)
 
     def unfreeze(self, group: ParamGroup | None = None) -> Self:
         """Make the parameters of `group`, or all, trainable, in place; see `burnlike.module.unfreeze`."""
-        return modes.unfreeze(self, group)  # pyright: ignore[reportArgumentType, reportReturnType]
+        return modes.unfreeze(self, group)
 
     def custom_settings(self) -> DisplaySettings | None:
         """How modules of this class are displayed, where the caller does not say: override it."""
@@ -104,7 +101,7 @@ class ModuleMethods:
 
     def __repr__(self) -> str:
         """The module as `burnlike.module.display` shows it."""
-        return display(self._self())
+        return display(self)
 
     def apply_lora(self, config: "LoraConfig") -> Self:
         """Freeze the module and add trainable adapters to its matrices, in place; see `burnlike.module.apply_lora`."""

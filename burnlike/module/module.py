@@ -20,7 +20,7 @@ _TORCH = (nn.Module, Tensor)
 _PLAIN = frozenset({bool, int, float, str, type(None), torch.dtype, torch.device})
 
 
-class Module(ModuleMethods, nn.Module):
+class Module(ModuleMethods):
     """An `nn.Module` with Burn's module methods. No `forward` is forced.
 
     A parameter or buffer gets its ParamId when its name first gets a tensor, and keeps it when the tensor is replaced.
