@@ -1,9 +1,10 @@
 """Walking any `nn.Module` tree: each tensor once, with its id and canonical path."""
 
+import weakref
 from collections.abc import Sequence
 from itertools import chain
 from operator import itemgetter, methodcaller
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
@@ -31,13 +32,14 @@ def params(module: nn.Module, kind: Kind | None = None) -> list[Param]:
         ModuleTreeError: a module holds itself.
     """
     walk = walk_of(module)
-    return list(walk.params if kind is None else walk.weights if kind == "weight" else walk.states)
+    return held(walk.params if kind is None else walk.weights if kind == "weight" else walk.states)
 
 
 def weights(module: nn.Module) -> Sequence[Param]:
     """The parameters of `module`, as `params(module, "weight")`, but the same object while the tree is the same.
 
-    What is computed from it may be kept as long as the next call returns that object; it must not be changed.
+    What is computed from it may be kept as long as the next call returns that object; it must not be changed. These
+    Params do not keep `module` itself alive.
     """
     return walk_of(module).weights
 
@@ -56,9 +58,51 @@ def fresh_ids(module: nn.Module) -> nn.Module:
 def walk_of(module: nn.Module) -> "Walk":
     """The traversal of `module`, kept on it for as long as the tree is the same."""
     walk = module.__dict__.get("_param_walk")
-    if walk is None or not walk.holds():
+    if walk is None or not walk.holds(module):
         walk = module.__dict__["_param_walk"] = Walk(module)
     return walk
+
+
+class RootParam(Param):
+    """A Param of a tensor of the root's own, for the traversal that is kept on the root: it holds the root weakly.
+
+    Without it the root would hold itself, and its memory be free only after a garbage collection.
+    """
+
+    __slots__ = ("_home", "_owners", "_root")
+
+    def __init__(self, param: Param, root: nn.Module) -> None:
+        self.id = param.id
+        self.path = param.path
+        self.kind = param.kind
+        self.aliases = param.aliases
+        self._root = weakref.ref(root)
+        self._owners = tuple((None if owner is root else owner, name) for owner, name in param.owners)
+        self._home = (None if param.home[0] is root else param.home[0], param.home[1])
+
+    @property
+    def owners(self) -> tuple[tuple[nn.Module, str], ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Each (module, attribute name) that holds this tensor, the first one first."""
+        root: Any = self._root()
+        return tuple((root if owner is None else owner, name) for owner, name in self._owners)
+
+    @property
+    def home(self) -> tuple[nn.Module, str]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Where id and intent are kept."""
+        root: Any = self._root()
+        return (root if self._home[0] is None else self._home[0], self._home[1])
+
+
+S = TypeVar("S")
+
+
+def held(steps: Sequence[S]) -> list[S]:
+    """The steps of a kept traversal for others to keep: Params that hold the root like any other module."""
+    return [_strong(step) if type(step) is RootParam else step for step in steps]  # pyright: ignore[reportReturnType]
+
+
+def _strong(param: Param) -> Param:
+    return Param(param.id, param.path, param.kind, param.owners, param.aliases, param.home)
 
 
 _TENSORS_AND_MODULES = itemgetter("_parameters", "_buffers", "_modules")
@@ -79,32 +123,37 @@ class Walk:
 
     def __init__(self, root: nn.Module) -> None:
         self.steps: list[Param | Enter | Exit] = []
-        self.params: list[Param] = []
-        self.weights: list[Param] = []
-        self.states: list[Param] = []
-        self.modules = modules = self._traverse(root)  # held, so that no other module gets the address of one of them
+        # Held, so that no other module gets the address of one of them; the root holds this object.
+        self.modules = modules = self._traverse(root)[1:]
+        self.params = [step for step in self.steps if isinstance(step, Param)]
+        self.weights = [param for param in self.params if param.kind == "weight"]
+        self.states = [param for param in self.params if param.kind == "state"]
         self._parts = [module.__dict__ for module in modules]
         self._containers = [module for module in modules if "_held" in module.__dict__]
         self._with_ids = [parts for parts in self._parts if "_param_ids" in parts]
-        self._not_persistent = [parts["_non_persistent_buffers_set"] for parts in self._parts if parts["_buffers"]]
-        self._signature = self._read()
-        self._ids_then = [parts["_param_ids"].copy() for parts in self._with_ids]
+        everywhere = [root.__dict__, *self._parts]
+        self._not_persistent = [parts["_non_persistent_buffers_set"] for parts in everywhere if parts["_buffers"]]
+        self._signature = self._read(root)
+        self._ids_then = [ids.copy() for ids in self._ids(root)]
         self._not_persistent_then = [names.copy() for names in self._not_persistent]
 
-    def holds(self) -> bool:
+    def holds(self, root: nn.Module) -> bool:
         """Whether the tree still has the same modules, names, tensors and ids."""
         for container in self._containers:
             container.refresh()  # pyright: ignore[reportCallIssue]
         return (
-            list(map(_IDS, self._with_ids)) == self._ids_then
+            self._ids(root) == self._ids_then
             and self._not_persistent == self._not_persistent_then
-            and self._read() == self._signature
+            and self._read(root) == self._signature
         )
 
-    def _read(self) -> list[list[Any]]:
+    def _ids(self, root: nn.Module) -> list[dict[str, ParamId]]:
+        return [root.__dict__.get("_param_ids", {}), *map(_IDS, self._with_ids)]
+
+    def _read(self, root: nn.Module) -> list[list[Any]]:
         # Loops in C over names and addresses. A reused address of a tensor does no harm: handles read the module, and
         # which slots share a tensor is the same.
-        groups = list(chain.from_iterable(map(_TENSORS_AND_MODULES, self._parts)))
+        groups = list(chain.from_iterable(map(_TENSORS_AND_MODULES, [root.__dict__, *self._parts])))
         filled = list(filter(None, groups))
         addresses = map(id, chain.from_iterable(map(dict.values, filled)))
         return [list(map(len, groups)), list(chain.from_iterable(filled)), list(addresses)]
@@ -114,12 +163,14 @@ class Walk:
         identities = Identities(root)
         known = identities.known
         param_of: dict[int, Param] = {}
-        add_step, add_param = self.steps.append, self.params.append
-        add_of = {"weight": self.weights.append, "state": self.states.append}
+        roots_own: set[int] = set()
+        add_step = self.steps.append
 
         def found(
             path: str, owner: nn.Module, name: str, kind: Kind, tensor: Tensor, home_module: nn.Module, home_name: str
         ) -> None:
+            if owner is root or home_module is root:
+                roots_own.add(id(tensor))
             param = param_of.get(id(tensor))
             if param is not None:
                 identities.tie(param, path, home_module, home_name)
@@ -134,12 +185,13 @@ class Walk:
             param = Param(param_id, path, kind, ((owner, name),), (), home)
             known[param_id.value] = param_of[id(tensor)] = param
             add_step(param)
-            add_param(param)
-            add_of[kind](param)
 
         modules: list[nn.Module] = []
         traverse(root, found, add_step, modules)
         identities.keep()
+        if roots_own:
+            own = {id(param_of[address]) for address in roots_own}
+            self.steps = [RootParam(step, root) if id(step) in own else step for step in self.steps]  # pyright: ignore[reportArgumentType]
         return modules
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:

@@ -11,7 +11,7 @@ from ..errors import MapperError
 from .memory import is_unfilled
 from .param import Param
 from .plain_tensors import apply_plain
-from .slots import meta_of, set_meta
+from .slots import meta_of, set_meta, stored_ids
 
 
 def write(param: Param, value: Tensor) -> None:
@@ -121,7 +121,7 @@ class Before:
                     holder.refresh()
         if self.tensor.requires_grad != self.requires_grad:
             self.tensor.requires_grad_(self.requires_grad)
-        if param.id != self.id:
+        if stored_ids(module).get(name) != self.id:
             param.adopt(self.id)
         if self.meta is not None:
             set_meta(module, name, self.meta)

@@ -8,7 +8,7 @@ from torch import nn
 from ..errors import MapperError
 from .param import Param
 from .paths import no_parameter
-from .registry import params, walk_of
+from .registry import held, params, walk_of
 from .tree import Enter
 
 
@@ -94,7 +94,7 @@ def traverse(module: nn.Module, guide: object, show: Callable[[Param], object]) 
     """
     enter = getattr(guide, "enter_module", _ignore)
     leave = getattr(guide, "exit_module", _ignore)
-    steps = walk_of(module).params if guide is None else walk_of(module).steps
+    steps = held(walk_of(module).params if guide is None else walk_of(module).steps)
     entered: list[Enter] = []
     step = None
     try:

@@ -1,6 +1,8 @@
 """Identity of parameters through everything that replaces tensors."""
 
 import copy
+import gc
+import weakref
 
 import pytest
 import torch
@@ -283,3 +285,24 @@ def test_no_grad_freezes_and_returns_the_module() -> None:
     scale = Scale()
     assert scale.no_grad() is scale
     assert not any(param.trainable for param in scale.params())
+
+
+@pytest.mark.parametrize(
+    "use", [params, weights, lambda m: visit_params(m, lambda param: None)], ids=["all", "weights", "visit"]
+)
+def test_a_kept_traversal_does_not_keep_its_module_alive(model: nn.Module, use) -> None:
+    for make in (lambda: copy.deepcopy(model), lambda: nn.Linear(2, 2), Scale):
+        module = make()
+        gone = weakref.ref(module)
+        use(module)
+        gc.disable()  # memory must be free at once, not after a collection
+        try:
+            del module
+            assert gone() is None
+        finally:
+            gc.enable()
+
+
+def test_a_param_keeps_its_module() -> None:
+    (gamma, _) = params(Scale())
+    assert torch.equal(gamma.tensor, torch.ones(3))
