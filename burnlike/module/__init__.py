@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from .module import Module
     from .moving import clone, devices, fork, initialize, num_params, to_device
     from .named_containers import ModuleDict, ModuleEnum
-    from .param import Kind, Param
+    from .param import Param
     from .param_group import ParamGroup
     from .param_id import ParamId, seed_param_ids
     from .param_matchers import ParamMatcher
     from .ranks import agree_ids
     from .registry import fresh_ids, params, weights
     from .reparameterization import Reparameterization, apply_reparameterization, materialize
+    from .slots import Kind
     from .visiting import ModuleVisitor, param_at, visit
     from .weight_norm import WeightNorm
 
@@ -97,13 +98,14 @@ __getattr__, __dir__ = attach(
         "Module": "module",
         **dict.fromkeys(["clone", "devices", "fork", "initialize", "num_params", "to_device"], "moving"),
         **dict.fromkeys(["ModuleDict", "ModuleEnum"], "named_containers"),
-        **dict.fromkeys(["Kind", "Param"], "param"),
+        "Param": "param",
         "ParamGroup": "param_group",
         "ParamMatcher": "param_matchers",
         **dict.fromkeys(["ParamId", "seed_param_ids"], "param_id"),
         "agree_ids": "ranks",
         **dict.fromkeys(["fresh_ids", "params", "weights"], "registry"),
         **dict.fromkeys(["Reparameterization", "apply_reparameterization", "materialize"], "reparameterization"),
+        "Kind": "slots",
         **dict.fromkeys(["ModuleVisitor", "param_at", "visit"], "visiting"),
         "WeightNorm": "weight_norm",
     },

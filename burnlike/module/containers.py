@@ -13,6 +13,7 @@ from ..errors import ModuleTreeError
 from .constants import Constant
 from .module import Module
 from .param import Param
+from .slots import tell_holder
 from .tree import own_class
 
 
@@ -23,17 +24,11 @@ class Container(Module):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        self._tell()
-
-    def _tell(self) -> None:
-        """Let the user's container that holds these items, if one does, take over what changed."""
-        held = self.__dict__.get("_held_by")
-        if held is not None:
-            held.refresh()
+        tell_holder(self)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         super()._apply(fn, recurse)
-        self._tell()
+        tell_holder(self)
         return self
 
     def _entry(self, name: str) -> Any:
@@ -197,7 +192,7 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
             raise
         finally:
             parts["_held_by"] = held
-        self._tell()
+        tell_holder(self)
 
     def _drop(self) -> None:
         parts = self.__dict__

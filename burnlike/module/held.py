@@ -10,7 +10,7 @@ from .constants import Constant
 from .containers import ModuleTuple, ModuleVec
 from .module import Module
 from .named_containers import ModuleDict, check_name
-from .slots import remember_field
+from .slots import remember_field, tell_holder
 
 
 @runtime_checkable
@@ -194,13 +194,6 @@ class Held(Module):
 
 
 _METHODS = ("module_children", "with_module_children")
-
-
-def tell_holder(module: nn.Module | None) -> None:
-    """Let the user's container that `module` is the inside of, if it is, take over what changed in it."""
-    held = None if module is None else module.__dict__.get("_held_by")
-    if held is not None:
-        held.refresh()
 
 
 def _children(container: Any) -> Mapping[str, Any]:

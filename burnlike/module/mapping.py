@@ -11,10 +11,11 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from ..errors import MapperError, ModuleTreeError
 from .lazy import initialize_param, is_lazy
 from .memory import Memory, is_unfilled
-from .param import Kind, Param
+from .param import Param
 from .registry import params
 from .replacing import Before, check_sharding, copy_plain_tensors, describe, replace_tensor, write
 from .shell import shell
+from .slots import Kind
 from .visiting import has_methods, kind_of, traverse
 
 M = TypeVar("M", bound=nn.Module)

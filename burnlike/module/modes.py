@@ -5,12 +5,11 @@ from typing import TypeVar
 from torch import Tensor, nn
 
 from .constants import references_of
-from .param import Kind
 from .param_group import ParamGroup
 from .plain_tensors import untrack_plain
 from .registry import params, weights
 from .shell import shell
-from .slots import meta_of, set_meta
+from .slots import Kind, meta_of, set_meta
 from .tree import Slot, steps_of
 
 M = TypeVar("M", bound=nn.Module)
@@ -35,7 +34,7 @@ def valid(module: M) -> M:
     originals = weights(module)  # draws the ids, where there are none
     new = shell(module, place)
     for param, original in zip(weights(new), originals, strict=True):
-        set_meta(*param.home, None, trainable=original.trainable)
+        set_meta(*param.home, trainable=original.trainable)
     for part in new.modules():
         untrack_plain(part.__dict__, references_of(part))
     return new.train(False)
@@ -59,7 +58,7 @@ def restore_intents(module: nn.Module) -> None:
             intent = meta_of(step.home_module, step.home_name).trainable
             if intent is not None:
                 step.tensor.requires_grad_(intent)
-                set_meta(step.home_module, step.home_name, None, trainable=None)
+                set_meta(step.home_module, step.home_name, trainable=None)
 
 
 def require_grad(module: nn.Module, requires_grad: bool) -> None:
@@ -69,7 +68,7 @@ def require_grad(module: nn.Module, requires_grad: bool) -> None:
             if step.tensor.is_floating_point() or step.tensor.is_complex():
                 step.tensor.requires_grad_(requires_grad)
             if meta_of(step.home_module, step.home_name).trainable is not None:
-                set_meta(step.home_module, step.home_name, None, trainable=step.tensor.requires_grad)
+                set_meta(step.home_module, step.home_name, trainable=step.tensor.requires_grad)
 
 
 def no_grad(module: M) -> M:

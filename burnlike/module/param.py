@@ -1,7 +1,7 @@
 """Param, the handle through which visitors, records and optimizers see one tensor of a module tree."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -9,9 +9,8 @@ from torch import Tensor, nn
 from .lazy import Init, LazyParameter, initialize_param, is_lazy, mapped_lazy
 from .param_id import ParamId
 from .param_values import differentiable, lazy_parameter, mapped, parameter_or_state
-from .slots import Mapper, meta_of, set_meta, shape_text, stored_ids
-
-Kind = Literal["weight", "state"]
+from .slots import Kind, Mapper, Meta, group_of, meta_of, set_meta, shape_text, stored_ids, tell_holder
+from .tree import reparameterization_of
 
 
 class Mappers(NamedTuple):
@@ -119,32 +118,33 @@ class Param:
 
     @classmethod
     def _held(cls, tensor: Tensor, name: str | None, param_id: ParamId | None) -> "Param":
-        holder = nn.Module()
         kind: Kind = "weight" if isinstance(tensor, nn.Parameter) and differentiable(tensor) else "state"
-        (holder._parameters if kind == "weight" else holder._buffers)["value"] = tensor  # pyright: ignore[reportArgumentType]
-        set_meta(holder, "value", name=name, own_id=param_id is not None)
-        stored_ids(holder)["value"] = param_id or ParamId.new(f"Param {name} {shape_text(tensor)}")
-        return cls(stored_ids(holder)["value"], "", kind, ((holder, "value"),))
+        meta = Meta(name=name, own_id=param_id is not None)
+        return cls._unbound(tensor, kind, param_id or ParamId.new(f"Param {name} {shape_text(tensor)}"), meta)
 
     @classmethod
     def of(cls, module: nn.Module, name: str, kind: Kind) -> "Param":
         """A parameter of its own that shares tensor, id and all else with the field `name` of `module`."""
-        field = cls(stored_ids(module)[name], name, kind, ((module, name),))
-        return field._with(field.tensor)
+        tensor = group_of(module, kind)[name]
+        return cls._unbound(tensor, kind, stored_ids(module)[name], meta_of(module, name), name)
+
+    @classmethod
+    def _unbound(cls, tensor: Tensor, kind: Kind, param_id: ParamId, meta: Meta, path: str = "") -> "Param":
+        holder = nn.Module()
+        group_of(holder, kind)["value"] = tensor
+        stored_ids(holder)["value"] = param_id
+        set_meta(holder, "value", meta)
+        return Param(param_id, path, kind, ((holder, "value"),))
 
     def _with(self, tensor: Tensor) -> "Param":
         """A parameter of its own that holds `tensor`, with the same id and all else."""
-        holder = nn.Module()
-        (holder._parameters if self.kind == "weight" else holder._buffers)["value"] = tensor  # pyright: ignore[reportArgumentType]
-        stored_ids(holder)["value"] = self.id
-        set_meta(holder, "value", meta_of(*self.home))
-        return Param(self.id, self.path, self.kind, ((holder, "value"),))
+        return self._unbound(tensor, self.kind, self.id, meta_of(*self.home), self.path)
 
     @property
     def tensor(self) -> Tensor:
         """The tensor as it is now; that of a lazy parameter initializes itself when torch computes with it."""
         module, name = self.owners[0]
-        return (module._parameters if self.kind == "weight" else module._buffers)[name]  # pyright: ignore[reportReturnType]
+        return group_of(module, self.kind)[name]
 
     @property
     def name(self) -> str | None:
@@ -177,8 +177,6 @@ class Param:
 
     def reparameterization(self) -> nn.Module | None:
         """The reparameterization (LoRA, ...) that `val` applies to `base`, or None."""
-        from .tree import reparameterization_of  # which knows what a Param is
-
         return reparameterization_of(*self.home)
 
     def is_initialized(self) -> bool:
@@ -273,11 +271,13 @@ class Param:
         made = tensor.detach() if self.kind == "state" else tensor
         if self.kind == "weight" and not is_lazy(tensor):
             made = nn.Parameter(tensor.detach(), requires_grad=False)
-        made.requires_grad_(self.requires_grad)
+        self.put(made.requires_grad_(self.requires_grad))
+
+    def put(self, tensor: Tensor) -> None:
+        """Let every owner hold `tensor` as it is."""
         for module, name in self.owners:
-            (module._parameters if self.kind == "weight" else module._buffers)[name] = made  # pyright: ignore[reportArgumentType]
-            if (holder := module.__dict__.get("_held_by")) is not None:  # the inside of a user's container
-                holder.refresh()
+            group_of(module, self.kind)[name] = tensor
+            tell_holder(module)
 
     def adopt(self, param_id: ParamId) -> None:
         """Give the parameter another id, that of the record it is loaded from."""
@@ -288,7 +288,7 @@ class Param:
                 set_meta(module, name, own_id=False)
 
     def _set(self, **changes: object) -> "Param":
-        set_meta(*self.home, None, **changes)
+        set_meta(*self.home, **changes)
         return self
 
     def __repr__(self) -> str:

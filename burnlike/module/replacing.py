@@ -95,7 +95,7 @@ def describe(param: Param, given: Param | None) -> None:
     known = {"name": other.name, "load_mapper": other.load_mapper, "save_mapper": other.save_mapper}
     changes = {key: value for key, value in known.items() if value is not None}
     if changes:
-        set_meta(*param.home, None, **changes)
+        set_meta(*param.home, **changes)
     if given.trainable != param.trainable:
         param.set_require_grad(given.trainable)
 
@@ -115,10 +115,7 @@ class Before:
         """Undo what was done since."""
         param, (module, name) = self.param, self.param.home
         if param.tensor is not self.tensor:
-            for owner, field in param.owners:
-                (owner._parameters if param.kind == "weight" else owner._buffers)[field] = self.tensor  # pyright: ignore[reportArgumentType]
-                if (holder := owner.__dict__.get("_held_by")) is not None:  # the inside of a user's container
-                    holder.refresh()
+            param.put(self.tensor)
         if self.tensor.requires_grad != self.requires_grad:
             self.tensor.requires_grad_(self.requires_grad)
         if stored_ids(module).get(name) != self.id:

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ModuleTreeError
-from .param import Kind
 from .references import rebind
-from .slots import copy_slots, meta_of, set_meta
+from .slots import Kind, copy_slots, meta_of, set_meta
 from .tree import unwrap
 
 Place = Callable[[nn.Module, str, Kind, Tensor], Tensor | None]

@@ -6,7 +6,7 @@ All of it lies in the module's `__dict__` by attribute name, not on the tensors:
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from ..errors import ModuleTreeError
 from .param_id import ParamId
 
+Kind = Literal["weight", "state"]
 Mapper = Callable[[Tensor], Tensor]
 
 
@@ -48,6 +49,18 @@ class Meta:
 
 _DEFAULT = Meta()
 _META_FIELDS = tuple(field.name for field in fields(Meta))
+
+
+def group_of(module: nn.Module, kind: Kind) -> dict[str, Any]:
+    """Where torch keeps the tensors of `kind` that `module` itself holds, by attribute name."""
+    return module._parameters if kind == "weight" else module._buffers
+
+
+def tell_holder(module: nn.Module | None) -> None:
+    """Let the user's container that `module` is the inside of, if it is, take over what changed in it."""
+    held = None if module is None else module.__dict__.get("_held_by")
+    if held is not None:
+        held.refresh()
 
 
 def stored_ids(module: nn.Module) -> dict[str, ParamId]:
@@ -85,7 +98,7 @@ def meta_of(module: nn.Module, name: str) -> Meta:
     return module.__dict__.get("_param_metas", {}).get(name, _DEFAULT)
 
 
-def set_meta(module: nn.Module, field: str, /, meta: Meta | None = None, **changes: Any) -> None:
+def set_meta(module: nn.Module, field: str, meta: Meta | None = None, /, **changes: Any) -> None:
     """Keep `meta`, or what is kept, about `field`, with `changes`."""
     metas = module.__dict__.setdefault("_param_metas", {})
     known = meta or metas.get(field, _DEFAULT)

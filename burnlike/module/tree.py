@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from ..errors import ModuleTreeError
-from .param import Kind
+from .slots import Kind
 from .wrappers import container_of as container_of
 from .wrappers import own_class as own_class
 from .wrappers import unwrap as unwrap
@@ -41,7 +41,7 @@ class Slot(NamedTuple):
 
 
 class Enter(NamedTuple):
-    """A field that holds a part of the tree begins.
+    """A field that holds a part of the tree begins; of one that holds just a tensor, the Slot tells.
 
     Attributes:
         name: of the field.
@@ -166,8 +166,12 @@ class _Traversal:
         list_of = lists._modules[name]
         self.seen += (lists, list_of)
         ours = reparameterization_of(module, name)
+        container = container_of(module)
+        torchs_fields = Enter("parametrizations", container), Enter(name, "Dict")
+        fields = torchs_fields if ours is None else (Enter(name, container),)
         inside = f"{prefix}parametrizations.{name}."
         base = _base_name(list_of)
+        self._enter(fields)
         for kind, tensors in (("weight", list_of._parameters), ("state", list_of._buffers)):
             for key, tensor in tensors.items():
                 if tensor is not None:
@@ -176,13 +180,22 @@ class _Traversal:
                     self.found(path, list_of, key, kind, tensor, *home)
         if ours is not None:
             label: str = type(ours).reparameterization_name  # pyright: ignore[reportAttributeAccessIssue]
-            container = container_of(module)
-            self.passed(Enter(name, container))
             self._walk_field(label, "Reparameterization", ours, f"{prefix}{name}.{label}.")
-            self.passed(Exit(name, container))
-        for key, child in list_of._modules.items():
-            if child is not None and child is not ours:
-                self._walk_field(key, "Reparameterization", child, f"{inside}{key}.")
+        others = {key: child for key, child in list_of._modules.items() if child is not None and child is not ours}
+        if others and ours is not None:
+            self._exit(fields)
+            self._enter(fields := torchs_fields)
+        for key, child in others.items():
+            self._walk_field(key, "Reparameterization", child, f"{inside}{key}.")
+        self._exit(fields)
+
+    def _enter(self, fields: tuple[Enter, ...]) -> None:
+        for field in fields:
+            self.passed(field)
+
+    def _exit(self, fields: tuple[Enter, ...]) -> None:
+        for field in reversed(fields):
+            self.passed(Exit(*field))
 
 
 def _check_slots(module: nn.Module, slots: list[str], prefix: str) -> None:
