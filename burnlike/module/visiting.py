@@ -9,7 +9,7 @@ from ..errors import MapperError
 from .param import Param
 from .paths import no_parameter
 from .registry import held, params, walk_of
-from .tree import Enter
+from .tree import Enter, Exit, container_of
 
 
 class ModuleVisitor:
@@ -25,7 +25,7 @@ class ModuleVisitor:
         """A parameter of bools."""
 
     def enter_module(self, name: str, container: str) -> None:
-        """A field begins; the names entered, joined by dots, are the path.
+        """A field begins, one that holds a part of the tree or a tensor; the names entered, by dots, are the path.
 
         Args:
             name: of the field, or its index.
@@ -94,19 +94,28 @@ def traverse(module: nn.Module, guide: object, show: Callable[[Param], object]) 
     """
     enter = getattr(guide, "enter_module", _ignore)
     leave = getattr(guide, "exit_module", _ignore)
-    steps = held(walk_of(module).params if guide is None else walk_of(module).steps)
+    guided = enter is not _ignore or leave is not _ignore
+    steps = held(walk_of(module).steps if guided else walk_of(module).params)
     entered: list[Enter] = []
+
+    def begin(field: Enter) -> None:
+        enter(field.name, field.container)
+        entered.append(field)
+
     step = None
     try:
         for step in steps:
-            if isinstance(step, Param):
-                show(step)
-            elif isinstance(step, Enter):
-                enter(step.name, step.container)
-                entered.append(step)
-            else:
+            if isinstance(step, Enter):
+                begin(step)
+            elif isinstance(step, Exit):
                 entered.pop()
                 leave(step.name, step.container)
+            elif not guided or step.path.count(".") < len(entered):  # the base of one of our reparameterizations
+                show(step)
+            else:
+                begin(Enter(step.path.rpartition(".")[2], container_of(step.owners[0][0])))
+                show(step)
+                leave(*entered.pop())
     except BaseException as error:
         if isinstance(step, Param) and not isinstance(error, MapperError):
             error.add_note(f"at the parameter '{step.path}' of {type(module).__name__}")

@@ -127,13 +127,17 @@ def test_the_parameter_keeps_its_place_and_what_it_is_computed_by_follows_it(lay
     struct = f"Struct:{type(layer).__name__}"
     assert struct in ("Struct:Linear", "Struct:SimpleLinear")
     assert seen == [
-        "weight",
         f"> weight of {struct}",
+        "weight",
         "> custom_scale of Reparameterization",
+        "> scale of Struct:Scaled",
         "weight.custom_scale.scale",
+        "< scale of Struct:Scaled",
         "< custom_scale of Reparameterization",
         f"< weight of {struct}",
+        f"> bias of {struct}",
         "bias",
+        f"< bias of {struct}",
     ]
 
 

@@ -1,20 +1,23 @@
 """Visiting: each Param once, in order, between the beginnings and ends of the fields around it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils import parametrize
+from torch.nn.utils import parametrizations, parametrize
 
 from burnlike.errors import MapperError, ParamPathError
 from burnlike.module import (
     LazyParameter,
+    LoraConfig,
     Module,
     ModuleArray,
     ModuleEnum,
     ModuleVisitor,
     Param,
+    apply_lora,
     constant,
     param_at,
     params,
@@ -94,6 +97,10 @@ def calls(module: nn.Module) -> list[tuple[str, ...]]:
     return recorder.calls
 
 
+def shown(module: nn.Module) -> list[tuple[str, ...]]:
+    return [call for call in calls(module) if call[0] not in ("enter", "exit")]
+
+
 def paths(module: nn.Module) -> list[str]:
     found: list[str] = []
     visit(module, lambda param: found.append(param.path))
@@ -113,34 +120,104 @@ def test_each_field_begins_and_ends_with_its_container() -> None:
     assert begun == [
         ("head", "Struct:Everything"),
         ("Plain", "Enum:Head"),
+        ("weight_basic", "Struct:Basic"),
         ("array", "Struct:Everything"),
         ("0", "Array"),
+        ("weight_basic", "Struct:Basic"),
         ("option", "Struct:Everything"),
+        ("weight_basic", "Struct:Basic"),
         ("pair", "Struct:Everything"),
         ("0", "Tuple"),
+        ("weight_basic", "Struct:Basic"),
         ("named", "Struct:Everything"),
         ("left", "Dict"),
+        ("weight_basic", "Struct:Basic"),
         ("layers", "Struct:Everything"),
         ("0", "Vec"),
+        ("weight_basic", "Struct:Basic"),
         ("1", "Vec"),
         ("0", "Vec"),
+        ("weight_basic", "Struct:Basic"),
     ]
 
 
-def test_the_names_entered_are_the_path() -> None:
+def test_a_parameter_in_a_list_begins_as_its_element() -> None:
+    module = Module()
+    module.scales = [nn.Parameter(torch.zeros(1))]
+    assert calls(module) == [
+        ("enter", "scales", "Struct:Module"),
+        ("enter", "0", "Vec"),
+        ("float", "scales.0"),
+        ("exit", "0", "Vec"),
+        ("exit", "scales", "Struct:Module"),
+    ]
+
+
+class Pair:
+    """A container of the user's own."""
+
+    def __init__(self, first: nn.Module, second: nn.Module) -> None:
+        self.parts = (first, second)
+
+    def module_children(self) -> dict[str, nn.Module]:
+        return {"first": self.parts[0], "second": self.parts[1]}
+
+    def with_module_children(self, children: dict[str, nn.Module]) -> "Pair":
+        return Pair(children["first"], children["second"])
+
+
+def tied() -> nn.Module:
+    module = nn.ModuleDict({"a": nn.Linear(2, 2), "b": nn.Linear(2, 2)})
+    module["b"].weight = module["a"].weight
+    return module
+
+
+def adapted(module: nn.Module) -> nn.Module:
+    return apply_lora(module, LoraConfig(rank=1, alpha=1.0))
+
+
+def normed(layer: nn.Module) -> nn.Module:
+    return parametrizations.weight_norm(layer)
+
+
+def held() -> nn.Module:
+    module = Everything()
+    module.own = Pair(Basic(), nn.Linear(1, 1))
+    return module
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        Composed,
+        Everything,
+        held,
+        tied,
+        lambda: nn.ParameterList([torch.zeros(1)]),
+        lambda: nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)),
+        lambda: adapted(tied()),
+        lambda: adapted(Everything()),
+        lambda: nn.Sequential(normed(nn.Linear(2, 2))),
+        lambda: normed(adapted(nn.Linear(2, 2))),
+        lambda: torch.compile(adapted(Composed()), backend="eager"),
+    ],
+)
+def test_the_names_entered_are_the_path(make: Callable[[], nn.Module]) -> None:
     class Joiner(Recorder):
         def visit_float(self, param: Param) -> None:
-            assert param.path == ".".join([*self.path, "weight_basic"])
-            self.calls.append((param.path,))
+            assert param.path == ".".join(self.path)
+            super().visit_float(param)
 
-    joiner = Joiner()
-    visit(Everything(), joiner)
-    assert ("head.Plain.weight_basic",) in joiner.calls
-    assert ("layers.1.0.weight_basic",) in joiner.calls
+        visit_int = visit_float
+
+    joiner, module = Joiner(), make()
+    visit(module, joiner)
+    assert [call[1] for call in joiner.calls if call[0] == "float"] == paths(module)
+    assert joiner.path == []
 
 
 def test_each_kind_has_its_method_and_what_is_not_saved_is_not_visited() -> None:
-    assert calls(Kinds()) == [
+    assert shown(Kinds()) == [
         ("float", "weight"),
         ("int", "index"),
         ("int", "count"),
@@ -153,13 +230,13 @@ def test_each_kind_has_its_method_and_what_is_not_saved_is_not_visited() -> None
 def test_quantized_values_are_floats() -> None:
     module = nn.Module()
     module.register_buffer("packed", torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8))
-    assert calls(module) == [("float", "packed")]
+    assert shown(module) == [("float", "packed")]
 
 
 def test_lazy_parameters_stay_lazy() -> None:
     module = Basic()
     module.later = Param.uninitialized(lambda device: torch.ones(3, device=device), [3])
-    assert calls(module) == [("float", "weight_basic"), ("float", "later")]
+    assert shown(module) == [("float", "weight_basic"), ("float", "later")]
     assert type(module._parameters["later"]) is LazyParameter
 
 
@@ -225,7 +302,7 @@ def test_an_object_with_some_of_the_methods_is_a_visitor() -> None:
     visit(Kinds(), ints)  # pyright: ignore
     visit(Everything(), fields)  # pyright: ignore
     assert ints.seen == ["index", "count"]
-    assert (fields.deepest, fields.depth) == (3, 0)
+    assert (fields.deepest, fields.depth) == (4, 0)
 
 
 @pytest.mark.parametrize("wrong", [None, 3, "weight"])
