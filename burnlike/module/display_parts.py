@@ -8,9 +8,10 @@ from torch.nn.parameter import is_lazy as is_shapeless
 from ..errors import ModuleTreeError
 from .display_settings import DisplaySettings
 from .display_values import tensor_text, type_text
+from .moving import num_params
 from .param_id import ParamId
 from .slots import meta_of
-from .tree import Enter, Exit, Slot, base_tensor, container_of, own_class, steps_of
+from .tree import base_tensor, container_of, own_class
 from .visiting import kind_of
 
 
@@ -77,17 +78,11 @@ def param_text(tensor: Tensor, is_weight: bool, param_id: ParamId | None, settin
 
 
 def count_params(module: nn.Module) -> int:
-    """As `num_params`, which draws ids."""
-    tensors = {id(slot[4]): slot[4] for slot in slots_of(module)}
-    return sum(tensor.numel() for tensor in tensors.values() if tensor.is_floating_point() and not is_shapeless(tensor))
-
-
-def slots_of(module: nn.Module) -> list[Slot]:
-    """The places of the tensors of a tree; none of one that holds itself."""
+    """As `num_params`; 0 of a tree that holds itself, which is displayed to find out where."""
     try:
-        return [step for step in steps_of(module, []) if not isinstance(step, Enter | Exit)]
+        return num_params(module)
     except ModuleTreeError:
-        return []
+        return 0
 
 
 def missing_text(module: nn.Module, name: str) -> str:

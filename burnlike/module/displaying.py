@@ -15,7 +15,6 @@ from .display_parts import (
     param_text,
     sequence_kind,
     shown_names,
-    slots_of,
     top_text,
 )
 from .display_settings import DEFAULTS, DisplaySettings
@@ -24,7 +23,7 @@ from .param import Param
 from .param_id import ParamId
 from .registry import params
 from .slots import stored_ids
-from .tree import base_tensor, container_of, field_names, own_class, unwrap
+from .tree import base_tensor, container_of, field_names, own_class, slots_of, unwrap
 
 
 def display(shown: nn.Module | Param, settings: DisplaySettings | None = None) -> str:
@@ -154,12 +153,13 @@ class _Display:
         """The id of each tensor of the tree, by address; draws what is missing as any traversal does."""
         found: dict[int, ParamId] = {}
         # Whoever looks for the mistake wants to see the ids that there are.
-        with suppress(DuplicateParamIdError, ModuleTreeError):
-            params(self.root)
-        for _, _, _, _, tensor, home, name in slots_of(self.root):
-            ids = stored_ids(home)
-            if name in ids:
-                found.setdefault(id(tensor), ids[name])
+        with suppress(ModuleTreeError):
+            with suppress(DuplicateParamIdError):
+                params(self.root)
+            for slot in slots_of(self.root):
+                ids = stored_ids(slot.home_module)
+                if slot.home_name in ids:
+                    found.setdefault(id(slot.tensor), ids[slot.home_name])
         return found
 
     def module_text(self, module: nn.Module, passed: DisplaySettings, level: int) -> str:

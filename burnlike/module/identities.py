@@ -6,7 +6,7 @@ from ..errors import DuplicateParamIdError
 from .param import Param
 from .param_id import ParamId
 from .slots import meta_of, set_meta, shape_text, stored_ids
-from .tree import Slot, own_class, steps_of, unwrap
+from .tree import own_class, slots_of, unwrap
 
 
 class Identities:
@@ -93,5 +93,5 @@ def fingerprint_of_tree(root: nn.Module) -> str:
     cls = own_class(unwrap(root))
     if not cls.__module__.startswith("torch.nn"):
         return cls.__qualname__
-    held = [f"{step.path} {shape_text(step.tensor)}" for step in steps_of(root, []) if isinstance(step, Slot)]
+    held = [f"{slot.path} {shape_text(slot.tensor)}" for slot in slots_of(root)]
     return f"{cls.__qualname__} {held}"

@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 from torch import Tensor
-from torch.nn.parameter import is_lazy as is_uninitialized
+from torch.nn.parameter import is_lazy as is_shapeless
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .lazy import is_lazy
@@ -12,7 +12,7 @@ from .lazy import is_lazy
 
 def is_unfilled(tensor: Tensor) -> bool:
     """Whether a parameter has no values yet: a lazy one, or torch's own (`nn.LazyLinear`) that has no shape either."""
-    return is_lazy(tensor) or is_uninitialized(tensor)
+    return is_lazy(tensor) or is_shapeless(tensor)
 
 
 class Memory:

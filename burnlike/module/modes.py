@@ -6,11 +6,12 @@ from torch import Tensor, nn
 
 from .constants import references_of
 from .param_group import ParamGroup
+from .param_values import differentiable
 from .plain_tensors import untrack_plain
 from .registry import params, weights
 from .shell import shell
 from .slots import Kind, meta_of, set_meta
-from .tree import Slot, steps_of
+from .tree import slots_of
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -53,22 +54,21 @@ def train(module: M) -> M:
 
 def restore_intents(module: nn.Module) -> None:
     """Track again what is meant to be trained in the tree."""
-    for step in steps_of(module, []):
-        if isinstance(step, Slot) and step.kind == "weight":
-            intent = meta_of(step.home_module, step.home_name).trainable
-            if intent is not None:
-                step.tensor.requires_grad_(intent)
-                set_meta(step.home_module, step.home_name, trainable=None)
+    for slot in slots_of(module):
+        intent = meta_of(slot.home_module, slot.home_name).trainable
+        if slot.kind == "weight" and intent is not None:
+            slot.tensor.requires_grad_(intent)
+            set_meta(slot.home_module, slot.home_name, trainable=None)
 
 
 def require_grad(module: nn.Module, requires_grad: bool) -> None:
     """Let all parameters of floats require grad now, or not; that is also what `train` restores."""
-    for step in steps_of(module, []):
-        if isinstance(step, Slot) and step.kind == "weight":
-            if step.tensor.is_floating_point() or step.tensor.is_complex():
-                step.tensor.requires_grad_(requires_grad)
-            if meta_of(step.home_module, step.home_name).trainable is not None:
-                set_meta(step.home_module, step.home_name, trainable=step.tensor.requires_grad)
+    for slot in slots_of(module):
+        if slot.kind == "weight":
+            if differentiable(slot.tensor):
+                slot.tensor.requires_grad_(requires_grad)
+            if meta_of(slot.home_module, slot.home_name).trainable is not None:
+                set_meta(slot.home_module, slot.home_name, trainable=slot.tensor.requires_grad)
 
 
 def no_grad(module: M) -> M:

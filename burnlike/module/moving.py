@@ -6,12 +6,13 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy as is_shapeless
 
 from .constants import begin_references, settle_references
 from .device import find_device
 from .lazy import initialize_param
 from .registry import fresh_ids, params
-from .tree import Slot, steps_of, unwrap
+from .tree import slots_of, unwrap
 from .visiting import kind_of
 
 M = TypeVar("M", bound=nn.Module)
@@ -20,9 +21,11 @@ M = TypeVar("M", bound=nn.Module)
 def num_params(module: nn.Module) -> int:
     """Count the values of all floating-point parameters and running statistics, tied tensors once.
 
-    Lazy parameters are counted without being initialized. No ids are drawn: one rank of a job may count alone.
+    Lazy parameters are counted without being initialized; those of torch's lazy layers have no shape before the first
+    forward, and don't count. No ids are drawn: one rank of a job may count alone.
     """
-    return sum(tensor.numel() for tensor in _tensors(module) if kind_of(tensor) == "float")
+    tensors = (tensor for tensor in _tensors(module) if not is_shapeless(tensor))
+    return sum(tensor.numel() for tensor in tensors if kind_of(tensor) == "float")
 
 
 def devices(module: nn.Module) -> list[torch.device]:
@@ -31,8 +34,7 @@ def devices(module: nn.Module) -> list[torch.device]:
 
 
 def _tensors(module: nn.Module) -> Collection[Tensor]:
-    found = {id(step.tensor): step.tensor for step in steps_of(module, []) if isinstance(step, Slot)}
-    return found.values()
+    return {id(slot.tensor): slot.tensor for slot in slots_of(module)}.values()
 
 
 def to_device(module: M, device: torch.device | str) -> M:

@@ -8,7 +8,7 @@ from ..errors import ModuleTreeError
 from .param_id import ParamId
 from .registry import params
 from .slots import stored_ids
-from .tree import Slot, steps_of
+from .tree import slots_of
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -34,7 +34,7 @@ def agree_ids(module: M, group: Any = None) -> M:
     if not distributed.is_available() or not distributed.is_initialized() or distributed.get_rank(group) < 0:
         return module
     params(module)  # so that each place has an id
-    slots = [step for step in steps_of(module, []) if isinstance(step, Slot)]
+    slots = slots_of(module)
     ours = [(slot.path, stored_ids(slot.home_module)[slot.home_name]) for slot in slots]
     box: list[Any] = [ours]
     distributed.broadcast_object_list(box, group=group, group_src=0)

@@ -12,7 +12,7 @@ from .identities import Identities, fingerprint_of_tree
 from .param import Kind, Param
 from .param_id import ParamId
 from .slots import meta_of, set_meta, stored_ids
-from .tree import Enter, Exit, Slot, steps_of, traverse
+from .tree import Enter, Exit, slots_of, traverse
 
 
 def params(module: nn.Module, kind: Kind | None = None) -> list[Param]:
@@ -47,11 +47,10 @@ def weights(module: nn.Module) -> Sequence[Param]:
 def fresh_ids(module: nn.Module) -> nn.Module:
     """Give every parameter of `module` a new id, for a copy that is to live beside its original; returns `module`."""
     tree = fingerprint_of_tree(module)
-    for step in steps_of(module, []):
-        if isinstance(step, Slot):
-            stored_ids(step.home_module)[step.home_name] = ParamId.new(f"{tree}/{step.path}")
-            if meta_of(step.home_module, step.home_name).own_id:
-                set_meta(step.home_module, step.home_name, own_id=False)
+    for slot in slots_of(module):
+        stored_ids(slot.home_module)[slot.home_name] = ParamId.new(f"{tree}/{slot.path}")
+        if meta_of(slot.home_module, slot.home_name).own_id:
+            set_meta(slot.home_module, slot.home_name, own_id=False)
     return module
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy as is_uninitialized
+from torch.nn.parameter import is_lazy as is_shapeless
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..errors import MapperError
@@ -49,7 +49,7 @@ def replace_tensor(param: Param, value: Tensor) -> None:
         return
     if is_unfilled(target):
         target.data = value
-        if is_uninitialized(target):
+        if is_shapeless(target):
             target.__class__ = target.cls_to_become  # pyright: ignore[reportAttributeAccessIssue]
     elif target.is_inference() or not torch._has_compatible_shallow_copy_type(target, value):  # pyright: ignore[reportPrivateImportUsage]
         param.assign(value)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy as is_shapeless
 
 from ..errors import ModuleTreeError
 from .param_id import ParamId
@@ -88,9 +89,7 @@ def ensure_id(module: nn.Module, name: str) -> ParamId:
 
 def shape_text(tensor: Tensor | None) -> str:
     """The shape of `tensor` as a part of a fingerprint."""
-    if tensor is None or isinstance(tensor, nn.UninitializedParameter | nn.UninitializedBuffer):
-        return ""
-    return str(list(tensor.shape))
+    return "" if tensor is None or is_shapeless(tensor) else str(list(tensor.shape))
 
 
 def meta_of(module: nn.Module, name: str) -> Meta:

@@ -60,28 +60,31 @@ class Exit(NamedTuple):
     container: str
 
 
-Step = Slot | Enter | Exit
-
-
-def steps_of(root: nn.Module, seen: list[nn.Module]) -> list[Step]:
-    """The traversal of a tree: its tensors, between the beginnings and ends of the fields they lie in.
-
-    Args:
-        root: any module.
-        seen: collects every module that was passed, wrappers included.
+def slots_of(root: nn.Module) -> list[Slot]:
+    """Every place of a tensor in a tree, in order; those of a tied one are several.
 
     Raises:
-        ModuleTreeError: a module holds itself.
+        ModuleTreeError: a module holds itself, or a part of the tree is in `__slots__`.
     """
-    steps: list[Step] = []
-    traverse(root, lambda *slot: steps.append(Slot(*slot)), steps.append, seen)
-    return steps
+    slots: list[Slot] = []
+    traverse(root, lambda *slot: slots.append(Slot(*slot)), lambda mark: None, [])
+    return slots
 
 
 def traverse(
     root: nn.Module, found: Callable[..., object], passed: Callable[..., object], seen: list[nn.Module]
 ) -> None:
-    """As `steps_of`, for large trees: calls `found` with the attributes of each Slot, `passed` with Enter and Exit."""
+    """Call `found` with the attributes of each Slot, and `passed` with the Enter and Exit of the fields around them.
+
+    Args:
+        root: any module.
+        found: not called with a Slot, which is slow to make in large trees.
+        passed: called between.
+        seen: collects every module that was passed, wrappers included.
+
+    Raises:
+        ModuleTreeError: a module holds itself, or a part of the tree is in `__slots__`.
+    """
     _Traversal(found, passed, seen).walk(root, "")
 
 

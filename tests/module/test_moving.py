@@ -14,6 +14,7 @@ from burnlike.module import (
     Param,
     clone,
     devices,
+    display,
     fork,
     fresh_ids,
     initialize,
@@ -65,6 +66,12 @@ def test_a_parameter_counts_its_values() -> None:
 @case("num_params/composed")
 def test_all_parts_are_counted() -> None:
     assert Composed().num_params() == 1600
+
+
+def test_num_params_counts_what_has_a_shape_and_is_what_display_shows() -> None:
+    module = nn.Sequential(nn.LazyLinear(3), nn.Linear(2, 2, dtype=torch.complex64))
+    assert num_params(module) == 6
+    assert "params: 6" in display(module)
 
 
 def test_running_statistics_count_and_whole_numbers_do_not() -> None:
