@@ -13,7 +13,7 @@ from ..mlax.structure import leaves as mlax_leaves
 from ..module.param_id import ParamId
 from ..module.shell import shell
 from ..module.slots import Meta
-from ..module.tree import unwrap
+from ..module.wrappers import unwrap
 from .leaves import Leaf, leaves
 
 M = TypeVar("M", bound=nn.Module)

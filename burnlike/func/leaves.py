@@ -15,7 +15,7 @@ from ..module.param import Kind
 from ..module.registry import params, weights
 from ..module.shell import shell
 from ..module.slots import meta_of, set_meta
-from ..module.tree import unwrap
+from ..module.wrappers import unwrap
 
 M = TypeVar("M", bound=nn.Module)
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from ..errors import ConflictError, MissingParamError, StructureMismatchError
 from ..module.containers import ModuleTuple
 from ..module.slots import meta_of
-from ..module.tree import own_class, unwrap
+from ..module.wrappers import own_class, unwrap
 from .data import DataTree
 from .holding import content, share
 from .hyperparameters import hyperparameters, same

@@ -7,7 +7,7 @@ from weakref import ReferenceType
 import torch
 from torch import Tensor, nn
 
-from ..module.tree import own_class
+from ..module.wrappers import own_class
 from ..tensor.base import TensorBase
 from .data import DataTree
 from .parameter import Parameter

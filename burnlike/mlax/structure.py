@@ -16,7 +16,7 @@ from ..module.references import rebind
 from ..module.registry import params
 from ..module.shell import shell
 from ..module.slots import meta_of, set_meta, stored_ids
-from ..module.tree import unwrap
+from ..module.wrappers import unwrap
 from .data import DataTree
 from .holding import content, empty, kind_at, known_id
 from .parameter import Parameter

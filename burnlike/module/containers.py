@@ -14,7 +14,7 @@ from .constants import Constant
 from .module import Module
 from .param import Param
 from .slots import tell_holder
-from .tree import own_class
+from .wrappers import own_class
 
 
 class Container(Module):
@@ -91,7 +91,11 @@ class ModuleTuple(Container, Sequence[Any]):
         return [str(index) for index in range(self._count)]
 
     def _name_at(self, index: int) -> str:
-        return str(range(self._count)[index])
+        try:
+            return str(range(self._count)[index])
+        except (IndexError, TypeError) as error:
+            items = f"{type(self).__name__} of {self._count} items"
+            raise type(error)(f"{items}: expected an index from {-self._count} to {self._count - 1}, got {index!r}") from None
 
     def _entries(self) -> list[Any]:
         return [self._entry(name) for name in self._names()]
@@ -115,9 +119,13 @@ class ModuleArray(ModuleTuple):
         kinds = {own_class(item) if isinstance(item, nn.Module) else type(item): None for item in items}
         if len(kinds) > 1:
             raise ModuleTreeError(
-                f"expected items of one class in a ModuleArray, got {', '.join(kind.__name__ for kind in kinds)};"
+                f"expected items of one class in a ModuleArray, got {', '.join(map(_full_name, kinds))};"
                 " a list or tuple holds any"
             )
+
+
+def _full_name(cls: type) -> str:
+    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
 
 
 class ModuleVec(ModuleTuple, MutableSequence[Any]):
@@ -202,4 +210,4 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
         parts["_count"] = 0
 
 
-_GROUPS = ("_parameters", "_buffers", "_modules", "_param_ids", "_param_metas", "_constants")
+_GROUPS = ("_parameters", "_buffers", "_modules", "_param_ids", "_param_metas", "_constants", "_fields")

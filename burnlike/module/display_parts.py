@@ -11,8 +11,9 @@ from .display_values import tensor_text, type_text
 from .moving import num_params
 from .param_id import ParamId
 from .slots import meta_of
-from .tree import base_tensor, container_of, own_class
+from .tree import base_tensor
 from .visiting import kind_of
+from .wrappers import container_of, own_class
 
 
 def top_text(module: nn.Module) -> str:

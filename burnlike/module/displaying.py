@@ -23,7 +23,8 @@ from .param import Param
 from .param_id import ParamId
 from .registry import params
 from .slots import stored_ids
-from .tree import base_tensor, container_of, field_names, own_class, slots_of, unwrap
+from .tree import base_tensor, field_names, slots_of
+from .wrappers import container_of, own_class, unwrap
 
 
 def display(shown: nn.Module | Param, settings: DisplaySettings | None = None) -> str:

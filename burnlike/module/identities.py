@@ -6,7 +6,8 @@ from ..errors import DuplicateParamIdError
 from .param import Param
 from .param_id import ParamId
 from .slots import meta_of, set_meta, shape_text, stored_ids
-from .tree import own_class, slots_of, unwrap
+from .tree import slots_of
+from .wrappers import own_class, unwrap
 
 
 class Identities:

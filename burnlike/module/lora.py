@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from ..errors import ModuleTreeError
 from .lora_config import LoraConfig
 from .reparameterization import Reparameterization, attach, candidates
-from .tree import own_class
+from .wrappers import own_class
 
 M = TypeVar("M", bound=nn.Module)
 

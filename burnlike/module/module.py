@@ -14,7 +14,7 @@ from .modes import require_grad, restore_intents
 from .param import Param
 from .plain_tensors import apply_plain
 from .slots import ensure_id, meta_of, remember_field, set_meta, stored_ids
-from .tree import own_class
+from .wrappers import own_class
 
 _TORCH = (nn.Module, Tensor)
 _PLAIN = frozenset({bool, int, float, str, type(None), torch.dtype, torch.device})

@@ -12,8 +12,9 @@ from .constants import begin_references, settle_references
 from .device import find_device
 from .lazy import initialize_param
 from .registry import fresh_ids, params
-from .tree import slots_of, unwrap
+from .tree import slots_of
 from .visiting import kind_of
+from .wrappers import unwrap
 
 M = TypeVar("M", bound=nn.Module)
 

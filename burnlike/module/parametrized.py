@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from .module import Module
-from .tree import field_names, own_class
+from .tree import field_names, parametrizations_of
+from .wrappers import own_class
 
 _CHANGED = ("_parameters", "_modules", "_fields")
 
@@ -25,7 +26,7 @@ class Snapshot:
         self._module = module
         self._class = type(module)
         self._parts = {key: dict(parts[key]) for key in _CHANGED if key in parts}
-        self._lists = dict(lists_of(module))
+        self._lists = dict(parametrizations_of(module))
 
     def restore(self) -> None:
         """Make the module what it was."""
@@ -36,18 +37,12 @@ class Snapshot:
                 _refill(parts[key], self._parts[key])
             else:
                 parts.pop(key, None)
-        _refill(lists_of(self._module), self._lists)
-
-
-def lists_of(module: nn.Module) -> dict[str, Any]:
-    """Name of each parametrized tensor of `module` -> its ParametrizationList; the dict that torch keeps."""
-    lists = module._modules.get("parametrizations")
-    return lists._modules if isinstance(lists, nn.ModuleDict) and type(module) is not own_class(module) else {}
+        _refill(parametrizations_of(self._module), self._lists)
 
 
 def take_over(module: nn.Module, name: str, reparameterization: nn.Module) -> None:
     """Let `module.name` be what `reparameterization` makes of the parameter `name`, which stays the same object."""
-    lists = lists_of(module)
+    lists = parametrizations_of(module)
     computed, list_of = _torchs_parts(name)
     cls = _parametrized_class(own_class(module), _properties(module) | {name: computed})
     if not isinstance(module, Module):
@@ -64,7 +59,7 @@ def take_over(module: nn.Module, name: str, reparameterization: nn.Module) -> No
 def give_back(module: nn.Module, name: str) -> None:
     """Make the tensor behind `name` the parameter again, in its old place, without what `take_over` put around it."""
     order = list(field_names(module))
-    lists, properties = lists_of(module), _properties(module)
+    lists, properties = parametrizations_of(module), _properties(module)
     held = module._parameters | {name: lists.pop(name)._parameters["original"]}
     del properties[name]
     if lists:
@@ -83,11 +78,11 @@ def _torchs_parts(name: str) -> tuple[property, Any]:
     module = nn.Module()
     module.register_parameter(name, nn.Parameter(torch.empty(0), requires_grad=False))
     parametrize.register_parametrization(module, name, nn.Identity(), unsafe=True)
-    return vars(type(module))[name], lists_of(module)[name]
+    return vars(type(module))[name], parametrizations_of(module)[name]
 
 
 def _properties(module: nn.Module) -> dict[str, property]:
-    return {name: vars(type(module))[name] for name in lists_of(module)}
+    return {name: vars(type(module))[name] for name in parametrizations_of(module)}
 
 
 def _parametrized_class(own: Any, properties: dict[str, property]) -> Any:
@@ -106,7 +101,7 @@ def _reduce(module: nn.Module, protocol: Any) -> tuple[Any, ...]:
     if isinstance(state, dict):
         # RNNs keep the tensors that they last computed with; torch copies no results.
         state = {key: _without_history(value) for key, value in state.items()}
-    return _rebuild, (own_class(module), tuple(lists_of(module))), state
+    return _rebuild, (own_class(module), tuple(parametrizations_of(module))), state
 
 
 def _without_history(value: Any) -> Any:

@@ -15,9 +15,11 @@ from ..errors import ModuleTreeError
 from .lazy import is_lazy
 from .module import Module
 from .param import Param
-from .parametrized import Snapshot, give_back, lists_of, take_over
+from .param_values import differentiable
+from .parametrized import Snapshot, give_back, take_over
 from .registry import params, weights
-from .tree import own_class, reparameterization_of
+from .tree import parametrizations_of, reparameterization_of
+from .wrappers import is_distributed, is_sharded, own_class
 
 M = TypeVar("M", bound=nn.Module)
 Plan = list[tuple[Param, "Reparameterization"]]
@@ -91,7 +93,9 @@ def materialize(module: M) -> M:
             The module is as it was.
     """
     _check_tree(module)
-    places = {id(list_of): (part, name) for part in module.modules() for name, list_of in lists_of(part).items()}
+    places = {
+        id(list_of): (part, name) for part in module.modules() for name, list_of in parametrizations_of(part).items()
+    }
     found = [param for param in weights(module) if _is_reparameterized(param)]
     for param in found:
         _check_foldable(param)
@@ -116,9 +120,7 @@ def candidates(module: nn.Module) -> list[Param]:
         id(tensor) for part in module.modules() if isinstance(part, Reparameterization) for tensor in part.parameters()
     }
     return [
-        param
-        for param in params(module, "weight")
-        if (param.tensor.is_floating_point() or param.tensor.is_complex()) and id(param.tensor) not in inside
+        param for param in params(module, "weight") if differentiable(param.tensor) and id(param.tensor) not in inside
     ]
 
 
@@ -139,13 +141,12 @@ def attach(plan: Plan) -> None:
 
 def _check_tree(module: nn.Module) -> None:
     for part in module.modules():
-        names = {base.__name__ for base in type(part).__mro__}
-        if "DistributedDataParallel" in names:
+        if any(base.__name__ == "DistributedDataParallel" for base in type(part).__mro__):
             raise ModuleTreeError(
                 "the module is wrapped by DistributedDataParallel, which knows the parameters that it had then: change"
                 " reparameterizations before wrapping it; to fold them, materialize(valid(module))"
             )
-        if "FSDPModule" in names:
+        if is_sharded(part):
             raise ModuleTreeError(
                 f"{own_class(part).__name__} is sharded by fully_shard: change reparameterizations before sharding it"
             )
@@ -187,7 +188,7 @@ def _check_free(param: Param) -> None:
             f"'{param.path}' is reparameterized already, by {type(used).__name__}: leave it out, or fold that in by"
             " materialize(module); nothing was changed"
         )
-    if any(base.__name__ == "DTensor" for base in type(param.tensor).__mro__):
+    if is_distributed(param.tensor):
         raise ModuleTreeError(
             f"'{param.path}' is sharded (DTensor): apply reparameterizations before sharding; nothing was changed"
         )

@@ -12,6 +12,7 @@ from .memory import is_unfilled
 from .param import Param
 from .plain_tensors import apply_plain
 from .slots import meta_of, set_meta, stored_ids
+from .wrappers import is_distributed
 
 
 def write(param: Param, value: Tensor) -> None:
@@ -26,7 +27,7 @@ def write(param: Param, value: Tensor) -> None:
     if (
         not is_unfilled(target)
         and not target.is_inference()
-        and (not wrapped or _is_distributed(target))
+        and (not wrapped or is_distributed(target))
         and _form(target) == _form(value)
     ):
         target.copy_(value)
@@ -70,7 +71,7 @@ def check_sharding(param: Param, value: Tensor) -> None:
         MapperError: `param` holds a DTensor, and `value` is none of its placements, shape and type.
     """
     target = param.tensor
-    if not _is_distributed(target) or (_is_distributed(value) and _layout(value) == _layout(target)):
+    if not is_distributed(target) or (is_distributed(value) and _layout(value) == _layout(target)):
         return
     raise MapperError(
         f"the mapper returned a {type(value).__name__} of shape {list(value.shape)} and {value.dtype} for"
@@ -81,10 +82,6 @@ def check_sharding(param: Param, value: Tensor) -> None:
 
 def _layout(tensor: Any) -> tuple[Any, ...]:
     return tensor.device_mesh, tensor.placements, tensor.shape, tensor.dtype
-
-
-def _is_distributed(tensor: Tensor) -> bool:
-    return any(f"{cls.__module__}.{cls.__name__}" == "torch.distributed.tensor.DTensor" for cls in type(tensor).__mro__)
 
 
 def describe(param: Param, given: Param | None) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ..errors import ModuleTreeError
 from .references import rebind
 from .slots import Kind, copy_slots, meta_of, set_meta
-from .tree import unwrap
+from .wrappers import is_sharded, unwrap
 
 Place = Callable[[nn.Module, str, Kind, Tensor], Tensor | None]
 M = TypeVar("M", bound=nn.Module)
@@ -69,7 +69,7 @@ def _shell(
     module = unwrap(module)
     if _key(module) in modules:
         return modules[_key(module)]
-    if any(base.__name__ == "FSDPModule" for base in type(module).__mro__):
+    if is_sharded(module):
         raise ModuleTreeError(
             f"{type(module).__name__} is sharded by fully_shard and can't be copied; change it in place (map_, freeze,"
             " eval), or copy it before it is sharded"

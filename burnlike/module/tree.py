@@ -12,10 +12,7 @@ from torch import Tensor, nn
 
 from ..errors import ModuleTreeError
 from .slots import Kind
-from .wrappers import container_of as container_of
-from .wrappers import own_class as own_class
-from .wrappers import unwrap as unwrap
-from .wrappers import wrapped_name
+from .wrappers import container_of, own_class, wrapped_name
 
 
 class Slot(NamedTuple):
@@ -130,7 +127,7 @@ class _Traversal:
             elif (tensor := buffers.get(name)) is not None:
                 if name not in parts["_non_persistent_buffers_set"]:
                     found(prefix + name, module, name, "state", tensor, module, name)
-            elif "parametrizations" in modules and name in _parametrized(module):
+            elif "parametrizations" in modules and name in parametrizations_of(module):
                 self._walk_parametrized(module, name, prefix)
         del self.above[id(module)]
 
@@ -223,7 +220,7 @@ def field_names(module: nn.Module) -> Iterable[str]:
     Parametrized tensors are among them, `parametrizations` itself is not.
     """
     parts = module.__dict__
-    held = {*parts["_parameters"], *parts["_buffers"], *parts["_modules"], *_parametrized(module)}
+    held = {*parts["_parameters"], *parts["_buffers"], *parts["_modules"], *parametrizations_of(module)}
     return [name for name in _ordered_names(module, parts) if name in held]
 
 
@@ -237,23 +234,21 @@ def _ordered_names(module: nn.Module, parts: dict[str, Any]) -> dict[str, Any]:
     if not modules and not buffers and (not fields or parameters.keys() <= fields.keys()):
         return fields or parameters
     names = {**fields, **parameters, **buffers, **modules}
-    if "parametrizations" in names and (parametrized := _parametrized(module)):
+    if "parametrizations" in names and (parametrized := parametrizations_of(module)):
         names.update(parametrized)
         del names["parametrizations"]
     return names
 
 
-def _parametrized(module: nn.Module) -> dict[str, nn.Module]:
-    """Tensor name -> the ParametrizationList that took it over (`torch.nn.utils.parametrize`)."""
+def parametrizations_of(module: nn.Module) -> dict[str, Any]:
+    """Tensor name -> the ParametrizationList that took it over (`torch.nn.utils.parametrize`); the dict torch keeps."""
     lists = module._modules.get("parametrizations")
-    if lists is None or type(module) is own_class(module):
-        return {}
-    return lists._modules  # pyright: ignore[reportReturnType]
+    return lists._modules if isinstance(lists, nn.ModuleDict) and type(module) is not own_class(module) else {}
 
 
 def base_tensor(module: nn.Module, name: str) -> Tensor | None:
     """The tensor of the field `name`, without computing it: of a parametrized one, what it is computed from."""
-    list_of = _parametrized(module).get(name)
+    list_of = parametrizations_of(module).get(name)
     if list_of is not None:
         key = _base_name(list_of)
         return list_of._parameters.get(key, list_of._buffers.get(key))
@@ -263,7 +258,7 @@ def base_tensor(module: nn.Module, name: str) -> Tensor | None:
 
 def reparameterization_of(module: nn.Module, name: str) -> nn.Module | None:
     """The burnlike reparameterization (LoRA, ...) of the tensor `name` of `module`, or None."""
-    found = _parametrized(module).get(name)
+    found = parametrizations_of(module).get(name)
     first = found._modules.get("0") if found is not None else None
     return first if hasattr(type(first), "reparameterization_name") else None
 

@@ -9,7 +9,8 @@ from ..errors import MapperError
 from .param import Param
 from .paths import no_parameter
 from .registry import held, params, walk_of
-from .tree import Enter, Exit, container_of
+from .tree import Enter, Exit
+from .wrappers import container_of
 
 
 class ModuleVisitor:

@@ -1,6 +1,6 @@
 """What torch's tools put around a module and in front of its class, and how to see past it."""
 
-from torch import nn
+from torch import Tensor, nn
 
 # Wrapper class -> the attribute that holds the wrapped module. Named, not imported: most programs load none of them.
 _WRAPPERS = {
@@ -26,6 +26,16 @@ def wrapped_name(cls: type) -> str | None:
     """The attribute in which a wrapper of class `cls` holds the wrapped module; None if it is no wrapper."""
     names = (_WRAPPERS.get(f"{base.__module__}.{base.__qualname__}") for base in cls.__mro__)
     return next((name for name in names if name is not None), None)
+
+
+def is_sharded(module: nn.Module) -> bool:
+    """Whether `fully_shard` was applied to `module` itself."""
+    return any(base.__name__ == "FSDPModule" for base in type(module).__mro__)
+
+
+def is_distributed(tensor: Tensor) -> bool:
+    """Whether it is a DTensor, of which each rank has a part."""
+    return any(f"{cls.__module__}.{cls.__name__}" == "torch.distributed.tensor.DTensor" for cls in type(tensor).__mro__)
 
 
 # Where the classes of parametrize say that they were made: by ABCMeta, of classes that are abstract or containers.
