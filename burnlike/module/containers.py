@@ -94,8 +94,7 @@ class ModuleTuple(Container, Sequence[Any]):
         try:
             return str(range(self._count)[index])
         except (IndexError, TypeError) as error:
-            items = f"{type(self).__name__} of {self._count} items"
-            raise type(error)(f"{items}: expected an index from {-self._count} to {self._count - 1}, got {index!r}") from None
+            raise type(error)(f"{type(self).__name__} of {self._count} items has no item {index!r}") from None
 
     def _entries(self) -> list[Any]:
         return [self._entry(name) for name in self._names()]

@@ -27,6 +27,7 @@ from burnlike.module import (
 )
 from burnlike.module import map as map_module
 from burnlike.module.registry import walk_of
+from burnlike.nn import LinearConfig
 
 from .cases import case
 
@@ -106,8 +107,10 @@ def test_tuples_unpack_and_sequences_read_as_python_has_them() -> None:
     assert module.vec.count(a) == 1
     assert len(module.vec) == 3
     assert [*module.vec[::2]] == [a, c]
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match=r"^ModuleVec of 3 items has no item 3$"):
         module.vec[3]
+    with pytest.raises(TypeError, match="ModuleTuple of 2 items has no item 'a'"):
+        module.pair["a"]
     with pytest.raises(TypeError):
         module.pair[0] = c
 
@@ -256,6 +259,11 @@ def test_a_refused_change_leaves_the_vec_as_it_was() -> None:
         module.vec.insert(1, {"a.b": linear()})
     assert ids(module) == before
     assert [*module.vec] == items
+    fields = [*module.vec.__dict__["_fields"]]
+    with pytest.raises(ModuleTreeError, match="texts without dots"):
+        module.vec.extend([linear(), {"a.b": linear()}])
+    assert [*module.vec.__dict__["_fields"]] == fields
+    assert [*module.vec] == items
 
 
 def test_an_empty_list_stays_a_list_but_in_the_place_of_a_vec() -> None:
@@ -312,8 +320,10 @@ def test_arrays_hold_modules_of_one_class() -> None:
     module = Fields(array=ModuleArray([linear(), linear()]))
     assert paths(module) == ["array.0.weight", "array.1.weight"]
     assert type(module.array[:1]) is ModuleArray
-    with pytest.raises(ModuleTreeError, match="items of one class in a ModuleArray, got Linear, Identity"):
-        ModuleArray([linear(), nn.Identity()])
+    with pytest.raises(
+        ModuleTreeError, match=r"items of one class in a ModuleArray, got torch.*\.Linear, burnlike.*\.Linear;"
+    ):
+        ModuleArray([linear(), LinearConfig(d_input=1, d_output=1).init()])
 
 
 class Head(ModuleEnum):
