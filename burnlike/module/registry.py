@@ -56,7 +56,7 @@ def fresh_ids(module: nn.Module) -> nn.Module:
 
 def walk_of(module: nn.Module) -> "Walk":
     """The traversal of `module`, kept on it for as long as the tree is the same."""
-    walk = module.__dict__.get("_param_walk")
+    walk = getattr(module, "__dict__", {}).get("_param_walk")
     if walk is None or not walk.holds(module):
         walk = module.__dict__["_param_walk"] = Walk(module)
     return walk

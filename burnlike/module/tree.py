@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..errors import ModuleTreeError
 from .slots import Kind
-from .wrappers import container_of, own_class, wrapped_name
+from .wrappers import check_module, container_of, own_class, wrapped_name
 
 
 class Slot(NamedTuple):
@@ -133,6 +133,12 @@ class _Traversal:
 
     def _unwrap(self, module: nn.Module, prefix: str) -> nn.Module:
         """What the wrappers `module` consists of hold in the end, with its slots checked."""
+        check_module(module)
+        if "_modules" not in module.__dict__:
+            raise ModuleTreeError(
+                f"{_place(prefix)} is a {type(module).__name__} whose __init__ has not called super().__init__(); call"
+                " it before anything is assigned"
+            )
         while (inner := wrapped_name(type(module))) is not None:
             module = module._modules[inner]  # pyright: ignore[reportAssignmentType]
             self.seen.append(module)

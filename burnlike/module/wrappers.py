@@ -16,10 +16,27 @@ _CONTAINERS = {
 
 
 def unwrap(module: nn.Module) -> nn.Module:
-    """What the wrappers `module` consists of (DDP, torch.compile, ...) hold in the end."""
+    """What the wrappers `module` consists of (DDP, torch.compile, ...) hold in the end.
+
+    Raises:
+        TypeError: it is no module.
+    """
+    check_module(module)
     while module.__dict__.get("_modules") and (name := wrapped_name(type(module))) is not None:
         module = module._modules[name]  # pyright: ignore[reportAssignmentType]
     return module
+
+
+def check_module(module: object) -> None:
+    """Refuse what is no module.
+
+    Raises:
+        TypeError: it is none; a class is told from its object.
+    """
+    if not isinstance(module, nn.Module):
+        is_class = isinstance(module, type)
+        got = f"the class {module.__name__}: give an object of it" if is_class else f"a {type(module).__name__}"
+        raise TypeError(f"expected a torch.nn.Module, got {got}")
 
 
 def wrapped_name(cls: type) -> str | None:

@@ -3,13 +3,28 @@
 import copy
 import gc
 import weakref
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 from burnlike.errors import DuplicateParamIdError, ModuleTreeError
-from burnlike.module import Module, Param, ParamId, fresh_ids, params, seed_param_ids, weights
+from burnlike.module import (
+    Module,
+    Param,
+    ParamId,
+    clone,
+    devices,
+    display,
+    fresh_ids,
+    no_grad,
+    num_params,
+    params,
+    seed_param_ids,
+    valid,
+    weights,
+)
 from burnlike.module import visit as visit_params
 
 
@@ -306,3 +321,21 @@ def test_a_kept_traversal_does_not_keep_its_module_alive(model: nn.Module, use) 
 def test_a_param_keeps_its_module() -> None:
     (gamma, _) = params(Scale())
     assert torch.equal(gamma.tensor, torch.ones(3))
+
+
+@pytest.mark.parametrize("function", [params, num_params, devices, display, clone, valid, no_grad, fresh_ids])
+def test_what_is_no_module_is_refused(function: Any) -> None:
+    for given, got in [([Scale()], "a list"), (Scale, "the class Scale: give an object of it"), (None, "a NoneType")]:
+        with pytest.raises(TypeError, match=rf"^expected a torch\.nn\.Module, got {got}$"):
+            function(given)
+
+
+def test_a_module_that_was_never_initialized_is_an_error_that_tells_where_it_is() -> None:
+    class Forgetful(Module):
+        def __init__(self) -> None:
+            self.width = 3
+
+    with pytest.raises(ModuleTreeError, match=r"^'1' is a Forgetful whose __init__ has not called super"):
+        params(nn.Sequential(nn.Linear(2, 2), Forgetful()))
+    with pytest.raises(ModuleTreeError, match=r"^the root is a Forgetful"):
+        num_params(Forgetful())
