@@ -97,14 +97,8 @@ class MatchPredicates(ParamMatcher, tag="Predicates"):
         return any(all(text in path for text in self.predicates) for path in paths)
 
 
-class MatchAnyPredicates(ParamMatcher, tag="AnyPredicates"):
-    """Parameters with a path that contains at least one of the texts.
-
-    Attributes:
-        predicates: the texts.
-    """
-
-    predicates: tuple[str, ...]
+class MatchAnyPredicates(MatchPredicates, tag="AnyPredicates"):
+    """Parameters with a path that contains at least one of the texts; the attributes are those of `Predicates`."""
 
     def accepts(self, param_id: ParamId, paths: Sequence[str]) -> bool:
         """Whether a path contains one of them."""
@@ -123,7 +117,11 @@ class MatchRegexes(ParamMatcher, tag="Regexes", dict=True):
 
     def validate(self) -> Iterable[tuple[str, str]]:
         """Each is a regular expression."""
-        return _wrong(self.regexes)
+        for index, text in enumerate(self.regexes):
+            try:
+                re.compile(text)
+            except (re.error, OverflowError, RecursionError) as error:
+                yield f"regexes.{index}", f"expected a regular expression of Python's `re`, got {text!r}: {error}"
 
     @cached_property
     def _patterns(self) -> list[re.Pattern[str]]:
@@ -134,23 +132,8 @@ class MatchRegexes(ParamMatcher, tag="Regexes", dict=True):
         return any(all(pattern.search(path) for pattern in self._patterns) for path in paths)
 
 
-class MatchAnyRegexes(ParamMatcher, tag="AnyRegexes", dict=True):
-    """Parameters with a path in which at least one of the patterns is found.
-
-    Attributes:
-        regexes: of Python's `re`, found anywhere in the path unless anchored by `^` and `$`; in YAML, write them in
-            single quotes.
-    """
-
-    regexes: tuple[str, ...]
-
-    def validate(self) -> Iterable[tuple[str, str]]:
-        """Each is a regular expression."""
-        return _wrong(self.regexes)
-
-    @cached_property
-    def _patterns(self) -> list[re.Pattern[str]]:
-        return [re.compile(text) for text in self.regexes]
+class MatchAnyRegexes(MatchRegexes, tag="AnyRegexes", dict=True):
+    """Parameters with a path in which at least one of the patterns is found; the attributes are those of `Regexes`."""
 
     def accepts(self, param_id: ParamId, paths: Sequence[str]) -> bool:
         """Whether one of them is found in a path."""
@@ -209,11 +192,3 @@ class MatchCallable(ParamMatcher):
         code = getattr(predicate, "__code__", None)
         where = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
         return getattr(predicate, "__qualname__", type(predicate).__name__) + where
-
-
-def _wrong(regexes: Iterable[str]) -> Iterable[tuple[str, str]]:
-    for index, text in enumerate(regexes):
-        try:
-            re.compile(text)
-        except (re.error, OverflowError, RecursionError) as error:
-            yield f"regexes.{index}", f"expected a regular expression of Python's `re`, got {text!r}: {error}"
