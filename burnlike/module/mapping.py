@@ -12,6 +12,7 @@ from ..errors import MapperError, ModuleTreeError
 from .lazy import initialize_param, is_lazy
 from .memory import Memory, is_unfilled
 from .param import Param
+from .paths import first_difference
 from .registry import params
 from .replacing import Before, check_sharding, copy_plain_tensors, describe, replace_tensor, write
 from .shell import shell
@@ -168,12 +169,9 @@ def _caller(mapper: Mapping, module: nn.Module, rest: tuple[nn.Module, ...]) -> 
 
 def _matching(module: nn.Module, other: nn.Module) -> list[Param]:
     found = params(other)
-    paths = [param.path for param in params(module)]
-    for ours, theirs in zip(paths, [param.path for param in found], strict=False):
-        if ours != theirs:
-            raise ModuleTreeError(f"expected modules with the same parameters, got '{ours}' beside '{theirs}'")
-    if len(found) != len(paths):
-        raise ModuleTreeError(f"expected modules with the same parameters, got {len(paths)} beside {len(found)}")
+    if different := first_difference((param.path for param in params(module)), (param.path for param in found)):
+        ours, theirs = different
+        raise ModuleTreeError(f"expected modules with the same parameters, got {ours} beside {theirs}")
     return found
 
 

@@ -1,6 +1,7 @@
-"""What is said of a path at which a module has no parameter."""
+"""What is said of paths at which a module has no parameter, or other ones than expected."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from itertools import zip_longest
 
 from ..errors import ParamPathError, nearest
 
@@ -11,5 +12,22 @@ def no_parameter(module: object, path: str, known: Collection[str]) -> ParamPath
     if inside:
         hint = f"; '{path}' is a module that holds {len(inside)}, such as '{inside[0]}'"
     else:
-        hint = nearest(path, list(known))
+        hint = nearest(path, list(known)) or _listed([*known])
     return ParamPathError(f"{type(module).__name__} has no parameter '{path}'{hint}")
+
+
+def first_difference(ours: Iterable[str], theirs: Iterable[str]) -> tuple[str, str] | None:
+    """The first two paths that differ, in quotes; `nothing` where one side has ended. None if there are none."""
+    pairs = zip_longest(ours, theirs)
+    return next(((_quoted(mine), _quoted(other)) for mine, other in pairs if mine != other), None)
+
+
+def _quoted(path: str | None) -> str:
+    return "nothing" if path is None else f"'{path}'"
+
+
+def _listed(known: list[str]) -> str:
+    if not known:
+        return "; it has none"
+    more = f" and {len(known) - 5} more" if len(known) > 5 else ""
+    return f"; it has {', '.join(map(repr, known[:5]))}{more}"

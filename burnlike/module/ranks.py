@@ -6,6 +6,7 @@ from torch import nn
 
 from ..errors import ModuleTreeError
 from .param_id import ParamId
+from .paths import first_difference
 from .registry import params
 from .slots import stored_ids
 from .tree import slots_of
@@ -39,17 +40,9 @@ def agree_ids(module: M, group: Any = None) -> M:
     box: list[Any] = [ours]
     distributed.broadcast_object_list(box, group=group, group_src=0)
     theirs: list[tuple[str, ParamId]] = box[0]
-    _check_paths([path for path, _ in ours], [path for path, _ in theirs], distributed.get_rank(group))
+    if different := first_difference((path for path, _ in ours), (path for path, _ in theirs)):
+        rank, (here, there) = distributed.get_rank(group), different
+        raise ModuleTreeError(f"rank {rank}: expected the tree of rank 0, got {here} where that has {there}")
     for slot, (_, param_id) in zip(slots, theirs, strict=True):
         stored_ids(slot.home_module)[slot.home_name] = param_id
     return module
-
-
-def _check_paths(ours: list[str], theirs: list[str], rank: int) -> None:
-    for mine, first in zip(ours, theirs, strict=False):
-        if mine != first:
-            raise ModuleTreeError(f"rank {rank}: expected the tree of rank 0, got '{mine}' where that has '{first}'")
-    if len(ours) != len(theirs):
-        longer, there = (ours, "this rank") if len(ours) > len(theirs) else (theirs, "rank 0")
-        only = longer[min(len(ours), len(theirs))]
-        raise ModuleTreeError(f"rank {rank}: expected the tree of rank 0, but only {there} has '{only}'")

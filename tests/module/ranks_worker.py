@@ -115,10 +115,10 @@ def agreed(rank: int) -> dict[str, dict[str, str]]:
     found["differs: one rank knows a part"] = ids(model)
     found["agreed: one rank knows a part"] = ids(agree_ids(DistributedDataParallel(model)))
 
-    for holder, where in ((0, "rank 0"), (1, "this rank")):
+    for holder, difference in ((0, "nothing where that has '0.bias'"), (1, "'0.bias' where that has nothing")):
         other = nn.Sequential(nn.Linear(2, 2, bias=rank == holder))
         before = ids(other)
-        message = f"rank 1: expected the tree of rank 0, but only {where} has '0.bias'"
+        message = f"rank 1: expected the tree of rank 0, got {difference}"
         with pytest.raises(ModuleTreeError, match=message) if rank == 1 else nullcontext():
             agree_ids(other)
         assert ids(other) == before
