@@ -5,10 +5,10 @@ from typing import TypeVar
 from torch import Tensor, nn
 
 from .constants import references_of
-from .param_group import ParamGroup
+from .param_group import ParamGroup, selected
 from .param_values import differentiable
 from .plain_tensors import untrack_plain
-from .registry import params, weights
+from .registry import weights
 from .shell import shell
 from .slots import Kind, meta_of, set_meta
 from .tree import slots_of
@@ -99,7 +99,6 @@ def unfreeze(module: M, group: ParamGroup | None = None) -> M:
 
 
 def _set_require_grad(module: M, group: ParamGroup | None, require_grad: bool) -> M:
-    found = params(module, "weight") if group is None else [p for p in group.select(module) if p.kind == "weight"]
-    for param in found:
+    for param in selected(module, group):
         param.set_require_grad(require_grad)
     return module

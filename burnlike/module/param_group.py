@@ -116,10 +116,12 @@ class ParamGroup(Config):
 
     def fuse(self, other: "ParamGroup") -> "ParamGroup":
         """What this group or the other one accepts; the excludes of both are dropped, as in Burn."""
+        check_group(other)
         return ParamGroup(match=_joined(self.match, other.match))
 
     def exclude(self, group: "ParamGroup") -> "ParamGroup":
         """This group without what `group` accepts, whose own excludes don't count, as in Burn."""
+        check_group(group)
         return self.replace(excludes=_joined(self.excludes, group.match))
 
     def matches(self, param: "Param") -> bool:
@@ -159,6 +161,34 @@ class ParamGroup(Config):
                 if path not in known:
                     raise no_parameter(module, path, known)
         return [param for param in found if self.matches(param)]
+
+
+def check_group(group: object) -> None:
+    """Refuse what is no ParamGroup.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(group, ParamGroup):
+        raise TypeError(
+            f"expected a ParamGroup, got {group!r}: ParamGroup.from_predicate makes one of a text in the path or of a"
+            " function, from_paths one of paths"
+        )
+
+
+def selected(module: "nn.Module", group: ParamGroup | None) -> "list[Param]":
+    """The Params of `module` in `group`; of none, all.
+
+    Raises:
+        TypeError: `group` is no ParamGroup.
+        ParamPathError, ModuleTreeError: as `ParamGroup.select`.
+    """
+    from .registry import params
+
+    if group is None:
+        return params(module)
+    check_group(group)
+    return group.select(module)
 
 
 def _texts(values: Iterable[object]) -> Any:

@@ -141,7 +141,10 @@ def param_at(module: nn.Module, path: str) -> Param:
 
     Raises:
         ParamPathError: there is none; the nearest path is named.
+        TypeError: `path` is no text.
     """
+    if not isinstance(path, str):
+        raise TypeError(f"expected the path of a parameter, as 'layers.0.weight', got {path!r}")
     found = params(module)
     for param in found:
         if path == param.path or path in param.aliases:

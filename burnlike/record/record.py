@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import RecordError
-from ..module import ParamGroup, ParamId, params
+from ..module import ParamGroup, ParamId
+from ..module.param_group import selected
 from .mappers import saved_form
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Record:
             ParamPathError: the group names a path that the module does not have.
             RecordError: a save mapper raised or gave no tensor.
         """
-        found = params(module) if group is None else group.select(module)
+        found = selected(module, group)
         return cls(
             tensors={param.path: saved_form(param) for param in found},
             ids={param.path: param.id for param in found},

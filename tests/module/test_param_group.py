@@ -14,7 +14,8 @@ from torch import nn
 from burnlike.config import Config
 from burnlike.config.json_schema import json_schema
 from burnlike.errors import ConfigError, ModuleTreeError, ParamPathError
-from burnlike.module import Param, ParamGroup, ParamId, ParamMatcher, freeze, params
+from burnlike.module import Param, ParamGroup, ParamId, ParamMatcher, freeze, params, unfreeze
+from burnlike.record import Record
 
 from .cases import case
 
@@ -214,7 +215,11 @@ def test_a_function_can_not_tell_by_id_and_path() -> None:
         ("norm.wieght", "Net has no parameter 'norm.wieght'; did you mean 'norm.weight'?"),
         ("head.wieght", "Net has no parameter 'head.wieght'; did you mean 'head.weight'?"),
         ("norm", "Net has no parameter 'norm'; 'norm' is a module that holds 5, such as 'norm.weight'"),
-        ("zzz", "Net has no parameter 'zzz'"),
+        (
+            "zzz",
+            "Net has no parameter 'zzz'; it has 'embedding.weight', 'head.weight', 'norm.weight', 'norm.bias',"
+            " 'norm.running_mean' and 2 more",
+        ),
     ],
 )
 def test_an_exact_path_that_does_not_exist_names_the_nearest(path: str, message: str) -> None:
@@ -223,6 +228,21 @@ def test_an_exact_path_that_does_not_exist_names_the_nearest(path: str, message:
         with pytest.raises(ParamPathError) as caught:
             freeze(net, group)
         assert str(caught.value) == message
+    assert all(param.requires_grad for param in params(net, "weight"))
+
+
+@pytest.mark.parametrize("wrong", ["norm", lambda param: True, [ParamGroup.all()]])
+def test_what_is_no_group_is_refused_with_how_to_make_one(wrong: Any) -> None:
+    net = Net()
+    for use in (
+        lambda: freeze(net, wrong),
+        lambda: unfreeze(net, wrong),
+        lambda: Record.from_module(net, wrong),
+        lambda: ParamGroup.all().fuse(wrong),
+        lambda: ParamGroup.all().exclude(wrong),
+    ):
+        with pytest.raises(TypeError, match=r"expected a ParamGroup, got .*ParamGroup\.from_predicate makes one"):
+            use()
     assert all(param.requires_grad for param in params(net, "weight"))
 
 

@@ -356,3 +356,11 @@ def test_param_at_finds_any_path_of_a_tensor_and_names_the_nearest() -> None:
         param_at(model, "1.wait")
     with pytest.raises(ParamPathError, match=r"'1' is a module that holds 2, such as '1\.weight'"):
         param_at(model, "1")
+    with pytest.raises(
+        ParamPathError, match=r"no parameter 'zzz'; it has '0\.weight', '1\.weight', '0\.bias', '1\.bias'$"
+    ):
+        param_at(model, "zzz")
+    with pytest.raises(ParamPathError, match=r"^ReLU has no parameter 'zzz'; it has none$"):
+        param_at(nn.ReLU(), "zzz")
+    with pytest.raises(TypeError, match=r"expected the path of a parameter, as 'layers\.0\.weight', got 1"):
+        param_at(model, 1)  # pyright: ignore
