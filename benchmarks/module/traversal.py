@@ -50,7 +50,7 @@ def run(repeats: int) -> list[Comparison]:
             visit(model, lambda param: None)
 
         def forgotten(model: nn.Module = model) -> None:
-            del model.__dict__["_param_walk"]
+            del model.__dict__["_burnlike_walk"]
 
         def listed(model: nn.Module = model) -> None:
             list(model.named_parameters())

@@ -68,7 +68,7 @@ def stack(modules: Iterable[M]) -> M:
     new = shell(members[0], lambda owner, name, kind, tensor: values[tensor])
     for leaf in mlax_leaves(new, holes=True):
         leaf.adopt(ParamId.new(f"stack/{leaf.path}"))
-    new.__dict__["_stack_members"] = tuple(_remembered(member) for member in members)
+    new.__dict__["_burnlike_stack_members"] = tuple(_remembered(member) for member in members)
     return new  # pyright: ignore[reportReturnType]
 
 
@@ -83,7 +83,7 @@ def unstack(module: M) -> list[M]:
     Raises:
         ArgumentError: `module` was not stacked, or a tensor of it does not have one entry for each member.
     """
-    remembered: Sequence[Member] | None = module.__dict__.get("_stack_members")
+    remembered: Sequence[Member] | None = module.__dict__.get("_burnlike_stack_members")
     if remembered is None:
         raise ArgumentError(f"unstack: this {type(module).__name__} was not made by burnlike.func.stack")
     for leaf in leaves(module):
@@ -101,13 +101,13 @@ def _member(module: M, index: int, remembered: Member) -> M:
         return nn.Parameter(value, tensor.requires_grad) if kind == "weight" else value
 
     new = shell(module, place)
-    del new.__dict__["_stack_members"]
+    del new.__dict__["_burnlike_stack_members"]
     for path, part in new.named_modules():
         if path in remembered.ids:
-            part.__dict__["_param_ids"] = dict(remembered.ids[path])
+            part.__dict__["_burnlike_ids"] = dict(remembered.ids[path])
         for name, meta in remembered.metas.get(path, {}).items():
-            present = part.__dict__.setdefault("_param_metas", {}).get(name, Meta())
-            part.__dict__["_param_metas"][name] = replace(
+            present = part.__dict__.setdefault("_burnlike_metas", {}).get(name, Meta())
+            part.__dict__["_burnlike_metas"][name] = replace(
                 present,
                 name=None if present.hole else meta.name,
                 load_mapper=meta.load_mapper,
@@ -120,8 +120,8 @@ def _member(module: M, index: int, remembered: Member) -> M:
 def _remembered(member: nn.Module) -> Member:
     parts = {path: part.__dict__ for path, part in member.named_modules()}
     return Member(
-        {path: dict(part["_param_ids"]) for path, part in parts.items() if "_param_ids" in part},
-        {path: dict(part["_param_metas"]) for path, part in parts.items() if "_param_metas" in part},
+        {path: dict(part["_burnlike_ids"]) for path, part in parts.items() if "_burnlike_ids" in part},
+        {path: dict(part["_burnlike_metas"]) for path, part in parts.items() if "_burnlike_metas" in part},
     )
 
 

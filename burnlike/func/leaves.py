@@ -19,7 +19,13 @@ from ..module.wrappers import unwrap
 
 M = TypeVar("M", bound=nn.Module)
 
-_TORCH_FIELDS = frozenset(nn.Module().__dict__) | {"_param_ids", "_param_metas", "_param_walk", "_fields", "_constants"}
+_TORCH_FIELDS = frozenset(nn.Module().__dict__) | {
+    "_burnlike_ids",
+    "_burnlike_metas",
+    "_burnlike_walk",
+    "_burnlike_fields",
+    "_burnlike_constants",
+}
 
 
 class Leaf(NamedTuple):

@@ -113,7 +113,7 @@ class LeavesOf:
 
 
 def _flatten(module: nn.Module) -> tuple[list[Tensor], Structure]:
-    stacked = "_stack_members" in module.__dict__
+    stacked = "_burnlike_stack_members" in module.__dict__
     found = [leaf for leaf in leaves(module) if leaf.saved or stacked]
     return [leaf.tensor for leaf in found], Structure(module, found)
 

@@ -201,7 +201,7 @@ def put(owner: nn.Module, name: str, target: dict[str, Any], value: Any) -> None
             group.pop(name, None)
     moved = name not in target
     target[name] = value
-    fields = owner.__dict__.get("_fields", {})
+    fields = owner.__dict__.get("_burnlike_fields", {})
     if moved and name in fields:
         ordered = {key: target[key] for key in fields if key in target} | target
         target.clear()

@@ -19,9 +19,17 @@ _OURS = {
     *("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks"),
     *("_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks", "_state_dict_pre_hooks"),
     *("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "call_super_init", "_compiled_call_impl"),
-    *("_param_ids", "_param_metas", "_param_walk", "_fields", "_constants", "_base_name", "_stack_members"),
+    *(
+        "_burnlike_ids",
+        "_burnlike_metas",
+        "_burnlike_walk",
+        "_burnlike_fields",
+        "_burnlike_constants",
+        "_base_name",
+        "_burnlike_stack_members",
+    ),
     *("_flat_weights", "_flat_weight_refs"),  # of a recurrent layer: its parameters once more
-    *("_held", "_held_by", "_holder", "_holder_name", "_synced", "_shown", "_count", "_keys"),
+    *("_burnlike_held", "_burnlike_held_by", "_holder", "_holder_name", "_synced", "_shown", "_count", "_keys"),
 }
 
 

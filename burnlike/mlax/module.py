@@ -50,7 +50,7 @@ class Module(BaseModule):
         return made
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        if not self.__dict__.get("_fields"):  # torch would drop what was assigned before
+        if not self.__dict__.get("_burnlike_fields"):  # torch would drop what was assigned before
             super().__init__(*args, **options)
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -106,7 +106,7 @@ class Module(BaseModule):
         if self._holds(name) and not (isinstance(value, nn.Parameter) and name in self._parameters):
             for group in (self._parameters, self._buffers, self._modules):
                 group.pop(name, None)
-        if isinstance(value, nn.Parameter) and name in self.__dict__.get("_param_metas", {}):
+        if isinstance(value, nn.Parameter) and name in self.__dict__.get("_burnlike_metas", {}):
             set_meta(self, name, None, trainable=None, hole=False)
 
     def _take(self, name: str, param: Parameter) -> None:

@@ -58,7 +58,7 @@ def _walk(module: nn.Module, prefix: str, found: list[Place], above: list[nn.Mod
             )
     above.append(module)
     parts = module.__dict__
-    if "_held" in parts:
+    if "_burnlike_held" in parts:
         module.refresh()  # pyright: ignore[reportCallIssue]
     for name in _names(module):
         if name in parts["_parameters"]:
@@ -79,8 +79,8 @@ def _walk(module: nn.Module, prefix: str, found: list[Place], above: list[nn.Mod
 def _names(module: nn.Module) -> list[str]:
     parts = module.__dict__
     names = {**parts["_parameters"], **parts["_buffers"], **parts["_modules"]}
-    return [*(name for name in parts.get("_fields", ()) if name in names)] + [
-        name for name in names if name not in parts.get("_fields", ())
+    return [*(name for name in parts.get("_burnlike_fields", ()) if name in names)] + [
+        name for name in names if name not in parts.get("_burnlike_fields", ())
     ]
 
 

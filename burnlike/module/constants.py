@@ -57,8 +57,8 @@ def constant(value: T) -> T:
 
 def references_of(module: nn.Module) -> dict[str, None]:
     """The names of attributes of `module` that only refer to what belongs elsewhere."""
-    upward: tuple[str, ...] = getattr(type(module), "_upward", ())
-    return {**module.__dict__.get("_constants", {}), **dict.fromkeys(upward)}
+    upward: tuple[str, ...] = getattr(type(module), "_burnlike_upward", ())
+    return {**module.__dict__.get("_burnlike_constants", {}), **dict.fromkeys(upward)}
 
 
 def begin_references(memo: dict[int, Any]) -> bool:

@@ -20,7 +20,7 @@ from .wrappers import own_class
 class Container(Module):
     """What containers have in common: items in attributes, and a user's container that they may be the inside of."""
 
-    _upward = ("_held_by",)
+    _burnlike_upward = ("_burnlike_held_by",)
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -34,7 +34,7 @@ class Container(Module):
     def _entry(self, name: str) -> Any:
         """The item as it can be assigned elsewhere: a tensor with its id, a reference as one, a container attached."""
         value = getattr(self, name)
-        if name in self.__dict__.get("_constants", ()):
+        if name in self.__dict__.get("_burnlike_constants", ()):
             return Constant(value)
         held = self._modules.get(name)
         if held is not None:
@@ -59,7 +59,7 @@ class Container(Module):
 class ModuleTuple(Container, Sequence[Any]):
     """A fixed sequence of modules, parameters, None and constants; a tuple assigned to a Module becomes one."""
 
-    _container = "Tuple"
+    _burnlike_container = "Tuple"
     _count: int
 
     def __init__(self, items: Iterable[Any] = ()) -> None:
@@ -112,7 +112,7 @@ class ModuleArray(ModuleTuple):
         ModuleTreeError: the items are of several classes.
     """
 
-    _container = "Array"
+    _burnlike_container = "Array"
 
     def _check(self, items: list[Any]) -> None:
         kinds = {own_class(item) if isinstance(item, nn.Module) else type(item): None for item in items}
@@ -136,7 +136,7 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
     is in that place: a parameter there keeps the id of the place.
     """
 
-    _container = "Vec"
+    _burnlike_container = "Vec"
 
     @overload
     def __setitem__(self, index: int, value: Any) -> None: ...
@@ -189,7 +189,7 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
         entries = [known.get(id(entry), entry) for entry in entries]
         before = {key: dict(parts[key]) for key in _GROUPS if key in parts}
         attributes = {name: parts[name] for name in self._names() if name in parts}
-        count, held, parts["_held_by"] = self._count, parts.get("_held_by"), None
+        count, held, parts["_burnlike_held_by"] = self._count, parts.get("_burnlike_held_by"), None
         try:
             self._drop()
             self._fill(entries)
@@ -198,7 +198,7 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
             parts.update(attributes, **before, _count=count)
             raise
         finally:
-            parts["_held_by"] = held
+            parts["_burnlike_held_by"] = held
         tell_holder(self)
 
     def _drop(self) -> None:
@@ -209,4 +209,12 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
         parts["_count"] = 0
 
 
-_GROUPS = ("_parameters", "_buffers", "_modules", "_param_ids", "_param_metas", "_constants", "_fields")
+_GROUPS = (
+    "_parameters",
+    "_buffers",
+    "_modules",
+    "_burnlike_ids",
+    "_burnlike_metas",
+    "_burnlike_constants",
+    "_burnlike_fields",
+)

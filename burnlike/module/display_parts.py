@@ -55,7 +55,7 @@ def shown_names(module: nn.Module, tensors_and_modules: dict[str, None]) -> Iter
         for name, value in parts.items()
         if not name.startswith("_") and name != "training" and not (callable(value) and hasattr(cls, name))
     ]
-    fields = parts.get("_fields", {})
+    fields = parts.get("_burnlike_fields", {})
     known = {*constants, *tensors_and_modules}
     placed = [name for name in fields if name in known]
     return dict.fromkeys([*(name for name in constants if name not in fields), *placed, *tensors_and_modules])
@@ -99,5 +99,5 @@ def has_missing(module: nn.Module) -> bool:
     return any(
         missing_text(part, name) and part._modules.get(name) is None
         for part in module.modules()
-        for name in part.__dict__.get("_param_metas", ())
+        for name in part.__dict__.get("_burnlike_metas", ())
     )

@@ -217,7 +217,7 @@ class _Display:
 
     def _fields(self, module: nn.Module, content: Content) -> Content:
         parts = module.__dict__
-        if "_held" in parts:
+        if "_burnlike_held" in parts:
             module.refresh()  # pyright: ignore[reportCallIssue]
         parameters, buffers, modules = parts["_parameters"], parts["_buffers"], parts["_modules"]
         is_enum = container_of(module).startswith("Enum")

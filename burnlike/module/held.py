@@ -51,7 +51,7 @@ def _is_named(kind: type) -> bool:
 class Held(Module):
     """The part of a tree that stands for a user's container; what it holds is registered here for torch."""
 
-    _upward = ("_holder", "_held_by")
+    _burnlike_upward = ("_holder", "_burnlike_held_by")
 
     def __init__(self, container: Any, where: str) -> None:
         super().__init__()
@@ -62,11 +62,11 @@ class Held(Module):
                 f" lacks {missing[0]}"
             )
         self.__dict__.update(
-            _container=f"Struct:{type(container).__name__}",
-            _held=container,
+            _burnlike_container=f"Struct:{type(container).__name__}",
+            _burnlike_held=container,
             _holder=None,
             _holder_name="",
-            _held_by=self,
+            _burnlike_held_by=self,
             _synced={},
             _shown={},
         )
@@ -75,13 +75,13 @@ class Held(Module):
     def attach(self, owner: nn.Module, name: str) -> None:
         """Note whose attribute shows the container."""
         self.__dict__.update(_holder=owner, _holder_name=name)
-        owner.__dict__[name] = self.__dict__["_held"]
+        owner.__dict__[name] = self.__dict__["_burnlike_held"]
         self.refresh()
 
     def refresh(self) -> None:
         """Take over what the program changed in the container, then let the container have what torch changed here."""
         parts = self.__dict__
-        now = self._parts_of(parts["_held"])
+        now = self._parts_of(parts["_burnlike_held"])
         if not _same(parts["_synced"], now):
             self._adopt(now)
         if not _same(parts["_synced"], self._registered()):
@@ -92,14 +92,14 @@ class Held(Module):
         """Put a container that holds what is registered here in the place of the present one."""
         parts = self.__dict__
         registered = self._registered()
-        container = _with_children(parts["_held"], registered)
+        container = _with_children(parts["_burnlike_held"], registered)
         now = self._parts_of(container)
         if not _same(now, registered):
             raise ModuleTreeError(
                 f"{type(container).__name__}.with_module_children gave a container whose module_children are not those"
                 " it was given; it must hold what it is given, under the same names"
             )
-        parts.update(_held=container, _synced=now)
+        parts.update(_burnlike_held=container, _synced=now)
         if parts["_holder"] is not None:
             parts["_holder"].__dict__[parts["_holder_name"]] = container
 
@@ -139,15 +139,15 @@ class Held(Module):
             del synced[name]
         for name, child in now.items():
             if name not in synced:
-                check_name(self, name, f"{type(self.__dict__['_held']).__name__}.module_children")
+                check_name(self, name, f"{type(self.__dict__['_burnlike_held']).__name__}.module_children")
             if name not in synced or not _same(synced[name], child):
                 self._take(name, child)
         self.__dict__["_synced"] = now
 
     def _take(self, name: str, child: Any) -> None:
         present = self._modules.get(name)
-        if type(present) is ModuleVec and isinstance(child, list) and "_held_by" in present.__dict__:
-            present.__dict__["_held_by"] = None
+        if type(present) is ModuleVec and isinstance(child, list) and "_burnlike_held_by" in present.__dict__:
+            present.__dict__["_burnlike_held_by"] = None
             present._replace(list(child))
         elif self._parameters.get(name) is not None and not isinstance(child, nn.Parameter):
             super().__delattr__(name)
@@ -159,7 +159,7 @@ class Held(Module):
     def _mark_inside(self, module: nn.Module | None, child: Any) -> None:
         """Let the module that was made for a user's list, if it is one, know whose inside it is."""
         if isinstance(module, ModuleTuple | ModuleDict) and module is not child:
-            module.__dict__["_held_by"] = self
+            module.__dict__["_burnlike_held_by"] = self
             for name, item in zip(module._names(), child.values() if isinstance(child, dict) else child, strict=True):
                 self._mark_inside(module._modules.get(name), item)
 
@@ -258,13 +258,13 @@ def _item(owner: nn.Module, name: str, before: Any = None) -> Any:
     if part is None:
         for group in (owner._parameters, owner._buffers, owner._modules, owner.__dict__):
             if name in group:
-                return Constant(group[name]) if name in owner.__dict__.get("_constants", ()) else group[name]
+                return Constant(group[name]) if name in owner.__dict__.get("_burnlike_constants", ()) else group[name]
         return before
     if isinstance(part, Held):
-        return part.__dict__["_held"]
-    if "_held_by" in part.__dict__ and isinstance(part, ModuleTuple):
+        return part.__dict__["_burnlike_held"]
+    if "_burnlike_held_by" in part.__dict__ and isinstance(part, ModuleTuple):
         kind = list if isinstance(part, ModuleVec) else tuple
         return kind(_item(part, inner) for inner in part._names())
-    if "_held_by" in part.__dict__ and isinstance(part, ModuleDict):
+    if "_burnlike_held_by" in part.__dict__ and isinstance(part, ModuleDict):
         return {inner: _item(part, inner) for inner in part}
     return part

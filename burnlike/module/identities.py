@@ -53,7 +53,7 @@ class Identities:
         Raises:
             DuplicateParamIdError: the program gave the two places different ids.
         """
-        here = module.__dict__.get("_param_ids", {}).get(name)
+        here = module.__dict__.get("_burnlike_ids", {}).get(name)
         if here == param.id:
             return
         if here is not None and here.value not in self.known:

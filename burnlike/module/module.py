@@ -43,7 +43,7 @@ class Module(ModuleMethods):
     """
 
     # Attributes that refer upwards in the tree; copies treat them as constants.
-    _upward: ClassVar[tuple[str, ...]] = ()
+    _burnlike_upward: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -76,7 +76,7 @@ class Module(ModuleMethods):
             value = self._wrapped(name, value)
         super().__setattr__(name, value)
         self._settle(name)
-        if isinstance(value, nn.Module) and "_held" in value.__dict__:
+        if isinstance(value, nn.Module) and "_burnlike_held" in value.__dict__:
             value.attach(self, name)  # pyright: ignore[reportCallIssue]
 
     def _set_buffer(self, name: str, value: Tensor) -> bool:
@@ -97,7 +97,7 @@ class Module(ModuleMethods):
     def __delattr__(self, name: str) -> None:
         super().__delattr__(name)
         self.__dict__.pop(name, None)  # where the field of a module showed a user's container
-        self.__dict__.get("_constants", {}).pop(name, None)
+        self.__dict__.get("_burnlike_constants", {}).pop(name, None)
 
     def _settle(self, name: str) -> None:
         """Note the field, and let nothing remain of what it was before."""
@@ -105,7 +105,7 @@ class Module(ModuleMethods):
         modules = parts.get("_modules")
         if modules is not None and name in modules and name in parts:
             del parts[name]
-        constants = parts.get("_constants")
+        constants = parts.get("_burnlike_constants")
         if constants and name in constants:
             del constants[name]
         remember_field(self, name)
@@ -154,7 +154,7 @@ class Module(ModuleMethods):
             parts.get(key, {}).pop(name, None)
         parts.get("_non_persistent_buffers_set", set()).discard(name)
         parts[name] = value
-        parts.setdefault("_constants", {})[name] = None
+        parts.setdefault("_burnlike_constants", {})[name] = None
         remember_field(self, name)
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
@@ -182,7 +182,7 @@ class Module(ModuleMethods):
         child = self._modules.get(name)
         if not isinstance(child, Module):
             return super().get_submodule(target)
-        if "_held" in child.__dict__:
+        if "_burnlike_held" in child.__dict__:
             child.refresh()  # pyright: ignore[reportCallIssue]
         return child.get_submodule(rest)
 
@@ -210,7 +210,7 @@ class Module(ModuleMethods):
         outermost = begin_references(memo)
         cls: Any = own_class(self)  # a parametrized class refuses to give its state
         state = dict(cls.__getstate__(self))
-        state.pop("_param_walk", None)
+        state.pop("_burnlike_walk", None)
         references = {name: state.pop(name) for name in references_of(self) if name in state}
         new.__setstate__(copy.deepcopy(state, memo))
         for name, value in references.items():
@@ -223,7 +223,7 @@ class Module(ModuleMethods):
 
 def _restore_intents(module: nn.Module) -> None:
     """Track again what is meant to be trained in `module` and the plain modules in it; a Module sees to its own."""
-    metas = module.__dict__.get("_param_metas")
+    metas = module.__dict__.get("_burnlike_metas")
     if metas and any(meta.trainable is not None for meta in metas.values()):
         restore_intents(module)
     for child in module._modules.values():

@@ -17,7 +17,7 @@ class ModuleDict(Container, MutableMapping[str, Any]):
         ModuleTreeError: a name is no text, or can't be a part of a path.
     """
 
-    _container = "Dict"
+    _burnlike_container = "Dict"
     _keys: dict[str, None]
 
     def __init__(self, items: Mapping[str, Any] | None = None, *, where: str = "ModuleDict") -> None:
@@ -111,7 +111,7 @@ class ModuleEnum(Module):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls._container = f"Enum:{cls.__name__}"
+        cls._burnlike_container = f"Enum:{cls.__name__}"
 
     @property
     def variant(self) -> str:

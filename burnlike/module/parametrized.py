@@ -15,7 +15,7 @@ from .module import Module
 from .tree import field_names, parametrizations_of
 from .wrappers import own_class
 
-_CHANGED = ("_parameters", "_modules", "_fields")
+_CHANGED = ("_parameters", "_modules", "_burnlike_fields")
 
 
 class Snapshot:
@@ -47,7 +47,7 @@ def take_over(module: nn.Module, name: str, reparameterization: nn.Module) -> No
     cls = _parametrized_class(own_class(module), _properties(module) | {name: computed})
     if not isinstance(module, Module):
         # torch's order would move the tensor behind its siblings.
-        module.__dict__.setdefault("_fields", dict.fromkeys(field_names(module)))
+        module.__dict__.setdefault("_burnlike_fields", dict.fromkeys(field_names(module)))
     list_of._modules["0"] = reparameterization.train(module.training)
     list_of._parameters["original"] = module._parameters.pop(name)
     if not lists:
@@ -68,7 +68,7 @@ def give_back(module: nn.Module, name: str) -> None:
         _set_class(module, own_class(module))
         del module._modules["parametrizations"]
         if not isinstance(module, Module):
-            del module.__dict__["_fields"]
+            del module.__dict__["_burnlike_fields"]
     ordered = {key: held[key] for key in order if key in held}
     _refill(module._parameters, ordered | held)
 

@@ -11,7 +11,7 @@ from torch.utils.hooks import RemovableHandle
 # What a copy of a tree has filled itself, and what never refers to a part of it.
 _OWN = {
     *("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "training"),
-    *("_param_ids", "_param_metas", "_fields", "_constants", "_stack_members"),
+    *("_burnlike_ids", "_burnlike_metas", "_burnlike_fields", "_burnlike_constants", "_burnlike_stack_members"),
 }
 _HOOKS = {
     "_forward_hooks",

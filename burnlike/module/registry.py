@@ -56,9 +56,9 @@ def fresh_ids(module: nn.Module) -> nn.Module:
 
 def walk_of(module: nn.Module) -> "Walk":
     """The traversal of `module`, kept on it for as long as the tree is the same."""
-    walk = getattr(module, "__dict__", {}).get("_param_walk")
+    walk = getattr(module, "__dict__", {}).get("_burnlike_walk")
     if walk is None or not walk.holds(module):
-        walk = module.__dict__["_param_walk"] = Walk(module)
+        walk = module.__dict__["_burnlike_walk"] = Walk(module)
     return walk
 
 
@@ -105,7 +105,7 @@ def _strong(param: Param) -> Param:
 
 
 _TENSORS_AND_MODULES = itemgetter("_parameters", "_buffers", "_modules")
-_IDS = methodcaller("get", "_param_ids")
+_IDS = methodcaller("get", "_burnlike_ids")
 
 
 class Walk:
@@ -128,8 +128,8 @@ class Walk:
         self.weights = [param for param in self.params if param.kind == "weight"]
         self.states = [param for param in self.params if param.kind == "state"]
         self._parts = [module.__dict__ for module in modules]
-        self._containers = [module for module in modules if "_held" in module.__dict__]
-        self._with_ids = [parts for parts in self._parts if "_param_ids" in parts]
+        self._containers = [module for module in modules if "_burnlike_held" in module.__dict__]
+        self._with_ids = [parts for parts in self._parts if "_burnlike_ids" in parts]
         everywhere = [root.__dict__, *self._parts]
         self._not_persistent = [parts["_non_persistent_buffers_set"] for parts in everywhere if parts["_buffers"]]
         self._signature = self._read(root)
@@ -147,7 +147,7 @@ class Walk:
         )
 
     def _ids(self, root: nn.Module) -> list[dict[str, ParamId]]:
-        return [root.__dict__.get("_param_ids", {}), *map(_IDS, self._with_ids)]
+        return [root.__dict__.get("_burnlike_ids", {}), *map(_IDS, self._with_ids)]
 
     def _read(self, root: nn.Module) -> list[list[Any]]:
         # Loops in C over names and addresses. A reused address of a tensor does no harm: handles read the module, and
@@ -176,7 +176,7 @@ class Walk:
                 param.owners = (*param.owners, (owner, name))
                 param.aliases = (*param.aliases, path)
                 return
-            ids = home_module.__dict__.get("_param_ids")
+            ids = home_module.__dict__.get("_burnlike_ids")
             param_id = None if ids is None else ids.get(home_name)
             if param_id is None or param_id.value in known:
                 param_id = identities.settle(param_id, path, home_module, home_name)

@@ -198,9 +198,9 @@ def _check_free(param: Param) -> None:
                 f"'{param.path}' belongs to a parametrization of torch.nn.utils.parametrize: remove that one, and"
                 " register it again after this one if both are meant; nothing was changed"
             )
-        if "_held" in owner.__dict__:
+        if (held := owner.__dict__.get("_burnlike_held")) is not None:
             raise ModuleTreeError(
-                f"'{param.path}' is held by a {type(owner.__dict__['_held']).__name__}, which would go on to use"
+                f"'{param.path}' is held by a {type(held).__name__}, which would go on to use"
                 f" '{name}' as it is: put the parameter into a module; nothing was changed"
             )
 

@@ -106,7 +106,7 @@ class Before:
         self.id = param.id
         self.tensor = param.tensor
         self.requires_grad = param.requires_grad
-        self.meta = module.__dict__.get("_param_metas", {}).get(name)
+        self.meta = module.__dict__.get("_burnlike_metas", {}).get(name)
 
     def restore(self) -> None:
         """Undo what was done since."""
@@ -120,7 +120,7 @@ class Before:
         if self.meta is not None:
             set_meta(module, name, self.meta)
         else:
-            module.__dict__.get("_param_metas", {}).pop(name, None)
+            module.__dict__.get("_burnlike_metas", {}).pop(name, None)
 
 
 def copy_plain_tensors(root: nn.Module) -> None:
@@ -137,4 +137,4 @@ def copy_plain_tensors(root: nn.Module) -> None:
         return copies[id(tensor)]
 
     for module in modules:
-        apply_plain(module.__dict__, module.__dict__.get("_constants", {}), copied)
+        apply_plain(module.__dict__, module.__dict__.get("_burnlike_constants", {}), copied)

@@ -58,7 +58,7 @@ def shell(module: M, place: Place) -> M:
     for part in modules.values():
         rebind(part, copy_of)
     for part in reversed(list(modules.values())):  # users' containers, those that others hold first
-        if "_held" in part.__dict__:
+        if "_burnlike_held" in part.__dict__:
             part.rebuild()  # pyright: ignore[reportCallIssue]
     return new  # pyright: ignore[reportReturnType]
 
@@ -78,7 +78,7 @@ def _shell(
     modules[_key(module)] = new
     parts = new.__dict__
     parts.update(module.__dict__)
-    parts.pop("_param_walk", None)
+    parts.pop("_burnlike_walk", None)
     parts.pop("_compiled_call_impl", None)  # it computes with the original
     for key in _COPIED:
         if key in parts:

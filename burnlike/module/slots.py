@@ -59,14 +59,14 @@ def group_of(module: nn.Module, kind: Kind) -> dict[str, Any]:
 
 def tell_holder(module: nn.Module | None) -> None:
     """Let the user's container that `module` is the inside of, if it is, take over what changed in it."""
-    held = None if module is None else module.__dict__.get("_held_by")
+    held = None if module is None else module.__dict__.get("_burnlike_held_by")
     if held is not None:
         held.refresh()
 
 
 def stored_ids(module: nn.Module) -> dict[str, ParamId]:
     """The ids kept on `module` itself, by attribute name; made when missing."""
-    return module.__dict__.setdefault("_param_ids", {})
+    return module.__dict__.setdefault("_burnlike_ids", {})
 
 
 def ensure_id(module: nn.Module, name: str) -> ParamId:
@@ -94,12 +94,12 @@ def shape_text(tensor: Tensor | None) -> str:
 
 def meta_of(module: nn.Module, name: str) -> Meta:
     """What is kept about `name`, to be read only."""
-    return module.__dict__.get("_param_metas", {}).get(name, _DEFAULT)
+    return module.__dict__.get("_burnlike_metas", {}).get(name, _DEFAULT)
 
 
 def set_meta(module: nn.Module, field: str, meta: Meta | None = None, /, **changes: Any) -> None:
     """Keep `meta`, or what is kept, about `field`, with `changes`."""
-    metas = module.__dict__.setdefault("_param_metas", {})
+    metas = module.__dict__.setdefault("_burnlike_metas", {})
     known = meta or metas.get(field, _DEFAULT)
     # As dataclasses.replace, which torch.compile traces ten times as slowly.
     metas[field] = Meta(**{name: getattr(known, name) for name in _META_FIELDS} | changes)
@@ -107,15 +107,15 @@ def set_meta(module: nn.Module, field: str, meta: Meta | None = None, /, **chang
 
 def remember_field(module: nn.Module, name: str) -> None:
     """Note the place of `name` in the order of declaration."""
-    known = module.__dict__.get("_fields")
+    known = module.__dict__.get("_burnlike_fields")
     if known is None:
-        known = module.__dict__["_fields"] = {}
+        known = module.__dict__["_burnlike_fields"] = {}
     if name not in known:
         known[name] = None
 
 
 def copy_slots(source: nn.Module, target: nn.Module) -> None:
     """Give `target`, a shell that shares the `__dict__` entries of `source`, its own copies of what is kept here."""
-    for key in ("_param_ids", "_param_metas", "_fields"):
+    for key in ("_burnlike_ids", "_burnlike_metas", "_burnlike_fields"):
         if key in source.__dict__:
             target.__dict__[key] = dict(source.__dict__[key])

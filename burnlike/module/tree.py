@@ -107,7 +107,7 @@ class _Traversal:
         if type(module) not in self.ordinary:
             module = self._unwrap(module, prefix)
         parts = module.__dict__
-        if "_held" in parts:
+        if "_burnlike_held" in parts:
             module.refresh()  # pyright: ignore[reportCallIssue]
         parameters, buffers, modules = parts["_parameters"], parts["_buffers"], parts["_modules"]
         moved = _moved(module) if parts["_forward_pre_hooks"] else _NO_NAMES
@@ -236,7 +236,7 @@ _NO_NAMES: dict[str, Any] = {}
 def _ordered_names(module: nn.Module, parts: dict[str, Any]) -> dict[str, Any]:
     """The field names, in order, among names of other attributes; `parts` is the module's `__dict__`."""
     parameters, buffers, modules = parts["_parameters"], parts["_buffers"], parts["_modules"]
-    fields = parts.get("_fields", _NO_NAMES)
+    fields = parts.get("_burnlike_fields", _NO_NAMES)
     if not modules and not buffers and (not fields or parameters.keys() <= fields.keys()):
         return fields or parameters
     names = {**fields, **parameters, **buffers, **modules}

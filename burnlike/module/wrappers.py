@@ -73,7 +73,7 @@ def own_class(module: nn.Module) -> type:
 def container_of(module: nn.Module) -> str:
     """What kind of container `module` is to its fields, as Burn's visitors are told."""
     cls = own_class(module)
-    kind = module.__dict__.get("_container") or getattr(cls, "_container", None)
+    kind = module.__dict__.get("_burnlike_container") or getattr(cls, "_burnlike_container", None)
     if kind is not None:
         return kind
     return (cls.__module__.startswith("torch.nn") and _CONTAINERS.get(cls.__name__)) or f"Struct:{cls.__name__}"

@@ -225,7 +225,7 @@ def test_a_returned_param_keeps_the_label_and_mappers_it_lacks() -> None:
     params(net)[0].load_mapper(load)
     new = map(net, lambda param: Param.from_tensor(param.tensor.clone()).save_mapper(torch.neg))
     module, name = params(new)[0].home
-    meta = module.__dict__["_param_metas"][name]
+    meta = module.__dict__["_burnlike_metas"][name]
     assert (meta.name, meta.load_mapper, meta.save_mapper) == ("matrix", load, torch.neg)
     assert new.frozen.requires_grad  # `from_tensor` makes trainable parameters, unless it is told otherwise
 

@@ -39,7 +39,7 @@ def weight() -> nn.Parameter:
 
 def places(module: nn.Module, name: str) -> list[str]:
     """Where `module` holds anything as `name`."""
-    groups = ["_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_constants"]
+    groups = ["_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_burnlike_constants"]
     found = [group for group in groups if name in module.__dict__.get(group, ())]
     return found + (["__dict__"] if name in module.__dict__ else [])
 
@@ -71,7 +71,7 @@ PLACE = {
     "list": ["_modules"],
     "tuple": ["_modules"],
     "dict": ["_modules"],
-    "constant": ["_constants", "__dict__"],
+    "constant": ["_burnlike_constants", "__dict__"],
 }
 # What torch registers keeps to its sort: only None and what replaces it whole may be assigned.
 REGISTERED = {
@@ -425,3 +425,24 @@ def test_lists_of_constants_stay_what_they_are() -> None:
     assert module.numbers is numbers
     assert type(Fields(vec=[*numbers, linear()]).vec) is ModuleVec
     assert type(Fields(pair=(1, weight())).pair) is ModuleTuple
+
+
+NAMES = ["_fields", "_constants", "_held", "_held_by", "_container", "_upward", "_param_ids", "_stack_members", "_keys"]
+
+
+@pytest.mark.parametrize("base", [nn.Module, Module])
+@pytest.mark.parametrize("value", [["a", "b"], {"a": 1}, 3, "text"], ids=repr)
+def test_attributes_of_the_program_may_have_any_name(base: type[nn.Module], value: Any) -> None:
+    class Tabular(base):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = weight()
+            for name in NAMES:
+                setattr(self, name, value)
+
+    module = Tabular()
+    found = [burnlike.module.clone(module), burnlike.module.map(module, lambda param: param.tensor + 1)]
+    for copied in (*found, burnlike.module.valid(module), copy.deepcopy(module)):
+        assert [param.path for param in params(copied)] == ["weight"]
+        assert all(getattr(copied, name) == value for name in NAMES)
+    assert "weight" in burnlike.module.display(module)
