@@ -1,6 +1,6 @@
 """The matrix of what survives what: models, and the columns that each row of `test_survival.py` is held against.
 
-The rows that need ranks are run by `survival_worker.py`, in the processes that `test_ranks.py` starts.
+The rows that need ranks are run by `ranks_worker.py`, in the processes that `test_ranks.py` starts.
 """
 
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from burnlike import _env
 from burnlike.module import agree_ids
 from burnlike.module.id_source import IdSource
 
+from ..processes import assert_succeed, started
 from .ranks_worker import spawned
 from .survival import ids
 
@@ -30,27 +29,14 @@ def launched(folder: Path) -> list[subprocess.Popen[bytes]]:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     job = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-    workers = []
-    for rank in range(2):
-        environment = {**os.environ, **job, "RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-W", "ignore", "-m", "tests.module.ranks_worker", str(folder)]
-        with (folder / f"launched{rank}.log").open("w") as log:
-            workers.append(subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment))
-    return workers
-
-
-def wait(workers: list[subprocess.Popen[bytes]], folder: Path) -> None:
-    deadline = time.monotonic() + 120
-    # One that fails leaves the other waiting.
-    while any(worker.poll() is None for worker in workers) and not any(worker.poll() for worker in workers):
-        if time.monotonic() > deadline:
-            break
-        time.sleep(0.05)
-    for worker in workers:
-        worker.kill()
-        worker.wait()
-    logs = "\n".join((folder / f"launched{rank}.log").read_text() for rank in range(2))
-    assert [worker.returncode for worker in workers] == [0, 0], logs
+    return [
+        started(
+            ["-m", "tests.module.ranks_worker", str(folder)],
+            folder / f"launched{rank}.log",
+            {**job, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+        )
+        for rank in range(2)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +45,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Found]]:
     folder = tmp_path_factory.mktemp("ranks")
     workers = launched(folder)
     torch.multiprocessing.spawn(spawned, (folder,), nprocs=2)
-    wait(workers, folder)
+    assert_succeed(workers, [folder / f"launched{rank}.log" for rank in range(2)])
     return {
         job: [json.loads((folder / f"{job}{rank}.json").read_text()) for rank in range(2)]
         for job in ("launched", "spawned")

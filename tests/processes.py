@@ -1,0 +1,31 @@
+"""Processes of several ranks that a test starts, and what became of them."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def started(arguments: list[str], log: Path, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Python with `arguments`, which writes to `log`, in this environment with `variables`."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
+    with log.open("w") as stream:
+        return subprocess.Popen(
+            [sys.executable, "-W", "ignore", *arguments], stdout=stream, stderr=subprocess.STDOUT, env=environment
+        )
+
+
+def assert_succeed(workers: list[subprocess.Popen[bytes]], logs: list[Path]) -> None:
+    """Wait for all to end well; the test fails with their logs if one does not within two minutes."""
+    deadline = time.monotonic() + 120
+    # One that fails leaves the other waiting.
+    while any(worker.poll() is None for worker in workers) and not any(worker.poll() for worker in workers):
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    for worker in workers:
+        worker.kill()
+        worker.wait()
+    assert [worker.returncode for worker in workers] == [0] * len(workers), "\n".join(log.read_text() for log in logs)
