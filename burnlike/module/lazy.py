@@ -282,7 +282,10 @@ def _convert(func: Any, param: LazyParameter, *args: Any, **kwargs: Any) -> Tens
         initialize_param(param)
         return func(param, *args, **kwargs)
     like = torch.empty(0, dtype=param.dtype, device=param.device)
-    made = func(like, *args, **kwargs)
+    try:
+        made = func(like, *args, **kwargs)
+    except NotImplementedError:  # from meta, where torch has nothing to copy; here there are no values to be lost
+        made = func(like.new_empty(0, device="cpu"), *args, **kwargs)
     return param if made is like else LazyParameter(cell, param.shape, made.device, made.dtype, requires_grad=False)
 
 

@@ -99,6 +99,21 @@ def test_what_needs_no_values_is_answered_without(name: str, layer: Any, draw: D
     assert draw.runs == 0
 
 
+@pytest.mark.parametrize("back", [("cpu",), ("cpu", torch.float64), (torch.zeros(0, dtype=torch.float64),)])
+def test_to_meta_and_back_it_stays_lazy(layer: Any, draw: Draw, back: tuple[Any, ...]) -> None:
+    weight, layer.bias = layer.weight, None
+    weight.requires_grad_(False)
+    layer.to("meta")
+    layer.to(torch.float64)
+    assert (weight.device.type, weight.dtype) == ("meta", torch.float64)
+    layer.to(*back)
+    assert layer.weight is weight
+    assert is_lazy(layer)
+    assert draw.runs == 0
+    assert (weight.device.type, weight.dtype, weight.requires_grad) == ("cpu", torch.float64, False)
+    assert weight.abs().sum() > 0
+
+
 def test_a_module_is_walked_counted_and_set_without_initializing(layer: Any, draw: Draw) -> None:
     weight = layer.weight
     assert any(found is weight for found in layer.parameters())
