@@ -126,7 +126,8 @@ def _refuse(report: LoadReport, record: Record, module: nn.Module, strict: bool)
     name = type(module).__name__
     wanted = len(report.applied) + len(report.missing)
     fitting = len(report.applied) - len(report.mismatched)
-    if fitting * 2 < wanted:
+    is_a_part = fitting > 0 and not report.mismatched and not report.unexpected  # as the record of a ParamGroup
+    if fitting * 2 < wanted and not is_a_part:
         message = (
             f"{record.source} belongs to another model: {fitting} of the {wanted} tensors of {name} fit "
             f"({_first(report, record)}); take this model's record, or the config that the record was saved with. "

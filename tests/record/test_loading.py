@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from burnlike.errors import PrecisionError, RecordFormatError, RecordIOError, RecordMismatchError
-from burnlike.module import ParamId, params
+from burnlike.module import ParamGroup, ParamId, params
 from burnlike.record import BFloat16Precision, LoadReport, Record, SafetensorsRecorder, load, save
 
 
@@ -125,6 +125,15 @@ def test_missing_and_unexpected_are_named_with_the_nearest(tmp_path: Path) -> No
     report = report_of(make(), record)
     assert report.missing == ["0.weight"]
     assert report.unexpected == ["0.wieght", "extra"]
+
+
+def test_the_record_of_a_group_is_told_to_be_a_part_not_another_models() -> None:
+    module = make()
+    part = Record.from_module(module, ParamGroup.from_path(params(module)[0].path))
+    message = refused(make(), part)
+    assert "another model" not in message
+    assert "missing in the record" in message
+    assert "strict=False" in message
 
 
 def test_not_strict_loads_what_is_there() -> None:
