@@ -1,5 +1,6 @@
 """Holding another module without owning it."""
 
+import weakref
 from typing import Any, Generic, NoReturn, TypeVar
 
 from torch import nn
@@ -61,6 +62,26 @@ def references_of(module: nn.Module) -> dict[str, None]:
     return {**module.__dict__.get("_burnlike_constants", {}), **dict.fromkeys(upward)}
 
 
+class Above:
+    """A reference to a module around another one; unlike an attribute that is the module, it forms no cycle.
+
+    Torch frees a module as soon as nobody holds it; with a cycle its memory would wait for the garbage collector.
+    """
+
+    __slots__ = ("_module",)
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = weakref.ref(module)
+
+    def __call__(self) -> nn.Module | None:
+        """The module, or None if it is gone."""
+        return self._module()
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        module = self()
+        return (type(None), ()) if module is None else (Above, (module,))
+
+
 def begin_references(memo: dict[int, Any]) -> bool:
     """Prepare a deep copy's memo for `refer`; whether this is the outermost copy, which calls `settle_references`."""
     if _LATE in memo:
@@ -77,4 +98,8 @@ def refer(memo: dict[int, Any], parts: dict[str, Any], name: str) -> None:
 def settle_references(memo: dict[int, Any]) -> None:
     """Let the references refer to the copies, where there are some."""
     for parts, name, value in memo.pop(_LATE):
-        parts[name] = memo.get(id(value), value)
+        if isinstance(value, Above):
+            copied = memo.get(id(value()))
+            parts[name] = value if copied is None else Above(copied)
+        else:
+            parts[name] = memo.get(id(value), value)

@@ -189,7 +189,7 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
         entries = [known.get(id(entry), entry) for entry in entries]
         before = {key: dict(parts[key]) for key in _GROUPS if key in parts}
         attributes = {name: parts[name] for name in self._names() if name in parts}
-        count, held, parts["_burnlike_held_by"] = self._count, parts.get("_burnlike_held_by"), None
+        count, held = self._count, parts.pop("_burnlike_held_by", None)
         try:
             self._drop()
             self._fill(entries)
@@ -198,7 +198,8 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
             parts.update(attributes, **before, _count=count)
             raise
         finally:
-            parts["_burnlike_held_by"] = held
+            if held is not None:
+                parts["_burnlike_held_by"] = held
         tell_holder(self)
 
     def _drop(self) -> None:

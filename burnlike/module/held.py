@@ -6,7 +6,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 from torch import Tensor, nn
 
 from ..errors import ModuleTreeError
-from .constants import Constant
+from .constants import Above, Constant
 from .containers import ModuleTuple, ModuleVec
 from .module import Module
 from .named_containers import ModuleDict, check_name
@@ -51,7 +51,7 @@ def _is_named(kind: type) -> bool:
 class Held(Module):
     """The part of a tree that stands for a user's container; what it holds is registered here for torch."""
 
-    _burnlike_upward = ("_holder", "_burnlike_held_by")
+    _burnlike_upward = ("_holder",)
 
     def __init__(self, container: Any, where: str) -> None:
         super().__init__()
@@ -66,7 +66,6 @@ class Held(Module):
             _burnlike_held=container,
             _holder=None,
             _holder_name="",
-            _burnlike_held_by=self,
             _synced={},
             _shown={},
         )
@@ -74,7 +73,7 @@ class Held(Module):
 
     def attach(self, owner: nn.Module, name: str) -> None:
         """Note whose attribute shows the container."""
-        self.__dict__.update(_holder=owner, _holder_name=name)
+        self.__dict__.update(_holder=Above(owner), _holder_name=name)
         owner.__dict__[name] = self.__dict__["_burnlike_held"]
         self.refresh()
 
@@ -86,7 +85,7 @@ class Held(Module):
             self._adopt(now)
         if not _same(parts["_synced"], self._registered()):
             self.rebuild()
-            tell_holder(parts["_holder"])
+            tell_holder(self._owner())
 
     def rebuild(self) -> None:
         """Put a container that holds what is registered here in the place of the present one."""
@@ -100,8 +99,14 @@ class Held(Module):
                 " it was given; it must hold what it is given, under the same names"
             )
         parts.update(_burnlike_held=container, _synced=now)
-        if parts["_holder"] is not None:
-            parts["_holder"].__dict__[parts["_holder_name"]] = container
+        owner, name = self._owner(), parts["_holder_name"]
+        if owner is not None and owner._modules.get(name) is self:
+            owner.__dict__[name] = container
+
+    def _owner(self) -> nn.Module | None:
+        """Whose attribute shows the container."""
+        above = self.__dict__["_holder"]
+        return None if above is None else above()
 
     def _parts_of(self, container: Any) -> dict[str, Any]:
         """The children of `container` that are parts of a tree, in lists of their own; the others become constants."""
@@ -147,7 +152,7 @@ class Held(Module):
     def _take(self, name: str, child: Any) -> None:
         present = self._modules.get(name)
         if type(present) is ModuleVec and isinstance(child, list) and "_burnlike_held_by" in present.__dict__:
-            present.__dict__["_burnlike_held_by"] = None
+            del present.__dict__["_burnlike_held_by"]
             present._replace(list(child))
         elif self._parameters.get(name) is not None and not isinstance(child, nn.Parameter):
             super().__delattr__(name)
@@ -159,7 +164,7 @@ class Held(Module):
     def _mark_inside(self, module: nn.Module | None, child: Any) -> None:
         """Let the module that was made for a user's list, if it is one, know whose inside it is."""
         if isinstance(module, ModuleTuple | ModuleDict) and module is not child:
-            module.__dict__["_burnlike_held_by"] = self
+            module.__dict__["_burnlike_held_by"] = Above(self)
             for name, item in zip(module._names(), child.values() if isinstance(child, dict) else child, strict=True):
                 self._mark_inside(module._modules.get(name), item)
 

@@ -8,6 +8,8 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from .constants import Above
+
 # What a copy of a tree has filled itself, and what never refers to a part of it.
 _OWN = {
     *("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "training"),
@@ -56,6 +58,10 @@ def _rebound(value: Any, copy_of: CopyOf, depth: int) -> Any:
     if isinstance(value, nn.Module | Tensor):
         return copy_of(value)
     kind = type(value)
+    if kind is Above:
+        module = value()
+        copied = copy_of(module)
+        return value if copied is module else Above(copied)
     if kind is MethodType:
         owner = copy_of(value.__self__) if isinstance(value.__self__, nn.Module) else value.__self__
         return value if owner is value.__self__ else value.__func__.__get__(owner)

@@ -59,9 +59,13 @@ def group_of(module: nn.Module, kind: Kind) -> dict[str, Any]:
 
 def tell_holder(module: nn.Module | None) -> None:
     """Let the user's container that `module` is the inside of, if it is, take over what changed in it."""
-    held = None if module is None else module.__dict__.get("_burnlike_held_by")
+    if module is None:
+        return
+    parts = module.__dict__
+    above = parts.get("_burnlike_held_by")
+    held = module if "_burnlike_held" in parts else None if above is None else above()
     if held is not None:
-        held.refresh()
+        held.refresh()  # pyright: ignore[reportCallIssue]
 
 
 def stored_ids(module: nn.Module) -> dict[str, ParamId]:

@@ -1,8 +1,10 @@
 """Lists, tuples, dicts, enums and users' own containers as parts of a module tree."""
 
 import copy
+import gc
 import io
 import pickle
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -629,6 +631,41 @@ def test_containers_within_containers_and_lists() -> None:
     module.list.insert(0, linear())
     assert type(module.list[1]) is Branches
     assert len(paths(module)) == len(NESTED) + 1
+
+
+def test_copying_a_part_alone_leaves_the_container_of_the_original() -> None:
+    tree = Tree()
+    before = tree.branches
+    copied = copy.deepcopy(tree.get_submodule("branches")).to(torch.float64)
+    copied.left = linear()
+    assert (copied.left.weight.dtype, copied.right.weight.dtype) == (torch.float32, torch.float64)
+    assert tree.branches is before
+    assert tree(torch.ones(2)).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    "made_from",
+    [
+        lambda module: module,
+        copy.deepcopy,
+        Module.clone,
+        Module.valid,
+        lambda module: module.map(lambda param: param.tensor + 1),
+        lambda module: pickle.loads(pickle.dumps(module)),
+    ],
+)
+def test_a_module_with_users_containers_is_freed_at_once(made_from: Callable[[Any], Any]) -> None:
+    original = nested()
+    gc.collect()
+    gc.disable()
+    try:
+        module = made_from(nested() if made_from(original) is original else original)
+        paths(module)
+        held = [weakref.ref(part) for part in (*module.modules(), *module.parameters())]
+        del module
+        assert [found() for found in held if found() is not None] == []
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("parent", ["list.0.left", "list.0.more.0", "list.0.more.0.more"])
