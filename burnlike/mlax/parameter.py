@@ -285,6 +285,10 @@ class Parameter(Param):
     def __hash__(self) -> int:
         return hash(self.owners[0])
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Copies and pickles are handles on a copy of the module that has the attribute."""
+        return Parameter.at, (self.owners, self.path, self.aliases, self.home)
+
     def _place(self) -> str:
         return f"Parameter '{self.path}' of {type(self.owners[0][0]).__name__}"
 

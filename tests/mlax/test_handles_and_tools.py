@@ -87,6 +87,23 @@ def test_copies_and_pickles_are_whole_modules_of_their_own() -> None:
     assert [it.is_hole for it in copy.deepcopy(t).leaves(holes=True)] == [it.is_hole for it in t.leaves(holes=True)]
 
 
+@pytest.mark.parametrize("path", ["a", "c", "g.1"])
+def test_a_handle_is_copied_with_the_module_that_has_it(path: str) -> None:
+    for handle in (by_path(Bar())[path], by_path(Bar().filter(False))[path], mlax.Parameter(True, [1.0], "own")):
+        for other in (copy.deepcopy(handle), pickle.loads(pickle.dumps(handle)), copy.copy(handle)):
+            assert (other.id, other.path, other.name, other.is_hole) == (
+                handle.id,
+                handle.path,
+                handle.name,
+                handle.is_hole,
+            )
+    m = Bar()
+    copied, handle = copy.deepcopy((m, m.c))
+    copied.c.data = [7, 8, 9]
+    assert handle.data == [7, 8, 9]
+    assert m.c.data == [1, 2, 3]
+
+
 def test_several_tensors_have_one_id_and_ids_of_their_own() -> None:
     m = Bar()
     whole = m.c.id
