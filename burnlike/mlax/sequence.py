@@ -20,6 +20,10 @@ class _Items(Module, Container):  # pyright: ignore[reportIncompatibleMethodOver
     def _entry(self, name: str) -> Any:
         return unbound(self, name) if self._holds(name) else super()._entry(name)
 
+    def _released(self, name: str) -> Any:
+        """The item as it is to be returned when it is taken out."""
+        return unbound(self, name) if self._holds(name) else getattr(self, name)
+
 
 class FixedSeq(_Items, ModuleTuple):  # pyright: ignore[reportIncompatibleMethodOverride]
     """A fixed sequence of modules, Parameters, None and constants; a tuple assigned to a Module becomes one."""
@@ -28,9 +32,23 @@ class FixedSeq(_Items, ModuleTuple):  # pyright: ignore[reportIncompatibleMethod
 class NamedItems(_Items, ModuleDict):  # pyright: ignore[reportIncompatibleMethodOverride]
     """Modules, Parameters, None and constants by name; a dict assigned to a Module becomes one."""
 
+    def pop(self, name: str, *default: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Remove the item `name` and return it; a Parameter then is no longer this module's."""
+        if name not in self:
+            return super().pop(name, *default)
+        item = self._released(name)
+        del self[name]
+        return item
+
 
 class MixedSeq(_Items, ModuleVec):  # pyright: ignore[reportIncompatibleMethodOverride]
     """A list that holds None or constants beside modules and Parameters; assigned to a Module, it becomes one."""
+
+    def pop(self, index: int = -1) -> Any:
+        """Remove the item at `index` and return it; a Parameter then is no longer this module's."""
+        item = self._released(self._name_at(index))
+        del self[index]
+        return item
 
     def _replace(self, entries: list[Any]) -> None:
         super()._replace([_kept(self, entry) for entry in entries])

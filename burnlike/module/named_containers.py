@@ -43,7 +43,7 @@ class ModuleDict(Container, MutableMapping[str, Any]):
     def __setitem__(self, name: str, item: Any) -> None:
         self._check(name, "ModuleDict")
         setattr(self, name, item)
-        self._keys[name] = None
+        self.__dict__["_keys"] = {**self._keys, name: None}  # copies of the tree refer to the dict that was
 
     def __delitem__(self, name: str) -> None:
         if name not in self._keys:
@@ -52,7 +52,7 @@ class ModuleDict(Container, MutableMapping[str, Any]):
 
     def __delattr__(self, name: str) -> None:
         super().__delattr__(name)
-        self._keys.pop(name, None)
+        self.__dict__["_keys"] = {key: None for key in self._keys if key != name}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names())

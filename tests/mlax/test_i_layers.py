@@ -53,6 +53,22 @@ def test_63_several_tensors_move_along_too() -> None:
     assert [leaf.id for leaf in t.leaves(holes=True)][1:] == ids[1::-1]
 
 
+def test_63_an_item_that_is_taken_out_is_what_was_there() -> None:
+    seq = mlax.ModuleSeq([mlax.Parameter(True, 1.0, "one"), Foo(2, 2), mlax.Parameter(False, [2.0], "two")])
+    ids = [leaf.id for leaf in seq.leaves()]
+    first, last = seq.pop(0), seq.pop()
+    assert (first.data, first.name, first.id, first.trainable) == (1, "one", ids[0], True)
+    assert (last.data, last.name, last.id, last.trainable) == ([2.0], "two", ids[2], False)
+    assert paths(seq) == ["0.w"]
+    seq.append(first)
+    assert seq[1].data is first.data
+    m = Named("x", 0)
+    m.named = {"p": mlax.Parameter(True, 1.0), "f": Foo(2, 2)}
+    assert m.named.pop("p").data == 1
+    assert m.named.pop("p", None) is None
+    assert paths(m.named) == ["f.w"]
+
+
 def test_64_an_item_that_is_no_module_is_refused_by_its_index() -> None:
     seq = mlax.ModuleSeq([Foo()])
     for change in (
@@ -74,6 +90,16 @@ def test_64_copies_of_a_sequence_are_lists_of_their_own() -> None:
         other.append(Foo())
         assert (len(other), len(seq)) == (2, 1)
         assert paths(other) == ["0.w", "1.w"]
+
+
+def test_64_copies_of_a_dict_are_dicts_of_their_own() -> None:
+    m = Foo()
+    m.named = {"p": mlax.Parameter(True, 1.0), "f": Foo()}
+    for other in (m.filter(...), m.map(lambda p: p), m.combine(), m.valid()):
+        other.named["new"] = Foo()
+        del other.named["p"]
+        assert [*m.named] == ["p", "f"]
+        assert [*other.named] == ["f", "new"]
 
 
 class Named(mlax.ModuleSeq):
