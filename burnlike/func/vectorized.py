@@ -126,8 +126,8 @@ def _same(
     def same(index: int, position: int, tensor: Tensor) -> Tensor | None:
         outer, before = own.get(tensor, (None, None))
         after = by_leaf[index][position]
-        if outer is None or (after if after is None else after % outer.dim()) != before:
-            return None
-        return outer
+        if outer is None or before is None or after is None:
+            return outer if before is after else None
+        return outer if after % outer.dim() == before else None
 
     return same

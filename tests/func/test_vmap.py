@@ -230,6 +230,12 @@ def test_weights_that_are_the_same_in_every_call_can_be_written_where_they_get_a
     assert after.weight.requires_grad
 
 
+def test_a_weight_without_dimensions_gets_one_too() -> None:
+    module = nn.ParameterDict({"scale": torch.tensor(2.0)})
+    after = func.vmap(lambda m, x: m, in_dims=(None, 0))(module, torch.ones(4))
+    assert after["scale"].tolist() == [2.0] * 4
+
+
 @pytest.mark.parametrize("make", [bar, mixed_net, lambda: batch_norm_net().eval()], ids=["bar", "mixed", "batch_norm"])
 def test_51_per_sample_gradients(make: Callable[[], nn.Module]) -> None:
     module = make()
