@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _global_buffer_registration_hooks as _buffer_hooks
 
+from ..errors import ModuleTreeError
 from ..tensor.base import TensorBase
 from .constants import Constant, begin_references, refer, references_of, settle_references
 from .methods import ModuleMethods
@@ -14,6 +15,7 @@ from .modes import require_grad, restore_intents
 from .param import Param
 from .plain_tensors import apply_plain
 from .slots import ensure_id, meta_of, remember_field, set_meta, stored_ids
+from .tree import slots_of
 from .wrappers import own_class
 
 _TORCH = (nn.Module, Tensor)
@@ -187,8 +189,17 @@ class Module(ModuleMethods):
         return child.get_submodule(rest)
 
     def train(self, mode: bool = True) -> Self:
-        """As `nn.Module.train`; training mode also tracks again what `valid` stopped tracking."""
-        super().train(mode)
+        """As `nn.Module.train`; training mode also tracks again what `valid` stopped tracking.
+
+        Raises:
+            ModuleTreeError: the module holds itself.
+        """
+        before = self.training
+        try:
+            super().train(mode)
+        except (RecursionError, ModuleTreeError) as error:
+            self.training = before
+            raise _cycle_of(self, error) from None
         if mode:
             _restore_intents(self)
         return self
@@ -199,7 +210,10 @@ class Module(ModuleMethods):
         return self
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        super()._apply(fn, recurse)
+        try:
+            super()._apply(fn, recurse)
+        except (RecursionError, ModuleTreeError) as error:
+            raise _cycle_of(self, error) from None
         apply_plain(self.__dict__, references_of(self), fn)
         return self
 
@@ -219,6 +233,17 @@ class Module(ModuleMethods):
         if outermost:
             settle_references(memo)
         return new
+
+
+def _cycle_of(module: nn.Module, error: Exception) -> Exception:
+    """What to raise in place of `error`: the cycle in `module`, told from there, if that is what it is."""
+    try:
+        slots_of(module)
+    except ModuleTreeError as found:
+        return found
+    except RecursionError:  # still too deep in it: the callers have more room
+        pass
+    return error
 
 
 def _restore_intents(module: nn.Module) -> None:

@@ -258,6 +258,28 @@ def test_a_cycle_is_an_error_that_tells_both_paths() -> None:
     assert "_burnlike_ids" not in model[0].__dict__, "the module is as it was"
 
 
+@pytest.mark.parametrize(
+    "method",
+    [
+        lambda m: m.train(),
+        lambda m: m.eval(),
+        lambda m: m.to(torch.float64),
+        lambda m: m.to_device("cpu"),
+        lambda m: m.requires_grad_(False),
+        lambda m: m.clone(),
+    ],
+)
+def test_methods_that_torch_runs_tell_a_cycle_too(method: Any) -> None:
+    model = Scale()
+    model.inner = Scale()
+    model.inner.up = model
+    with pytest.raises(ModuleTreeError, match=r"'inner\.up' is the Scale at the root, which holds it"):
+        method(model)
+    assert model.training
+    assert model.inner.training
+    assert (model.gamma.dtype, model.gamma.requires_grad) == (torch.float32, True)
+
+
 def test_ids_do_not_depend_on_how_often_other_models_are_met() -> None:
     def found(others: int) -> dict[str, int]:
         seed_param_ids(5)
