@@ -10,6 +10,7 @@ from ..backend import Autodiff, backend_for
 from ..errors import BackendError
 from ..tensor.base import TensorBase, wrap
 from ..tensor.spec import family_of
+from .nested import DEEPEST, with_items
 
 _TORCH_OWN = ("_parameters", "_buffers", "_modules")
 
@@ -41,19 +42,14 @@ def _candidates(parts: dict[str, Any], skip: Mapping[str, None]) -> list[tuple[s
     ]
 
 
-def _applied(value: Any, function: Callable[[Tensor], Tensor], untrack: bool = False) -> Any:
+def _applied(value: Any, function: Callable[[Tensor], Tensor], untrack: bool = False, depth: int = 0) -> Any:
     if isinstance(value, Tensor):
         return _applied_tensor(value, function, untrack)
     if isinstance(value, TensorBase):
         return value.without_autodiff() if untrack else _applied_typed(value, function)  # pyright: ignore
-    kind = type(value)
-    if kind in (list, tuple):
-        items = [_applied(item, function, untrack) for item in value]
-        return value if all(map(_is, items, value)) else kind(items)
-    if kind is dict:
-        items = [_applied(item, function, untrack) for item in value.values()]
-        return value if all(map(_is, items, value.values())) else dict(zip(value, items, strict=True))
-    return value
+    if depth == DEEPEST:
+        return value
+    return with_items(value, lambda item: _applied(item, function, untrack, depth + 1))
 
 
 def _applied_tensor(tensor: Tensor, function: Callable[[Tensor], Tensor], untrack: bool) -> Tensor:
@@ -77,7 +73,3 @@ def _applied_typed(tensor: Any, function: Callable[[Tensor], Tensor]) -> Any:
             return tensor
         backend = Autodiff(target) if backend.ad_enabled else target
     return wrap(moved, family_of(backend)[moved.dtype][moved.ndim])
-
-
-def _is(left: object, right: object) -> bool:
-    return left is right

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from .constants import Above
+from .nested import DEEPEST, with_items
 
 # What a copy of a tree has filled itself, and what never refers to a part of it.
 _OWN = {
@@ -65,29 +66,17 @@ def _rebound(value: Any, copy_of: CopyOf, depth: int) -> Any:
     if kind is MethodType:
         owner = copy_of(value.__self__) if isinstance(value.__self__, nn.Module) else value.__self__
         return value if owner is value.__self__ else value.__func__.__get__(owner)
-    if depth == _DEEPEST:
+    if depth == DEEPEST:
         return value
-    if kind is list or kind is tuple:
-        items = [_rebound(item, copy_of, depth + 1) for item in value]
-        return value if _same(items, value) else kind(items)
-    if kind is dict:
-        items = [_rebound(item, copy_of, depth + 1) for item in value.values()]
-        return value if _same(items, value.values()) else dict(zip(value, items, strict=True))
+
+    def inside(item: Any) -> Any:
+        return _rebound(item, copy_of, depth + 1)
+
     if kind is partial:
-        parts = (value.func, *value.args, *value.keywords.values())
-        items = [_rebound(item, copy_of, depth + 1) for item in parts]
-        if _same(items, parts):
-            return value
-        count = 1 + len(value.args)
-        return partial(*items[:count], **dict(zip(value.keywords, items[count:], strict=True)))
-    return value
-
-
-_DEEPEST = 8  # so that a list which holds itself ends
-
-
-def _same(items: list[Any], before: Any) -> bool:
-    return all(item is other for item, other in zip(items, before, strict=True))
+        parts = (value.func, value.args, value.keywords)
+        function, arguments, keywords = rebound = with_items(parts, inside)
+        return value if rebound is parts else partial(function, *arguments, **keywords)
+    return with_items(value, inside)
 
 
 def _rebound_hook(hook: Any, module: nn.Module, copy_of: CopyOf) -> Any:

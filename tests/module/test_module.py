@@ -427,6 +427,17 @@ def test_lists_of_constants_stay_what_they_are() -> None:
     assert type(Fields(pair=(1, weight())).pair) is ModuleTuple
 
 
+@pytest.mark.parametrize("cls", [Module, nn.Module])
+def test_a_constant_may_hold_itself(cls: type[Any]) -> None:
+    numbers: list[Any] = [1, torch.ones(1)]
+    numbers.append({"all": numbers})
+    module = cls()
+    module.numbers = numbers
+    assert module.numbers is numbers
+    for copied in (burnlike.module.map(module, lambda param: param), burnlike.module.valid(module), module.double()):
+        assert copied.numbers[0] == 1
+
+
 NAMES = ["_fields", "_constants", "_held", "_held_by", "_container", "_upward", "_param_ids", "_stack_members", "_keys"]
 
 

@@ -1,0 +1,22 @@
+"""Lists, tuples and dicts that hold what is to be replaced."""
+
+from collections.abc import Callable
+from typing import Any
+
+DEEPEST = 8
+"""How deep to look, so that a list which holds itself comes to an end."""
+
+
+def with_items(value: Any, function: Callable[[Any], Any]) -> Any:
+    """What `function` makes of each item, in a list, tuple or dict like `value`.
+
+    It is `value` itself if each item stays the same object; so is anything else, subclasses included.
+    """
+    kind = type(value)
+    if kind is not list and kind is not tuple and kind is not dict:
+        return value
+    before = list(value.values()) if kind is dict else value
+    items = [function(item) for item in before]
+    if all(item is other for item, other in zip(items, before, strict=True)):
+        return value
+    return dict(zip(value, items, strict=True)) if kind is dict else kind(items)
