@@ -3,15 +3,22 @@
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from ..errors import DTypeError, ModuleTreeError, ShapeError
+from .torch_internals import (
+    as_plain_tensors,
+    exchange,
+    is_shared_with_cpp,
+    is_traced,
+    outside_of_transforms,
+    trace_again,
+    traced_modules,
+)
 
 Init = Callable[[torch.device], Tensor]
 
@@ -44,7 +51,7 @@ class LazyCell:
             everyone = [param for reference in self.waiting if (param := reference()) is not None]
             for param in everyone:
                 _check_free(param)
-            with _outside_of_transforms():
+            with outside_of_transforms():
                 values = _checked(self.init(first.device), first)
                 for param in everyone:
                     fill_lazy(param, values.to(param.device, param.dtype, copy=param is not first))
@@ -62,13 +69,14 @@ class LazyParameter(nn.Parameter):
       `DistributedDataParallel` or `fully_shard`, and the first call of a compiled module: it is initialized.
     * `load_state_dict`, `burnlike.record.load` and `copy_` under `torch.no_grad()`: it takes those values and the
       initializer never runs.
-    * `module.to(device or dtype)`, also to meta and back: it stays lazy and will be made there.
+    * `module.to(device or dtype)`, also to meta and back, and `to_empty`: it stays lazy and will be made there.
     * A deep copy (`clone`, `fork`): it stays lazy, and both get the same start values, whichever is used first; which
       of them require grad is each one's own affair.
     * Threads: the initializer runs once.
-    * As an argument of `torch.func.grad` or `vmap`, in `torch.jit.trace`, and within
-      `DistributedDataParallel(init_sync=False)`, where it can't be replaced: ModuleTreeError, which asks for
-      `burnlike.module.initialize(module)`. `nn.Parameter(lazy)` is refused by torch: give it `lazy.detach()`.
+    * As an argument of `torch.func.grad` or `vmap`, or of a `torch.autograd.Function`, in `torch.jit.trace` and
+      `script` (which loses the message), and within `DistributedDataParallel(init_sync=False)`, where it can't be
+      replaced: ModuleTreeError, which asks for `burnlike.module.initialize(module)`. `nn.Parameter(lazy)` is refused
+      by torch: give it `lazy.detach()`.
     """
 
     _cell: LazyCell
@@ -100,7 +108,7 @@ class LazyParameter(nn.Parameter):
             name = func.__self__.__name__ + ("=" if name == "__set__" else "")
         if args and is_lazy(args[0]):
             if name in _ANSWERED or (name == "grad=" and args[1] is None):
-                with torch._C.DisableTorchFunctionSubclass():
+                with as_plain_tensors():
                     return func(*args, **kwargs)
             handler = _HANDLERS.get("to" if name in _CONVERSIONS else name)
             if handler is not None:
@@ -120,11 +128,19 @@ class LazyParameter(nn.Parameter):
     @property
     def __tensor_flatten__(self) -> Any:
         """Not there. It is the first that torch.compile asks of a tensor it meets: so it begins again, with values."""
-        if torch._guards.CompileContext.try_get() is not None:  # pyright: ignore[reportAttributeAccessIssue]
+        if is_traced():
             initialize_param(self)
-            _initialize_traced()
-            raise torch._dynamo.exc.RestartAnalysis(restart_reason="a lazy parameter was initialized")  # pyright: ignore[reportAttributeAccessIssue]
+            for module in traced_modules():  # so that it begins again only once
+                for param in module.parameters():
+                    initialize_param(param)
+            raise trace_again("a lazy parameter was initialized")
         raise AttributeError("a lazy parameter is not made of other tensors")
+
+    def set_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """As `Tensor.set_`, which torch does not pass through `__torch_function__`; parametrizations call it."""
+        for tensor in (self, *args, *kwargs.values()):
+            initialize_param(tensor)
+        return self.set_(*args, **kwargs)  # of nn.Parameter by now
 
     def __repr__(self, **_: Any) -> str:
         return f"LazyParameter(shape={list(self.shape)}, dtype={self.dtype}, device='{self.device}')"
@@ -161,9 +177,9 @@ def fill_lazy(param: LazyParameter, values: Tensor) -> None:
     cell = _cell_of(param)
     if cell is None:
         return
-    with cell.lock, torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+    with cell.lock, torch.no_grad(), as_plain_tensors():
         _check_free(param)
-        torch._C._swap_tensor_impl(param, nn.Parameter(values.detach(), requires_grad=param.requires_grad))
+        exchange(param, nn.Parameter(values.detach(), requires_grad=param.requires_grad))
         # The class comes last: as long as it is this one, other threads wait for the lock.
         param.__class__ = nn.Parameter  # pyright: ignore[reportAttributeAccessIssue]
         del param._cell
@@ -196,42 +212,11 @@ def _on_meta(param: LazyParameter) -> Tensor:
 
 def _check_free(param: LazyParameter) -> None:
     """Raise where C++ code holds the placeholder, and would go on with that when `param` has its values."""
-    with torch._C.DisableTorchFunctionSubclass():
-        count = param._use_count()  # pyright: ignore[reportAttributeAccessIssue]
-    if count > 1:
+    if is_shared_with_cpp(param):
         raise ModuleTreeError(
             f"a lazy parameter of shape {list(param.shape)} is held by C++ code (DistributedDataParallel, a graph of"
             " autograd) and can't get its values any more; call burnlike.module.initialize(module) before"
         )
-
-
-def _initialize_traced() -> None:
-    """Initialize what else the frame that torch.compile traces may use, so that it begins again only once."""
-    from torch._dynamo.symbolic_convert import InstructionTranslator
-
-    frame: Any = InstructionTranslator.current_tx().output.root_tx
-    for value in frame.f_locals.values():
-        value = getattr(value, "__self__", value)
-        if isinstance(value, nn.Module):
-            for param in value.parameters():
-                initialize_param(param)
-
-
-def _outside_of_transforms() -> ExitStack:
-    """Values made within are plain ones that can be trained, whatever the first use happens in.
-
-    That may be vmap, inference mode, or the tracing of torch.compile, where new tensors are batched, can't be trained,
-    or have no values.
-    """
-    stack = ExitStack()
-    if torch._C._functorch.peek_interpreter_stack() is not None:  # pyright: ignore[reportAttributeAccessIssue]
-        from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
-
-        stack.enter_context(temporarily_clear_interpreter_stack())
-    stack.enter_context(_disable_current_modes())
-    stack.enter_context(torch.inference_mode(False))
-    stack.enter_context(torch.no_grad())
-    return stack
 
 
 def _checked(values: object, param: LazyParameter) -> Tensor:
@@ -268,11 +253,11 @@ def _set_data(func: Any, param: LazyParameter, value: Any) -> None:
         fill_lazy(param, value)
         return
     # The conversion of a lazy module: the parameter goes on waiting, for values of another type or device.
-    with cell.lock, torch._C.DisableTorchFunctionSubclass():
+    with cell.lock, as_plain_tensors():
         _check_free(param)
         other = _like(value, cell)
         other.requires_grad_(param.requires_grad)
-        torch._C._swap_tensor_impl(param, other)
+        exchange(param, other)
 
 
 def _convert(func: Any, param: LazyParameter, *args: Any, **kwargs: Any) -> Tensor:
@@ -289,9 +274,17 @@ def _convert(func: Any, param: LazyParameter, *args: Any, **kwargs: Any) -> Tens
     return param if made is like else LazyParameter(cell, param.shape, made.device, made.dtype, requires_grad=False)
 
 
+def _empty(func: Any, param: LazyParameter, *args: Any, **kwargs: Any) -> Tensor:
+    if kwargs.keys() == {"device"} and not args:  # `to_empty`: better lazy than whatever the memory holds
+        return _convert(func, param, **kwargs)
+    initialize_param(param)
+    return func(param, *args, **kwargs)
+
+
 _HANDLERS: dict[str, Callable[..., Any]] = {
     "copy_": _copy,
     "data=": _set_data,
     "to": _convert,
+    "empty_like": _empty,
     "_has_compatible_shallow_copy_type": lambda func, param, other: True,  # `data=` takes any
 }

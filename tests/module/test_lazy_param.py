@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.utils import parametrize
 
 from burnlike.errors import DTypeError, ModuleTreeError, ShapeError
 from burnlike.module import LazyParameter, Module, Param, clone, devices, initialize, num_params, params, valid
@@ -114,6 +115,20 @@ def test_to_meta_and_back_it_stays_lazy(layer: Any, draw: Draw, back: tuple[Any,
     assert weight.abs().sum() > 0
 
 
+@pytest.mark.parametrize("start", ["cpu", "meta"])
+def test_emptied_it_is_lazy_and_no_garbage(layer: Any, draw: Draw, start: str) -> None:
+    weight = layer.weight
+    layer.to(start).to_empty(device="cpu")
+    assert layer.weight is weight
+    assert is_lazy(layer)
+    assert draw.runs == 0
+    expected = drawn()
+    torch.manual_seed(0)
+    assert torch.equal(weight.detach(), expected)
+    assert weight.requires_grad
+    assert not torch.empty_like(Layer(draw).weight, dtype=torch.float64).requires_grad
+
+
 def test_a_module_is_walked_counted_and_set_without_initializing(layer: Any, draw: Draw) -> None:
     weight = layer.weight
     assert any(found is weight for found in layer.parameters())
@@ -186,6 +201,32 @@ def test_in_place_writers_find_values(layer: Any) -> None:
     nn.init.ones_(layer.weight)
     assert torch.equal(layer.weight, torch.ones(3, 2))
     assert type(layer.weight) is nn.Parameter
+
+
+def test_a_parametrization_takes_it_over(layer: Any) -> None:
+    expected = drawn()
+    torch.manual_seed(0)
+    parametrize.register_parametrization(layer, "weight", nn.Softplus())
+    assert torch.equal(layer.weight, nn.functional.softplus(expected))
+    layer(X).sum().backward()
+    assert layer.parametrizations.weight.original.grad is not None
+
+
+def test_a_function_of_autograd_asks_for_values_first(layer: Any) -> None:
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, weight: Tensor) -> Tensor:
+            return weight * 2
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Tensor) -> Tensor:
+            return grads[0] * 2
+
+    with pytest.raises(ModuleTreeError, match=r"call burnlike\.module\.initialize\(module\) before"):
+        Double.apply(layer.weight)
+    assert is_lazy(layer)
+    initialize(layer)
+    assert torch.equal(Double.apply(layer.weight), layer.weight * 2)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_gradient_a_hook_and_clipping_find_a_whole_parameter(layer: Any) -> None:
