@@ -7,6 +7,24 @@ from torch.nn import functional
 from burnlike.module import Content, DisplaySettings, Module, Param
 
 
+class Basic(Module):
+    """One weight: the smallest module of Burn's tests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight_basic = nn.Parameter(torch.randn(20, 20))
+
+
+class Composed(Module):
+    """A weight, a module, and a tuple of modules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(20, 20))
+        self.basic = Basic()
+        self.tuple = (Basic(), Basic())
+
+
 class Layer(Module):
     """Displayed on one line."""
 

@@ -31,6 +31,7 @@ from burnlike.module import map as map_module
 from burnlike.module.registry import walk_of
 from burnlike.nn import LinearConfig
 
+from .burn_layers import Basic, Composed
 from .cases import case
 
 
@@ -342,20 +343,6 @@ def test_an_enum_is_one_of_its_variants() -> None:
         Head(a=linear(), b=linear())
     with pytest.raises(ModuleTreeError, match="Head: 'value' can't name a module"):
         Head(value=linear())
-
-
-class Basic(Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight_basic = nn.Parameter(torch.randn(20, 20))
-
-
-class Composed(Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(20, 20))
-        self.basic = Basic()
-        self.tuple = (Basic(), Basic())
 
 
 class Variant(ModuleEnum):

@@ -17,6 +17,7 @@ from burnlike.errors import ModuleTreeError
 from burnlike.module import Module, ModuleEnum, ModuleTuple, ModuleVec, Param, constant, params
 from burnlike.record import Record
 
+from .burn_layers import Basic, Composed
 from .cases import case
 
 Typed = burnlike.Tensor
@@ -356,20 +357,6 @@ def test_submodules_are_found_by_path_through_containers() -> None:
     assert module.get_parameter("vec.0.weight") is module.vec[0].weight
     with pytest.raises(AttributeError):
         module.get_submodule("vec.7")
-
-
-class Basic(Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight_basic = nn.Parameter(torch.randn(20, 20))
-
-
-class Composed(Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(20, 20))
-        self.basic = Basic()
-        self.tuple = (Basic(), Basic())
 
 
 class Nested(ModuleEnum):

@@ -24,21 +24,8 @@ from burnlike.module import (
     to_device,
 )
 
+from .burn_layers import Basic, Composed
 from .cases import case
-
-
-class Basic(Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight_basic = nn.Parameter(torch.randn(20, 20))
-
-
-class Composed(Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(20, 20))
-        self.basic = Basic()
-        self.tuple = (Basic(), Basic())
 
 
 class Lazy(Module):

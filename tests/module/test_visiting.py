@@ -24,21 +24,8 @@ from burnlike.module import (
     visit,
 )
 
+from .burn_layers import Basic, Composed
 from .cases import case
-
-
-class Basic(Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight_basic = nn.Parameter(torch.zeros(2, 2))
-
-
-class Composed(Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(2, 2))
-        self.basic = Basic()
-        self.tuple = (Basic(), Basic())
 
 
 class Head(ModuleEnum): ...
