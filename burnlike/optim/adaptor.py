@@ -12,6 +12,7 @@ from ..record import Record
 from .clipping import clip
 from .clipping_config import GradientClipping
 from .gradients import GradientsParams
+from .sharded import is_sharded, local, local_states
 from .simple_optimizer import SimpleOptimizer
 from .state import flatten, unflatten
 
@@ -33,10 +34,11 @@ class OptimizerAdaptor(Generic[State]):
         self._paths: dict[ParamId, str] = {}
         # The parameters and states of the last step, in one order: while they stay the same, a step looks nothing up.
         self._last: tuple[Sequence[Param] | None, Sequence[State | None]] = (None, ())
+        self._sharded = False
 
     @torch.no_grad()
     def step(self, lr: float, module: Module, grads: GradientsParams) -> Module:
-        """Update `module` in place with the gradients and return it.
+        """Update `module` in place with the gradients and return it; under `fully_shard`, this rank's parts.
 
         Args:
             lr: learning rate.
@@ -48,9 +50,15 @@ class OptimizerAdaptor(Generic[State]):
             values = clip(self.grad_clipping, values)
         last_params, before = self._last
         known = last_params is params
+        tensors = [param.tensor for param in params]
         if not known:
+            self._sharded = any(map(is_sharded, tensors))
             before = [self._states.get(param.id) for param in params]
-        after = self.optimizer.step_many(lr, [param.tensor for param in params], values, before)
+            if self._sharded:
+                before = local_states(before, tensors)
+        if self._sharded:
+            tensors, values = list(map(local, tensors)), list(map(local, values))
+        after = self.optimizer.step_many(lr, tensors, values, before)
         if not known or after is not before:
             self._states.update(zip((param.id for param in params), after, strict=True))
             self._paths.update((param.id, param.path) for param in params)
@@ -58,7 +66,10 @@ class OptimizerAdaptor(Generic[State]):
         return module
 
     def to_record(self) -> Record:
-        """All states, copying nothing: `<id>.<field>` tensors and values, and the path of each id."""
+        """All states, copying nothing: `<id>.<field>` tensors and values, and the path of each id.
+
+        Under `fully_shard` they are this rank's parts.
+        """
         tensors: dict[str, Tensor] = {}
         values: dict[str, Any] = {}
         for param_id, state in self._states.items():

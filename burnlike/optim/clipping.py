@@ -7,13 +7,15 @@ from torch import Tensor
 
 from ..errors import ConfigError
 from .clipping_config import ClipByGlobalNorm, ClipByNorm, ClipByValue, GradientClipping
+from .sharded import is_sharded, local
 
 
 def clip(rule: GradientClipping, grads: Sequence[Tensor]) -> list[Tensor]:
     """Clip gradients by `rule`; the arguments are not changed.
 
     A norm is taken in float32 (float64 for float64), and the factor is min(1, threshold / (norm + tiny)): below the
-    threshold a gradient is multiplied by exactly 1 (burn-optim 0.22.1, grad_clipping/base.rs).
+    threshold a gradient is multiplied by exactly 1 (burn-optim 0.22.1, grad_clipping/base.rs). The norm of a sharded
+    gradient is that of the whole, and what is returned is this rank's part.
     """
     match rule:
         case ClipByValue(threshold=threshold):
@@ -32,7 +34,8 @@ def clip(rule: GradientClipping, grads: Sequence[Tensor]) -> list[Tensor]:
 
 def _norm(grad: Tensor) -> Tensor:
     dtype = torch.promote_types(grad.dtype, torch.float32)
-    return torch.linalg.vector_norm(grad, dtype=dtype)
+    norm = torch.linalg.vector_norm(grad, dtype=dtype)
+    return norm.full_tensor() if is_sharded(norm) else norm  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _factor(norm: Tensor, threshold: float) -> Tensor:
@@ -40,4 +43,4 @@ def _factor(norm: Tensor, threshold: float) -> Tensor:
 
 
 def _scaled(grad: Tensor, factor: Tensor) -> Tensor:
-    return (grad * factor).to(grad.dtype)
+    return (local(grad) * factor).to(grad.dtype)

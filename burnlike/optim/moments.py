@@ -6,7 +6,7 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-# Values up to which a moment is packed. Above, a step's time is in its values, and packing would cost memory in vain.
+# Values up to which a moment is packed, if it has any. Above, a step's time is in its values, and packing would cost memory in vain.
 SMALL = 16384
 
 
@@ -19,7 +19,7 @@ def pack(moments: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     """
     each: list[Tensor] = []
     handed: list[Tensor] = []
-    for (is_small, _, _), group in groupby(moments, lambda it: (it.numel() <= SMALL, it.dtype, it.device)):
+    for (is_small, _, _), group in groupby(moments, lambda it: (0 < it.numel() <= SMALL, it.dtype, it.device)):
         run = list(group)
         if not is_small or len(run) == 1:
             each += run
