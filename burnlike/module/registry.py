@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import chain
 from operator import itemgetter, methodcaller
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ from .param import Kind, Param
 from .param_id import ParamId
 from .slots import meta_of, set_meta, stored_ids
 from .tree import Enter, Exit, slots_of, traverse
+from .wrappers import container_of
 
 
 def params(module: nn.Module, kind: Kind | None = None) -> list[Param]:
@@ -135,6 +137,28 @@ class Walk:
         self._signature = self._read(root)
         self._ids_then = [ids.copy() for ids in self._ids(root)]
         self._not_persistent_then = [names.copy() for names in self._not_persistent]
+
+    @cached_property
+    def marked_steps(self) -> list[Param | Enter | Exit]:
+        """The steps, with beginnings and ends also around what is just a tensor, as visitors are told them."""
+        marked: list[Param | Enter | Exit] = []
+        marks: dict[tuple[object, ...], tuple[Enter, Exit]] = {}  # most trees repeat a few
+        depth = 0
+        for step in self.steps:
+            if isinstance(step, Param):
+                if step.path.count(".") < depth:  # the base of a reparameterization, whose field has begun
+                    marked.append(step)
+                    continue
+                owner, name = step.owners[0][0], step.path.rpartition(".")[2]
+                key = type(owner), owner.__dict__.get("_burnlike_container"), name
+                if key not in marks:
+                    field = name, container_of(owner)
+                    marks[key] = Enter(*field), Exit(*field)
+                marked += (marks[key][0], step, marks[key][1])
+            else:
+                depth += 1 if isinstance(step, Enter) else -1
+                marked.append(step)
+        return marked
 
     def holds(self, root: nn.Module) -> bool:
         """Whether the tree still has the same modules, names, tensors and ids."""

@@ -9,8 +9,7 @@ from ..errors import MapperError
 from .param import Param
 from .paths import no_parameter
 from .registry import held, params, walk_of
-from .tree import Enter, Exit
-from .wrappers import container_of
+from .tree import Enter
 
 
 class ModuleVisitor:
@@ -52,10 +51,10 @@ def visit(module: nn.Module, visitor: ModuleVisitor | Callable[[Param], object])
         traverse(module, None, visitor)  # pyright: ignore[reportArgumentType]
         return
 
+    methods = {kind: getattr(visitor, f"visit_{kind}", _pass) for kind in ("float", "int", "bool")}
+
     def show(param: Param) -> None:
-        method = getattr(visitor, f"visit_{kind_of(param.tensor)}", None)
-        if method is not None:
-            method(param)
+        methods[kind_of(param.tensor)](param)
 
     traverse(module, visitor, show)
 
@@ -95,34 +94,30 @@ def traverse(module: nn.Module, guide: object, show: Callable[[Param], object]) 
     """
     enter = getattr(guide, "enter_module", _ignore)
     leave = getattr(guide, "exit_module", _ignore)
-    guided = enter is not _ignore or leave is not _ignore
-    steps = held(walk_of(module).steps if guided else walk_of(module).params)
+    walk = walk_of(module)
+    steps = held(walk.params if enter is leave is _ignore else walk.marked_steps)
     entered: list[Enter] = []
-
-    def begin(field: Enter) -> None:
-        enter(field.name, field.container)
-        entered.append(field)
-
     step = None
     try:
         for step in steps:
-            if isinstance(step, Enter):
-                begin(step)
-            elif isinstance(step, Exit):
+            if isinstance(step, Param):
+                show(step)
+            elif isinstance(step, Enter):
+                enter(step.name, step.container)
+                entered.append(step)
+            else:
                 entered.pop()
                 leave(step.name, step.container)
-            elif not guided or step.path.count(".") < len(entered):  # the base of one of our reparameterizations
-                show(step)
-            else:
-                begin(Enter(step.path.rpartition(".")[2], container_of(step.owners[0][0])))
-                show(step)
-                leave(*entered.pop())
     except BaseException as error:
         if isinstance(step, Param) and not isinstance(error, MapperError):
             error.add_note(f"at the parameter '{step.path}' of {type(module).__name__}")
         for field in reversed(entered):
             leave(field.name, field.container)
         raise
+
+
+def _pass(param: Param) -> None:
+    """It has no method for this kind."""
 
 
 def _ignore(name: str, container: str) -> None:
