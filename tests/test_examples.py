@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 from safetensors.torch import load_file
 
@@ -28,24 +29,32 @@ def test_burnlike_is_dropped_into_the_stock_script_in_under_ten_lines() -> None:
     assert len(added) < 10
 
 
-def test_both_train_alike_and_the_drop_in_can_be_left_again(tmp_path: Path) -> None:
-    stock = run("stock.py", "--out", f"{tmp_path}/stock")
-    drop_in = run("drop_in.py", "--out", f"{tmp_path}/drop_in")
-    assert drop_in.endswith(stock)
+@pytest.fixture(scope="module")
+def drop_in(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """What drop_in.py saved, without the suffix, and printed."""
+    saved = tmp_path_factory.mktemp("drop_in") / "first"
+    return saved, run("drop_in.py", "--out", str(saved))
+
+
+def test_both_train_alike_and_the_drop_in_can_be_left_again(drop_in: tuple[Path, str], tmp_path: Path) -> None:
+    saved, printed = drop_in
+    assert printed.endswith(run("stock.py", "--out", f"{tmp_path}/stock"))
     weights = torch.load(tmp_path / "stock.pt")["model"]
-    left = load_file(tmp_path / "drop_in.safetensors")  # the safetensors library alone
+    left = load_file(saved.with_suffix(".safetensors"))  # the safetensors library alone
     assert left.keys() == weights.keys()
     for name, tensor in left.items():
         expected = weights[name].bfloat16() if weights[name].is_floating_point() else weights[name]
         assert torch.equal(tensor, expected)
 
 
-def test_a_run_goes_on_from_a_record_with_frozen_features_and_the_same_ids(tmp_path: Path) -> None:
-    run("drop_in.py", "--out", f"{tmp_path}/first")
-    out = run("drop_in.py", "--out", f"{tmp_path}/second", "--start", f"{tmp_path}/first", "--freeze", "^features")
+def test_a_run_goes_on_from_a_record_with_frozen_features_and_the_same_ids(
+    drop_in: tuple[Path, str], tmp_path: Path
+) -> None:
+    saved, _ = drop_in
+    out = run("drop_in.py", "--out", f"{tmp_path}/second", "--start", str(saved), "--freeze", "^features")
     assert "11 tensors loaded, 10 of them converted" in out
     first, second = (
-        record.SafetensorsRecorder().load(tmp_path / f"{name}.safetensors") for name in ("first", "second")
+        record.SafetensorsRecorder().load(path.with_suffix(".safetensors")) for path in (saved, tmp_path / "second")
     )
     assert first.ids == second.ids
     frozen = {name for name in first.tensors if name.startswith("features") and "running" not in name}

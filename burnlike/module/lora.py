@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from ..errors import ModuleTreeError
 from .lora_config import LoraConfig
+from .paths import listed
 from .reparameterization import Reparameterization, attach, candidates
 from .wrappers import own_class
 
@@ -70,14 +71,10 @@ def apply_lora(module: M, config: LoraConfig) -> M:
     if not matrices:
         raise ModuleTreeError(
             f"no parameter of {own_class(module).__name__} gets an adapter: expected floating-point ones of rank 2 in"
-            f" {config.param_group}; {_listed([param.path for param in found])}. The module is as it was"
+            f" {config.param_group}; of rank 2 there are {listed([param.path for param in found])}. The module is as it"
+            " was"
         )
     attach([(param, Lora(config, param.tensor)) for param in matrices])
     for param in candidates(module):
         param.set_require_grad(False)
     return module
-
-
-def _listed(paths: list[str]) -> str:
-    shown = ", ".join(f"'{path}'" for path in paths[:5]) or "none"
-    return f"of rank 2 there are {shown}{f' and {len(paths) - 5} more' if len(paths) > 5 else ''}"

@@ -1,6 +1,6 @@
 """What is said of paths at which a module has no parameter, or other ones than expected."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from itertools import zip_longest
 
 from ..errors import ParamPathError, nearest
@@ -12,7 +12,7 @@ def no_parameter(module: object, path: str, known: Collection[str]) -> ParamPath
     if inside:
         hint = f"; '{path}' is a module that holds {len(inside)}, such as '{inside[0]}'"
     else:
-        hint = nearest(path, list(known)) or _listed([*known])
+        hint = nearest(path, list(known)) or f"; it has {listed([*known])}"
     return ParamPathError(f"{type(module).__name__} has no parameter '{path}'{hint}")
 
 
@@ -26,8 +26,7 @@ def _quoted(path: str | None) -> str:
     return "nothing" if path is None else f"'{path}'"
 
 
-def _listed(known: list[str]) -> str:
-    if not known:
-        return "; it has none"
-    more = f" and {len(known) - 5} more" if len(known) > 5 else ""
-    return f"; it has {', '.join(map(repr, known[:5]))}{more}"
+def listed(paths: Sequence[str]) -> str:
+    """The first few paths, in quotes, and how many more there are."""
+    more = f" and {len(paths) - 5} more" if len(paths) > 5 else ""
+    return (", ".join(map(_quoted, paths[:5])) or "none") + more
