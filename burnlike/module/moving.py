@@ -67,11 +67,17 @@ def clone(module: M, new_ids: bool = False) -> M:
     original = unwrap(module)
     if not new_ids:
         params(original)  # draws the ids that are not known yet
-    memo: dict[int, Any] = {}
+    memo: dict[int, Any] = _computed(original)
     begin_references(memo)
     copied = copy.deepcopy(original, memo)
     settle_references(memo)
     return fresh_ids(copied) if new_ids else copied  # pyright: ignore[reportReturnType]
+
+
+def _computed(module: nn.Module) -> dict[int, Any]:
+    """A deep copy's memo with the tensors that `module` computed last (pruned weights), which torch refuses to copy."""
+    values = [value for part in module.modules() for value in part.__dict__.values()]
+    return {id(it): it.detach().clone() for it in values if isinstance(it, Tensor) and not it.is_leaf}
 
 
 def initialize(module: M) -> M:

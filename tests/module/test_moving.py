@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import prune
 
 from burnlike.errors import DeviceError, DuplicateParamIdError
 from burnlike.module import (
@@ -190,3 +191,18 @@ def test_of_wrappers_the_inner_module_is_copied() -> None:
     assert type(clone(torch.compile(model, backend="eager"))) is Composed
     assert type(fork(nn.DataParallel(model), "cpu")) is Composed
     assert num_params(nn.DataParallel(model)) == 1600
+
+
+def test_a_pruned_module_is_copied_and_prunes_on() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), Composed())
+    prune.l1_unstructured(model[0], "weight", 0.5)
+    prune.l1_unstructured(model[1], "weight", 0.5)
+    new = clone(model)
+    assert [(param.path, param.id) for param in params(new)] == [(param.path, param.id) for param in params(model)]
+    with torch.no_grad():
+        new[0].weight_orig.fill_(3.0)
+    new[0](torch.ones(1, 2)).sum().backward()
+    assert torch.equal(new[0].weight_orig.grad, new[0].weight_mask)
+    assert torch.equal(new[0].weight, 3 * model[0].weight_mask)
+    assert model[0].weight_orig.grad is None
+    assert (model[0].weight.grad_fn is not None, new[1].weight.grad_fn is None) == (True, True)
