@@ -14,14 +14,14 @@ from ..module.mapping import Mapping
 from ..module.module import Module as BaseModule
 from ..module.param import Param
 from ..module.param_group import ParamGroup
-from ..module.slots import remember_field, set_meta
+from ..module.slots import set_meta
 from ..module.wrapping import holds_part
 from . import applying, combining, mapped, selecting, structure
 from .data import DataTree
 from .filters import Filter
 from .holding import share
 from .hyperparameters import static_key
-from .moving import apart, fork_weights
+from .moving import converting, fork_weights
 from .parameter import Parameter, TreeParameter, Unbound, is_trainable
 
 
@@ -59,6 +59,8 @@ class Module(BaseModule):
 
     def __getattr__(self, name: str) -> Any:
         parts = self.__dict__
+        if "_parameters" not in parts:
+            return super().__getattr__(name)
         if name in parts["_parameters"]:
             if parts["_parameters"][name] is None and not structure.awaits(self, name):
                 return None
@@ -72,15 +74,17 @@ class Module(BaseModule):
         return super().__getattr__(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, Parameter):
+        if name == "__dict__":  # as proxies of torch do
+            object.__setattr__(self, name, value)
+        elif isinstance(value, Parameter):
             self._take(name, value)
         elif isinstance(value, Constant | nn.Module) or name == "training" or isinstance(value, nn.Parameter):
             self._replace_by(name, value)
             super().__setattr__(name, value)
-        elif value is None:
+        elif value is None and (self._holds(name) or not self._is_torchs(name)):
             self._replace_by(name, value)
             self.__dict__[name] = None
-            remember_field(self, name)
+            self._settle(name)
         elif self._holds(name) and not isinstance(value, Param) and not self.__dict__.get("_loading"):
             raise TypeError(
                 f"'{name}' of {type(self).__name__} is a Parameter, got {type(value).__name__}: write"
@@ -90,9 +94,15 @@ class Module(BaseModule):
             super().__setattr__(name, value)
 
     def _holds(self, name: str) -> bool:
-        if name in self._non_persistent_buffers_set:
+        parts = self.__dict__
+        if "_parameters" not in parts or name in parts["_non_persistent_buffers_set"]:
             return False
-        return name in self._parameters or name in self._buffers or isinstance(self._modules.get(name), DataTree)
+        held = name in parts["_parameters"] or name in parts["_buffers"]
+        return held or isinstance(parts["_modules"].get(name), DataTree)
+
+    def _is_torchs(self, name: str) -> bool:
+        """Whether `name` is a submodule or a buffer that is not saved: None then leaves the place empty."""
+        return name in self.__dict__.get("_modules", ()) or name in self.__dict__.get("_buffers", ())
 
     def _wrapped(self, name: str, value: Any) -> Any:
         if isinstance(value, list | tuple | dict) and holds_part(value) and not is_container(value):
@@ -116,8 +126,11 @@ class Module(BaseModule):
             return
         self.__dict__.pop(name, None)
         share(*owner, self, name)
-        remember_field(self, name)
-        param.bind((*(() if isinstance(owner[0], Unbound) else param.owners), (self, name)))
+        self._settle(name)
+        is_tie = not isinstance(owner[0], Unbound)
+        if is_tie:
+            set_meta(self, name, tied=True)
+        param.bind((*(param.owners if is_tie else ()), (self, name)))
 
     def _load_from_state_dict(self, *args: Any, **options: Any) -> None:
         self.__dict__["_loading"] = True  # load_state_dict(assign=True) assigns tensors
@@ -138,9 +151,13 @@ class Module(BaseModule):
         found = self.get_submodule(path)._buffers.get(name)
         return super().get_buffer(target) if found is None else found
 
-    def _apply(self, fn: Any, recurse: bool = True) -> Self:
-        """As `nn.Module._apply`, which `to`, `half` and others use; views that share the tensors keep theirs."""
-        return apart(self, lambda: super(Module, self)._apply(fn, recurse))
+    # Not `_apply`, by which they reach the children: a parent of another class would have each child untie its tensors.
+    to, to_empty, type = converting(nn.Module.to), converting(nn.Module.to_empty), converting(nn.Module.type)
+    float, double = converting(nn.Module.float), converting(nn.Module.double)
+    half, bfloat16 = converting(nn.Module.half), converting(nn.Module.bfloat16)
+    cpu, cuda = converting(nn.Module.cpu), converting(nn.Module.cuda)
+    xpu, mtia = converting(nn.Module.xpu), converting(nn.Module.mtia)
+    share_memory = converting(nn.Module.share_memory)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """As `nn.Module.requires_grad_`; views that share the tensors keep theirs."""

@@ -1,5 +1,6 @@
 """Changing the tensors of one module without changing those of its views."""
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from .structure import settle
 
 M = TypeVar("M", bound=nn.Module)
+F = TypeVar("F", bound=Callable[..., Any])
 _Slots = list[tuple[dict[str, Any], str]]
 
 
@@ -23,8 +25,18 @@ def fork_weights(module: M) -> M:
     return module
 
 
-def apart(module: M, convert: Callable[[], object]) -> M:
-    """Let `convert`, which calls `nn.Module._apply` on `module`, make new parameters; tied ones stay tied.
+def converting(method: F) -> F:
+    """`method`, one of `nn.Module` that calls `_apply`, for modules whose views keep their tensors."""
+
+    @functools.wraps(method)
+    def converted(self: nn.Module, *args: Any, **options: Any) -> nn.Module:
+        return _apart(self, lambda: method(self, *args, **options))
+
+    return converted  # pyright: ignore[reportReturnType]
+
+
+def _apart(module: M, convert: Callable[[], object]) -> M:
+    """Let `convert` make new parameters; tied ones stay tied.
 
     Those that the conversion leaves as they are stay the same objects, so that optimizers keep them.
     """

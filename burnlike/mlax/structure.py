@@ -134,7 +134,8 @@ def _grouped(module: nn.Module, holes: bool) -> list[tuple[Parameter, list[str]]
         group.append(place)
     canonical = _canonical(module, found)
     handles = [_handle(group, canonical) for _, group in found]
-    if not torch.compiler.is_compiling():  # ids are not to be what compiled code depends on
+    if not torch.compiler.is_compiling() and _same_id(handles):  # compiled code is not to depend on ids
+        params(module)  # gives an id of its own to what was tied before a tool of torch replaced its tensor
         _check_ids(handles)
     positions = [[place.position for place in group] for _, group in found]
     return list(zip(handles, positions, strict=True))
@@ -188,18 +189,24 @@ def _handle(group: list[Place], canonical: dict[Any, tuple[str, tuple[nn.Module,
     return Parameter.at(tuple(dict.fromkeys(owners)), paths[0], tuple(paths[1:]), home)
 
 
-def _check_ids(handles: list[Parameter]) -> None:
-    path_of: dict[int, str] = {}
+def _same_id(handles: list[Parameter]) -> tuple[Parameter, Parameter] | None:
+    """Two different parameters that carry one id."""
+    known: dict[int, Parameter] = {}
     for handle in handles:
-        if handle.is_hole:
-            continue
-        value = handle.id.value
-        if value in path_of:
-            raise DuplicateParamIdError(
-                f"'{path_of[value]}' and '{handle.path}' are different parameters with one ParamId ({handle.id}), as a"
-                " copy of a layer has; copy it by clone(new_ids=True)"
-            )
-        path_of[value] = handle.path
+        if not handle.is_hole:
+            other = known.setdefault(handle.id.value, handle)
+            if other is not handle:
+                return other, handle
+    return None
+
+
+def _check_ids(handles: list[Parameter]) -> None:
+    found = _same_id(handles)
+    if found is not None:
+        raise DuplicateParamIdError(
+            f"'{found[0].path}' and '{found[1].path}' are different parameters with one ParamId ({found[0].id}), as a"
+            " copy of a layer has; copy it by clone(new_ids=True)"
+        )
 
 
 def view(module: M, state: Callable[[Tensor], Tensor] | None = None) -> M:

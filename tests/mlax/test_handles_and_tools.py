@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import burnlike as bl
 from burnlike import mlax
-from burnlike.errors import EmptyParamError
+from burnlike.errors import EmptyParamError, StructureMismatchError
 from burnlike.module import LoraConfig, apply_lora, params
 
 from .samples import PATHS, Bar, Counter, Foo, by_path, paths
@@ -104,6 +104,31 @@ def test_a_handle_is_copied_with_the_module_that_has_it(path: str) -> None:
     assert m.c.data == [1, 2, 3]
 
 
+def test_none_takes_the_place_of_anything() -> None:
+    teacher = Foo()
+
+    class Fields(mlax.Module):
+        def __init__(self) -> None:
+            self.f, self.w, self.many = Foo(), mlax.Parameter(True, 1.0), mlax.Parameter(True, [1.0])
+            self.layers, self.teacher, self.size = [Foo()], bl.constant(teacher), 3
+            self.register_buffer("cache", torch.zeros(1), persistent=False)
+
+    for name in ("f", "w", "many", "layers", "teacher", "size", "cache"):
+        m = Fields()
+        setattr(m, name, None)
+        assert getattr(m, name) is None
+        assert not [path for path in paths(m) if path.split(".")[0] == name]
+        assert not [key for key in m.state_dict() if key.split(".")[0] == name]
+        with pytest.raises(StructureMismatchError, match=f"'{name}"):
+            m.combine(Fields())
+    m.cache = torch.ones(1)
+    assert "cache" in m._buffers
+    m.teacher = mlax.Parameter(True, 1.0)
+    assert m.teacher.trainable
+    assert m.teacher.data == 1
+    assert "teacher" in paths(m.combine())
+
+
 def test_several_tensors_have_one_id_and_ids_of_their_own() -> None:
     m = Bar()
     whole = m.c.id
@@ -169,6 +194,47 @@ def test_a_parameter_can_be_tied_by_assigning_it_twice() -> None:
     m.v = mlax.Parameter(True, torch.zeros(2))
     m.u = m.v
     assert by_path(m)["v"].aliases == ("u",)
+
+
+class Pair(nn.Module):
+    """Not ours, with modules of ours that share a weight with each other and with one of torch's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.f, self.g, self.h = Foo(2, 2), Foo(2, 2), nn.Linear(2, 2, bias=False)
+        self.g.w = self.f.w
+        self.h.weight = self.f.w.data
+
+
+def test_ties_stay_when_a_parent_of_another_class_is_converted() -> None:
+    m = Pair().double()
+    assert m.f.w.data.dtype == torch.float64
+    assert m.f.w.data is m.g.w.data
+    assert m.f.w.data is m.h.weight
+
+
+def test_places_that_torch_unties_get_ids_of_their_own() -> None:
+    for m in (Pair(), mlax.ModuleSeq([Pair()])):
+        mlax.leaves(m)
+        m.load_state_dict({name: it.clone() for name, it in m.state_dict().items()}, assign=True)
+        found = mlax.leaves(m)
+        assert len({leaf.id for leaf in found}) == len(found) == 3
+        t, n = mlax.partition(m)
+        assert len(mlax.leaves(mlax.combine(t, n, strict=True))) == 3
+
+
+def test_a_tree_of_modules_is_exported() -> None:
+    m, x = mlax.ModuleSeq([Foo(2, 2), nn.Linear(2, 2)]), torch.ones(1, 2)
+
+    class Net(mlax.Module):
+        def __init__(self) -> None:
+            self.layers, self.teacher = m, bl.constant(Foo())
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.layers[1](self.layers[0](x))
+
+    exported = torch.export.export(Net(), (x,))
+    assert torch.equal(exported.module()(x), Net()(x))
 
 
 def test_parts_of_parametrized_and_recurrent_layers() -> None:
