@@ -8,7 +8,7 @@ import copyreg
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from torch import Tensor, nn
+from torch import Tensor, jit, nn
 
 from ..errors import ModuleTreeError
 from .slots import Kind
@@ -142,6 +142,11 @@ class _Traversal:
         while (inner := wrapped_name(type(module))) is not None:
             module = module._modules[inner]  # pyright: ignore[reportAssignmentType]
             self.seen.append(module)
+        if isinstance(module, jit.ScriptModule):
+            raise ModuleTreeError(
+                f"{_place(prefix)} is a module of torch.jit, whose tensors lie in C++, where they can have no ParamId:"
+                " give the module that was scripted or traced, or refer to this one as burnlike.constant(module)"
+            )
         if slots := copyreg._slotnames(type(module)):  # pyright: ignore[reportAttributeAccessIssue]
             _check_slots(module, slots, prefix)
         else:

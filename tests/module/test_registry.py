@@ -361,3 +361,16 @@ def test_a_module_that_was_never_initialized_is_an_error_that_tells_where_it_is(
         params(nn.Sequential(nn.Linear(2, 2), Forgetful()))
     with pytest.raises(ModuleTreeError, match=r"^the root is a Forgetful"):
         num_params(Forgetful())
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("compiled", [torch.jit.script, lambda module: torch.jit.trace(module, torch.ones(1, 2))])
+def test_a_module_of_torch_jit_is_an_error_that_tells_where_it_is(compiled: Any) -> None:
+    module = nn.Sequential(nn.Linear(2, 2), compiled(nn.Linear(2, 2)))
+    for use in (params, num_params, valid, clone):
+        with pytest.raises(ModuleTreeError, match=r"^'1' is a module of torch\.jit, .* burnlike\.constant\(module\)"):
+            use(module)
+    with pytest.raises(ModuleTreeError, match=r"^the root is a module of torch\.jit"):
+        params(module[1])
+    module[1].weight.detach().zero_()
+    assert not module[1](torch.ones(1, 2)).sub(module[1].bias).any()
