@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 from .._lazy import attach
 
 if TYPE_CHECKING:
-    from .constants import Constant, constant
+    from .constants import constant
     from .containers import ModuleArray, ModuleTuple, ModuleVec
-    from .device import find_device
     from .display_settings import DisplaySettings
     from .displaying import Content, display
     from .held import ModuleContainer
@@ -24,14 +23,13 @@ if TYPE_CHECKING:
     from .param_id import ParamId, seed_param_ids
     from .param_matchers import ParamMatcher
     from .ranks import agree_ids
-    from .registry import fresh_ids, params, weights
+    from .registry import fresh_ids, params
     from .reparameterization import Reparameterization, apply_reparameterization, materialize
     from .slots import Kind
     from .visiting import ModuleVisitor, param_at, visit
     from .weight_norm import WeightNorm
 
 __all__ = [
-    "Constant",
     "Content",
     "DisplaySettings",
     "Kind",
@@ -60,7 +58,6 @@ __all__ = [
     "constant",
     "devices",
     "display",
-    "find_device",
     "fork",
     "freeze",
     "fresh_ids",
@@ -78,15 +75,13 @@ __all__ = [
     "unfreeze",
     "valid",
     "visit",
-    "weights",
 ]
 
 __getattr__, __dir__ = attach(
     __name__,
     {
-        **dict.fromkeys(["Constant", "constant"], "constants"),
+        "constant": "constants",
         **dict.fromkeys(["ModuleArray", "ModuleTuple", "ModuleVec"], "containers"),
-        "find_device": "device",
         "DisplaySettings": "display_settings",
         **dict.fromkeys(["Content", "display"], "displaying"),
         "ModuleContainer": "held",
@@ -103,7 +98,7 @@ __getattr__, __dir__ = attach(
         "ParamMatcher": "param_matchers",
         **dict.fromkeys(["ParamId", "seed_param_ids"], "param_id"),
         "agree_ids": "ranks",
-        **dict.fromkeys(["fresh_ids", "params", "weights"], "registry"),
+        **dict.fromkeys(["fresh_ids", "params"], "registry"),
         **dict.fromkeys(["Reparameterization", "apply_reparameterization", "materialize"], "reparameterization"),
         "Kind": "slots",
         **dict.fromkeys(["ModuleVisitor", "param_at", "visit"], "visiting"),

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from ..backend import GradientMap
 from ..errors import ShapeError
-from ..module import Param, ParamId, weights
+from ..module import Param, ParamId
+from ..module.registry import weights
 
 
 class GradientsParams:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import RecordIOError, RecordMismatchError
-from ..module import Param, ParamId, find_device, params
+from ..module import Param, ParamId, params
+from ..module.device import find_device
 from .convert import can_lose, check_floats, check_ints
 from .dtypes import kind_of, plain, shown
 from .lazy_tensors import LazyTensors

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ..errors import RecordError
-from ..module import find_device
+from ..module.device import find_device
 from .record import Record
 from .safetensors_recorder import SafetensorsRecorder
 

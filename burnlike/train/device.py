@@ -2,7 +2,7 @@
 
 import torch
 
-from ..module import find_device
+from ..module.device import find_device
 
 
 def choose_device(name: str) -> torch.device:

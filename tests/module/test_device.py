@@ -5,7 +5,7 @@ import torch
 
 from burnlike import nn
 from burnlike.errors import DeviceError
-from burnlike.module import find_device
+from burnlike.module.device import find_device
 from burnlike.record import Record, init_from
 
 

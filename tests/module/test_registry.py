@@ -23,9 +23,9 @@ from burnlike.module import (
     params,
     seed_param_ids,
     valid,
-    weights,
 )
 from burnlike.module import visit as visit_params
+from burnlike.module.registry import weights
 
 
 class Scale(Module):
