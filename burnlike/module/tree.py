@@ -134,11 +134,6 @@ class _Traversal:
     def _unwrap(self, module: nn.Module, prefix: str) -> nn.Module:
         """What the wrappers `module` consists of hold in the end, with its slots checked."""
         check_module(module)
-        if "_modules" not in module.__dict__:
-            raise ModuleTreeError(
-                f"{_place(prefix)} is a {type(module).__name__} whose __init__ has not called super().__init__(); call"
-                " it before anything is assigned"
-            )
         while (inner := wrapped_name(type(module))) is not None:
             module = module._modules[inner]  # pyright: ignore[reportAssignmentType]
             self.seen.append(module)
@@ -146,6 +141,11 @@ class _Traversal:
             raise ModuleTreeError(
                 f"{_place(prefix)} is a module of torch.jit, whose tensors lie in C++, where they can have no ParamId:"
                 " give the module that was scripted or traced, or refer to this one as burnlike.constant(module)"
+            )
+        if "_modules" not in module.__dict__:
+            raise ModuleTreeError(
+                f"{_place(prefix)} is a {type(module).__name__} whose __init__ has not called super().__init__(); call"
+                " it before anything is assigned"
             )
         if slots := copyreg._slotnames(type(module)):  # pyright: ignore[reportAttributeAccessIssue]
             _check_slots(module, slots, prefix)
