@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch._C import _functorch as functorch  # pyright: ignore[reportAttributeAccessIssue]
 
 from ..errors import TracedLeakError
+from ..mlax.hyperparameters import own_containers
 from ..module.lazy import initialize_param
 from ..module.param import Kind
 from ..module.registry import params, weights
@@ -91,11 +92,7 @@ def with_leaves(module: M, value_of: Callable[[Tensor], Tensor | None]) -> M:
     Lists, dicts and sets among its plain fields are copied, so that what a forward appends to them stays within.
     """
     new = shell(module, lambda owner, name, kind, tensor: value_of(tensor))
-    for _, part in _tree(new, ""):
-        fields = part.__dict__
-        for name in [name for name, value in fields.items() if type(value) in (list, dict, set)]:
-            if name not in _TORCH_FIELDS:
-                fields[name] = _copied(fields[name])
+    own_containers(new)
     return new
 
 
@@ -202,15 +199,6 @@ def _is_traced(value: Any) -> bool:
     if isinstance(value, list | tuple | set):
         return any(_is_traced(item) for item in value)
     return isinstance(value, dict) and any(_is_traced(item) for item in value.values())
-
-
-def _copied(value: Any) -> Any:
-    """A copy of the lists, dicts and sets in `value`, of what they hold not."""
-    if type(value) is list:
-        return [_copied(item) for item in value]
-    if type(value) is dict:
-        return {key: _copied(item) for key, item in value.items()}
-    return set(value) if type(value) is set else value
 
 
 def _tree(module: nn.Module, prefix: str) -> Iterator[tuple[str, nn.Module]]:

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from ..errors import ArgumentError
+from .hyperparameters import own_containers
 from .structure import view
 
 M = TypeVar("M", bound=nn.Module)
@@ -16,8 +17,8 @@ M = TypeVar("M", bound=nn.Module)
 def apply(module: M, x: Any, rng: Any = None, inference_mode: bool | None = None) -> tuple[Any, M]:
     """Compute `module(x)` on a view of it with a state of its own: `(y, view)`; `module` is as it was.
 
-    The view shares the weights, and has its own buffers, hyperparameters and submodules to assign to. `forward` may
-    return `y`, or MLAX's pair `(y, self)`.
+    The view shares the weights, and has its own buffers, hyperparameters (lists, dicts and sets are copied) and
+    submodules to assign to. `forward` may return `y`, or MLAX's pair `(y, self)`.
 
     Args:
         module: any `nn.Module`; of wrappers (DDP, torch.compile) the inner module is called.
@@ -31,6 +32,7 @@ def apply(module: M, x: Any, rng: Any = None, inference_mode: bool | None = None
         TypeError: `forward` returned a pair with another module than `self`.
     """
     new = view(module, torch.clone)
+    own_containers(new)
     mode = not new.training if inference_mode is None else inference_mode
     options = call_options(new, rng, mode)
     modes = [] if inference_mode is None else [(part, part.training) for part in new.modules()]

@@ -38,6 +38,23 @@ def hyperparameters(module: nn.Module) -> dict[str, Any]:
     return {name: value for name, value in module.__dict__.items() if name not in _OURS}
 
 
+def own_containers(module: nn.Module) -> None:
+    """Give a new tree copies of the lists, dicts and sets that are hyperparameters, so that changes stay within."""
+    for part in module.modules():
+        for name, value in hyperparameters(part).items():
+            if type(value) in (list, dict, set):
+                part.__dict__[name] = _copied(value)
+
+
+def _copied(value: Any) -> Any:
+    """A copy of the lists, dicts and sets in `value`, of what they hold not."""
+    if type(value) is list:
+        return [_copied(item) for item in value]
+    if type(value) is dict:
+        return {key: _copied(item) for key, item in value.items()}
+    return set(value) if type(value) is set else value
+
+
 def same(a: Any, b: Any) -> bool:
     """Whether two hyperparameters are equal, of one type: 1, 1.0 and True differ, and an object equals itself."""
     if a is b:

@@ -41,6 +41,34 @@ def test_47_apply_leaves_the_module_as_it_is_also_where_forward_writes_in_place(
     assert updated.w.data is m.w.data
 
 
+def test_47_apply_leaves_all_that_a_module_holds() -> None:
+    class Changes(mlax.Module):
+        def __init__(self) -> None:
+            self.w = mlax.Parameter(True, torch.ones(2))
+            self.f = Foo(2, 2)
+            self.seen: list[Any] = [{"calls": [0]}]
+            self.named, self.number = {"k": {1}}, 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.seen[0]["calls"].append(1)
+            self.named["k"].add(2)
+            self.number += 1
+            self.f = Foo(2, 2)
+            self.w.data = self.w.data * 2
+            self.extra = mlax.Parameter(True, torch.ones(1))
+            return x
+
+    m = Changes()
+    f = m.f
+    _, updated = m.apply(torch.ones(2))
+    assert (m.seen, m.named, m.number) == ([{"calls": [0]}], {"k": {1}}, 0)
+    assert m.f is f
+    assert [leaf.path for leaf in m.leaves()] == ["w", "f.w"]
+    assert m.w.data.tolist() == [1, 1]
+    assert (updated.seen, updated.named, updated.number) == ([{"calls": [0, 1]}], {"k": {1, 2}}, 1)
+    assert updated.w.data.tolist() == [2, 2]
+
+
 def test_54_functional_call_sees_through_the_handles() -> None:
     m, x = Bar(), torch.randn(5, 3)
     objects, expected = tensors(m), m(x)

@@ -171,11 +171,9 @@ class Without(Records):
 
 def test_68_keys_are_split_among_the_layers_that_need_one() -> None:
     key, x = mlax.Key(7), torch.zeros(3)
-    layers = [Needing(), Optional(), Without()]
-    mlax.SeriesRng(layers).apply(x, key)
+    layers = mlax.SeriesRng([Needing(), Optional(), Without()]).apply(x, key)[1].layers
     assert [layer.met for layer in layers] == [[key], [None], ["none taken"]]
-    layers = [Needing(), Optional(), Needing()]
-    mlax.SeriesRng(layers).apply(x, key)
+    layers = mlax.SeriesRng([Needing(), Optional(), Needing()]).apply(x, key)[1].layers
     assert layers[1].met == [None]
     assert len({key, layers[0].met[0], layers[2].met[0]}) == 3
     assert (layers[0].met[0], layers[2].met[0]) == key.split(2)
@@ -193,8 +191,7 @@ def test_68_other_layers_do_not_change_the_noise() -> None:
 
 def test_68_series_makes_a_key_of_each_position() -> None:
     key, x = mlax.Key(7), torch.zeros(3)
-    layers = [Needing(), Optional(), Without(), Needing()]
-    mlax.Series(layers).apply(x, key)
+    layers = mlax.Series([Needing(), Optional(), Without(), Needing()]).apply(x, key)[1].layers
     assert [layer.met for layer in layers] == [
         [key.fold_in(0)],
         [key.fold_in(1)],
