@@ -66,21 +66,19 @@ def _combine(base: M, parts: Sequence[nn.Module], strict: bool) -> M:
 
 
 def _check_exact(found: list[dict[str, Parameter]]) -> None:
-    missing = []
-    for position, first in found[0].items():
-        handles = [part[position] for part in found]
-        count = sum(not handle.is_hole for handle in handles)
-        if not count:
-            missing.append(first.path)
-        elif count > 1:
+    columns = [[part[position] for part in found] for position in found[0]]
+    missing = [handles[0].path for handles in columns if all(handle.is_hole for handle in handles)]
+    if missing:
+        raise MissingParamError(f"no part has {', '.join(map(repr, missing))}; give the part that does")
+    for first, *others in columns:
+        count = sum(not handle.is_hole for handle in (first, *others))
+        if count > 1:
             raise ConflictError(f"'{first.path}' is in {count} of the parts; strict parts don't overlap")
-        for handle in handles:
+        for handle in others:
             if handle.id != first.id:
                 raise ConflictError(
                     f"'{first.path}' has the ids {first.id} and {handle.id}: these are parts of different modules"
                 )
-    if missing:
-        raise MissingParamError(f"no part has {', '.join(map(repr, missing))}; give the part that does")
 
 
 def check_same_structure(a: nn.Module, b: nn.Module, path: str = "") -> None:
@@ -88,7 +86,10 @@ def check_same_structure(a: nn.Module, b: nn.Module, path: str = "") -> None:
 
     Raises:
         StructureMismatchError: they differ in class, fields or hyperparameters; the message has path and both values.
+        TypeError: `b` is no module.
     """
+    if not isinstance(b, nn.Module):
+        raise TypeError(f"expected a module of the structure of {type(a).__name__}, got {type(b).__name__}")
     a, b = unwrap(a), unwrap(b)
     if a is b:
         return

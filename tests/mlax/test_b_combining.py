@@ -50,8 +50,9 @@ def test_11_what_no_part_has_stays_a_hole_or_is_missing() -> None:
     both = t.combine(t)
     assert [path for path, leaf in by_path(both).items() if leaf.is_hole] == FROZEN
     assert [leaf.id for leaf in both.leaves(holes=True)] == [leaf.id for leaf in m.leaves()]
-    with pytest.raises(MissingParamError, match=r"'b', 'c', 'g.1'"):
-        t.combine(t.filter(False), strict=True)
+    for other in (t, t.filter(False)):
+        with pytest.raises(MissingParamError, match=r"'b', 'c', 'g.1'"):
+            t.combine(other, strict=True)
     with pytest.raises(MissingParamError, match=r"'b', 'c', 'g.1'"):
         t.combine(strict=True)
 
@@ -87,6 +88,14 @@ def test_13_other_structure_is_refused_with_path_and_both_values() -> None:
     other.g.append(Foo())
     with pytest.raises(StructureMismatchError, match=r"'g': 2 items and 3 items"):
         m.combine(other)
+
+
+def test_13_what_is_no_module_is_refused() -> None:
+    t, n = Bar().partition()
+    for wrong in ((n,), None, "n"):
+        for call in (t.combine, t.overlay, lambda it: t.map(lambda p, q: p, it), lambda it: t.filter(..., it)):
+            with pytest.raises(TypeError, match=rf"module of the structure of Bar, got {type(wrong).__name__}"):
+                call(wrong)
 
 
 def test_13_other_flags_names_and_values_are_no_difference() -> None:
