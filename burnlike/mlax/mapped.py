@@ -11,7 +11,7 @@ from ..module.lazy import is_lazy
 from ..module.param import Param
 from ..module.slots import meta_of, set_meta
 from .combining import check_same_structure
-from .data import as_data, is_wrapped, tensors_in
+from .data import as_data, check_trainable, is_wrapped, tensors_in
 from .parameter import Parameter
 from .structure import at_same_places, leaves, settle, view
 
@@ -32,7 +32,7 @@ def map(module: M, f: mapping.Mapping, *rest: nn.Module, with_path: bool = False
 
     Raises:
         StructureMismatchError: a module of `rest` differs in class, fields or hyperparameters.
-        TypeError: the function returned something that can't be data.
+        TypeError: the function returned something that can't be data, or whole numbers for what is trainable.
     """
     if isinstance(f, mapping.ModuleMapper):
         return mapping.map(module, f, *rest)
@@ -61,9 +61,14 @@ def map(module: M, f: mapping.Mapping, *rest: nn.Module, with_path: bool = False
 
 def _checked(leaf: Parameter, result: Any) -> Any:
     if isinstance(result, Param):
+        if isinstance(result, Parameter) and result.data is None and leaf.data is not None:
+            raise TypeError(f"the function returned a Parameter without data for '{leaf.path}'; filter makes holes")
         return result
     if isinstance(result, Tensor | list | tuple | dict):
-        return as_data(result, leaf.path)
+        data = as_data(result, leaf.path)
+        if leaf.trainable:
+            check_trainable(data, leaf.path)
+        return data
     raise TypeError(
         f"the function returned {type(result).__name__} for '{leaf.path}': expected a tensor (or a list, tuple or dict"
         " of tensors) or a Parameter; the module is as it was"

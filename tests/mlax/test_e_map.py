@@ -31,6 +31,15 @@ def test_31_anything_else_is_refused_with_its_path(wrong: Any) -> None:
     assert all(it is before[name] for name, it in tensors(m).items())
 
 
+def test_31_neither_whole_numbers_for_what_is_trained_nor_no_data_are_taken() -> None:
+    m = Bar()
+    with pytest.raises(TypeError, match=r"f\.w: torch\.int64 can't be trainable"):
+        m.map(lambda p: torch.ones(4, 2, dtype=torch.long) if p.path == "f.w" else p)
+    with pytest.raises(TypeError, match=r"without data for 'f\.w'"):
+        m.map(lambda p: mlax.Parameter(None) if p.path == "f.w" else p)
+    assert m.map(lambda p: torch.ones(2) if p.path == "c" else p).c.trainable is False
+
+
 def test_31_map_shares_no_memory() -> None:
     m = Bar()
     before = values(m)
