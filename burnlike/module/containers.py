@@ -5,7 +5,7 @@ a `ModuleTuple`. They are `nn.Module`s, so every torch tool sees what they hold.
 """
 
 from collections.abc import Iterable, Iterator, MutableSequence, Sequence
-from typing import Any, overload
+from typing import Any, Self, overload
 
 from torch import nn
 
@@ -86,6 +86,17 @@ class ModuleTuple(Container, Sequence[Any]):
         if isinstance(index, slice):
             return type(self)([self._shown(name) for name in self._names()[index]])
         return getattr(self, self._name_at(index))
+
+    def __add__(self, other: Iterable[Any]) -> Self:
+        """The items of both, in a sequence of its own; as a list or tuple in the place of this one would give."""
+        if not isinstance(other, _SEQUENCES):
+            return NotImplemented
+        return type(self)([*_entries_of(self), *_entries_of(other)])
+
+    def __radd__(self, other: Iterable[Any]) -> Self:
+        if not isinstance(other, _SEQUENCES):
+            return NotImplemented
+        return type(self)([*_entries_of(other), *_entries_of(self)])
 
     def _names(self) -> list[str]:
         return [str(index) for index in range(self._count)]
@@ -210,6 +221,7 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
         parts["_count"] = 0
 
 
+_SEQUENCES = (list, tuple, ModuleTuple, nn.ModuleList)
 _GROUPS = (
     "_parameters",
     "_buffers",

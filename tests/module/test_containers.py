@@ -118,6 +118,26 @@ def test_tuples_unpack_and_sequences_read_as_python_has_them() -> None:
         module.pair[0] = c
 
 
+def test_sequences_are_joined_with_plus() -> None:
+    a, b, c, scale = linear(), linear(), linear(), bare(1.0)
+    module = Fields(vec=[a, scale], pair=(a, b))
+    label = params(module)[1].with_name("scale").id
+    more, one = [c], (c,)
+    for joined in (module.vec + more, more + module.vec, module.vec + nn.ModuleList(more), module.vec + module.vec):
+        assert type(joined) is ModuleVec
+        assert len(joined) in (3, 4)
+        (found,) = [param for param in params(joined) if param.tensor is scale]
+        assert (found.id, found.name) == (label, "scale")
+    assert [*(module.pair + one)] == [a, b, c]
+    assert type(one + module.pair) is ModuleTuple
+    assert len(module.vec) == len(module.pair) == 2
+    module.vec += more
+    module.vec = module.vec + more
+    assert [*module.vec] == [a, scale, c, c]
+    with pytest.raises(TypeError, match="unsupported operand"):
+        module.vec + torch.ones(2)
+
+
 @pytest.mark.parametrize(
     "copied",
     [
