@@ -25,6 +25,18 @@ class Composed(Module):
         self.tuple = (Basic(), Basic())
 
 
+class SimpleLinear(Module):
+    """A linear layer with a weight of torch's layout."""
+
+    def __init__(self, d_input: int = 4, d_output: int = 6) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(d_output, d_input))
+        self.bias = nn.Parameter(torch.randn(d_output))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(x, self.weight, self.bias)
+
+
 class Layer(Module):
     """Displayed on one line."""
 

@@ -21,8 +21,9 @@ from burnlike.module import (
     params,
 )
 from burnlike.module import visit as visit_params
-from tests.module.burn_layers import AdaptiveAvgPool2d, BatchNorm, Conv2d, LayerNorm, Relu
-from tests.module.cases import case
+
+from .burn_layers import AdaptiveAvgPool2d, BatchNorm, Conv2d, LayerNorm, Relu
+from .cases import case
 
 Golden = Callable[[str], dict[str, Any]]
 

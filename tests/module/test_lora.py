@@ -36,16 +36,11 @@ from burnlike.nn import LinearConfig
 from burnlike.optim import AdamWConfig, GradientsParams
 from burnlike.record import Record, init_from, load, save
 from burnlike.tensor import Tensor as BurnTensor
-from tests.module.cases import case
+
+from .burn_layers import SimpleLinear
+from .cases import case
 
 CONFIG = LoraConfig(rank=2, alpha=4.0)
-
-
-class SimpleLinear(Module):
-    def __init__(self, d_input: int = 4, d_output: int = 6) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(d_output, d_input))
-        self.bias = nn.Parameter(torch.randn(d_output))
 
 
 def network() -> nn.Module:

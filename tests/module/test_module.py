@@ -19,19 +19,9 @@ from burnlike.record import Record
 
 from .burn_layers import Basic, Composed
 from .cases import case
+from .fields import Fields, linear
 
 Typed = burnlike.Tensor
-
-
-class Fields(Module):
-    def __init__(self, **fields: Any) -> None:
-        super().__init__()
-        for name, value in fields.items():
-            setattr(self, name, value)
-
-
-def linear() -> nn.Linear:
-    return nn.Linear(2, 2, bias=False)
 
 
 def weight() -> nn.Parameter:

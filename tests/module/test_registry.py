@@ -27,6 +27,8 @@ from burnlike.module import (
 from burnlike.module import visit as visit_params
 from burnlike.module.registry import weights
 
+from .fields import ids
+
 
 class Scale(Module):
     def __init__(self) -> None:
@@ -35,10 +37,6 @@ class Scale(Module):
         self.register_buffer("mean", torch.zeros(3))
         self.register_buffer("table", torch.zeros(3), persistent=False)
         self.settings = {"anything": object()}
-
-
-def ids(module: nn.Module) -> dict[str, int]:
-    return {param.path: int(param.id) for param in params(module)}
 
 
 def plain() -> nn.Module:
