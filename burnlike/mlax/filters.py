@@ -9,7 +9,10 @@ from torch import Tensor, nn
 
 from ..module.param_group import ParamGroup
 from ..module.param_id import ParamId
+from ..module.paths import no_parameter
+from ..module.registry import params
 from .parameter import Parameter
+from .structure import leaves
 
 Predicate = Callable[..., bool]
 
@@ -80,9 +83,10 @@ def as_predicate(f: Filter, module: nn.Module, with_path: bool = False) -> Predi
     if isinstance(f, re.Pattern):
         return lambda leaf, *rest: any(f.search(path) for path in (leaf.path, *leaf.aliases))
     if isinstance(f, ParamGroup):
-        f.select(module)
-        return lambda leaf, *rest: f.matches(leaf)
+        return _in_group(f, module)
     if isinstance(f, Set):
+        for wrong in [it for it in f if not isinstance(it, ParamId)]:
+            raise TypeError(f"expected a set of ParamIds, got one with {wrong!r}; ParamGroup.from_paths is for paths")
         return lambda leaf, *rest: leaf.id in f
     if callable(f):
         return _asked(f, with_path)
@@ -90,6 +94,17 @@ def as_predicate(f: Filter, module: nn.Module, with_path: bool = False) -> Predi
         "expected a filter (a function, ..., a kind, a name, a pattern, a ParamGroup, a set of ids, or Any, All, Not of"
         f" these), got {type(f).__name__}"
     )
+
+
+def _in_group(group: ParamGroup, module: nn.Module) -> Predicate:
+    """Whether a parameter is meant; one that holds several tensors is if it is itself, or one of them."""
+    found = params(module)
+    known = dict.fromkeys(path for param in (*leaves(module), *found) for path in (param.path, *param.aliases))
+    for path in [path for rule in (*group.match, *group.excludes) for path in rule.named_paths()]:
+        if path not in known:
+            raise no_parameter(module, path, known)
+    paths = [param.path for param in found if group.matches(param)]
+    return lambda leaf, *rest: group.matches(leaf) or any(path.startswith(f"{leaf.path}.") for path in paths)
 
 
 def _asked(f: Callable[..., Anything], with_path: bool) -> Predicate:

@@ -143,7 +143,9 @@ class Parameter(Param):
         """Put checked `data` in the place of what there is, or was, with the intent and present state of training."""
         held = content(*self.owners[0])
         kind = kind_at(*self.owners[0])
-        if not isinstance(held, Tensor):
+        if trainable:
+            kind = "weight"
+        elif not isinstance(held, Tensor):
             kind = "state" if meta_of(*self.home).kind == "state" else "weight"
         first, *others = _holding(self.owners, held)
         write(*first, data, tracked, kind)

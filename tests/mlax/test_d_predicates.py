@@ -47,6 +47,10 @@ def test_29_filters_of_all_kinds() -> None:
     m = Bar()
     cases: list[tuple[Any, list[str]]] = [
         (ParamGroup.from_path("f.w"), ["f.w"]),
+        (ParamGroup.from_path("c"), ["c"]),
+        (ParamGroup.from_paths(("a", "c.1")), ["a", "c"]),
+        (ParamGroup.ids_from_module(m).exclude(ParamGroup.from_regex("w")), ["a", "b", "c", "g.1"]),
+        (ParamGroup.from_ids([m.c.id]), ["c"]),
         ({m.a.id, m.c.id}, ["a", "c"]),
         (re.compile(r"\.w$"), ["f.w", "g.0.w"]),
         (..., PATHS),
@@ -64,6 +68,10 @@ def test_29_filters_of_all_kinds() -> None:
     assert paths(m.filter(lambda path, p: path.startswith("g") and p.trainable, with_path=True)) == ["g.0.w"]
     with pytest.raises(ParamPathError, match=r"'f.x'"):
         m.filter(ParamGroup.from_path("f.x"))
+    with pytest.raises(ParamPathError, match=r"'f.x'"):
+        m.filter(ParamGroup.from_paths(("c", "f.x")))
+    with pytest.raises(TypeError, match=r"set of ParamIds.*'a'"):
+        m.filter({"a"})  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match=r"expected a filter.*got int"):
         m.filter(3)  # pyright: ignore[reportArgumentType]
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from burnlike import mlax
 from burnlike.errors import StructureMismatchError
@@ -59,6 +59,15 @@ def test_32_a_parameter_brings_its_trainability_and_name() -> None:
     assert (m.a.trainable, m.a.requires_grad, m.a.name) == (True, True, "A")
     other = m.map(lambda p: Param.from_tensor(torch.zeros(2), trainable=False) if p.path == "a" else p)
     assert (other.a.data.tolist(), other.a.trainable, other.a.id) == ([0, 0], False, m.a.id)
+
+
+def test_32_a_state_becomes_what_a_trainable_parameter_makes_of_it() -> None:
+    m = Bar()
+    new = m.map(lambda p: mlax.Parameter(True, [1.0, 2.0]) if p.path == "c" else p)
+    assert (new.c.trainable, new.c.kind, new.c.id) == (True, "weight", m.c.id)
+    assert all(it.requires_grad for it in new.c.data)
+    norm = mlax.map(nn.BatchNorm1d(2), lambda p: mlax.Parameter(True, p.data) if p.path == "running_mean" else p)
+    assert [name for name, _ in norm.named_parameters()] == ["weight", "bias", "running_mean"]
 
 
 class Tied(mlax.Module):
