@@ -25,10 +25,12 @@ class Member(NamedTuple):
     Attributes:
         ids: as the module's parts keep them.
         metas: labels and mappers.
+        members: of one that was stacked itself, what it remembers; else None.
     """
 
     ids: dict[str, dict[str, Any]]
     metas: dict[str, dict[str, Meta]]
+    members: "tuple[Member, ...] | None"
 
 
 def stack(modules: Iterable[M]) -> M:
@@ -102,6 +104,8 @@ def _member(module: M, index: int, remembered: Member) -> M:
 
     new = shell(module, place)
     del new.__dict__["_burnlike_stack_members"]
+    if remembered.members is not None:
+        new.__dict__["_burnlike_stack_members"] = remembered.members
     for path, part in new.named_modules():
         if path in remembered.ids:
             part.__dict__["_burnlike_ids"] = dict(remembered.ids[path])
@@ -122,6 +126,7 @@ def _remembered(member: nn.Module) -> Member:
     return Member(
         {path: dict(part["_burnlike_ids"]) for path, part in parts.items() if "_burnlike_ids" in part},
         {path: dict(part["_burnlike_metas"]) for path, part in parts.items() if "_burnlike_metas" in part},
+        member.__dict__.get("_burnlike_stack_members"),
     )
 
 

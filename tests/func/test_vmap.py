@@ -124,6 +124,20 @@ def test_49_members_of_other_shape_or_flags_are_refused() -> None:
         func.stack([])
 
 
+def test_stacks_of_stacks() -> None:
+    rows = [different(mixed_net), different(mixed_net)]
+    x = batch(rows[0][0])
+    grid = func.stack([func.stack(row) for row in rows])
+    run = func.vmap(func.vmap(lambda m, x: m(x), in_dims=(0, None)), in_dims=(0, None))
+    expected = torch.stack([torch.stack([member(x) for member in row]) for row in rows])
+    torch.testing.assert_close(run(grid, x), expected)
+    for stacked, row in zip(func.unstack(grid), rows, strict=True):
+        for found, member in zip(func.unstack(stacked), row, strict=True):
+            assert [it.id for it in mlax.leaves(found)] == [it.id for it in mlax.leaves(member)]
+            with pytest.raises(ArgumentError, match="not made by"):
+                func.unstack(found)
+
+
 def test_only_what_was_stacked_can_be_unstacked() -> None:
     with pytest.raises(ArgumentError, match=r"not made by burnlike\.func\.stack"):
         func.unstack(nn.Linear(2, 1))
