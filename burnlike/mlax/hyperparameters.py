@@ -6,6 +6,7 @@ from weakref import ReferenceType
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from ..module.wrappers import own_class
 from ..tensor.base import TensorBase
@@ -61,6 +62,8 @@ def same(a: Any, b: Any) -> bool:
         return True
     if type(a) is not type(b):
         return False
+    if isinstance(a, RemovableHandle):  # of a hook, which each tree has of its own
+        return True
     if isinstance(a, nn.Parameter):  # a reference to one of the module, or of another
         return True
     if isinstance(a, ReferenceType):

@@ -245,6 +245,15 @@ def test_70_a_lazy_layer_is_initialized_once_for_all_views() -> None:
     assert calls == [1]
 
 
+def test_70_a_layer_of_torch_without_shape_is_taken_apart_and_put_together() -> None:
+    m = nn.Sequential(nn.LazyLinear(2), Foo(2, 2))
+    m.handle = m.register_forward_hook(lambda *_: None)
+    t, n = mlax.partition(m, lambda p: p.path.startswith("0"))
+    whole = mlax.combine(t, n, strict=True)
+    assert whole(torch.ones(1, 3)).shape == (1, 2)
+    assert [leaf.id for leaf in mlax.leaves(whole)] == [leaf.id for leaf in mlax.leaves(m)]
+
+
 class BatchNorm(mlax.Module):
     """As in MLAX: new = momentum * old + (1 - momentum) * batch, of the biased variance."""
 
