@@ -10,6 +10,7 @@ from torch.nn.modules.module import _global_buffer_registration_hooks as _buffer
 from ..errors import ModuleTreeError
 from ..tensor.base import TensorBase
 from .constants import Constant, begin_references, refer, references_of, settle_references
+from .loose_parts import note_list
 from .methods import ModuleMethods
 from .modes import require_grad, restore_intents
 from .param import Param
@@ -118,7 +119,9 @@ class Module(ModuleMethods):
 
         if isinstance(getattr(type(self), name, None), property):
             return value
-        return wrap(value, f"{type(self).__name__}.{name}", self.__dict__.get("_modules", {}).get(name))
+        wrapped = wrap(value, f"{type(self).__name__}.{name}", self.__dict__.get("_modules", {}).get(name))
+        note_list(self, name, wrapped)
+        return wrapped
 
     def _hold(self, name: str, param: Param) -> None:
         """Make the declared parameter a field, with its id and what else is known about it."""
@@ -156,6 +159,7 @@ class Module(ModuleMethods):
             parts.get(key, {}).pop(name, None)
         parts.get("_non_persistent_buffers_set", set()).discard(name)
         parts[name] = value
+        note_list(self, name, None)
         parts.setdefault("_burnlike_constants", {})[name] = None
         remember_field(self, name)
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from torch import Tensor, nn
 
 from .identities import Identities, fingerprint_of_tree
+from .loose_parts import check_loose_parts, noted_lists
 from .param import Kind, Param
 from .param_id import ParamId
 from .slots import meta_of, set_meta, stored_ids
@@ -134,6 +135,8 @@ class Walk:
         self._with_ids = [parts for parts in self._parts if "_burnlike_ids" in parts]
         everywhere = [root.__dict__, *self._parts]
         self._not_persistent = [parts["_non_persistent_buffers_set"] for parts in everywhere if parts["_buffers"]]
+        self._lists = noted_lists([root, *modules])
+        self._lengths_then = list(map(len, self._lists))
         self._signature = self._read(root)
         self._ids_then = [ids.copy() for ids in self._ids(root)]
         self._not_persistent_then = [names.copy() for names in self._not_persistent]
@@ -166,6 +169,7 @@ class Walk:
             container.refresh()  # pyright: ignore[reportCallIssue]
         return (
             self._ids(root) == self._ids_then
+            and list(map(len, self._lists)) == self._lengths_then
             and self._not_persistent == self._not_persistent_then
             and self._read(root) == self._signature
         )
@@ -211,6 +215,7 @@ class Walk:
 
         modules: list[nn.Module] = []
         traverse(root, found, add_step, modules)
+        check_loose_parts(modules, param_of.keys() | set(map(id, modules)))
         identities.keep()
         if roots_own:
             own = {id(param_of[address]) for address in roots_own}

@@ -358,3 +358,40 @@ def test_an_enum_refuses_the_record_of_another_variant(tmp_path: Path) -> None:
 def test_an_enum_counts_its_variant() -> None:
     assert Variant(Basic=Basic()).num_params() == 400
     assert Variant(Composed=Composed()).num_params() == 1600
+
+
+class Filled(Module):
+    """A list that is filled after it was assigned, as PyTorch code does it."""
+
+    def __init__(self, register: bool) -> None:
+        super().__init__()
+        self.layers: Any = []
+        self.widths: list[int] = []
+        self.by_name: dict[str, list[nn.Module]] = {}
+        for width in (1, 2):
+            layer = nn.Linear(width, 1)
+            if register:
+                self.add_module(f"layer{width}", layer)
+                self.by_name[f"layer{width}"] = [layer]
+            self.layers.append(layer)
+            self.widths.append(width)
+
+
+def test_a_list_that_got_modules_too_late_is_not_passed_over_in_silence() -> None:
+    filled = Filled(register=False)
+    message = r"Filled\.layers was assigned before it held the Linear .* begin with burnlike\.module\.ModuleVec\(\)"
+    with pytest.raises(ModuleTreeError, match=message):
+        filled.params()
+    filled.layers = filled.layers
+    assert [param.path for param in filled.params()] == [f"layers.{i}.{n}" for i in (0, 1) for n in ("weight", "bias")]
+
+
+def test_a_list_of_what_are_children_anyway_is_one_of_the_users_own() -> None:
+    filled = Filled(register=True)
+    assert isinstance(filled.layers, list)
+    assert [param.path for param in filled.params()] == [f"layer{i}.{n}" for i in (1, 2) for n in ("weight", "bias")]
+    filled.by_name["other"] = [nn.Linear(1, 1)]
+    with pytest.raises(ModuleTreeError, match=r"Filled\.by_name"):
+        filled.params()
+    filled.by_name = constant({"other": [nn.Linear(1, 1)]})
+    assert len(filled.params()) == 4
