@@ -11,22 +11,15 @@ from torch._C import _functorch as functorch  # pyright: ignore[reportAttributeA
 
 from ..errors import TracedLeakError
 from ..mlax.hyperparameters import own_containers
+from ..module.attributes import plain_names
 from ..module.lazy import initialize_param
 from ..module.param import Kind
 from ..module.registry import params, weights
-from ..module.shell import shell
+from ..module.shell import Copies, shell
 from ..module.slots import meta_of, set_meta
 from ..module.wrappers import unwrap
 
 M = TypeVar("M", bound=nn.Module)
-
-_TORCH_FIELDS = frozenset(nn.Module().__dict__) | {
-    "_burnlike_ids",
-    "_burnlike_metas",
-    "_burnlike_walk",
-    "_burnlike_fields",
-    "_burnlike_constants",
-}
 
 
 class Leaf(NamedTuple):
@@ -91,9 +84,9 @@ def with_leaves(module: M, value_of: Callable[[Tensor], Tensor | None]) -> M:
 
     Lists, dicts and sets among its plain fields are copied, so that what a forward appends to them stays within.
     """
-    new = shell(module, lambda owner, name, kind, tensor: value_of(tensor))
-    own_containers(new)
-    return new
+    copies = Copies(module, lambda owner, name, kind, tensor: value_of(tensor))
+    own_containers(copies.parts)
+    return copies.root  # pyright: ignore[reportReturnType]
 
 
 def settled(module: M, value_of: Callable[[Tensor], Tensor], requires_grad: bool | None = None) -> M:
@@ -185,8 +178,8 @@ def check_no_leak(module: nn.Module) -> None:
         TracedLeakError: there is one; its path is named.
     """
     for path, part in _tree(module, ""):
-        for name, value in part.__dict__.items():
-            if name not in _TORCH_FIELDS and _is_traced(value):
+        for name in plain_names(part.__dict__):
+            if _is_traced(part.__dict__[name]):
                 raise TracedLeakError(
                     f"'{path}{name}' was set inside a transform, to a tensor that exists only there: make it a state"
                     " (register_buffer, or a Param that is not trainable), or return it beside the module"

@@ -31,11 +31,12 @@ def apply(module: M, x: Any, rng: Any = None, inference_mode: bool | None = None
         ArgumentError: `forward` needs a key and gets none.
         TypeError: `forward` returned a pair with another module than `self`.
     """
-    new = view(module, torch.clone)
-    own_containers(new)
+    copies = view(module, torch.clone)
+    new: Any = copies.root
+    own_containers(copies.parts)
     mode = not new.training if inference_mode is None else inference_mode
     options = call_options(new, rng, mode)
-    modes = [] if inference_mode is None else [(part, part.training) for part in new.modules()]
+    modes = [] if inference_mode is None else [(part, part.training) for part in copies.parts]
     for part, _ in modes:
         part.__dict__["training"] = not mode
     output, updated = unpaired(new(x, **options), new)

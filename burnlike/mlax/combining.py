@@ -10,10 +10,10 @@ from ..module.containers import ModuleTuple
 from ..module.slots import meta_of
 from ..module.wrappers import own_class, unwrap
 from .data import DataTree
-from .holding import content, share
+from .holding import share
 from .hyperparameters import hyperparameters, same
 from .parameter import Parameter
-from .structure import by_position, places, settle, view
+from .structure import Place, awaits, by_position, places, settle, view
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -48,21 +48,29 @@ def overlay(module: M, *patches: nn.Module) -> M:
 def _combine(base: M, parts: Sequence[nn.Module], strict: bool) -> M:
     for other in parts:
         check_same_structure(base, other)
-    found = [by_position(part) for part in parts]
     if strict:
-        _check_exact(found)
-    new = view(base)
+        _check_exact([by_position(part) for part in parts])
+    columns = [{place.position: place for place in places(part)} for part in parts]
+    own = columns[next(index for index, part in enumerate(parts) if part is base)]
+    copies = view(base)
     replaced: dict[Tensor, Tensor] = {}
-    for place in places(new):
-        winner = next((part[place.position] for part in found if not part[place.position].is_hole), None)
-        if winner is not None:
-            before = content(place.owner, place.name)
-            share(*winner.owners[0], place.owner, place.name)
-            after = content(place.owner, place.name)
-            if isinstance(before, Tensor) and isinstance(after, Tensor) and before is not after:
-                replaced[before] = after
-    settle(new, replaced)
-    return new
+    for position, (_, owner, name, before) in own.items():
+        winner = _first_there(columns, position)
+        if winner is None or winner.owner is owner:
+            continue
+        share(winner.owner, winner.name, copies.of(owner), name)
+        if isinstance(before, Tensor) and isinstance(winner.held, Tensor) and before is not winner.held:
+            replaced[before] = winner.held
+    settle(copies.parts, replaced)
+    return copies.root  # pyright: ignore[reportReturnType]
+
+
+def _first_there(columns: list[dict[str, Place]], position: str) -> Place | None:
+    for column in columns:
+        place = column[position]
+        if not meta_of(place.owner, place.name).hole:
+            return place
+    return None
 
 
 def _check_exact(found: list[dict[str, Parameter]]) -> None:
@@ -93,19 +101,19 @@ def check_same_structure(a: nn.Module, b: nn.Module, path: str = "") -> None:
     a, b = unwrap(a), unwrap(b)
     if a is b:
         return
-    if own_class(a) is not own_class(b):
+    if type(a) is not type(b) and own_class(a) is not own_class(b):
         raise _mismatch(path, own_class(a), own_class(b))
     if isinstance(a, ModuleTuple) and isinstance(b, ModuleTuple) and len(a) != len(b):
         raise _mismatch(path, _Words(f"{len(a)} items"), _Words(f"{len(b)} items"))
     prefix = f"{path}." if path else ""
     fields, others = _fields(a), _fields(b)
-    for name in dict.fromkeys((*fields, *others)):
-        if name not in fields or name not in others:
-            raise _mismatch(prefix + name, fields.get(name, _NOTHING), others.get(name, _NOTHING))
-        mine, yours = fields[name], others[name]
+    for name in fields if fields.keys() == others.keys() else {**fields, **others}:
+        mine, yours = fields.get(name, _NOTHING), others.get(name, _NOTHING)
+        if mine is yours:
+            continue
         if isinstance(mine, _Child) and isinstance(yours, _Child):
             check_same_structure(mine.module, yours.module, prefix + name)
-        elif not (mine is yours or (not isinstance(mine, _Child) and same(mine, yours))):
+        elif name not in fields or name not in others or isinstance(mine, _Child) or not same(mine, yours):
             raise _mismatch(prefix + name, mine, yours)
 
 
@@ -138,9 +146,7 @@ def _fields(module: nn.Module) -> dict[str, Any]:
         found[name] = None if child is None else _HELD if isinstance(child, DataTree) else _Child(child)
     for group in (module._parameters, module._buffers):
         for name, tensor in group.items():
-            meta = meta_of(module, name)
-            held = tensor is not None or meta.hole or meta.trainable is not None
-            found[name] = _HELD if held else None
+            found[name] = _HELD if tensor is not None or awaits(module, name) else None
     return found
 
 

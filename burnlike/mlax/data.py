@@ -129,6 +129,11 @@ class DataTree(nn.Module):
                 return item
         return None
 
+    def mark(self) -> "Tensor | DataTree":
+        """What trees that hold the same tensors know each other by: the first tensor, or the tree if there is none."""
+        first = self.first()
+        return self if first is None else first
+
     def weights(self) -> Iterator[tuple[nn.Module, str]]:
         """Owner and name of each tensor that is an `nn.Parameter`."""
         for key in self._names:
@@ -196,13 +201,14 @@ def put(owner: nn.Module, name: str, target: dict[str, Any], value: Any) -> None
 
     The order stays what it was, since optimizers know parameters by their number.
     """
+    if name in target:
+        target[name] = value
+        return
     for group in (owner._parameters, owner._buffers, owner._modules):
-        if group is not target:
-            group.pop(name, None)
-    moved = name not in target
+        group.pop(name, None)
     target[name] = value
     fields = owner.__dict__.get("_burnlike_fields", {})
-    if moved and name in fields:
+    if name in fields:
         ordered = {key: target[key] for key in fields if key in target} | target
         target.clear()
         target.update(ordered)

@@ -26,21 +26,27 @@ def known_id(owner: nn.Module, name: str) -> ParamId | None:
 
     None if it has none yet, or is kept elsewhere.
     """
-    ids = stored_ids(owner)
-    tree = owner._modules.get(name)
-    if isinstance(tree, DataTree) and not torch.compiler.is_compiling():  # which is not to depend on what ids are
-        whole = tree.whole_id()
-        if whole is not None:
-            ids[name] = whole
-    return ids.get(name)
+    parts = owner.__dict__
+    ids = parts.get("_burnlike_ids", _NO_IDS)
+    if name not in parts["_modules"] or torch.compiler.is_compiling():  # which is not to depend on what ids are
+        return ids.get(name)
+    tree = parts["_modules"][name]
+    whole = tree.whole_id() if isinstance(tree, DataTree) else None
+    return whole or ids.get(name)
+
+
+_NO_IDS: dict[str, ParamId] = {}
 
 
 def kind_at(owner: nn.Module, name: str) -> Kind:
     """The kind of what `owner` holds, or held, under `name`."""
-    tree = owner._modules.get(name)
-    if isinstance(tree, DataTree):
-        return "weight" if any(True for _ in tree.weights()) else "state"
-    return "state" if name in owner._buffers else "weight"
+    parts = owner.__dict__
+    if name in parts["_parameters"]:
+        return "weight"
+    if name in parts["_buffers"]:
+        return "state"
+    tree = parts["_modules"].get(name)
+    return "state" if isinstance(tree, DataTree) and not any(True for _ in tree.weights()) else "weight"
 
 
 def empty(owner: nn.Module, name: str, kind: Kind) -> None:

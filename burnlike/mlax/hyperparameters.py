@@ -1,6 +1,7 @@
 """The static part of a module: its class, and what it holds beside parameters and modules."""
 
 import math
+from collections.abc import Iterable
 from typing import Any
 from weakref import ReferenceType
 
@@ -8,40 +9,29 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from ..module.attributes import plain_names
 from ..module.wrappers import own_class
 from ..tensor.base import TensorBase
 from .data import DataTree
 from .parameter import Parameter
 from .structure import places
 
-# What torch and burnlike keep on a module for themselves.
-_OURS = {
-    *("training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_is_full_backward_hook"),
-    *("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks"),
-    *("_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks", "_state_dict_pre_hooks"),
-    *("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "call_super_init", "_compiled_call_impl"),
-    *(
-        "_burnlike_ids",
-        "_burnlike_metas",
-        "_burnlike_walk",
-        "_burnlike_fields",
-        "_burnlike_constants",
-        "_base_name",
-        "_burnlike_stack_members",
-    ),
-    *("_flat_weights", "_flat_weight_refs"),  # of a recurrent layer: its parameters once more
+# What containers note about themselves, parametrized tensors about their base, and a recurrent layer of its parameters.
+_NOTES = {
     *("_burnlike_held", "_burnlike_held_by", "_holder", "_holder_name", "_synced", "_shown", "_count", "_keys"),
+    *("_base_name", "_flat_weights", "_flat_weight_refs"),
 }
 
 
 def hyperparameters(module: nn.Module) -> dict[str, Any]:
     """The attributes of `module` that are neither parameters nor modules nor torch's own."""
-    return {name: value for name, value in module.__dict__.items() if name not in _OURS}
+    parts = module.__dict__
+    return {name: parts[name] for name in plain_names(parts) if name not in _NOTES}
 
 
-def own_containers(module: nn.Module) -> None:
-    """Give a new tree copies of the lists, dicts and sets that are hyperparameters, so that changes stay within."""
-    for part in module.modules():
+def own_containers(parts: Iterable[nn.Module]) -> None:
+    """Give the modules of a new tree copies of their lists, dicts and sets, so that changes stay within."""
+    for part in parts:
         for name, value in hyperparameters(part).items():
             if type(value) in (list, dict, set):
                 part.__dict__[name] = _copied(value)

@@ -13,7 +13,7 @@ from ..module.slots import meta_of, set_meta
 from .combining import check_same_structure
 from .data import as_data, check_trainable, is_wrapped, tensors_in
 from .parameter import Parameter
-from .structure import at_same_places, leaves, settle, view
+from .structure import at_same_places, counterpart, leaves, settle, view
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -47,16 +47,17 @@ def map(module: M, f: mapping.Mapping, *rest: nn.Module, with_path: bool = False
             results.append(leaf)
             continue
         results.append(_checked(leaf, f(leaf.path, leaf, *partners) if with_path else f(leaf, *partners)))
-    new = view(module, torch.clone)
+    copies = view(module, torch.clone)
     replaced: dict[Tensor, Tensor] = {}
-    for leaf, source, result in zip(leaves(new, holes=include_empty), old, results, strict=True):
+    for source, result in zip(old, results, strict=True):
+        leaf = counterpart(source, copies)
         before = leaf.data
         _put(leaf, source, result)
         after = leaf.data
         if isinstance(before, Tensor) and isinstance(after, Tensor):
             replaced[before] = after
-    settle(new, replaced)
-    return new
+    settle(copies.parts, replaced)
+    return copies.root  # pyright: ignore[reportReturnType]
 
 
 def _checked(leaf: Parameter, result: Any) -> Any:

@@ -89,7 +89,10 @@ class Parameter(Param):
     ) -> "Parameter":
         """The handle on what the attributes `owners` hold."""
         handle = object.__new__(cls)
-        handle.bind(owners, path, aliases, home)
+        handle.owners = owners
+        handle.path = owners[0][1] if path is None else path
+        handle.aliases = aliases
+        handle.home = owners[0] if home is None else home
         return handle
 
     def bind(
@@ -183,24 +186,25 @@ class Parameter(Param):
         meta = meta_of(*self.home)
         if meta.hole:
             return None
-        found = content(*self.owners[0])
+        owner, name = self.owners[0]
+        tensor = owner._parameters.get(name)
+        if tensor is not None:
+            return meta.intent(tensor)
+        found = content(owner, name)
         if isinstance(found, DataTree):
             weights = list(found.weights())
             if weights:
-                return all(_intent(owner, name, (owner, name)) for owner, name in weights)
-        elif found is not None:
-            if self.kind == "state":
-                return False
-            return _intent(*self.owners[0], self.home)
-        return bool(meta.trainable)
+                return all(meta_of(*place).intent(_weight(*place)) for place in weights)
+        return not isinstance(found, Tensor) and bool(meta.trainable)
 
     @property
     def requires_grad(self) -> bool:
         """Whether autograd tracks it now."""
         found = content(*self.owners[0])
         if isinstance(found, DataTree):
-            return any(_requires_grad(owner, name) for owner, name in found.weights())
-        return isinstance(found, Tensor) and _requires_grad(*self.owners[0])
+            return any(meta_of(*place).tracks(_weight(*place)) for place in found.weights())
+        owner, name = self.owners[0]
+        return found is not None and name in owner._parameters and meta_of(owner, name).tracks(found)
 
     @property
     def tracked(self) -> bool:
@@ -346,21 +350,8 @@ def _holding(owners: tuple[tuple[nn.Module, str], ...], held: Any) -> list[tuple
     return list(dict.fromkeys(places))
 
 
-def _intent(owner: nn.Module, name: str, home: tuple[nn.Module, str]) -> bool:
-    meta, tensor = meta_of(*home), owner._parameters[name]
-    if meta.trainable is not None:
-        return meta.trainable
-    if meta.stood_for is not None and not isinstance(tensor, nn.Parameter):
-        return meta.stood_for
-    return tensor is not None and tensor.requires_grad
-
-
-def _requires_grad(owner: nn.Module, name: str) -> bool:
-    tensor = owner._parameters.get(name)
-    if tensor is None:
-        return False
-    stood_for = meta_of(owner, name).stood_for
-    return tensor.requires_grad if stood_for is None or isinstance(tensor, nn.Parameter) else stood_for
+def _weight(tree: nn.Module, name: str) -> nn.Parameter:
+    return tree._parameters[name]  # pyright: ignore[reportReturnType]
 
 
 def _value(argument: Any) -> Any:

@@ -1,5 +1,6 @@
 """Taking modules apart: filter, partition, split."""
 
+import itertools
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -29,8 +30,9 @@ def filter(module: M, f: Filter, *rest: nn.Module, inverse: bool = False, with_p
         StructureMismatchError: a module of `rest` differs in class, fields or hyperparameters.
         TypeError: the function returned something that is neither true nor false.
     """
-    chosen = _choose(module, [f], rest, with_path)
-    return _keep(module, [(number == 0) is not inverse for number in chosen])
+    found = leaves(module)
+    chosen = _choose(module, found, [f], rest, with_path)
+    return _keep(module, found, [(number == 0) is not inverse for number in chosen])
 
 
 def partition(module: M, f: Filter = is_trainable, *rest: nn.Module, with_path: bool = False) -> tuple[M, M]:
@@ -38,8 +40,10 @@ def partition(module: M, f: Filter = is_trainable, *rest: nn.Module, with_path: 
 
     `f` is asked once for each parameter; see `filter`.
     """
-    chosen = _choose(module, [f], rest, with_path)
-    return _keep(module, [number == 0 for number in chosen]), _keep(module, [number != 0 for number in chosen])
+    found = leaves(module)
+    chosen = _choose(module, found, [f], rest, with_path)
+    selected = [number == 0 for number in chosen]
+    return _keep(module, found, selected), _keep(module, found, [not it for it in selected])
 
 
 def split(module: M, *filters: Filter, with_path: bool = False) -> tuple[M, ...]:
@@ -48,28 +52,30 @@ def split(module: M, *filters: Filter, with_path: bool = False) -> tuple[M, ...]
     Raises:
         ArgumentError: a parameter is selected by none; `...` as the last filter takes all the others.
     """
-    chosen = _choose(module, filters, (), with_path)
-    left = [leaf.path for leaf, number in zip(leaves(module), chosen, strict=True) if number is None]
+    found = leaves(module)
+    chosen = _choose(module, found, filters, (), with_path)
+    left = [leaf.path for leaf, number in zip(found, chosen, strict=True) if number is None]
     if left:
         raise ArgumentError(
             f"no filter selects {', '.join(map(repr, left))}; give `...` as the last one for the others"
         )
-    return tuple(_keep(module, [number == index for number in chosen]) for index in range(len(filters)))
+    return tuple(_keep(module, found, [number == index for number in chosen]) for index in range(len(filters)))
 
 
 def _choose(
-    module: nn.Module, filters: Sequence[Filter], rest: Sequence[nn.Module], with_path: bool
+    module: nn.Module, found: list[Parameter], filters: Sequence[Filter], rest: Sequence[nn.Module], with_path: bool
 ) -> list[int | None]:
     """For each leaf, which filter selects it first; None for none."""
     for other in rest:
         check_same_structure(module, other)
     predicates = [as_predicate(f, module, with_path) for f in filters]
     others = [at_same_places(module, other) for other in rest]
-    return [_first(predicates, leaf, [other[index] for other in others]) for index, leaf in enumerate(leaves(module))]
+    rows = zip(*others, strict=True) if others else itertools.repeat(())
+    return [_first(predicates, leaf, row) for leaf, row in zip(found, rows, strict=False)]
 
 
-def _first(predicates: list[Predicate], leaf: Parameter, rest: list[Parameter]) -> int | None:
-    if any(other.is_hole for other in rest):
+def _first(predicates: list[Predicate], leaf: Parameter, rest: Sequence[Parameter]) -> int | None:
+    if rest and any(other.is_hole for other in rest):
         return None
     for index, predicate in enumerate(predicates):
         if predicate(leaf, *rest):
@@ -77,15 +83,13 @@ def _first(predicates: list[Predicate], leaf: Parameter, rest: list[Parameter]) 
     return None
 
 
-def _keep(module: M, kept: list[bool]) -> M:
-    new = view(module)
-    found = leaves(new)
-    for leaf in found:
+def _keep(module: M, found: list[Parameter], kept: list[bool]) -> M:
+    copies = view(module)
+    for leaf, keep in zip(found, kept, strict=True):
         owner, name = leaf.owners[0]
         if leaf.home[0] is not owner:  # the base tensor of a parametrization, known by its size while it is there
-            owner.__dict__["_base_name"] = name
-    for leaf, keep in zip(found, kept, strict=True):
+            copies.of(owner).__dict__["_base_name"] = name
         if not keep:
-            punch(leaf)
-    settle(new)
-    return new
+            punch(leaf, copies)
+    settle(copies.parts)
+    return copies.root  # pyright: ignore[reportReturnType]

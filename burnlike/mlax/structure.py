@@ -1,27 +1,25 @@
-"""The structure of a module tree: its parameters by position, new trees that share them, and what makes trees equal.
+"""The structure of a module tree: its parameters by position, and new trees that share them.
 
 These functions also run inside of torch.compile. There `id(module)` must not decide anything (the compiled code would
 be bound to that object), and no `nn.Module.__init__` can run.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import DuplicateParamIdError, ModuleTreeError
 from ..module.param import Kind
-from ..module.references import rebind
+from ..module.references import rebind_attributes, rebind_hooks
 from ..module.registry import params
-from ..module.shell import shell
-from ..module.slots import meta_of, set_meta, stored_ids
+from ..module.shell import Copies
+from ..module.slots import meta_of, stored_ids
 from ..module.wrappers import unwrap
 from .data import DataTree
-from .holding import content, empty, kind_at, known_id
+from .holding import empty, kind_at, known_id
 from .parameter import Parameter
-
-M = TypeVar("M", bound=nn.Module)
 
 
 class Place(NamedTuple):
@@ -31,11 +29,13 @@ class Place(NamedTuple):
         position: the names from the root to it, as torch has them; the same in trees of one structure.
         owner: the module whose attribute it is.
         name: the attribute.
+        held: what the module holds there; None for a hole or an uninitialized parameter.
     """
 
     position: str
     owner: nn.Module
     name: str
+    held: Tensor | DataTree | None
 
 
 def places(root: nn.Module) -> list[Place]:
@@ -45,43 +45,41 @@ def places(root: nn.Module) -> list[Place]:
         ModuleTreeError: a module holds itself.
     """
     found: list[Place] = []
-    _walk(root, "", found, [])
+    _walk(unwrap(root), "", found, [])
     return found
 
 
 def _walk(module: nn.Module, prefix: str, found: list[Place], above: list[nn.Module]) -> None:
-    module = unwrap(module)
     for other in above:
         if other is module:
             raise ModuleTreeError(
                 f"'{prefix[:-1]}' holds itself; keep a reference upwards as burnlike.constant(module)"
             )
-    above.append(module)
     parts = module.__dict__
     if "_burnlike_held" in parts:
         module.refresh()  # pyright: ignore[reportCallIssue]
-    for name in _names(module):
-        if name in parts["_parameters"]:
-            if parts["_parameters"][name] is not None or awaits(module, name):
-                found.append(Place(prefix + name, module, name))
-        elif name in parts["_buffers"]:
-            absent = parts["_buffers"][name] is None and not awaits(module, name)
-            if not absent and name not in parts["_non_persistent_buffers_set"]:
-                found.append(Place(prefix + name, module, name))
-        elif (child := parts["_modules"][name]) is not None:
+    parameters, buffers, modules = parts["_parameters"], parts["_buffers"], parts["_modules"]
+    # In order of declaration where that is known; names of other attributes are passed over.
+    for name in {**parts.get("_burnlike_fields", _NO_FIELDS), **parameters, **buffers, **modules}:
+        if name in parameters:
+            held = parameters[name]
+            if held is not None or awaits(module, name):
+                found.append(Place(prefix + name, module, name, held))
+        elif name in modules:
+            child = modules[name]
             if isinstance(child, DataTree):
-                found.append(Place(prefix + name, module, name))
-            else:
-                _walk(child, f"{prefix}{name}.", found, above)
-    above.pop()
+                found.append(Place(prefix + name, module, name, child))
+            elif child is not None:
+                above.append(module)
+                _walk(unwrap(child), f"{prefix}{name}.", found, above)
+                above.pop()
+        elif name in buffers and name not in parts["_non_persistent_buffers_set"]:
+            held = buffers[name]
+            if held is not None or awaits(module, name):
+                found.append(Place(prefix + name, module, name, held))
 
 
-def _names(module: nn.Module) -> list[str]:
-    parts = module.__dict__
-    names = {**parts["_parameters"], **parts["_buffers"], **parts["_modules"]}
-    return [*(name for name in parts.get("_burnlike_fields", ()) if name in names)] + [
-        name for name in names if name not in parts.get("_burnlike_fields", ())
-    ]
+_NO_FIELDS: dict[str, None] = {}
 
 
 def awaits(module: nn.Module, name: str) -> bool:
@@ -101,92 +99,81 @@ def leaves(module: nn.Module, holes: bool = False) -> list[Parameter]:
         DuplicateParamIdError: two different parameters carry one id.
         ModuleTreeError: a module holds itself.
     """
-    return [handle for handle, _ in _grouped(module, holes)]
+    return _handles(module, _grouped(module, holes))
 
 
 def by_position(module: nn.Module) -> dict[str, Parameter]:
     """Handles on all parameters and holes of `module`, by `Place.position`; a tied one at each of its places."""
-    return {position: handle for handle, found in _grouped(module, True) for position in found}
+    groups = _grouped(module, True)
+    pairs = zip(_handles(module, groups), groups, strict=True)
+    return {place.position: handle for handle, group in pairs for place in group}
 
 
 def at_same_places(module: nn.Module, other: nn.Module, holes: bool = False) -> list[Parameter]:
     """The parameters of `other`, which has the structure of `module`, that are at the places of `leaves(module)`."""
     found = by_position(other)
-    return [found[positions[0]] for _, positions in _grouped(module, holes)]
+    return [found[group[0].position] for group in _grouped(module, holes)]
 
 
-def _grouped(module: nn.Module, holes: bool) -> list[tuple[Parameter, list[str]]]:
-    """Each distinct parameter with its positions."""
-    groups: dict[tuple[bool, int], list[Place]] = {}
-    found: list[tuple[Any, list[Place]]] = []
+def _grouped(module: nn.Module, holes: bool) -> list[list[Place]]:
+    """The places of each distinct parameter."""
+    compiling = torch.compiler.is_compiling()
+    groups: list[list[Place]] = []
+    of_tensors: dict[Any, list[Place]] = {}
+    of_trees: dict[Any, list[Place]] = {}
     for place in places(module):
-        held = content(place.owner, place.name)
+        held = place.held
         if held is None:
             if holes or not meta_of(place.owner, place.name).hole:
-                found.append((None, [place]))
+                groups.append([place])
             continue
-        group = _known(held, groups, found)
-        if group is None:
-            group = []
-            found.append((held, group))
-            if not torch.compiler.is_compiling():
-                groups[_key(held)] = group
-        group.append(place)
-    canonical = _canonical(module, found)
-    handles = [_handle(group, canonical) for _, group in found]
+        known = of_tensors
+        if isinstance(held, DataTree):
+            known, held = of_trees, held.mark()
+        key = held if compiling else id(held)
+        if key in known:
+            known[key].append(place)
+        else:
+            known[key] = group = [place]
+            groups.append(group)
+    return groups
+
+
+def _handles(root: nn.Module, groups: list[list[Place]]) -> list[Parameter]:
+    canonical = _canonical(root, groups)
+    handles = []
+    for group in groups:
+        first = group[0]
+        if len(group) == 1 and not canonical:
+            handles.append(Parameter.at(((first.owner, first.name),), first.position))
+            continue
+        owners = [(place.owner, place.name) for place in group]
+        homes = [canonical.get(owner, (place.position, None)) for owner, place in zip(owners, group, strict=True)]
+        paths = tuple(path for path, _ in homes)
+        handles.append(Parameter.at(tuple(dict.fromkeys(owners)), paths[0], paths[1:], homes[0][1]))
     if not torch.compiler.is_compiling() and _same_id(handles):  # compiled code is not to depend on ids
-        params(module)  # gives an id of its own to what was tied before a tool of torch replaced its tensor
+        params(root)  # gives an id of its own to what was tied before a tool of torch replaced its tensor
         _check_ids(handles)
-    positions = [[place.position for place in group] for _, group in found]
-    return list(zip(handles, positions, strict=True))
-
-
-def _known(
-    held: Tensor | DataTree, groups: dict[tuple[bool, int], list[Place]], found: list[tuple[Any, list[Place]]]
-) -> list[Place] | None:
-    """The group of the places that hold the same."""
-    if not torch.compiler.is_compiling():
-        return groups.get(_key(held))
-    for other, group in found:
-        if type(other) is type(held) and _mark(other) is _mark(held):
-            return group
-    return None
-
-
-def _mark(held: Tensor | DataTree) -> Any:
-    """The object by which tied parameters know each other."""
-    first = held.first() if isinstance(held, DataTree) else held
-    return held if first is None else first
-
-
-def _key(held: Tensor | DataTree) -> tuple[bool, int]:
-    return isinstance(held, DataTree), id(_mark(held))
+    return handles
 
 
 def _canonical(
-    root: nn.Module, found: list[tuple[Any, list[Place]]]
+    root: nn.Module, groups: list[list[Place]]
 ) -> dict[tuple[nn.Module, str], tuple[str, tuple[nn.Module, str]]]:
     """Path and home of each tensor, where a tool of torch has put something into the tree that hides them."""
-    hidden = any(
-        place.owner._forward_pre_hooks or "parametrizations" in place.position for _, g in found for place in g
-    )
-    if not hidden:
-        return {}
-    return {
-        owner: (path, param.home)
-        for param in params(root)
-        for owner, path in zip(param.owners, (param.path, *param.aliases), strict=True)
-    }
-
-
-def _handle(group: list[Place], canonical: dict[Any, tuple[str, tuple[nn.Module, str]]]) -> Parameter:
-    owners = [(place.owner, place.name) for place in group]
-    paths = [
-        canonical[owner][0] if owner in canonical else place.position
-        for owner, place in zip(owners, group, strict=True)
-    ]
-    home = canonical[owners[0]][1] if owners[0] in canonical else None
-    return Parameter.at(tuple(dict.fromkeys(owners)), paths[0], tuple(paths[1:]), home)
+    owner = None
+    for group in groups:
+        for place in group:
+            if place.owner is owner:
+                continue
+            owner = place.owner
+            if owner._forward_pre_hooks or "parametrizations" in place.position:
+                return {
+                    owner: (path, param.home)
+                    for param in params(root)
+                    for owner, path in zip(param.owners, (param.path, *param.aliases), strict=True)
+                }
+    return {}
 
 
 def _same_id(handles: list[Parameter]) -> tuple[Parameter, Parameter] | None:
@@ -209,7 +196,7 @@ def _check_ids(handles: list[Parameter]) -> None:
         )
 
 
-def view(module: M, state: Callable[[Tensor], Tensor] | None = None) -> M:
+def view(module: nn.Module, state: Callable[[Tensor], Tensor] | None = None) -> Copies:
     """A new tree that shares tensors, hyperparameters and ids with `module`; what is assigned to one stays there.
 
     Args:
@@ -223,29 +210,37 @@ def view(module: M, state: Callable[[Tensor], Tensor] | None = None) -> M:
     def place(owner: nn.Module, name: str, kind: Kind, tensor: Tensor) -> Tensor:
         return tensor if state is None or kind == "weight" else state(tensor)
 
-    return shell(module, place)
+    return Copies(module, place)
 
 
-def settle(module: nn.Module, replaced: dict[Tensor, Tensor] | None = None) -> None:
-    """Let the attributes that refer to tensors of `module` follow, after its slots were changed.
+def counterpart(handle: Parameter, copies: Copies) -> Parameter:
+    """The handle on what stands in a new tree for a parameter of the old one."""
+    owners = tuple((copies.of(owner), name) for owner, name in handle.owners)
+    home = owners[0] if handle.home == handle.owners[0] else (copies.of(handle.home[0]), handle.home[1])
+    return Parameter.at(owners, handle.path, handle.aliases, home)
+
+
+def settle(parts: Iterable[nn.Module], replaced: dict[Tensor, Tensor] | None = None) -> None:
+    """Let the attributes that refer to tensors of a tree follow, after its slots were changed.
 
     Args:
-        module: the tree.
+        parts: the modules of the tree.
         replaced: tensor -> the one that took its place.
     """
-    for part in module.modules():
+    for part in parts:
         if replaced:
-            rebind(part, lambda value: replaced.get(value, value) if isinstance(value, Tensor) else value)
+            rebind_attributes(part, lambda value: replaced.get(value, value) if isinstance(value, Tensor) else value)
+            rebind_hooks(part, lambda value: replaced.get(value, value) if isinstance(value, Tensor) else value)
         if isinstance(part, nn.RNNBase):  # computes with a list of its own
             part.__dict__["_flat_weights"] = [part._parameters.get(name) for name in part._flat_weights_names]
 
 
-def punch(handle: Parameter) -> None:
-    """Make a hole of a parameter, at each of its places; its id stays."""
+def punch(handle: Parameter, copies: Copies) -> None:
+    """Make holes in a new tree in all places of a parameter of the old one; its id stays."""
     param_id = known_id(*handle.home)
-    for owner, name in handle.owners:
-        kind = kind_at(owner, name)
+    for old, name in handle.owners:
+        owner, kind = copies.of(old), kind_at(old, name)
         empty(owner, name, kind)
         if param_id is not None:
             stored_ids(owner)[name] = param_id
-        set_meta(owner, name, None, trainable=None, name=None, hole=True, kind=kind)
+        owner.__dict__.setdefault("_burnlike_metas", {})[name] = meta_of(owner, name).as_hole(kind)

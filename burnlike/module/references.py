@@ -8,14 +8,11 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from .attributes import plain_names
 from .constants import Above
 from .nested import DEEPEST, with_items
 
-# What a copy of a tree has filled itself, and what never refers to a part of it.
-_OWN = {
-    *("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "training"),
-    *("_burnlike_ids", "_burnlike_metas", "_burnlike_fields", "_burnlike_constants", "_burnlike_stack_members"),
-}
+_PLAIN = frozenset({type(None), bool, int, float, str, type})
 _HOOKS = {
     "_forward_hooks",
     "_forward_pre_hooks",
@@ -30,29 +27,32 @@ _HOOKS = {
 CopyOf = Callable[[Any], Any]
 
 
-def rebind(module: nn.Module, copy_of: CopyOf) -> None:
-    """Let `module`, a copy that has the attributes of its original, refer to copies.
+def rebind_attributes(module: nn.Module, copy_of: CopyOf) -> None:
+    """Let the attributes of `module`, a copy that has those of its original, refer to copies.
 
-    Modules, tensors and methods of modules are found as attributes and hooks, and within lists, tuples, dicts and
-    `functools.partial`. What holds one of them is a new object; all else stays the same object.
+    Modules, tensors and methods of modules are found also within lists, tuples, dicts and `functools.partial`. What
+    holds one of them is a new object; all else stays the same object.
 
     Args:
         module: the copy; its registries of parameters, buffers and modules are left as they are.
         copy_of: the copy of a module or tensor, or the argument itself where it was not copied.
     """
     parts = module.__dict__
-    for name, value in list(parts.items()):
-        if name in _OWN or value is None:
+    for name in plain_names(parts):
+        value = parts[name]
+        if type(value) in _PLAIN:
             continue
-        if name in _HOOKS:
-            for key, hook in value.items():
-                value[key] = _rebound_hook(hook, module, copy_of)
-        elif isinstance(value, RemovableHandle):
-            parts[name] = _rebound_handle(value, parts)
-        else:
-            found = _rebound(value, copy_of, 0)
-            if found is not value:
-                parts[name] = found
+        found = _rebound_handle(value, parts) if isinstance(value, RemovableHandle) else _rebound(value, copy_of, 0)
+        if found is not value:
+            parts[name] = found
+
+
+def rebind_hooks(module: nn.Module, copy_of: CopyOf) -> None:
+    """As `rebind_attributes`, of hooks; `module` has registries of its own for them."""
+    for name in _HOOKS:
+        if hooks := module.__dict__.get(name):
+            for key, hook in hooks.items():
+                hooks[key] = _rebound_hook(hook, module, copy_of)
 
 
 def _rebound(value: Any, copy_of: CopyOf, depth: int) -> Any:

@@ -7,15 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ModuleTreeError
-from .references import rebind
-from .slots import Kind, copy_slots, meta_of, set_meta
+from .references import rebind_attributes, rebind_hooks
+from .slots import KEPT, Kind, meta_of, set_meta
 from .wrappers import is_sharded, unwrap
 
 Place = Callable[[nn.Module, str, Kind, Tensor], Tensor | None]
 M = TypeVar("M", bound=nn.Module)
 
-_COPIED = (
-    "_non_persistent_buffers_set",
+_HOOKS = (
     "_forward_hooks",
     "_forward_pre_hooks",
     "_backward_hooks",
@@ -28,6 +27,7 @@ _COPIED = (
     "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks",
 )
+_REGISTRIES: tuple[tuple[str, Kind], ...] = (("_parameters", "weight"), ("_buffers", "state"))
 
 
 def shell(module: M, place: Place) -> M:
@@ -46,62 +46,101 @@ def shell(module: M, place: Place) -> M:
     Raises:
         ModuleTreeError: the tree is sharded by `fully_shard`, whose state belongs to the original.
     """
-    modules: dict[object, nn.Module] = {}
-    tensors: dict[Tensor, Tensor | None] = {}
-    new = _shell(module, place, modules, tensors)
+    return Copies(module, place).root  # pyright: ignore[reportReturnType]
 
-    def copy_of(value: Any) -> Any:
+
+class Copies:
+    """A new tree as `shell` makes it, and what in it stands for which part of the old one.
+
+    Attributes:
+        root: the new tree.
+        parts: the modules of the new tree, each once, those that hold others first.
+    """
+
+    def __init__(self, module: nn.Module, place: Place) -> None:
+        self._place = place
+        # torch.compile guards what `id` is taken of: a new module would be compiled anew. Else, modules need not hash.
+        self._compiling = torch.compiler.is_compiling()
+        self._modules: dict[object, nn.Module] = {}
+        self._tensors: dict[Tensor, Tensor | None] = {}
+        self._ordinary: set[type] = set()  # the classes met that are neither wrappers nor sharded
+        self._hooked: dict[object, nn.Module] = {}
+        self._containers: list[Any] = []  # of users
+        self.root = self._copied(module)
+        self.parts = list(self._modules.values())
+        for part in self.parts:
+            rebind_attributes(part, self._copy_of)
+        for part in self._hooked.values():
+            rebind_hooks(part, self._copy_of)
+        for part in reversed(self._containers):  # those that others hold first
+            part.rebuild()
+
+    def of(self, module: nn.Module) -> nn.Module:
+        """The part of the new tree that stands for `module`, a part of the old one that wraps nothing."""
+        return self._modules[module if self._compiling else id(module)]
+
+    def _copy_of(self, value: Any) -> Any:
         if isinstance(value, Tensor):
-            return tensors.get(value, value)
-        return modules.get(_key(unwrap(value)), value)
+            return self._tensors.get(value, value)
+        module = unwrap(value)
+        return self._modules.get(module if self._compiling else id(module), value)
 
-    for part in modules.values():
-        rebind(part, copy_of)
-    for part in reversed(list(modules.values())):  # users' containers, those that others hold first
-        if "_burnlike_held" in part.__dict__:
-            part.rebuild()  # pyright: ignore[reportCallIssue]
-    return new  # pyright: ignore[reportReturnType]
+    def _copied(self, module: nn.Module) -> nn.Module:
+        if type(module) not in self._ordinary:
+            module = self._checked(module)
+        key = module if self._compiling else id(module)
+        if key in self._modules:
+            return self._modules[key]
+        self._modules[key] = new = _new(type(module))
+        parts = new.__dict__
+        parts.update(module.__dict__)
+        parts.pop("_burnlike_walk", None)
+        parts.pop("_compiled_call_impl", None)  # it computes with the original
+        for name in _HOOKS:
+            parts[name] = hooks = parts[name].copy()
+            if hooks:
+                self._hooked[key] = new
+        for name in KEPT:
+            if name in parts:
+                parts[name] = parts[name].copy()
+        if "_burnlike_held" in parts:
+            self._containers.append(new)
+        parts["_non_persistent_buffers_set"] = parts["_non_persistent_buffers_set"].copy()
+        tensors, place = self._tensors, self._place
+        for registry, kind in _REGISTRIES:
+            parts[registry] = group = parts[registry].copy()
+            for name, tensor in group.items():
+                if tensor is None:
+                    continue
+                if tensor not in tensors:
+                    tensors[tensor] = place(module, name, kind, tensor)
+                group[name] = placed = tensors[tensor]
+                if placed is not tensor and placed is not None and kind == "weight":
+                    _keep_intent(new, name, tensor, placed)
+        parts["_modules"] = modules = parts["_modules"].copy()
+        for name, child in modules.items():
+            if child is not None:
+                modules[name] = self._copied(child)
+        return new
+
+    def _checked(self, module: nn.Module) -> nn.Module:
+        """What the wrappers `module` consists of hold in the end."""
+        module = unwrap(module)
+        if is_sharded(module):
+            raise ModuleTreeError(
+                f"{type(module).__name__} is sharded by fully_shard and can't be copied; change it in place (map_,"
+                " freeze, eval), or copy it before it is sharded"
+            )
+        self._ordinary.add(type(module))
+        return module
 
 
-def _shell(
-    module: nn.Module, place: Place, modules: dict[object, nn.Module], tensors: dict[Tensor, Tensor | None]
-) -> nn.Module:
-    module = unwrap(module)
-    if _key(module) in modules:
-        return modules[_key(module)]
-    if is_sharded(module):
-        raise ModuleTreeError(
-            f"{type(module).__name__} is sharded by fully_shard and can't be copied; change it in place (map_, freeze,"
-            " eval), or copy it before it is sharded"
-        )
-    new = type(module).__new__(type(module))
-    modules[_key(module)] = new
-    parts = new.__dict__
-    parts.update(module.__dict__)
-    parts.pop("_burnlike_walk", None)
-    parts.pop("_compiled_call_impl", None)  # it computes with the original
-    for key in _COPIED:
-        if key in parts:
-            parts[key] = parts[key].copy()
-    copy_slots(module, new)
-
-    def placed(name: str, kind: Kind, tensor: Tensor | None) -> Tensor | None:
-        if tensor is None:
-            return None
-        if tensor not in tensors:
-            tensors[tensor] = place(module, name, kind, tensor)
-        placed_tensor = tensors[tensor]
-        if kind == "weight" and placed_tensor is not None:
-            _keep_intent(new, name, tensor, placed_tensor)
-        return placed_tensor
-
-    parts["_parameters"] = {name: placed(name, "weight", tensor) for name, tensor in module._parameters.items()}
-    parts["_buffers"] = {name: placed(name, "state", tensor) for name, tensor in module._buffers.items()}
-    parts["_modules"] = {
-        name: None if child is None else _shell(child, place, modules, tensors)
-        for name, child in module._modules.items()
-    }
-    return new
+def _new(cls: type[nn.Module]) -> nn.Module:
+    """An empty object of `cls`, without what a `__new__` of its own puts there."""
+    try:
+        return object.__new__(cls)
+    except TypeError:  # of a class that also extends a built-in type
+        return cls.__new__(cls)
 
 
 def _keep_intent(module: nn.Module, name: str, before: Tensor, now: Tensor) -> None:
@@ -113,8 +152,3 @@ def _keep_intent(module: nn.Module, name: str, before: Tensor, now: Tensor) -> N
     elif meta.stood_for is not None and isinstance(now, nn.Parameter):
         known = meta.trainable is now.requires_grad
         set_meta(module, name, trainable=None if known else meta.trainable, stood_for=None)
-
-
-def _key(module: nn.Module) -> object:
-    # torch.compile guards what `id` is taken of: a new module would be compiled anew. Eagerly, a module need not hash.
-    return module if torch.compiler.is_compiling() else id(module)

@@ -5,7 +5,7 @@ All of it lies in the module's `__dict__` by attribute name, not on the tensors:
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -47,9 +47,48 @@ class Meta:
     hole: bool = False
     kind: str = "weight"
 
+    def intent(self, tensor: Tensor) -> bool:
+        """Whether `tensor`, the parameter that this is about, is meant to be trained."""
+        return self.tracks(tensor) if self.trainable is None else self.trainable
+
+    def tracks(self, tensor: Tensor) -> bool:
+        """Whether `tensor`, or the parameter in whose place it is, requires grad."""
+        if self.stood_for is not None and not isinstance(tensor, nn.Parameter):
+            return self.stood_for
+        return tensor.requires_grad
+
+    def as_hole(self, kind: str) -> "Meta":
+        """What stays known of a parameter of `kind` that was taken out."""
+        return Meta(
+            None,
+            None,
+            self.load_mapper,
+            self.save_mapper,
+            self.stood_for,
+            self.own_id,
+            self.tied,
+            True,
+            kind,
+        )
+
+    def __copy__(self) -> "Meta":
+        # Written out: torch.compile traces dataclasses.replace twenty times as slowly.
+        return Meta(
+            self.trainable,
+            self.name,
+            self.load_mapper,
+            self.save_mapper,
+            self.stood_for,
+            self.own_id,
+            self.tied,
+            self.hole,
+            self.kind,
+        )
+
 
 _DEFAULT = Meta()
-_META_FIELDS = tuple(field.name for field in fields(Meta))
+KEPT = ("_burnlike_ids", "_burnlike_metas", "_burnlike_fields")
+"""Where a module keeps what is told here, each a dict by attribute name; any of them may be missing."""
 
 
 def group_of(module: nn.Module, kind: Kind) -> dict[str, Any]:
@@ -104,9 +143,9 @@ def meta_of(module: nn.Module, name: str) -> Meta:
 def set_meta(module: nn.Module, field: str, meta: Meta | None = None, /, **changes: Any) -> None:
     """Keep `meta`, or what is kept, about `field`, with `changes`."""
     metas = module.__dict__.setdefault("_burnlike_metas", {})
-    known = meta or metas.get(field, _DEFAULT)
-    # As dataclasses.replace, which torch.compile traces ten times as slowly.
-    metas[field] = Meta(**{name: getattr(known, name) for name in _META_FIELDS} | changes)
+    metas[field] = changed = (meta or metas.get(field, _DEFAULT)).__copy__()
+    for name, value in changes.items():
+        setattr(changed, name, value)
 
 
 def remember_field(module: nn.Module, name: str) -> None:
@@ -116,10 +155,3 @@ def remember_field(module: nn.Module, name: str) -> None:
         known = module.__dict__["_burnlike_fields"] = {}
     if name not in known:
         known[name] = None
-
-
-def copy_slots(source: nn.Module, target: nn.Module) -> None:
-    """Give `target`, a shell that shares the `__dict__` entries of `source`, its own copies of what is kept here."""
-    for key in ("_burnlike_ids", "_burnlike_metas", "_burnlike_fields"):
-        if key in source.__dict__:
-            target.__dict__[key] = dict(source.__dict__[key])

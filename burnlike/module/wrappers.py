@@ -9,6 +9,7 @@ _WRAPPERS = {
     "torch.nn.parallel.data_parallel.DataParallel": "module",
     "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.CheckpointWrapper": "_checkpoint_wrapped_module",
 }
+_WRAPPED = tuple(dict.fromkeys(_WRAPPERS.values()))
 _CONTAINERS = {
     **dict.fromkeys(["ModuleList", "ParameterList", "Sequential"], "Vec"),
     **dict.fromkeys(["ModuleDict", "ParameterDict"], "Dict"),
@@ -22,9 +23,17 @@ def unwrap(module: nn.Module) -> nn.Module:
         TypeError: it is no module.
     """
     check_module(module)
-    while module.__dict__.get("_modules") and (name := wrapped_name(type(module))) is not None:
-        module = module._modules[name]  # pyright: ignore[reportAssignmentType]
+    while (inner := _wrapped(module)) is not None:
+        module = inner
     return module
+
+
+def _wrapped(module: nn.Module) -> nn.Module | None:
+    modules = module.__dict__.get("_modules", ())
+    for name in _WRAPPED:  # the class is looked at last, as that takes longest
+        if name in modules and wrapped_name(type(module)) == name:
+            return module._modules[name]
+    return None
 
 
 def check_module(module: object) -> None:
