@@ -9,7 +9,7 @@ import torch
 
 from burnlike import ParamGroup, mlax
 from burnlike.errors import DuplicateParamIdError
-from burnlike.module import freeze, params
+from burnlike.module import Param, freeze, params
 from burnlike.optim import AdamWConfig, GradientsParams, OptimizerAdaptor
 
 from .samples import FROZEN, PATHS, TRAINABLE, Bar, Foo, paths, tensors, values
@@ -70,6 +70,27 @@ def test_58_moving_keeps_ties_and_what_does_not_change() -> None:
     m.freeze()
     assert m.f.w.data is m.g.w.data
     assert m.to("meta").f.w.data.is_meta
+
+
+def test_58_views_with_parameters_without_values_do_not_change_the_original() -> None:
+    class Lazy(mlax.Module):
+        def __init__(self) -> None:
+            self.w = Param.uninitialized(lambda device: torch.ones(2, device=device), (2,))
+            self.v = self.w
+            self.linear = torch.nn.LazyLinear(2)
+
+    m = Lazy()
+    t, n = m.partition()
+    view = t.combine(n).to(torch.float64)
+    assert view.w.data is view.v.data
+    assert view.linear(torch.ones(1, 3, dtype=torch.float64)).dtype == torch.float64
+    assert torch.equal(view.w.data * 2, torch.full((2,), 2.0, dtype=torch.float64))
+    assert (m.w.data.dtype, m.linear.weight.dtype) == (torch.float32, torch.float32)
+    before = m.w.data
+    assert m.to("cpu").w.data is before
+    frozen = m.filter(lambda p: p.path == "w").freeze()
+    assert (frozen.w.trainable, m.w.trainable) == (False, True)
+    assert frozen.w.data is frozen.v.data
 
 
 def test_59_training_again_restores_what_was_meant() -> None:
