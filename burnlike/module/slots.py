@@ -87,8 +87,8 @@ class Meta:
 
 
 _DEFAULT = Meta()
-KEPT = ("_burnlike_ids", "_burnlike_metas", "_burnlike_fields")
-"""Where a module keeps what is told here, each a dict by attribute name; any of them may be missing."""
+KEPT = ("_burnlike_ids", "_burnlike_metas", "_burnlike_fields", "_burnlike_lists")
+"""Where a module keeps what burnlike knows of its attributes, each a dict by their names; any may be missing."""
 
 
 def group_of(module: nn.Module, kind: Kind) -> dict[str, Any]:
