@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from burnlike import constant, mlax
-from burnlike.errors import StructureMismatchError
+from burnlike.errors import ModuleTreeError, StructureMismatchError
 
 from .samples import Bar, Foo, paths
 
@@ -133,6 +133,15 @@ def test_43_lists_tuples_and_dicts_of_modules_are_parts() -> None:
     assert paths(n) == ["j.1"]
     assert paths(t.combine(n, strict=True)) == found
     assert t.combine(n).pair[1].id == m.pair[1].id
+
+
+def test_43_a_list_of_a_view_is_no_list_of_the_original() -> None:
+    m = Holder([1])
+    view = m.combine()
+    view.j = 3
+    m.j.append(Foo())
+    with pytest.raises(ModuleTreeError, match=r"Holder\.j was assigned before"):
+        m.params()
 
 
 def test_44_a_plain_tensor_is_a_constant() -> None:
