@@ -293,7 +293,7 @@ def test_52_a_hundred_steps_keep_no_graph_and_reach_what_torch_reaches() -> None
         optimizer.zero_grad()
         expected(x).pow(2).mean().backward()
         optimizer.step()
-    assert alive[0] == alive[1]
+    assert alive[1] <= alive[0]
     for a, b in zip(module.state_dict().values(), expected.state_dict().values(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
     assert all(param.requires_grad for param in module.parameters())
