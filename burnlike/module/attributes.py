@@ -8,7 +8,7 @@ from .slots import KEPT
 
 _NOT_PLAIN = frozenset(nn.Module().__dict__) | {
     *KEPT,
-    *("_burnlike_walk", "_burnlike_constants", "_burnlike_lists", "_burnlike_stack_members", "_compiled_call_impl"),
+    *("_burnlike_walk", "_burnlike_constants", "_burnlike_stack_members", "_compiled_call_impl"),
 }
 
 

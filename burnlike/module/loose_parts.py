@@ -13,10 +13,13 @@ _KEY = "_burnlike_lists"
 
 def note_list(module: nn.Module, name: str, value: object) -> None:
     """Note whether the field `name` is a plain list or dict, which may come to hold parts of a tree."""
-    noted = module.__dict__.get(_KEY, {})
-    if isinstance(value, list | dict) is not (name in noted):  # a new dict, as copies of the tree share the old one
-        kept = [other for other in noted if other != name]
-        module.__dict__[_KEY] = dict.fromkeys(kept if name in noted else [*kept, name])
+    noted = module.__dict__.get(_KEY)
+    if isinstance(value, list | dict):
+        if noted is None:
+            noted = module.__dict__[_KEY] = {}
+        noted[name] = None
+    elif noted:
+        noted.pop(name, None)
 
 
 def noted_lists(modules: Iterable[nn.Module]) -> list[Any]:
