@@ -6,7 +6,8 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-# Values up to which a moment is packed, if it has any. Above, a step's time is in its values, and packing would cost memory in vain.
+# Values up to which a moment is packed, if it has any. Above, a step's time is in its values, and packing would cost
+# memory in vain.
 SMALL = 16384
 
 

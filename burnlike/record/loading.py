@@ -30,21 +30,25 @@ class _Match:
 
 
 def load_into(
-    record: Record, module: nn.Module, strict: bool = True, device: torch.device | str | None = None
+    record: Record,
+    module: nn.Module,
+    strict: bool = True,
+    device: torch.device | str | None = None,
+    by_id: bool = False,
 ) -> LoadReport:
     """Put the tensors of `record` into `module`, in the module's types and devices; see `burnlike.record.load`."""
     target_device = find_device(device)
     tensors = record.tensors
     found = params(module)
-    matches, missing = _match(found, record)
+    matches, missing = _match(found, _names_of_ids(record) if by_id else _names_of_paths(record), by_id)
     used = {match.name for match in matches}
-    known = {path for param in found for path in (param.path, *param.aliases)}
+    known = set() if by_id else {path for param in found for path in (param.path, *param.aliases)}
     unexpected = [name for name in tensors if name not in used and name not in known]
     report = LoadReport(
         applied=[match.param.path for match in matches],
         missing=missing,
         unexpected=unexpected,
-        mismatched=[*_mismatches(matches, tensors), *_untied(matches, tensors)],
+        mismatched=[*_mismatches(matches, tensors), *(() if by_id else _untied(matches, tensors))],
         converted=[
             (match.param.path, plain(source), plain(match.param.tensor.dtype))
             for match in matches
@@ -62,11 +66,11 @@ def load_into(
     return report
 
 
-def _match(found: list[Param], record: Record) -> tuple[list[_Match], list[str]]:
+def _match(found: list[Param], names: Mapping[object, str], by_id: bool) -> tuple[list[_Match], list[str]]:
     matches, missing = [], []
-    stored = _stored_names(record)
     for param in found:
-        name = next((stored[path] for path in (param.path, *param.aliases) if path in stored), None)
+        keys = (param.id,) if by_id else (param.path, *param.aliases)
+        name = next((names[key] for key in keys if key in names), None)
         if name is None:
             missing.append(param.path)
         else:
@@ -74,7 +78,7 @@ def _match(found: list[Param], record: Record) -> tuple[list[_Match], list[str]]
     return matches, missing
 
 
-def _stored_names(record: Record) -> dict[str, str]:
+def _names_of_paths(record: Record) -> dict[object, str]:
     """Path -> the name of its tensor in the record: its own, that of a tied tensor, or one with a wrapper's prefix.
 
     Others save the `state_dict` of a compiled or checkpoint-wrapped module as it is, prefixes included.
@@ -82,7 +86,16 @@ def _stored_names(record: Record) -> dict[str, str]:
     names = {_WRAPPERS.sub("", name): name for name in record.tensors}
     if len(names) < len(record.tensors):  # without the prefixes two would be one: they are no prefixes here
         names = {}
-    return names | {name: name for name in record.tensors} | dict(record.aliases)
+    return {**names, **{name: name for name in record.tensors}, **record.aliases}
+
+
+def _names_of_ids(record: Record) -> dict[object, str]:
+    """ParamId -> the name of its tensor in the record."""
+    if not record.ids:
+        raise RecordMismatchError(
+            f"{record.source} has no ids, as burnlike writes them; nothing was loaded; load it by path"
+        )
+    return {param_id: name for name, param_id in record.ids.items()}
 
 
 def _mismatches(matches: list[_Match], tensors: Mapping[str, Tensor]) -> Iterator[Mismatch]:

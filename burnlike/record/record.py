@@ -79,9 +79,13 @@ class Record:
         )
 
     def load_into(
-        self, module: nn.Module, strict: bool = True, device: torch.device | str | None = None
+        self,
+        module: nn.Module,
+        strict: bool = True,
+        device: torch.device | str | None = None,
+        by_id: bool = False,
     ) -> "LoadReport":
         """Put the tensors into `module`; see `burnlike.record.load`."""
         from .loading import load_into
 
-        return load_into(self, module, strict, device)
+        return load_into(self, module, strict, device, by_id)

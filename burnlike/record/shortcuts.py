@@ -26,7 +26,11 @@ def save(module: nn.Module, path: str | os.PathLike[str], precision: Precision |
 
 
 def load(
-    module: nn.Module, path: str | os.PathLike[str], strict: bool = True, device: torch.device | str | None = None
+    module: nn.Module,
+    path: str | os.PathLike[str],
+    strict: bool = True,
+    device: torch.device | str | None = None,
+    by_id: bool = False,
 ) -> LoadReport:
     """Load a record's file into any `nn.Module`, all of it or nothing.
 
@@ -40,6 +44,8 @@ def load(
         path: file, of burnlike or any other program that writes safetensors.
         strict: whether a missing or unexpected tensor is an error. Another shape or kind of type always is.
         device: for tensors on the meta device; None is torch's default device.
+        by_id: match parameters by their ids, not by their paths: for a module whose layers were moved or renamed since
+            it was saved.
 
     Returns:
         What became of each tensor.
@@ -50,4 +56,4 @@ def load(
         RecordError: a load mapper raised or gave no tensor. The module is as it was.
         PrecisionError: a value is too large for the module's type. The module is as it was.
     """
-    return SafetensorsRecorder().load(path).load_into(module, strict, device)
+    return SafetensorsRecorder().load(path).load_into(module, strict, device, by_id)
