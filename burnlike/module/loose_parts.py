@@ -22,36 +22,32 @@ def note_list(module: nn.Module, name: str, value: object) -> None:
         noted.pop(name, None)
 
 
-def noted_lists(modules: Iterable[nn.Module]) -> list[Any]:
-    """The plain lists and dicts that are fields of `modules`."""
-    return [
-        value
-        for module in modules
-        for name in module.__dict__.get(_KEY, ())
-        if isinstance(value := module.__dict__.get(name), list | dict)
-    ]
+def noted_lists(modules: Iterable[nn.Module]) -> list[tuple[nn.Module, str, Any]]:
+    """The plain lists and dicts that are fields of `modules`, each with its module and name."""
+    noting = [module for module in modules if _KEY in module.__dict__]
+    fields = ((module, name, module.__dict__.get(name)) for module in noting for name in module.__dict__[_KEY])
+    return [field for field in fields if isinstance(field[2], list | dict)]
 
 
-def check_loose_parts(modules: Iterable[nn.Module], known: Container[int]) -> None:
+def check_loose_parts(fields: Iterable[tuple[nn.Module, str, Any]], known: Container[int]) -> None:
     """Raise where a plain list holds a module or parameter that nothing else makes a part of the tree.
 
     Args:
-        modules: those of the tree.
+        fields: the plain lists in the tree.
         known: addresses of the modules and tensors that are in the tree.
 
     Raises:
         ModuleTreeError: there is one: it would be neither trained nor saved.
     """
-    for module in modules:
-        for name in module.__dict__.get(_KEY, ()):
-            for part in _parts(module.__dict__.get(name)):
-                if id(part) not in known:
-                    raise ModuleTreeError(
-                        f"{type(module).__name__}.{name} was assigned before it held the {type(part).__name__} that it"
-                        " holds now, which is no part of the module: it would be neither trained nor saved. Assign the"
-                        f" list when it is filled, or begin with burnlike.module.ModuleVec(); if it only refers to the"
-                        f" {type(part).__name__}, assign burnlike.constant(...)"
-                    )
+    for module, name, value in fields:
+        for part in _parts(value):
+            if id(part) not in known:
+                raise ModuleTreeError(
+                    f"{type(module).__name__}.{name} was assigned before it held the {type(part).__name__} that it"
+                    " holds now, which is no part of the module: it would be neither trained nor saved. Assign the"
+                    " list when it is filled, or begin with burnlike.module.ModuleVec(); if it only refers to the"
+                    f" {type(part).__name__}, assign burnlike.constant(...)"
+                )
 
 
 def _parts(value: object, depth: int = 0) -> Iterator[Any]:

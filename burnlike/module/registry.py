@@ -108,7 +108,7 @@ def _strong(param: Param) -> Param:
 
 
 _TENSORS_AND_MODULES = itemgetter("_parameters", "_buffers", "_modules")
-_IDS = methodcaller("get", "_burnlike_ids")
+_IDS = methodcaller("get", "_burnlike_ids", {})
 
 
 class Walk:
@@ -119,27 +119,33 @@ class Walk:
     Attributes:
         steps: the Params, each at the first place it is met, between the beginnings and ends of the fields around it.
         params: the Params alone.
-        weights: those that are `nn.Parameter`s.
-        states: those that are buffers.
     """
 
     def __init__(self, root: nn.Module) -> None:
         self.steps: list[Param | Enter | Exit] = []
+        self.params: list[Param] = []
+        self._lists: list[Any] = []
         # Held, so that no other module gets the address of one of them; the root holds this object.
         self.modules = modules = self._traverse(root)[1:]
-        self.params = [step for step in self.steps if isinstance(step, Param)]
-        self.weights = [param for param in self.params if param.kind == "weight"]
-        self.states = [param for param in self.params if param.kind == "state"]
         self._parts = [module.__dict__ for module in modules]
         self._containers = [module for module in modules if "_burnlike_held" in module.__dict__]
         self._with_ids = [parts for parts in self._parts if "_burnlike_ids" in parts]
         everywhere = [root.__dict__, *self._parts]
         self._not_persistent = [parts["_non_persistent_buffers_set"] for parts in everywhere if parts["_buffers"]]
-        self._lists = noted_lists([root, *modules])
         self._lengths_then = list(map(len, self._lists))
         self._signature = self._read(root)
-        self._ids_then = [ids.copy() for ids in self._ids(root)]
+        self._ids_then = self._ids(root)
         self._not_persistent_then = [names.copy() for names in self._not_persistent]
+
+    @cached_property
+    def weights(self) -> list[Param]:
+        """The Params that are `nn.Parameter`s; the same object each time."""
+        return [param for param in self.params if param.kind == "weight"]
+
+    @cached_property
+    def states(self) -> list[Param]:
+        """The Params that are buffers."""
+        return [param for param in self.params if param.kind == "state"]
 
     @cached_property
     def marked_steps(self) -> list[Param | Enter | Exit]:
@@ -174,8 +180,10 @@ class Walk:
             and self._read(root) == self._signature
         )
 
-    def _ids(self, root: nn.Module) -> list[dict[str, ParamId]]:
-        return [root.__dict__.get("_burnlike_ids", {}), *map(_IDS, self._with_ids)]
+    def _ids(self, root: nn.Module) -> list[ParamId]:
+        # Which names have them is seen by the names of the tensors.
+        kept = map(_IDS, [root.__dict__, *self._with_ids])
+        return list(chain.from_iterable(map(dict.values, kept)))
 
     def _read(self, root: nn.Module) -> list[list[Any]]:
         # Loops in C over names and addresses. A reused address of a tensor does no harm: handles read the module, and
@@ -191,7 +199,7 @@ class Walk:
         known = identities.known
         param_of: dict[int, Param] = {}
         roots_own: set[int] = set()
-        add_step = self.steps.append
+        add_step, add_param = self.steps.append, self.params.append
 
         def found(
             path: str, owner: nn.Module, name: str, kind: Kind, tensor: Tensor, home_module: nn.Module, home_name: str
@@ -212,14 +220,18 @@ class Walk:
             param = Param(param_id, path, kind, ((owner, name),), (), home)
             known[param_id.value] = param_of[id(tensor)] = param
             add_step(param)
+            add_param(param)
 
         modules: list[nn.Module] = []
         traverse(root, found, add_step, modules)
-        check_loose_parts(modules, param_of.keys() | set(map(id, modules)))
+        if lists := noted_lists(modules):
+            check_loose_parts(lists, param_of.keys() | set(map(id, modules)))
+            self._lists = [value for _, _, value in lists]
         identities.keep()
         if roots_own:
-            own = {id(param_of[address]) for address in roots_own}
-            self.steps = [RootParam(step, root) if id(step) in own else step for step in self.steps]  # pyright: ignore[reportArgumentType]
+            own = {id(param := param_of[address]): RootParam(param, root) for address in roots_own}
+            self.steps = [own.get(id(step), step) for step in self.steps]
+            self.params = [own.get(id(param), param) for param in self.params]
         return modules
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
