@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ArgumentError, StructureMismatchError
-from ..mlax.combining import check_same_structure
+from ..mlax.comparing import check_same_structure
 from ..mlax.structure import leaves as mlax_leaves
 from ..module.param_id import ParamId
 from ..module.shell import shell

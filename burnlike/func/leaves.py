@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch._C import _functorch as functorch  # pyright: ignore[reportAttributeAccessIssue]
 
 from ..errors import TracedLeakError
-from ..mlax.hyperparameters import own_containers
-from ..module.attributes import plain_names
+from ..mlax.hyperparameters import hyperparameters, own_containers
 from ..module.lazy import initialize_param
 from ..module.param import Kind
 from ..module.registry import params, weights
@@ -178,8 +177,8 @@ def check_no_leak(module: nn.Module) -> None:
         TracedLeakError: there is one; its path is named.
     """
     for path, part in _tree(module, ""):
-        for name in plain_names(part.__dict__):
-            if _is_traced(part.__dict__[name]):
+        for name, value in hyperparameters(part).items():
+            if _is_traced(value):
                 raise TracedLeakError(
                     f"'{path}{name}' was set inside a transform, to a tensor that exists only there: make it a state"
                     " (register_buffer, or a Param that is not trainable), or return it beside the module"

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from ..errors import ArgumentError, StructureMismatchError
-from ..mlax.combining import check_same_structure
+from ..mlax.comparing import check_same_structure
 from .leaves import Leaf, leaves, settled
 
 M = TypeVar("M", bound=nn.Module)

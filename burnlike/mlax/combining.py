@@ -1,19 +1,16 @@
 """Putting modules and parts of modules together."""
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from torch import Tensor, nn
 
-from ..errors import ConflictError, MissingParamError, StructureMismatchError
-from ..module.containers import ModuleTuple
+from ..errors import ConflictError, MissingParamError
 from ..module.slots import meta_of
-from ..module.wrappers import own_class, unwrap
-from .data import DataTree
+from .comparing import check_same_structure
 from .holding import share
-from .hyperparameters import hyperparameters, same
 from .parameter import Parameter
-from .structure import Place, awaits, by_position, places, settle, view
+from .structure import Place, by_position, places, settle, view
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -87,74 +84,3 @@ def _check_exact(found: list[dict[str, Parameter]]) -> None:
                 raise ConflictError(
                     f"'{first.path}' has the ids {first.id} and {handle.id}: these are parts of different modules"
                 )
-
-
-def check_same_structure(a: nn.Module, b: nn.Module, path: str = "") -> None:
-    """Refuse trees that can't be put or mapped together.
-
-    Raises:
-        StructureMismatchError: they differ in class, fields or hyperparameters; the message has path and both values.
-        TypeError: `b` is no module.
-    """
-    if not isinstance(b, nn.Module):
-        raise TypeError(f"expected a module of the structure of {type(a).__name__}, got {type(b).__name__}")
-    a, b = unwrap(a), unwrap(b)
-    if a is b:
-        return
-    if type(a) is not type(b) and own_class(a) is not own_class(b):
-        raise _mismatch(path, own_class(a), own_class(b))
-    if isinstance(a, ModuleTuple) and isinstance(b, ModuleTuple) and len(a) != len(b):
-        raise _mismatch(path, _Words(f"{len(a)} items"), _Words(f"{len(b)} items"))
-    prefix = f"{path}." if path else ""
-    fields, others = _fields(a), _fields(b)
-    for name in fields if fields.keys() == others.keys() else {**fields, **others}:
-        mine, yours = fields.get(name, _NOTHING), others.get(name, _NOTHING)
-        if mine is yours:
-            continue
-        if isinstance(mine, _Child) and isinstance(yours, _Child):
-            check_same_structure(mine.module, yours.module, prefix + name)
-        elif name not in fields or name not in others or isinstance(mine, _Child) or not same(mine, yours):
-            raise _mismatch(prefix + name, mine, yours)
-
-
-class _Child:
-    """A field that is a module."""
-
-    def __init__(self, module: nn.Module) -> None:
-        self.module = module
-
-    def __repr__(self) -> str:
-        return f"a {type(self.module).__name__}"
-
-
-class _Words:
-    """What a message says of a field that has no value to show."""
-
-    def __init__(self, words: str) -> None:
-        self.words = words
-
-    def __repr__(self) -> str:
-        return self.words
-
-
-_HELD, _NOTHING = _Words("a parameter"), _Words("no such field")
-
-
-def _fields(module: nn.Module) -> dict[str, Any]:
-    found: dict[str, Any] = hyperparameters(module)
-    for name, child in module._modules.items():
-        found[name] = None if child is None else _HELD if isinstance(child, DataTree) else _Child(child)
-    for group in (module._parameters, module._buffers):
-        for name, tensor in group.items():
-            found[name] = _HELD if tensor is not None or awaits(module, name) else None
-    return found
-
-
-def _mismatch(path: str, a: Any, b: Any) -> StructureMismatchError:
-    place = f"'{path}'" if path else "the root"
-    return StructureMismatchError(f"the modules differ at {place}: {_shown(a)} and {_shown(b)}; nothing was made")
-
-
-def _shown(value: Any) -> str:
-    text = value.__name__ if isinstance(value, type) else repr(value)
-    return text if len(text) < 80 else f"{text[:77]}..."

@@ -3,15 +3,11 @@
 import math
 from collections.abc import Iterable
 from typing import Any
-from weakref import ReferenceType
 
-import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from ..module.attributes import plain_names
 from ..module.wrappers import own_class
-from ..tensor.base import TensorBase
 from .data import DataTree
 from .parameter import Parameter
 from .structure import places
@@ -44,38 +40,6 @@ def _copied(value: Any) -> Any:
     if type(value) is dict:
         return {key: _copied(item) for key, item in value.items()}
     return set(value) if type(value) is set else value
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two hyperparameters are equal, of one type: 1, 1.0 and True differ, and an object equals itself."""
-    if a is b:
-        return True
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, RemovableHandle):  # of a hook, which each tree has of its own
-        return True
-    if isinstance(a, nn.Parameter):  # a reference to one of the module, or of another
-        return True
-    if isinstance(a, ReferenceType):
-        return same(a(), b())
-    if isinstance(a, Tensor):
-        if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device:
-            return False
-        return torch.compiler.is_compiling() or a.is_meta or torch.equal(a, b)
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, dict):
-        return len(a) == len(b) and all(key in b and same(value, b[key]) for key, value in a.items())
-    if type(a).__module__ == "numpy":
-        return a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
-    if isinstance(a, TensorBase):
-        return same(a.inner, b.inner)
-    if isinstance(a, nn.Module):
-        return False
-    try:
-        return bool(a == b)
-    except (TypeError, ValueError, RuntimeError):  # values that can't be compared, such as arrays of some libraries
-        return False
 
 
 def static_key(module: nn.Module) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from ..module import mapping
 from ..module.lazy import is_lazy
 from ..module.param import Param
 from ..module.slots import meta_of, set_meta
-from .combining import check_same_structure
+from .comparing import check_same_structure
 from .data import as_data, check_trainable, is_wrapped, tensors_in
 from .parameter import Parameter
 from .structure import at_same_places, counterpart, leaves, settle, view

@@ -7,7 +7,7 @@ from typing import TypeVar
 from torch import nn
 
 from ..errors import ArgumentError
-from .combining import check_same_structure
+from .comparing import check_same_structure
 from .filters import Filter, Predicate, as_predicate
 from .parameter import Parameter, is_trainable
 from .structure import at_same_places, leaves, punch, settle, view

@@ -212,6 +212,16 @@ def test_aux_holds_the_module_with_its_new_state_and_the_same_weights() -> None:
     assert all(a is b for a, b in zip(after.parameters(), net.parameters(), strict=True))
 
 
+def test_aux_may_hold_a_recurrent_layer_which_keeps_a_list_of_its_weights() -> None:
+    layer = nn.LSTM(3, 2).double()
+
+    def loss(layer: nn.LSTM) -> tuple[Tensor, nn.LSTM]:
+        return layer(torch.ones(4, 3, dtype=torch.float64))[0].sum(), layer
+
+    _, after = func.grad(loss, has_aux=True)(layer)
+    assert all(a is b for a, b in zip(after.parameters(), layer.parameters(), strict=True))
+
+
 def test_aux_may_hold_anything() -> None:
     def f(x: Tensor) -> tuple[Tensor, Any]:
         return x.sum(), {"text": "seen", "none": None, "double": x * 2, "layer": nn.Linear(1, 1)}

@@ -1,5 +1,7 @@
 """Priority, conflicts and what is missing when modules are put together."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -165,3 +167,25 @@ def test_the_functions_work_on_plain_modules() -> None:
     assert torch.equal(mlax.combine(t, n, strict=True).eval()(x), m.eval()(x))
     with pytest.raises(MissingParamError, match=r"'1.running_mean'"):
         mlax.combine(t, strict=True)
+
+
+def test_parts_of_a_module_that_refers_to_its_own_parts_fit_together() -> None:
+    class Referring(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(2, 1)
+            self.known = [self.layer]
+            self.call = self.layer.forward
+            self.later = partial(self.layer.forward)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.call(x) + self.later(x) + self.known[0](x)
+
+    module, x = Referring(), torch.ones(3, 2)
+    combined = mlax.combine(*mlax.partition(module))
+    assert combined.known[0] is combined.layer
+    assert torch.equal(combined(x), module(x))
+    other = Referring()
+    other.known = [nn.Linear(2, 1)]
+    with pytest.raises(StructureMismatchError, match="'known'"):
+        mlax.combine(module, other)

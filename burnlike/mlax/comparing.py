@@ -1,0 +1,154 @@
+"""Whether module trees can be put or mapped together: what they differ in beside the values of their parameters."""
+
+from functools import partial
+from types import MethodType
+from typing import Any
+from weakref import ReferenceType
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from ..errors import StructureMismatchError
+from ..module.constants import Above
+from ..module.containers import ModuleTuple
+from ..module.wrappers import own_class, unwrap
+from ..tensor.base import TensorBase
+from .data import DataTree
+from .hyperparameters import hyperparameters
+from .structure import awaits
+
+
+def check_same_structure(a: nn.Module, b: nn.Module) -> None:
+    """Refuse trees that can't be put or mapped together.
+
+    A hyperparameter that refers to a part of `a` is equal to one that refers to the part of `b` in the same place.
+
+    Raises:
+        StructureMismatchError: they differ in class, fields or hyperparameters; the message has path and both values.
+        TypeError: `b` is no module.
+    """
+    if not isinstance(b, nn.Module):
+        raise TypeError(f"expected a module of the structure of {type(a).__name__}, got {type(b).__name__}")
+    comparison = _Comparison()
+    comparison.walk(a, b, "")
+    for path, mine, yours in comparison.differing:
+        if not comparison.same(mine, yours):
+            raise _mismatch(path, mine, yours)
+
+
+class _Comparison:
+    """One comparison of two trees under way.
+
+    Attributes:
+        differing: path and values of the hyperparameters that are not the same object.
+    """
+
+    def __init__(self) -> None:
+        self.differing: list[tuple[str, Any, Any]] = []
+        self._twins: dict[object, nn.Module] = {}  # part of the first tree -> that of the second
+        self._compiling = torch.compiler.is_compiling()  # which guards what `id` is taken of
+
+    def walk(self, a: nn.Module, b: nn.Module, path: str) -> None:
+        """Compare all but hyperparameters, which may refer to parts that come later.
+
+        Raises:
+            StructureMismatchError: classes or fields differ.
+        """
+        a, b = unwrap(a), unwrap(b)
+        if a is b:
+            return
+        self._twins[a if self._compiling else id(a)] = b
+        if type(a) is not type(b) and own_class(a) is not own_class(b):
+            raise _mismatch(path, own_class(a), own_class(b))
+        if isinstance(a, ModuleTuple) and isinstance(b, ModuleTuple) and len(a) != len(b):
+            raise _mismatch(path, _Words(f"{len(a)} items"), _Words(f"{len(b)} items"))
+        prefix = f"{path}." if path else ""
+        fields, others = _fields(a), _fields(b)
+        for name in fields if fields.keys() == others.keys() else {**fields, **others}:
+            mine, yours = fields.get(name, _NOTHING), others.get(name, _NOTHING)
+            if mine is yours:
+                continue
+            if isinstance(mine, _Child) and isinstance(yours, _Child):
+                self.walk(mine.module, yours.module, prefix + name)
+            elif isinstance(mine, _OTHERS) or isinstance(yours, _OTHERS):
+                raise _mismatch(prefix + name, mine, yours)
+            else:
+                self.differing.append((prefix + name, mine, yours))
+
+    def same(self, a: Any, b: Any) -> bool:
+        """Whether two hyperparameters are equal, of one type: 1, 1.0 and True differ, and an object equals itself."""
+        if a is b:
+            return True
+        if type(a) is not type(b):
+            return False
+        if isinstance(a, nn.Module):
+            return self._twins.get(a if self._compiling else id(a)) is b
+        if isinstance(a, nn.Parameter | RemovableHandle):  # of the module, or of another; of a hook that each has
+            return True
+        if isinstance(a, Above | ReferenceType):
+            return self.same(a(), b())
+        if isinstance(a, MethodType):
+            return a.__func__ is b.__func__ and self.same(a.__self__, b.__self__)
+        if isinstance(a, partial):
+            return self.same((a.func, a.args, a.keywords), (b.func, b.args, b.keywords))
+        if isinstance(a, Tensor):
+            if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device:
+                return False
+            return self._compiling or a.is_meta or torch.equal(a, b)
+        if isinstance(a, list | tuple):
+            return len(a) == len(b) and all(self.same(x, y) for x, y in zip(a, b, strict=True))
+        if isinstance(a, dict):
+            return len(a) == len(b) and all(key in b and self.same(value, b[key]) for key, value in a.items())
+        if type(a).__module__ == "numpy":
+            return a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
+        if isinstance(a, TensorBase):
+            return self.same(a.inner, b.inner)
+        try:
+            return bool(a == b)
+        except (TypeError, ValueError, RuntimeError):  # values that can't be compared, as arrays of some libraries
+            return False
+
+
+class _Child:
+    """A field that is a module."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+
+    def __repr__(self) -> str:
+        return f"a {type(self.module).__name__}"
+
+
+class _Words:
+    """What a message says of a field that has no value to show."""
+
+    def __init__(self, words: str) -> None:
+        self.words = words
+
+    def __repr__(self) -> str:
+        return self.words
+
+
+_HELD, _NOTHING = _Words("a parameter"), _Words("no such field")
+_OTHERS = (_Child, _Words)
+
+
+def _fields(module: nn.Module) -> dict[str, Any]:
+    found: dict[str, Any] = hyperparameters(module)
+    for name, child in module._modules.items():
+        found[name] = None if child is None else _HELD if isinstance(child, DataTree) else _Child(child)
+    for group in (module._parameters, module._buffers):
+        for name, tensor in group.items():
+            found[name] = _HELD if tensor is not None or awaits(module, name) else None
+    return found
+
+
+def _mismatch(path: str, a: Any, b: Any) -> StructureMismatchError:
+    place = f"'{path}'" if path else "the root"
+    return StructureMismatchError(f"the modules differ at {place}: {_shown(a)} and {_shown(b)}; nothing was made")
+
+
+def _shown(value: Any) -> str:
+    text = value.__name__ if isinstance(value, type) else repr(value)
+    return text if len(text) < 80 else f"{text[:77]}..."
