@@ -6,7 +6,7 @@ that name, a DataTree, so that torch sees ordinary parameters and buffers (`c.0`
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -67,6 +67,20 @@ def check_trainable(data: Any, where: str) -> None:
             raise DTypeError(f"{where}: {tensor.dtype} can't be trainable; use trainable=False, or floats")
 
 
+class Form(NamedTuple):
+    """What a DataTree is beside its tensors.
+
+    Attributes:
+        type: `list`, `tuple` or `dict`.
+        names: of the items.
+        masks: how the id of each tensor differs from that of the whole: a hash of its place.
+    """
+
+    type: type
+    names: tuple[str, ...]
+    masks: dict[str, int]
+
+
 class DataTree(nn.Module):
     """The data of one Parameter that holds several tensors: one level of a list, tuple or dict.
 
@@ -77,23 +91,19 @@ class DataTree(nn.Module):
 
     def __init__(self, form: type, keys: tuple[str, ...]) -> None:
         super().__init__()
-        self._form = form
-        self._names = keys
-        self._masks: dict[
-            str, int
-        ] = {}  # how the id of each tensor differs from that of the whole: a hash of its place
+        self._form = Form(form, keys, {})
 
     def value(self) -> Any:
         """The list, tuple or dict of the tensors as they are now."""
-        items = [self._item(key) for key in self._names]
-        return dict(zip(self._names, items, strict=True)) if self._form is dict else self._form(items)
+        items = [self._item(key) for key in self._form.names]
+        return dict(zip(self._form.names, items, strict=True)) if self._form.type is dict else self._form.type(items)
 
     def custom_content(self, content: Content) -> Content:
         """The list, tuple or dict that it stands for."""
-        kind = {list: "Vec", tuple: "Tuple", dict: "Dict"}[self._form]
-        content.set_top_level_type(sequence_text(kind, len(self._names)))
+        kind = {list: "Vec", tuple: "Tuple", dict: "Dict"}[self._form.type]
+        content.set_top_level_type(sequence_text(kind, len(self._form.names)))
         held = {**self._parameters, **self._buffers, **self._modules}
-        for key in self._names:
+        for key in self._form.names:
             content.add(key, held[key])
         return content
 
@@ -109,13 +119,13 @@ class DataTree(nn.Module):
     def static_key(self) -> tuple[Any, ...]:
         """Its form, all levels of it."""
         levels = tuple((name, child.static_key()) for name, child in self._modules.items())  # pyright: ignore
-        return self._form, self._names, levels
+        return self._form.type, self._form.names, levels
 
     def whole_id(self) -> ParamId | None:
         """The id of the whole, which that of its first tensor tells; None if there is no tensor."""
-        for key in self._names:
-            if key in self._masks:
-                return ParamId(stored_ids(self)[key].value ^ self._masks[key])
+        for key in self._form.names:
+            if key in self._form.masks:
+                return ParamId(stored_ids(self)[key].value ^ self._form.masks[key])
             found = self._modules[key].whole_id()  # pyright: ignore[reportOptionalMemberAccess, reportCallIssue]
             if found is not None:
                 return found
@@ -123,8 +133,8 @@ class DataTree(nn.Module):
 
     def first(self) -> Tensor | None:
         """The first tensor, by which trees that hold the same ones know each other; None if there is none."""
-        for key in self._names:
-            item = self._item(key) if key in self._masks else self._modules[key].first()  # pyright: ignore
+        for key in self._form.names:
+            item = self._item(key) if key in self._form.masks else self._modules[key].first()  # pyright: ignore
             if item is not None:
                 return item
         return None
@@ -136,7 +146,7 @@ class DataTree(nn.Module):
 
     def weights(self) -> Iterator[tuple[nn.Module, str]]:
         """Owner and name of each tensor that is an `nn.Parameter`."""
-        for key in self._names:
+        for key in self._form.names:
             if key in self._parameters:
                 yield self, key
             elif key in self._modules:
@@ -147,7 +157,7 @@ def refill(tree: DataTree, data: Any, trainable: bool, kind: Kind) -> bool:
     """Put checked `data` in the place of what `tree` holds, if it has the same form; whether it has."""
     if not _has_form(tree, data):
         return False
-    for key, item in zip(tree._names, data.values() if isinstance(data, dict) else data, strict=True):
+    for key, item in zip(tree._form.names, data.values() if isinstance(data, dict) else data, strict=True):
         if isinstance(item, Tensor):
             put_tensor(tree, key, item, trainable, kind)
         else:
@@ -157,12 +167,12 @@ def refill(tree: DataTree, data: Any, trainable: bool, kind: Kind) -> bool:
 
 def _has_form(tree: DataTree, data: Any) -> bool:
     if (
-        type(data) is not tree._form
-        or len(data) != len(tree._names)
-        or (type(data) is dict and tuple(data) != tree._names)
+        type(data) is not tree._form.type
+        or len(data) != len(tree._form.names)
+        or (type(data) is dict and tuple(data) != tree._form.names)
     ):
         return False
-    for key, item in zip(tree._names, data.values() if isinstance(data, dict) else data, strict=True):
+    for key, item in zip(tree._form.names, data.values() if isinstance(data, dict) else data, strict=True):
         child = tree._modules.get(key)
         if not (_has_form(child, item) if isinstance(child, DataTree) else isinstance(item, Tensor)):
             return False
@@ -177,8 +187,8 @@ def grow(data: Any, whole: ParamId, trainable: bool, kind: Kind, prefix: str = "
         if isinstance(item, Tensor):
             put_tensor(tree, key, item, trainable, kind)
             digest = hashlib.blake2b((prefix + key).encode(), digest_size=8).digest()
-            tree._masks[key] = int.from_bytes(digest, "little")
-            stored_ids(tree)[key] = ParamId(whole.value ^ tree._masks[key])
+            tree._form.masks[key] = int.from_bytes(digest, "little")
+            stored_ids(tree)[key] = ParamId(whole.value ^ tree._form.masks[key])
         else:
             tree._modules[key] = grow(item, whole, trainable, kind, f"{prefix}{key}.")
         remember_field(tree, key)

@@ -6,10 +6,8 @@ from torch import nn
 
 from .slots import KEPT
 
-_NOT_PLAIN = frozenset(nn.Module().__dict__) | {
-    *KEPT,
-    *("_burnlike_walk", "_burnlike_constants", "_burnlike_stack_members", "_compiled_call_impl"),
-}
+_TORCHS = tuple(nn.Module().__dict__)
+_OURS = frozenset({*KEPT, "_burnlike_walk", "_burnlike_constants", "_burnlike_stack_members", "_compiled_call_impl"})
 
 
 def plain_names(parts: dict[str, Any]) -> list[str]:
@@ -17,4 +15,7 @@ def plain_names(parts: dict[str, Any]) -> list[str]:
 
     What containers note about themselves is among them, and so are references to other modules.
     """
-    return [name for name in parts if name not in _NOT_PLAIN]
+    names = list(parts)
+    if names[len(_TORCHS) - 1] == _TORCHS[-1]:  # all before it are torch's too, as `nn.Module.__init__` makes them
+        return [name for name in names[len(_TORCHS) :] if name not in _OURS]
+    return [name for name in names if name not in _TORCHS and name not in _OURS]

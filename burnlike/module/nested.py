@@ -16,7 +16,10 @@ def with_items(value: Any, function: Callable[[Any], Any]) -> Any:
     if kind is not list and kind is not tuple and kind is not dict:
         return value
     before = list(value.values()) if kind is dict else value
-    items = [function(item) for item in before]
-    if all(item is other for item, other in zip(items, before, strict=True)):
+    items, changed = [], False
+    for item in before:
+        items.append(new := function(item))
+        changed = changed or new is not item
+    if not changed:
         return value
     return dict(zip(value, items, strict=True)) if kind is dict else kind(items)

@@ -13,6 +13,7 @@ from .constants import Above
 from .nested import DEEPEST, with_items
 
 _PLAIN = frozenset({type(None), bool, int, float, str, type})
+_NESTING = frozenset({list, tuple, dict, partial})
 _HOOKS = {
     "_forward_hooks",
     "_forward_pre_hooks",
@@ -66,11 +67,11 @@ def _rebound(value: Any, copy_of: CopyOf, depth: int) -> Any:
     if kind is MethodType:
         owner = copy_of(value.__self__) if isinstance(value.__self__, nn.Module) else value.__self__
         return value if owner is value.__self__ else value.__func__.__get__(owner)
-    if depth == DEEPEST:
+    if depth == DEEPEST or kind not in _NESTING:
         return value
 
     def inside(item: Any) -> Any:
-        return _rebound(item, copy_of, depth + 1)
+        return item if type(item) in _PLAIN else _rebound(item, copy_of, depth + 1)
 
     if kind is partial:
         parts = (value.func, value.args, value.keywords)

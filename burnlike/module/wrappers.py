@@ -1,5 +1,7 @@
 """What torch's tools put around a module and in front of its class, and how to see past it."""
 
+from typing import Any
+
 from torch import Tensor, nn
 
 # Wrapper class -> the attribute that holds the wrapped module. Named, not imported: most programs load none of them.
@@ -23,17 +25,11 @@ def unwrap(module: nn.Module) -> nn.Module:
         TypeError: it is no module.
     """
     check_module(module)
-    while (inner := _wrapped(module)) is not None:
-        module = inner
-    return module
-
-
-def _wrapped(module: nn.Module) -> nn.Module | None:
-    modules = module.__dict__.get("_modules", ())
-    for name in _WRAPPED:  # the class is looked at last, as that takes longest
+    modules: Any = module.__dict__.get("_modules", ())
+    for name in _WRAPPED:  # before the class is looked at, which takes longer
         if name in modules and wrapped_name(type(module)) == name:
-            return module._modules[name]
-    return None
+            return unwrap(modules[name])
+    return module
 
 
 def check_module(module: object) -> None:
@@ -56,7 +52,7 @@ def wrapped_name(cls: type) -> str | None:
 
 def is_sharded(module: nn.Module) -> bool:
     """Whether `fully_shard` was applied to `module` itself."""
-    return any(base.__name__ == "FSDPModule" for base in type(module).__mro__)
+    return "FSDPModule" in [base.__name__ for base in type(module).__mro__]
 
 
 def is_distributed(tensor: Tensor) -> bool:

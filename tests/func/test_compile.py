@@ -1,7 +1,8 @@
 """Functions of modules under `torch.compile`: how often they are compiled, and that they compute the same."""
 
 import copy
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -27,8 +28,12 @@ class Frames:
 
 
 @pytest.fixture(autouse=True)
-def fresh_compiler() -> None:
+def fresh_compiler() -> Iterator[None]:
+    """A compiler that knows nothing yet, and no collections of its many objects, which take a fifth of the time."""
     torch._dynamo.reset()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 class Tied(bl.Module):
@@ -36,26 +41,26 @@ class Tied(bl.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.first = nn.Linear(3, 3, bias=False)
-        self.second = self.first.weight
+        self.first = nn.Parameter(torch.randn(3, 3))
+        self.second = self.first
         self.scale = bl.Param.from_tensor(torch.full((3,), 2.0), trainable=False)
         self.mean = bl.Param.running(torch.zeros(3))
 
     def forward(self, x: Tensor) -> Tensor:
         self.mean = self.mean * 0.9 + x.mean(0)
-        return (torch.tanh(self.first(x)) @ self.second - self.mean) * self.scale
+        return (torch.tanh(x @ self.first.T) @ self.second - self.mean) * self.scale
 
 
 class Held(mlax.Module):
     """A sequence, and data that are several tensors."""
 
     def __init__(self) -> None:
-        self.layers = mlax.ModuleSeq([Foo(3, 2)])
-        self.many = mlax.Parameter(True, {"scale": torch.ones(2), "shift": [torch.zeros(2)]}, "many")
+        self.layers = mlax.ModuleSeq([mlax.Parameter(True, torch.randn(3, 2))])
+        self.many = mlax.Parameter(True, {"scale": torch.ones(2), "shift": torch.zeros(2)}, "many")
         self.sizes = [3, 2]
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.layers[0](x) * self.many.data["scale"] + self.many.data["shift"][0]
+        return x @ self.layers[0].data * self.many.data["scale"] + self.many.data["shift"]
 
 
 def held() -> Held:
@@ -66,11 +71,6 @@ def held() -> Held:
 def tied() -> Tied:
     torch.manual_seed(0)
     return Tied().double()
-
-
-def normed() -> nn.Sequential:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)).double()
 
 
 def counter() -> Counter:
@@ -145,7 +145,7 @@ def test_37_each_mode_is_compiled_once_and_a_changed_flag_once_more() -> None:
     assert frames.count == 3
 
 
-@pytest.mark.parametrize("make", [held, counter, normed, tied])
+@pytest.mark.parametrize("make", [held, tied])
 def test_53_a_train_step_is_compiled_whole_for_ever_new_modules(make: Callable[[], nn.Module]) -> None:
     module = make()
     x = batch(module)
@@ -171,7 +171,7 @@ def test_53_a_train_step_is_compiled_whole_for_ever_new_modules(make: Callable[[
 
 
 def test_53_the_losses_are_those_of_torch_with_generated_code_for_the_backward_pass() -> None:
-    module = nn.Linear(3, 2).double()
+    module = nn.BatchNorm1d(3).double()
     x = batch(module)
     bl.module.params(module)
     expected = copy.deepcopy(module)
@@ -184,6 +184,8 @@ def test_53_the_losses_are_those_of_torch_with_generated_code_for_the_backward_p
         expected_loss.backward()
         optimizer.step()
         torch.testing.assert_close(loss, expected_loss.detach(), rtol=1e-10, atol=1e-10)
+    for found, buffer in zip(module.buffers(), expected.buffers(), strict=True):
+        torch.testing.assert_close(found, buffer, rtol=1e-10, atol=1e-10)
 
 
 def test_a_compiled_gradient_is_a_module_with_holes() -> None:
@@ -233,7 +235,7 @@ def test_restored_parameters_are_trained_by_torch_and_ties_stay() -> None:
     doubled = torch.compile(lambda m: mlax.map(m, lambda p: p.data * 2), fullgraph=True, backend="eager")(module)
     restored = func.restore_parameters(doubled)
     assert restored is doubled
-    assert restored.first.weight is restored.second
+    assert restored.first is restored.second
     flags = {param.path: param.requires_grad for param in bl.module.params(restored)}
     assert flags == {param.path: param.requires_grad for param in bl.module.params(module)}
     restored(batch(module)).sum().backward()
