@@ -14,8 +14,8 @@ def is_module(value: Any) -> bool:
     return isinstance(value, nn.Module)
 
 
-class Inputs:
-    """What a transformed function is called with: a pytree in which modules may be anywhere.
+class Packing:
+    """A pytree in which modules may be anywhere.
 
     Attributes:
         values: the leaves of the pytree; a module is one.
@@ -25,6 +25,14 @@ class Inputs:
     def __init__(self, tree: Any) -> None:
         self.values, self._spec = tree_flatten(tree, is_leaf=is_module)
         self.leaves: list[list[Leaf] | None] = [leaves(value) if is_module(value) else None for value in self.values]
+
+    def structure(self, packed: Sequence[Any]) -> Any:
+        """`packed`, one value for each leaf, in the form of the pytree."""
+        return tree_unflatten(packed, self._spec)
+
+
+class Inputs(Packing):
+    """What a transformed function is called with."""
 
     def packed(self, detach: bool) -> list[Any]:
         """The leaves, with a list of tensors in the place of each module.
@@ -54,28 +62,21 @@ class Inputs:
             else:
                 inner = {leaf.tensor: tensor for leaf, tensor in zip(found, given, strict=True)}
                 rebuilt.append(with_leaves(value, inner.__getitem__))
-        return tree_unflatten(rebuilt, self._spec)
-
-    def structure(self, packed: Sequence[Any]) -> Any:
-        """`packed` in the form of the pytree, for dimensions given as a prefix of it."""
-        return tree_unflatten(packed, self._spec)
+        return self.structure(rebuilt)
 
 
-class Outputs:
-    """What a function returned within a transform: a pytree in which modules may be anywhere.
+class Outputs(Packing):
+    """What a function returned within a transform.
 
-    Attributes:
-        values: the leaves of the pytree; a module is one.
-        leaves: the tensors of each leaf that is a module, None for any other.
+    Raises:
+        TracedLeakError: a module has a plain field that was set to a tensor of the transform.
     """
 
     def __init__(self, tree: Any) -> None:
-        self.values, self._spec = tree_flatten(tree, is_leaf=is_module)
-        self.leaves: list[list[Leaf] | None] = []
+        super().__init__(tree)
         for value in self.values:
             if is_module(value):
                 check_no_leak(value)
-            self.leaves.append(leaves(value) if is_module(value) else None)
 
     def packed(self) -> list[Any]:
         """The leaves, with a list of tensors in the place of each module."""
@@ -83,10 +84,6 @@ class Outputs:
             value if found is None else [leaf.tensor for leaf in found]
             for value, found in zip(self.values, self.leaves, strict=True)
         ]
-
-    def structure(self, packed: Sequence[Any]) -> Any:
-        """`packed` in the form of the pytree."""
-        return tree_unflatten(packed, self._spec)
 
     def tree(self, packed: Sequence[Any], same: Callable[[int, int, Tensor], Tensor | None]) -> Any:
         """The pytree for the caller, from `packed` as it came out of the transform.
@@ -106,7 +103,7 @@ class Outputs:
                 own = same(index, position, leaf.tensor)
                 outer[leaf.tensor] = tensor if own is None else own
             rebuilt.append(settled(value, outer.__getitem__))
-        return tree_unflatten(rebuilt, self._spec)
+        return self.structure(rebuilt)
 
 
 def grouped(leaves: Sequence[list[Leaf] | None], flat: Sequence[Any]) -> list[Any]:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from .layered import Parallel, ParallelRng, Series, SeriesRng
     from .mapped import map
     from .module import Module
-    from .parameter import Parameter, is_non_trainable, is_parameter, is_trainable
+    from .parameter import Parameter
+    from .predicates import is_non_trainable, is_parameter, is_trainable
     from .random_key import Key
     from .selecting import filter, partition, split
     from .sequence import ModuleSeq
@@ -58,7 +59,8 @@ __getattr__, __dir__ = attach(
         **dict.fromkeys(["Parallel", "ParallelRng", "Series", "SeriesRng"], "layered"),
         "map": "mapped",
         "Module": "module",
-        **dict.fromkeys(["Parameter", "is_non_trainable", "is_parameter", "is_trainable"], "parameter"),
+        "Parameter": "parameter",
+        **dict.fromkeys(["is_non_trainable", "is_parameter", "is_trainable"], "predicates"),
         "Key": "random_key",
         **dict.fromkeys(["filter", "partition", "split"], "selecting"),
         "ModuleSeq": "sequence",

@@ -17,7 +17,7 @@ from ..module.displaying import Content
 from ..module.lazy import is_lazy
 from ..module.param import Kind
 from ..module.param_id import ParamId
-from ..module.slots import remember_field, set_meta, stored_ids
+from ..module.slots import meta_of, remember_field, set_meta, stored_ids
 
 
 def as_data(value: Any, where: str = "data") -> Any:
@@ -151,6 +151,24 @@ class DataTree(nn.Module):
                 yield self, key
             elif key in self._modules:
                 yield from self._modules[key].weights()  # pyright: ignore[reportOptionalMemberAccess, reportCallIssue]
+
+    def intents(self) -> list[bool]:
+        """Of each weight, whether it is meant to be trained."""
+        return [meta_of(*place).intent(_weight(*place)) for place in self.weights()]
+
+    def is_tracked(self) -> bool:
+        """Whether a weight requires grad."""
+        return any(meta_of(*place).tracks(_weight(*place)) for place in self.weights())
+
+    def change_ids(self, mask: int) -> None:
+        """Change the id of each tensor by `mask`, as that of the whole is changed."""
+        for level in self.modules():
+            ids = stored_ids(level)
+            ids.update({name: ParamId(before.value ^ mask) for name, before in ids.items()})
+
+
+def _weight(owner: nn.Module, name: str) -> nn.Parameter:
+    return owner._parameters[name]  # pyright: ignore[reportReturnType]
 
 
 def refill(tree: DataTree, data: Any, trainable: bool, kind: Kind) -> bool:

@@ -78,3 +78,16 @@ def share(owner: nn.Module, name: str, other: nn.Module, other_name: str) -> Non
     if param_id is not None:
         stored_ids(other)[other_name] = param_id
     set_meta(other, other_name, meta_of(owner, name))
+
+
+def holders(owners: tuple[tuple[nn.Module, str], ...], held: Any) -> list[tuple[nn.Module, str]]:
+    """The attributes `owners`, and those of the same modules that hold the same tensor."""
+    places = list(owners)
+    for owner, _ in owners:
+        if isinstance(held, Tensor):
+            for group in (owner._parameters, owner._buffers):
+                places += [(owner, name) for name, tensor in group.items() if tensor is held]
+        elif isinstance(held, DataTree) and (first := held.first()) is not None:
+            trees = [(name, child) for name, child in owner._modules.items() if isinstance(child, DataTree)]
+            places += [(owner, name) for name, tree in trees if tree.first() is first]
+    return list(dict.fromkeys(places))

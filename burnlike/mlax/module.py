@@ -22,7 +22,10 @@ from .filters import Filter
 from .holding import share
 from .hyperparameters import static_key
 from .moving import converting, fork_weights
-from .parameter import Parameter, TreeParameter, Unbound, is_trainable
+from .parameter import Parameter
+from .predicates import is_trainable
+from .tree_parameter import TreeParameter
+from .unbound import Unbound
 
 
 class Module(BaseModule):

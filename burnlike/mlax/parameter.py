@@ -4,17 +4,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..errors import ArgumentError, DTypeError, EmptyParamError
+from ..errors import EmptyParamError
 from ..module.lazy import initialize_param, is_lazy
 from ..module.param import Kind, Param
 from ..module.param_id import ParamId
 from ..module.slots import ensure_id, meta_of, set_meta, stored_ids
 from .data import DataTree, as_data, check_trainable
-from .holding import content, empty, kind_at, known_id, share, write
-
-
-class Unbound(nn.Module):
-    """Holds, as `value`, a Parameter that no module has yet."""
+from .holding import content, holders, kind_at, known_id, share, write
+from .unbound import declared
 
 
 class Parameter(Param):
@@ -58,26 +55,7 @@ class Parameter(Param):
             TypeError: the data can't be a parameter's, or is trainable and no floats; trainable is no bool.
             ValueError: data without trainability.
         """
-        if trainable is not None and not isinstance(trainable, bool):
-            raise TypeError(f"Parameter: expected trainable to be True, False or None, got {trainable!r}")
-        if kind not in (None, "weight", "state"):
-            raise ArgumentError(f"Parameter: expected kind 'weight' or 'state', got {kind!r}")
-        if kind == "state" and trainable:
-            raise DTypeError("Parameter: a state can't be trainable; use trainable=False")
-        if trainable is None and data is not None:
-            raise ArgumentError("Parameter: expected trainable=True or False for data, got None, which marks a hole")
-        holder = Unbound()
-        stored_ids(holder)["value"] = id or ParamId.new("Parameter")
-        self.bind(((holder, "value"),))
-        set_meta(holder, "value", name=name, own_id=id is not None, kind=kind or "weight")
-        if data is None:
-            empty(holder, "value", kind or "weight")
-            set_meta(holder, "value", None, trainable=trainable, hole=trainable is None)
-        else:
-            data = as_data(data)
-            if trainable:
-                check_trainable(data, "Parameter")
-            write(holder, "value", data, bool(trainable), kind or "weight")
+        self.bind(((declared(trainable, data, name, kind, id), "value"),))
 
     @classmethod
     def at(
@@ -89,10 +67,7 @@ class Parameter(Param):
     ) -> "Parameter":
         """The handle on what the attributes `owners` hold."""
         handle = object.__new__(cls)
-        handle.owners = owners
-        handle.path = owners[0][1] if path is None else path
-        handle.aliases = aliases
-        handle.home = owners[0] if home is None else home
+        handle.bind(owners, path, aliases, home)
         return handle
 
     def bind(
@@ -150,7 +125,7 @@ class Parameter(Param):
             kind = "weight"
         elif not isinstance(held, Tensor):
             kind = "state" if meta_of(*self.home).kind == "state" else "weight"
-        first, *others = _holding(self.owners, held)
+        first, *others = holders(self.owners, held)
         write(*first, data, tracked, kind)
         for place in others:
             share(*first, *place)
@@ -192,9 +167,9 @@ class Parameter(Param):
             return meta.intent(tensor)
         found = content(owner, name)
         if isinstance(found, DataTree):
-            weights = list(found.weights())
-            if weights:
-                return all(meta_of(*place).intent(_weight(*place)) for place in weights)
+            intents = found.intents()
+            if intents:
+                return all(intents)
         return not isinstance(found, Tensor) and bool(meta.trainable)
 
     @property
@@ -202,7 +177,7 @@ class Parameter(Param):
         """Whether autograd tracks it now."""
         found = content(*self.owners[0])
         if isinstance(found, DataTree):
-            return any(meta_of(*place).tracks(_weight(*place)) for place in found.weights())
+            return found.is_tracked()
         owner, name = self.owners[0]
         return found is not None and name in owner._parameters and meta_of(owner, name).tracks(found)
 
@@ -217,11 +192,8 @@ class Parameter(Param):
         Raises:
             EmptyParamError: it is a hole, or has no data yet.
         """
-        found = self._found()
-        if isinstance(found, DataTree):
-            return found.value()
-        initialize_param(found)
-        return found if self.home in self.owners else getattr(*self.home)
+        data = self.base()
+        return data if self.home in self.owners else getattr(*self.home)
 
     def base(self) -> Any:
         """The data itself, initialized, without a reparameterization.
@@ -273,10 +245,7 @@ class Parameter(Param):
             stored_ids(owner)[name] = param_id
             set_meta(owner, name, own_id=False)
         if isinstance(tree, DataTree):
-            change = before.value ^ param_id.value
-            for level in tree.modules():
-                ids = stored_ids(level)
-                ids.update({name: ParamId(old.value ^ change) for name, old in ids.items()})
+            tree.change_ids(before.value ^ param_id.value)
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -303,55 +272,6 @@ class Parameter(Param):
             return f"Parameter('{self.path}', hole, id={self.id})"
         label = "" if self.name is None else f", name={self.name!r}"
         return f"Parameter('{self.path}', trainable={self.trainable}, {_shown(self.data)}{label}, id={self.id})"
-
-
-class TreeParameter(Parameter, nn.Module):  # pyright: ignore[reportIncompatibleMethodOverride]
-    """The handle on several tensors as an attribute: also the module that holds them, which torch finds by name.
-
-    `functional_call`, `get_parameter` and other tools of torch reach `c.0` through the attribute `c`.
-    """
-
-    __setattr__ = object.__setattr__  # pyright: ignore[reportAssignmentType]
-
-    @classmethod
-    def on(cls, owner: nn.Module, name: str) -> "TreeParameter":
-        """The handle on the DataTree that is the child `name` of `owner`."""
-        handle = object.__new__(cls)
-        handle.__dict__ = owner._modules[name].__dict__  # pyright: ignore[reportOptionalMemberAccess]
-        handle.bind(((owner, name),))
-        return handle
-
-
-def is_parameter(value: object) -> bool:
-    """Whether `value` is a parameter's handle; a hole's too."""
-    return isinstance(value, Param)
-
-
-def is_trainable(param: Param) -> bool:
-    """Whether `param` is meant to be trained; False for a hole."""
-    return param.trainable is True
-
-
-def is_non_trainable(param: Param) -> bool:
-    """Whether `param` is frozen or a state; False for a hole."""
-    return param.trainable is False
-
-
-def _holding(owners: tuple[tuple[nn.Module, str], ...], held: Any) -> list[tuple[nn.Module, str]]:
-    """The attributes `owners`, and those of the same modules that hold the same tensor."""
-    places = list(owners)
-    for owner, _ in owners:
-        if isinstance(held, Tensor):
-            for group in (owner._parameters, owner._buffers):
-                places += [(owner, name) for name, tensor in group.items() if tensor is held]
-        elif isinstance(held, DataTree) and (first := held.first()) is not None:
-            trees = [(name, child) for name, child in owner._modules.items() if isinstance(child, DataTree)]
-            places += [(owner, name) for name, tree in trees if tree.first() is first]
-    return list(dict.fromkeys(places))
-
-
-def _weight(tree: nn.Module, name: str) -> nn.Parameter:
-    return tree._parameters[name]  # pyright: ignore[reportReturnType]
 
 
 def _value(argument: Any) -> Any:

@@ -9,7 +9,8 @@ from torch import nn
 from ..errors import ArgumentError
 from .comparing import check_same_structure
 from .filters import Filter, Predicate, as_predicate
-from .parameter import Parameter, is_trainable
+from .parameter import Parameter
+from .predicates import is_trainable
 from .structure import at_same_places, leaves, punch, settle, view
 
 M = TypeVar("M", bound=nn.Module)

@@ -11,7 +11,8 @@ from ..module.param import Param
 from ..module.wrapping import holds_part
 from .holding import share
 from .module import Module
-from .parameter import Parameter, Unbound
+from .parameter import Parameter
+from .unbound import Unbound
 
 
 class _Items(Module, Container):  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -1,0 +1,42 @@
+"""Parameters that no module has yet."""
+
+from typing import Any
+
+from torch import nn
+
+from ..errors import ArgumentError, DTypeError
+from ..module.param import Kind
+from ..module.param_id import ParamId
+from ..module.slots import set_meta, stored_ids
+from .data import as_data, check_trainable
+from .holding import empty, write
+
+
+class Unbound(nn.Module):
+    """Holds, as `value`, a Parameter that no module has yet."""
+
+
+def declared(
+    trainable: bool | None, data: Any, name: str | None, kind: Kind | None, param_id: ParamId | None
+) -> Unbound:
+    """What holds a Parameter that the program declares; arguments and errors are those of `Parameter`."""
+    if trainable is not None and not isinstance(trainable, bool):
+        raise TypeError(f"Parameter: expected trainable to be True, False or None, got {trainable!r}")
+    if kind not in (None, "weight", "state"):
+        raise ArgumentError(f"Parameter: expected kind 'weight' or 'state', got {kind!r}")
+    if kind == "state" and trainable:
+        raise DTypeError("Parameter: a state can't be trainable; use trainable=False")
+    if trainable is None and data is not None:
+        raise ArgumentError("Parameter: expected trainable=True or False for data, got None, which marks a hole")
+    holder = Unbound()
+    stored_ids(holder)["value"] = param_id or ParamId.new("Parameter")
+    set_meta(holder, "value", name=name, own_id=param_id is not None, kind=kind or "weight")
+    if data is None:
+        empty(holder, "value", kind or "weight")
+        set_meta(holder, "value", None, trainable=trainable, hole=trainable is None)
+    else:
+        data = as_data(data)
+        if trainable:
+            check_trainable(data, "Parameter")
+        write(holder, "value", data, bool(trainable), kind or "weight")
+    return holder
