@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ..module import mapping
 from ..module.lazy import is_lazy
+from ..module.memory import Memory
 from ..module.param import Param
 from ..module.slots import meta_of, set_meta
 from .comparing import check_same_structure
@@ -19,7 +20,7 @@ M = TypeVar("M", bound=nn.Module)
 
 
 def map(module: M, f: mapping.Mapping, *rest: nn.Module, with_path: bool = False, include_empty: bool = False) -> M:
-    """A new module with what `f` gives for each parameter, which shares no tensor with `module`; ids stay.
+    """A new module with what `f` gives for each parameter, which shares no memory with those it was given; ids stay.
 
     Args:
         module: any `nn.Module`; it is untouched.
@@ -47,12 +48,13 @@ def map(module: M, f: mapping.Mapping, *rest: nn.Module, with_path: bool = False
             results.append(leaf)
             continue
         results.append(_checked(leaf, f(leaf.path, leaf, *partners) if with_path else f(leaf, *partners)))
+    own = _Own([leaf for found in (old, *others) for leaf in found])
     copies = view(module, torch.clone)
     replaced: dict[Tensor, Tensor] = {}
     for source, result in zip(old, results, strict=True):
         leaf = counterpart(source, copies)
         before = leaf.data
-        _put(leaf, source, result)
+        _put(leaf, source, result, own)
         after = leaf.data
         if isinstance(before, Tensor) and isinstance(after, Tensor):
             replaced[before] = after
@@ -76,35 +78,40 @@ def _checked(leaf: Parameter, result: Any) -> Any:
     )
 
 
-def _put(leaf: Parameter, source: Parameter, result: Any) -> None:
-    """Let `leaf`, of the new module, have what the function made of `source`, in memory of its own."""
-    old = [] if source.data is None else list(tensors_in(source.data))
+def _put(leaf: Parameter, source: Parameter, result: Any, own: "_Own") -> None:
+    """Let `leaf`, of the new module, have what the function made of `source`."""
     if not isinstance(result, Param):
-        leaf.replace(_own(result, old), bool(source.trainable), source.tracked)
+        leaf.replace(own.data(result), bool(source.trainable), source.tracked)
         return
     data = result.data if isinstance(result, Parameter) else result.tensor
     if data is None:
         return
     meta = meta_of(*result.home)
-    leaf.replace(_own(as_data(data), old), bool(result.trainable), result.requires_grad)
+    leaf.replace(own.data(as_data(data)), bool(result.trainable), result.requires_grad)
     set_meta(*leaf.home, None, name=meta.name, load_mapper=meta.load_mapper, save_mapper=meta.save_mapper)
 
 
-def _own(data: Any, old: list[Tensor]) -> Any:
-    """`data`, with copies of the tensors that share memory with one of `old`."""
-    if isinstance(data, dict):
-        return {key: _own(item, old) for key, item in data.items()}
-    if isinstance(data, list | tuple):
-        return type(data)(_own(item, old) for item in data)
-    if is_lazy(data):
-        return copy.deepcopy(data)
-    return data.clone() if any(_shares(data, other) for other in old) else data
+class _Own:
+    """Gives the data of the new module memory that neither `given` has, nor other data of the new module.
 
+    What torch.compile traces does not know where tensors lie: there, only the tensors themselves are told apart.
+    """
 
-def _shares(a: Tensor, b: Tensor) -> bool:
-    if a is b:
-        return True
-    plain = all(type(it) in (Tensor, nn.Parameter) and not it.is_meta for it in (a, b))
-    if torch.compiler.is_compiling() or not plain or is_wrapped(a):
-        return False
-    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr() != 0
+    def __init__(self, given: list[Parameter]) -> None:
+        tensors = [tensor for leaf in given if leaf.data is not None for tensor in tensors_in(leaf.data)]
+        self._memory = None if torch.compiler.is_compiling() else Memory(tensors)
+        self._known = dict.fromkeys(tensors)
+
+    def data(self, data: Any) -> Any:
+        """`data`, with copies of the tensors that lie in memory of others."""
+        if isinstance(data, dict):
+            return {key: self.data(item) for key, item in data.items()}
+        if isinstance(data, list | tuple):
+            return type(data)(self.data(item) for item in data)
+        if is_lazy(data):
+            return copy.deepcopy(data)
+        if self._memory is not None and not is_wrapped(data):
+            return self._memory.separate(data)
+        made = data.clone() if data in self._known else data
+        self._known[made] = None
+        return made

@@ -10,7 +10,7 @@ from burnlike import mlax
 from burnlike.errors import StructureMismatchError
 from burnlike.module import ModuleMapper, Param
 
-from .samples import Bar, Foo, paths, tensors, values
+from .samples import PATHS, Bar, Foo, paths, tensors, values
 
 
 def test_31_a_tensor_keeps_id_name_and_trainability() -> None:
@@ -178,3 +178,16 @@ def test_35_a_mapper_sees_each_tensor_by_its_kind() -> None:
     assert new.c.data == [2, 3, 4]
     assert new.c.id == m.c.id
     assert new.g[0].w.is_hole
+
+
+def test_what_is_mapped_shares_memory_with_nothing() -> None:
+    module, other, shared = Foo(3, 3), Foo(3, 3), torch.ones(3, 3)
+    assert not same_memory(module.map(lambda p, q: q.data, other).w.data, other.w.data)
+    assert not same_memory(module.map(lambda p: p.data.T).w.data, module.w.data)
+    bar = Bar().map(lambda p: shared if p.path in ("f.w", "g.0.w") else p.data)
+    assert not same_memory(bar.f.w.data, bar.g[0].w.data)
+    assert paths(bar) == PATHS
+
+
+def same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
