@@ -89,6 +89,14 @@ class RootParam(Param):
         return tuple((root if owner is None else owner, name) for owner, name in self._owners)
 
     @property
+    def tensor(self) -> Tensor:
+        """The tensor as it is now; quicker than by `owners`, since optimizers ask for it at each step."""
+        owner, name = self._owners[0]
+        if owner is None:
+            owner = self._root()
+        return (owner._parameters if self.kind == "weight" else owner._buffers)[name]  # pyright: ignore[reportReturnType, reportOptionalMemberAccess]
+
+    @property
     def home(self) -> tuple[nn.Module, str]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Where id and intent are kept."""
         root: Any = self._root()
