@@ -3,7 +3,6 @@
 Each is read when asked for, so that a test may set it; none changes what a program computes, only how.
 """
 
-import multiprocessing
 import os
 
 
@@ -35,6 +34,8 @@ def distributed_job() -> str | None:
     are the same whenever a rank asks. Then comes what a program or another launcher sets (`MASTER_ADDR`, `MASTER_PORT`,
     `WORLD_SIZE`). Ranks on several machines have no parent in common: jobs that are alike in all else count as one.
     """
+    import multiprocessing  # 20 ms, which no command that draws no ids should wait for
+
     known = os.environ.get
     if known("TORCHELASTIC_RUN_ID") and _number("WORLD_SIZE") > 1:
         return _rendezvous("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
