@@ -4,12 +4,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..module import Content, DisplaySettings, Module
+from ..module import Content
 from ..tensor.lifting import lift
 from .embedding_config import EmbeddingConfig
+from .layer import Layer
 
 
-class Embedding(Module):
+class Embedding(Layer):
     """Rows of a table.
 
     Attributes:
@@ -24,10 +25,6 @@ class Embedding(Module):
     def forward(self, indices: Tensor) -> Tensor:
         """Integers `[...]` in 0..n_embedding-1 `-> [..., d_model]`."""
         return functional.embedding(indices, self.weight)
-
-    def custom_settings(self) -> DisplaySettings:
-        """On one line."""
-        return DisplaySettings(new_line_after_attribute=False)
 
     def custom_content(self, content: Content) -> Content:
         """What the layer was made from."""

@@ -4,12 +4,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..module import Content, DisplaySettings, Module
+from ..module import Content
 from ..tensor.lifting import lift
+from .layer import Layer
 from .linear_config import LinearConfig
 
 
-class Linear(Module):
+class Linear(Layer):
     """y = x @ weight + bias.
 
     Attributes:
@@ -27,10 +28,6 @@ class Linear(Module):
     def forward(self, x: Tensor) -> Tensor:
         """`[..., d_input] -> [..., d_output]`."""
         return functional.linear(x, self.weight.mT, self.bias)
-
-    def custom_settings(self) -> DisplaySettings:
-        """On one line."""
-        return DisplaySettings(new_line_after_attribute=False)
 
     def custom_content(self, content: Content) -> Content:
         """What the layer was made from."""

@@ -3,14 +3,15 @@
 import torch
 from torch import Tensor
 
-from ..module import Content, DisplaySettings, Module
+from ..module import Content
 from ..ops import rms_norm
 from ..tensor.lifting import lift
 from .initializer_config import Ones
+from .layer import Layer
 from .rms_norm_config import RmsNormConfig
 
 
-class RmsNorm(Module):
+class RmsNorm(Layer):
     """x / sqrt(mean(x^2) + epsilon) * gamma over the last dimension (Zhang & Sennrich 2019, eq. 4).
 
     Attributes:
@@ -26,10 +27,6 @@ class RmsNorm(Module):
     def forward(self, x: Tensor) -> Tensor:
         """`[..., d_model] -> [..., d_model]`, in x's dtype."""
         return rms_norm(x, self.gamma, self.epsilon)
-
-    def custom_settings(self) -> DisplaySettings:
-        """On one line."""
-        return DisplaySettings(new_line_after_attribute=False)
 
     def custom_content(self, content: Content) -> Content:
         """What the layer was made from."""

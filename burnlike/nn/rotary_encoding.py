@@ -4,12 +4,13 @@ import torch
 from torch import Tensor
 
 from ..errors import ShapeError
-from ..module import Content, DisplaySettings, Module
+from ..module import Content
 from ..tensor.lifting import lift
+from .layer import Layer
 from .rotary_encoding_config import RotaryEncodingConfig
 
 
-class RotaryEncoding(Module):
+class RotaryEncoding(Layer):
     """Rotate the pair (x[2i], x[2i+1]) at position p by p * theta^(-2i/d) (Su et al. 2021, eq. 34).
 
     The tables are computed, never saved; `init_from` asks for them through `reset_non_persistent_buffers`.
@@ -63,10 +64,6 @@ class RotaryEncoding(Module):
         even, odd = x[..., 0::2], x[..., 1::2]
         rotated = torch.stack((even * cosine - odd * sine, even * sine + odd * cosine), dim=-1)
         return rotated.flatten(-2)
-
-    def custom_settings(self) -> DisplaySettings:
-        """On one line."""
-        return DisplaySettings(new_line_after_attribute=False)
 
     def custom_content(self, content: Content) -> Content:
         """What the layer was made from."""

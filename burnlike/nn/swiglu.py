@@ -4,13 +4,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..module import Content, DisplaySettings, Module
+from ..module import Content
 from ..tensor.lifting import lift
+from .layer import Layer
 from .linear_config import LinearConfig
 from .swiglu_config import SwiGluConfig
 
 
-class SwiGlu(Module):
+class SwiGlu(Layer):
     """silu(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5)."""
 
     def __init__(self, config: SwiGluConfig, device: torch.device | str | None = None) -> None:
@@ -25,10 +26,6 @@ class SwiGlu(Module):
     def forward(self, x: Tensor) -> Tensor:
         """`[..., d_input] -> [..., d_output]`."""
         return functional.silu(self.linear_inner(x)) * self.linear_outer(x)
-
-    def custom_settings(self) -> DisplaySettings:
-        """On one line."""
-        return DisplaySettings(new_line_after_attribute=False)
 
     def custom_content(self, content: Content) -> Content:
         """What the layer was made from."""
