@@ -1,7 +1,6 @@
 """Several modules of one structure as one module with a leading dimension, and back."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -12,7 +11,7 @@ from ..mlax.comparing import check_same_structure
 from ..mlax.structure import leaves as mlax_leaves
 from ..module.param_id import ParamId
 from ..module.shell import shell
-from ..module.slots import Meta
+from ..module.slots import Meta, meta_of, set_meta
 from ..module.wrappers import unwrap
 from .leaves import Leaf, leaves
 
@@ -110,10 +109,10 @@ def _member(module: M, index: int, remembered: Member) -> M:
         if path in remembered.ids:
             part.__dict__["_burnlike_ids"] = dict(remembered.ids[path])
         for name, meta in remembered.metas.get(path, {}).items():
-            present = part.__dict__.setdefault("_burnlike_metas", {}).get(name, Meta())
-            part.__dict__["_burnlike_metas"][name] = replace(
-                present,
-                name=None if present.hole else meta.name,
+            set_meta(
+                part,
+                name,
+                name=None if meta_of(part, name).hole else meta.name,
                 load_mapper=meta.load_mapper,
                 save_mapper=meta.save_mapper,
                 own_id=meta.own_id,

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ..errors import ArgumentError, AutodiffError, DTypeError
 from ..mlax.structure import leaves
 from ..module.param_id import ParamId
+from ..module.param_values import differentiable
 from ..module.slots import set_meta
 from .leaves import Leaf, settled, weight_places
 from .packing import Inputs, Outputs, tensors_of, with_tensors
@@ -139,12 +140,12 @@ def _check_differentiable(inputs: Inputs, number: int) -> None:
                 f"argument {number} holds {type(value).__name__}: expected tensors and modules to differentiate with"
                 " respect to; give the rest in another argument"
             )
-        elif not (value.is_floating_point() or value.is_complex()):
+        elif not differentiable(value):
             raise DTypeError(f"argument {number} holds a tensor of {value.dtype}, of which there is no gradient")
 
 
 def _is_differentiable(leaf: Leaf) -> bool:
-    return leaf.trainable and (leaf.tensor.is_floating_point() or leaf.tensor.is_complex())
+    return leaf.trainable and differentiable(leaf.tensor)
 
 
 def _listed(wrong: list[Leaf]) -> str:

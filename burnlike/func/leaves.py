@@ -13,6 +13,7 @@ from ..errors import TracedLeakError
 from ..mlax.hyperparameters import hyperparameters, own_containers
 from ..module.lazy import initialize_param
 from ..module.param import Kind
+from ..module.param_values import differentiable
 from ..module.registry import params, weights
 from ..module.shell import Copies, shell
 from ..module.slots import meta_of, set_meta
@@ -58,7 +59,7 @@ def leaves(module: nn.Module) -> list[Leaf]:
 def _collect(module: nn.Module, prefix: str, found: dict[Tensor, Leaf], trainable: dict[Tensor, bool]) -> None:
     for name, tensor in module._parameters.items():
         if tensor is not None and tensor not in found:
-            known = trainable[tensor] if tensor in trainable else _is_trainable(module, name, tensor)
+            known = trainable[tensor] if tensor in trainable else meta_of(module, name).intent(tensor)
             found[tensor] = Leaf(prefix + name, tensor, "weight", True, known)
     for name, tensor in module._buffers.items():
         if tensor is not None and tensor not in found:
@@ -67,15 +68,6 @@ def _collect(module: nn.Module, prefix: str, found: dict[Tensor, Leaf], trainabl
     for name, child in module._modules.items():
         if child is not None:
             _collect(unwrap(child), f"{prefix}{name}.", found, trainable)
-
-
-def _is_trainable(module: nn.Module, name: str, tensor: Tensor) -> bool:
-    meta = meta_of(module, name)
-    if meta.trainable is not None:
-        return meta.trainable
-    if meta.stood_for is not None and not isinstance(tensor, nn.Parameter):
-        return meta.stood_for
-    return tensor.requires_grad
 
 
 def with_leaves(module: M, value_of: Callable[[Tensor], Tensor | None]) -> M:
@@ -108,8 +100,7 @@ def settled(module: M, value_of: Callable[[Tensor], Tensor], requires_grad: bool
         if kind == "state" or isinstance(value, nn.Parameter):
             return value if value.is_leaf else value.detach()
         flag = _required_grad(owner, name, tensor) if requires_grad is None else requires_grad
-        differentiable = value.is_floating_point() or value.is_complex()
-        return nn.Parameter(value.detach(), requires_grad=flag and differentiable)
+        return nn.Parameter(value.detach(), requires_grad=flag and differentiable(value))
 
     return shell(module, place)
 

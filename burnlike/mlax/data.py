@@ -17,6 +17,7 @@ from ..module.displaying import Content
 from ..module.lazy import is_lazy
 from ..module.param import Kind
 from ..module.param_id import ParamId
+from ..module.param_values import differentiable
 from ..module.slots import meta_of, remember_field, set_meta, stored_ids
 
 
@@ -55,15 +56,10 @@ def tensors_in(data: Any) -> Iterator[Tensor]:
             yield from tensors_in(item)
 
 
-def is_differentiable(tensor: Tensor) -> bool:
-    """Whether a gradient of `tensor` can exist."""
-    return tensor.is_floating_point() or tensor.is_complex()
-
-
 def check_trainable(data: Any, where: str) -> None:
     """Refuse whole numbers and bools as trainable."""
     for tensor in tensors_in(data):
-        if not is_differentiable(tensor):
+        if not differentiable(tensor):
             raise DTypeError(f"{where}: {tensor.dtype} can't be trainable; use trainable=False, or floats")
 
 
@@ -215,13 +211,13 @@ def grow(data: Any, whole: ParamId, trainable: bool, kind: Kind, prefix: str = "
 
 def put_tensor(owner: nn.Module, name: str, tensor: Tensor, trainable: bool, kind: Kind) -> None:
     """Make `tensor` the parameter or buffer `name` of `owner`."""
-    if kind == "state" or not is_differentiable(tensor):
+    if kind == "state" or not differentiable(tensor):
         put(owner, name, owner._buffers, tensor.detach())
         return
     weight = as_weight(tensor, trainable)
     put(owner, name, owner._parameters, weight)
     if not isinstance(weight, nn.Parameter):
-        set_meta(owner, name, None, stood_for=trainable)
+        set_meta(owner, name, stood_for=trainable)
 
 
 def put(owner: nn.Module, name: str, target: dict[str, Any], value: Any) -> None:

@@ -88,7 +88,7 @@ def _put(leaf: Parameter, source: Parameter, result: Any, own: "_Own") -> None:
         return
     meta = meta_of(*result.home)
     leaf.replace(own.data(as_data(data)), bool(result.trainable), result.requires_grad)
-    set_meta(*leaf.home, None, name=meta.name, load_mapper=meta.load_mapper, save_mapper=meta.save_mapper)
+    set_meta(*leaf.home, name=meta.name, load_mapper=meta.load_mapper, save_mapper=meta.save_mapper)
 
 
 class _Own:

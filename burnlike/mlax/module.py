@@ -120,7 +120,7 @@ class Module(BaseModule):
             for group in (self._parameters, self._buffers, self._modules):
                 group.pop(name, None)
         if isinstance(value, nn.Parameter) and name in self.__dict__.get("_burnlike_metas", {}):
-            set_meta(self, name, None, trainable=None, hole=False)
+            set_meta(self, name, trainable=None, hole=False)
 
     def _take(self, name: str, param: Parameter) -> None:
         """Make `param` a field: an attribute it has already is then tied to this one."""

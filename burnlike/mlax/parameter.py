@@ -129,7 +129,7 @@ class Parameter(Param):
         write(*first, data, tracked, kind)
         for place in others:
             share(*first, *place)
-        set_meta(*self.home, None, hole=False, trainable=None if tracked is trainable else trainable)
+        set_meta(*self.home, hole=False, trainable=None if tracked is trainable else trainable)
 
     @property
     def tensor(self) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -231,7 +231,7 @@ class Parameter(Param):
         elif found is not None:
             super().set_require_grad(require_grad)
         elif not self.is_hole and self.kind == "weight":
-            set_meta(*self.home, None, trainable=require_grad)
+            set_meta(*self.home, trainable=require_grad)
         return self
 
     def assign(self, tensor: Tensor) -> None:

@@ -33,7 +33,7 @@ def declared(
     set_meta(holder, "value", name=name, own_id=param_id is not None, kind=kind or "weight")
     if data is None:
         empty(holder, "value", kind or "weight")
-        set_meta(holder, "value", None, trainable=trainable, hole=trainable is None)
+        set_meta(holder, "value", trainable=trainable, hole=trainable is None)
     else:
         data = as_data(data)
         if trainable:

@@ -73,9 +73,7 @@ def require_grad(module: nn.Module, requires_grad: bool) -> None:
 
 def no_grad(module: M) -> M:
     """Freeze every parameter, in place, for good: `train()` does not undo it. Returns the module."""
-    for param in weights(module):
-        param.set_require_grad(False)
-    return module
+    return freeze(module)
 
 
 def freeze(module: M, group: ParamGroup | None = None) -> M:

@@ -10,9 +10,8 @@ from ..backend import Autodiff, backend_for
 from ..errors import BackendError
 from ..tensor.base import TensorBase, wrap
 from ..tensor.spec import family_of
+from .attributes import plain_names
 from .nested import DEEPEST, with_items
-
-_TORCH_OWN = ("_parameters", "_buffers", "_modules")
 
 
 def apply_plain(parts: dict[str, Any], skip: Mapping[str, None], function: Callable[[Tensor], Tensor]) -> None:
@@ -35,11 +34,7 @@ def untrack_plain(parts: dict[str, Any], skip: Mapping[str, None]) -> None:
 
 def _candidates(parts: dict[str, Any], skip: Mapping[str, None]) -> list[tuple[str, Any]]:
     kinds = (Tensor, TensorBase, list, tuple, dict)
-    return [
-        (name, value)
-        for name, value in parts.items()
-        if isinstance(value, kinds) and name not in skip and name not in _TORCH_OWN
-    ]
+    return [(name, parts[name]) for name in plain_names(parts) if isinstance(parts[name], kinds) and name not in skip]
 
 
 def _applied(value: Any, function: Callable[[Tensor], Tensor], untrack: bool = False, depth: int = 0) -> Any:

@@ -14,7 +14,7 @@ from .nested import DEEPEST, with_items
 
 _PLAIN = frozenset({type(None), bool, int, float, str, type})
 _NESTING = frozenset({list, tuple, dict, partial})
-_HOOKS = {
+HOOKS = (
     "_forward_hooks",
     "_forward_pre_hooks",
     "_backward_hooks",
@@ -23,7 +23,8 @@ _HOOKS = {
     "_state_dict_pre_hooks",
     "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks",
-}
+)
+"""Where torch keeps the hooks of a module."""
 
 CopyOf = Callable[[Any], Any]
 
@@ -50,7 +51,7 @@ def rebind_attributes(module: nn.Module, copy_of: CopyOf) -> None:
 
 def rebind_hooks(module: nn.Module, copy_of: CopyOf) -> None:
     """As `rebind_attributes`, of hooks; `module` has registries of its own for them."""
-    for name in _HOOKS:
+    for name in HOOKS:
         if hooks := module.__dict__.get(name):
             for key, hook in hooks.items():
                 hooks[key] = _rebound_hook(hook, module, copy_of)
@@ -89,7 +90,7 @@ def _rebound_hook(hook: Any, module: nn.Module, copy_of: CopyOf) -> Any:
 
 def _rebound_handle(handle: RemovableHandle, parts: dict[str, Any]) -> RemovableHandle:
     """The handle of the copy's hook: hooks keep the number that they have in the original."""
-    for name in _HOOKS:
+    for name in HOOKS:
         hooks = parts.get(name)
         if hooks and handle.id in hooks:
             found = RemovableHandle(hooks)

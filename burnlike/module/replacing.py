@@ -8,6 +8,7 @@ from torch.nn.parameter import is_lazy as is_shapeless
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..errors import MapperError
+from .constants import references_of
 from .memory import is_unfilled
 from .param import Param
 from .plain_tensors import apply_plain
@@ -137,4 +138,4 @@ def copy_plain_tensors(root: nn.Module) -> None:
         return copies[id(tensor)]
 
     for module in modules:
-        apply_plain(module.__dict__, module.__dict__.get("_burnlike_constants", {}), copied)
+        apply_plain(module.__dict__, references_of(module), copied)

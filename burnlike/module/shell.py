@@ -7,26 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ModuleTreeError
-from .references import rebind_attributes, rebind_hooks
+from .references import HOOKS, rebind_attributes, rebind_hooks
 from .slots import KEPT, Kind, meta_of, set_meta
 from .wrappers import is_sharded, unwrap
 
 Place = Callable[[nn.Module, str, Kind, Tensor], Tensor | None]
 M = TypeVar("M", bound=nn.Module)
 
-_HOOKS = (
-    "_forward_hooks",
-    "_forward_pre_hooks",
-    "_backward_hooks",
-    "_backward_pre_hooks",
-    "_forward_hooks_with_kwargs",
-    "_forward_hooks_always_called",
-    "_forward_pre_hooks_with_kwargs",
-    "_state_dict_hooks",
-    "_state_dict_pre_hooks",
-    "_load_state_dict_pre_hooks",
-    "_load_state_dict_post_hooks",
-)
+_HOOKS = (*HOOKS, "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs")
 _REGISTRIES: tuple[tuple[str, Kind], ...] = (("_parameters", "weight"), ("_buffers", "state"))
 
 

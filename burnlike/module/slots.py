@@ -59,17 +59,11 @@ class Meta:
 
     def as_hole(self, kind: str) -> "Meta":
         """What stays known of a parameter of `kind` that was taken out."""
-        return Meta(
-            None,
-            None,
-            self.load_mapper,
-            self.save_mapper,
-            self.stood_for,
-            self.own_id,
-            self.tied,
-            True,
-            kind,
-        )
+        hole = self.__copy__()
+        hole.trainable = hole.name = None
+        hole.hole = True
+        hole.kind = kind
+        return hole
 
     def __copy__(self) -> "Meta":
         # Written out: torch.compile traces dataclasses.replace twenty times as slowly.

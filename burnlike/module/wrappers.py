@@ -1,5 +1,6 @@
 """What torch's tools put around a module and in front of its class, and how to see past it."""
 
+import sys
 from typing import Any
 
 from torch import Tensor, nn
@@ -57,7 +58,8 @@ def is_sharded(module: nn.Module) -> bool:
 
 def is_distributed(tensor: Tensor) -> bool:
     """Whether it is a DTensor, of which each rank has a part."""
-    return any(f"{cls.__module__}.{cls.__name__}" == "torch.distributed.tensor.DTensor" for cls in type(tensor).__mro__)
+    loaded = sys.modules.get("torch.distributed.tensor")  # without it there are none, and its import is slow
+    return isinstance(tensor, getattr(loaded, "DTensor", ()))
 
 
 # Where the classes of parametrize say that they were made: by ABCMeta, of classes that are abstract or containers.

@@ -8,11 +8,12 @@ from torch import Tensor, nn
 
 from ..errors import RecordMismatchError
 from ..module import Param, ParamId
+from ..module.wrappers import is_distributed
 from ..record import Record
 from .clipping import clip
 from .clipping_config import GradientClipping
 from .gradients import GradientsParams
-from .sharded import is_sharded, local, local_states
+from .sharded import local, local_state
 from .simple_optimizer import SimpleOptimizer
 from .state import flatten, unflatten
 
@@ -52,10 +53,10 @@ class OptimizerAdaptor(Generic[State]):
         known = last_params is params
         tensors = [param.tensor for param in params]
         if not known:
-            self._sharded = any(map(is_sharded, tensors))
+            self._sharded = any(map(is_distributed, tensors))
             before = [self._states.get(param.id) for param in params]
             if self._sharded:
-                before = local_states(before, tensors)
+                before = [local_state(state, it) for state, it in zip(before, tensors, strict=True)]
         if self._sharded:
             tensors, values = list(map(local, tensors)), list(map(local, values))
         after = self.optimizer.step_many(lr, tensors, values, before)

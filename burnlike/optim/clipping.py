@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from ..errors import ConfigError
+from ..module.wrappers import is_distributed
 from .clipping_config import ClipByGlobalNorm, ClipByNorm, ClipByValue, GradientClipping
-from .sharded import is_sharded, local
+from .sharded import local
 
 
 def clip(rule: GradientClipping, grads: Sequence[Tensor]) -> list[Tensor]:
@@ -35,7 +36,7 @@ def clip(rule: GradientClipping, grads: Sequence[Tensor]) -> list[Tensor]:
 def _norm(grad: Tensor) -> Tensor:
     dtype = torch.promote_types(grad.dtype, torch.float32)
     norm = torch.linalg.vector_norm(grad, dtype=dtype)
-    return norm.full_tensor() if is_sharded(norm) else norm  # pyright: ignore[reportAttributeAccessIssue]
+    return norm.full_tensor() if is_distributed(norm) else norm  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _factor(norm: Tensor, threshold: float) -> Tensor:

@@ -4,22 +4,16 @@ Update rules go element by element, so a part needs no other; only a norm is of 
 """
 
 import dataclasses
-import sys
-from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
-
-def is_sharded(tensor: Tensor) -> bool:
-    """Whether `tensor` is a DTensor, of which this rank holds a part."""
-    loaded = sys.modules.get("torch.distributed.tensor")  # without it there are none, and its import is slow
-    return loaded is not None and isinstance(tensor, loaded.DTensor)
+from ..module.wrappers import is_distributed
 
 
 def local(tensor: Any) -> Tensor:
     """The part of `tensor` that this rank holds, sharing its memory; `tensor` itself where it is whole."""
-    return tensor.to_local() if is_sharded(tensor) else tensor
+    return tensor.to_local() if is_distributed(tensor) else tensor
 
 
 def local_state(state: Any, tensor: Tensor) -> Any:
@@ -32,7 +26,7 @@ def local_state(state: Any, tensor: Tensor) -> Any:
     Returns:
         The state with this rank's parts; the state itself where it has them.
     """
-    if state is None or not is_sharded(tensor):
+    if state is None or not is_distributed(tensor):
         return state
     parts = {}
     for field in dataclasses.fields(state):
@@ -42,11 +36,6 @@ def local_state(state: Any, tensor: Tensor) -> Any:
         elif isinstance(value, Tensor) and value.shape == tensor.shape != local(tensor).shape:
             parts[field.name] = _part(value, tensor)
     return dataclasses.replace(state, **parts) if parts else state
-
-
-def local_states(states: Sequence[Any], tensors: Sequence[Tensor]) -> list[Any]:
-    """`local_state` of each."""
-    return [local_state(state, tensor) for state, tensor in zip(states, tensors, strict=True)]
 
 
 def _part(value: Tensor, like: Any) -> Tensor:
