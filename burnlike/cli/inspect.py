@@ -2,12 +2,14 @@
 
 import argparse
 import json
-import os
 from collections.abc import Sequence
 from typing import Any
 
-from ..record import metadata
-from ..record.safetensors_format import Header, TensorInfo, open_file, read_header
+from ..record.formats import detect
+from ..record.gzip_source import GzipSource
+from ..record.outline import Entry, Outline
+from ..record.source import FileSource
+from ..record.values import to_json
 
 _LONGEST_VALUE = 100
 
@@ -28,43 +30,41 @@ def run(args: argparse.Namespace) -> int:
         RecordIOError: the file can't be read.
         RecordFormatError: it is damaged, truncated, or not a safetensors file.
     """
-    descriptor = open_file(args.file)
-    try:
-        header = read_header(descriptor, args.file)
-    finally:
-        os.close(descriptor)
-    details = metadata.decode(header.metadata, header.tensors, args.file)
-    summary = _summary(args.file, header, details)
+    source = FileSource(args.file)
+    found = detect(source)
+    outline = found.read(GzipSource(source) if found.compressed else source)
+    summary = _summary(args.file, source.size, outline)
     print(json.dumps(summary, indent=2, ensure_ascii=False) if args.json else _text(summary))
     return 0
 
 
-def _summary(path: str, header: Header, details: metadata.Details) -> dict[str, Any]:
+def _summary(path: str, file_bytes: int, outline: Outline) -> dict[str, Any]:
     aliases: dict[str, list[str]] = {}
-    for alias, name in details.aliases.items():
+    for alias, name in outline.aliases.items():
         aliases.setdefault(name, []).append(alias)
-    tensors = [_tensor(info, details, aliases.get(info.name, [])) for info in header.tensors.values()]
+    tensors = [_tensor(entry, outline, aliases.get(entry.name, [])) for entry in outline.entries.values()]
     return {
         "file": path,
-        "format": "safetensors",
-        "version": details.format,
-        "file_bytes": header.file_bytes,
-        "tensor_bytes": header.file_bytes - header.data_start,
+        "format": outline.format,
+        "version": outline.version,
+        "file_bytes": file_bytes,
+        "tensor_bytes": sum(entry.nbytes for entry in outline.entries.values()),
         "tensors": tensors,
-        "metadata": dict(details.other),
-        # As in the file: JSON has no inf and nan, which burnlike writes as {"$float": "inf"}.
-        "values": json.loads(header.metadata.get("burnlike.values", "{}")) if details.format else {},
+        "metadata": dict(outline.metadata),
+        # JSON has no inf and nan, which burnlike writes as {"$float": "inf"}.
+        "values": to_json(outline.values, "values"),
     }
 
 
-def _tensor(info: TensorInfo, details: metadata.Details, aliases: list[str]) -> dict[str, Any]:
-    param_id = details.ids.get(info.name)
+def _tensor(entry: Entry, outline: Outline, aliases: list[str]) -> dict[str, Any]:
+    param_id = outline.ids.get(entry.name)
     return {
-        "path": info.name,
+        "path": entry.name,
         "id": None if param_id is None else str(param_id),
-        "dtype": info.dtype,
-        "shape": list(info.shape),
-        "bytes": info.nbytes,
+        "kind": entry.kind,
+        "dtype": entry.dtype,
+        "shape": list(entry.shape),
+        "bytes": entry.nbytes,
         "aliases": aliases,
     }
 

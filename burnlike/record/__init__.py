@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING
 from .._lazy import attach
 
 if TYPE_CHECKING:
+    from .burn.recorders import NamedMpkBytesRecorder, NamedMpkFileRecorder, NamedMpkGzFileRecorder
     from .lazy_tensors import LazyTensors
     from .materialize import init_from
+    from .opening import open_record
     from .precision import BFloat16Precision, DoublePrecision, FullPrecision, HalfPrecision, Precision
     from .record import Record
+    from .recorder import FileRecorder, Recorder
     from .report import LoadReport, Mismatch
     from .safetensors_recorder import SafetensorsRecorder
     from .shortcuts import load, save
@@ -16,16 +19,22 @@ if TYPE_CHECKING:
 __all__ = [
     "BFloat16Precision",
     "DoublePrecision",
+    "FileRecorder",
     "FullPrecision",
     "HalfPrecision",
     "LazyTensors",
     "LoadReport",
     "Mismatch",
+    "NamedMpkBytesRecorder",
+    "NamedMpkFileRecorder",
+    "NamedMpkGzFileRecorder",
     "Precision",
     "Record",
+    "Recorder",
     "SafetensorsRecorder",
     "init_from",
     "load",
+    "open_record",
     "save",
 ]
 
@@ -37,6 +46,9 @@ __getattr__, __dir__ = attach(
         ),
         **dict.fromkeys(["LoadReport", "Mismatch"], "report"),
         **dict.fromkeys(["load", "save"], "shortcuts"),
+        **dict.fromkeys(["FileRecorder", "Recorder"], "recorder"),
+        **dict.fromkeys(["NamedMpkBytesRecorder", "NamedMpkFileRecorder", "NamedMpkGzFileRecorder"], "burn.recorders"),
+        "open_record": "opening",
         "LazyTensors": "lazy_tensors",
         "Record": "record",
         "SafetensorsRecorder": "safetensors_recorder",

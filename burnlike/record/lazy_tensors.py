@@ -1,22 +1,19 @@
-"""The tensors of a file, read when asked for.
-
-Bytes are read by position into memory of our own, never mapped: a mapped file that is cut short by someone else kills
-the process, and a tensor here stays what it was whatever happens to the file. The file stays open, so a record loaded
-before its file was replaced goes on reading the old one.
-"""
+"""The tensors of a file, read when asked for."""
 
 import mmap
-import os
-import weakref
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import cast
 
 import torch
 from torch import Tensor
 
-from ..errors import RecordFormatError, RecordIOError
+from ..errors import RecordFormatError
 from .convert import pieces
 from .dtypes import torch_dtype
-from .safetensors_format import Header, TensorInfo
+from .outline import Outline, StoredTensor
+from .source import FileSource, Source
 from .stream import bytes_at
 
 _CHUNK_BYTES = 4 << 20
@@ -26,29 +23,29 @@ class LazyTensors(Mapping[str, Tensor]):
     """Name -> tensor of an open file; each access reads it into fresh memory.
 
     Attributes:
+        outline: names, types, shapes and places.
         path: the file's name, for messages.
-        header: names, types, shapes and places.
     """
 
-    def __init__(self, descriptor: int, path: str, header: Header) -> None:
-        self.path = path
-        self.header = header
-        self._descriptor = descriptor
-        weakref.finalize(self, os.close, descriptor)
+    def __init__(self, source: Source, outline: Outline) -> None:
+        self.path = source.path
+        self.outline = outline
+        self._source = source
+        self._entries = cast(Mapping[str, StoredTensor], outline.entries)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.header.tensors)
+        return iter(self._entries)
 
     def __len__(self) -> int:
-        return len(self.header.tensors)
+        return len(self._entries)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.header.tensors
+        return name in self._entries
 
     def __getitem__(self, name: str) -> Tensor:
-        info = self.header.tensors[name]
+        entry = self._entries[name]
         try:
-            found = torch.empty(info.shape, dtype=self.dtype(name))
+            found = torch.empty(entry.shape, dtype=self.dtype(name))
         except RuntimeError as error:
             raise RecordFormatError(f"{self.path}: no tensor can have the shape of '{name}' ({error})") from error
         self.copy_into(name, found)
@@ -56,11 +53,16 @@ class LazyTensors(Mapping[str, Tensor]):
 
     def dtype(self, name: str) -> torch.dtype:
         """The type in the file."""
-        return torch_dtype(self.header.tensors[name].dtype, name, self.path)
+        return torch_dtype(self._entries[name].dtype, name, self.path)
 
     def shape(self, name: str) -> torch.Size:
         """The shape in the file."""
-        return torch.Size(self.header.tensors[name].shape)
+        return torch.Size(self._entries[name].shape)
+
+    def values_of(self, name: str) -> "FileValues":
+        """The values of one tensor, range by range."""
+        entry = self._entries[name]
+        return FileValues(entry, self.dtype(name), torch_dtype(entry.stored_as or entry.dtype, name, self.path))
 
     def check_length(self) -> None:
         """Raise if the file was cut since it was opened.
@@ -68,12 +70,8 @@ class LazyTensors(Mapping[str, Tensor]):
         Raises:
             RecordIOError: it is shorter than its header says.
         """
-        length = os.fstat(self._descriptor).st_size
-        if length < self.header.file_bytes:
-            raise RecordIOError(
-                f"{self.path}: was cut to {length} of {self.header.file_bytes} bytes after it was opened; "
-                "save or fetch it again"
-            )
+        if isinstance(self._source, FileSource):
+            self._source.check_length()
 
     def chunks(self, name: str) -> Iterator[tuple[Tensor, int]]:
         """The values in pieces of a few megabytes: flat tensors, valid until the next one, and the index of the first.
@@ -81,14 +79,11 @@ class LazyTensors(Mapping[str, Tensor]):
         Raises:
             RecordIOError: reading fails.
         """
-        info, dtype = self.header.tensors[name], self.dtype(name)
-        buffer = _buffer(min(_CHUNK_BYTES, info.nbytes))
-        for begin in range(0, info.nbytes, _CHUNK_BYTES):
-            count = min(_CHUNK_BYTES, info.nbytes - begin)
-            self._read(info, begin, bytes_at(buffer.data_ptr(), count))
-            raw = buffer[:count]
-            # A hostile file may hold bytes that are no bool; comparing makes them one.
-            yield raw.ne(0) if dtype == torch.bool else raw.view(dtype), begin // dtype.itemsize
+        found = self.values_of(name)
+        count = _CHUNK_BYTES // found.stored.itemsize
+        buffer = _buffer(min(_CHUNK_BYTES, found.entry.stored_bytes))
+        for first in range(0, found.numel(), count):
+            yield found.read(first, min(first + count, found.numel()), buffer), first
 
     def copy_into(self, name: str, target: Tensor) -> None:
         """Read the values into `target`, which has the tensor's shape, in target's type and on its device.
@@ -98,25 +93,47 @@ class LazyTensors(Mapping[str, Tensor]):
         """
         target = target.detach()
         dtype = self.dtype(name)
-        info = self.header.tensors[name]
+        entry = self._entries[name]
         if dtype == target.dtype != torch.bool and target.device.type == "cpu" and target.is_contiguous():
-            self._read(info, 0, bytes_at(target.data_ptr(), info.nbytes))
+            entry.read_into(0, bytes_at(target.data_ptr(), entry.nbytes))
             torch.autograd.graph.increment_version(target)
             return
         for values, first in self.chunks(name):
             for into, before in pieces(target, first, first + values.numel()):
                 into.copy_(values[before : before + into.numel()].view(into.shape))
 
-    def _read(self, info: TensorInfo, begin: int, into: memoryview) -> None:
-        offset = info.start + begin
-        while into:
-            try:
-                count = os.preadv(self._descriptor, [into], offset)
-            except OSError as error:
-                raise RecordIOError(f"{self.path}: reading '{info.name}' failed: {error.strerror}") from error
-            if count == 0:
-                raise RecordIOError(f"{self.path}: ends within '{info.name}'; save or fetch it again")
-            into, offset = into[count:], offset + count
+
+@dataclass(frozen=True, slots=True)
+class FileValues:
+    """The values of a tensor in a file: `burnlike.record.stream.StoredValues`.
+
+    Attributes:
+        entry: where they are.
+        dtype: the tensor's type.
+        stored: the type of the bytes.
+    """
+
+    entry: StoredTensor
+    dtype: torch.dtype
+    stored: torch.dtype
+
+    def numel(self) -> int:
+        """How many they are."""
+        return prod(self.entry.shape)
+
+    def read(self, start: int, stop: int, buffer: Tensor | None = None) -> Tensor:
+        """The elements `start` to `stop`, flat; in the memory of `buffer`, if there is one.
+
+        Raises:
+            RecordIOError: reading fails.
+        """
+        size = self.stored.itemsize
+        count = (stop - start) * size
+        raw = torch.empty(count, dtype=torch.uint8) if buffer is None else buffer[:count]
+        self.entry.read_into(start * size, bytes_at(raw.data_ptr(), count))
+        # A hostile file may hold bytes that are no bool; comparing makes them one.
+        values = raw.view(torch.uint8 if self.stored == torch.bool else self.stored)
+        return values.ne(0) if self.dtype == torch.bool else values
 
 
 def _buffer(count: int) -> Tensor:

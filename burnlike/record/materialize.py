@@ -9,8 +9,8 @@ from torch import nn
 
 from ..errors import RecordError
 from ..module.device import find_device
+from .opening import open_record
 from .record import Record
-from .safetensors_recorder import SafetensorsRecorder
 
 _HOOK = "reset_non_persistent_buffers"
 
@@ -40,7 +40,7 @@ def init_from(
         DeviceError: there is no such device.
     """
     target = find_device(device)
-    record = source if isinstance(source, Record) else SafetensorsRecorder().load(source)
+    record = source if isinstance(source, Record) else open_record(source)
     with torch.device("meta"):
         module = config.init("meta") if hasattr(config, "init") else config()
     if not isinstance(module, nn.Module):

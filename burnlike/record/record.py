@@ -1,6 +1,6 @@
 """Record: the tensors and plain values of a module, an optimizer or a run, by name."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,6 +29,9 @@ class Record:
         ids: name -> ParamId, for those tensors that are parameters.
         aliases: other name of a tied tensor -> its name in `tensors`.
         source: where it comes from, for messages.
+        states: names of the tensors that are running statistics or other buffers.
+        layout: how formats that nest arrange it, see `burnlike.record.layout`; None where that isn't known.
+        metadata: what the file that it was read from says about itself.
 
     Raises:
         RecordError: a tensor is none, or ids or aliases name tensors that are not there.
@@ -39,6 +42,9 @@ class Record:
     ids: Mapping[str, ParamId] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
     source: str = "the record"
+    states: Collection[str] = ()
+    layout: Any = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.tensors, dict):
@@ -76,6 +82,7 @@ class Record:
             ids={param.path: param.id for param in found},
             aliases={alias: param.path for param in found for alias in param.aliases},
             source=f"the record of {type(module).__name__}",
+            states=frozenset(param.path for param in found if param.kind == "state"),
         )
 
     def load_into(

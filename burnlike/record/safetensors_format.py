@@ -5,25 +5,14 @@ without a gap, little-endian and in row-major order: https://github.com/huggingf
 """
 
 import json
-import os
-import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
-from ..errors import RecordError, RecordFormatError, RecordIOError
-
-DTYPE_BITS: Mapping[str, int] = {
-    **dict.fromkeys(["F64", "I64", "U64", "C64"], 64),
-    **dict.fromkeys(["F32", "I32", "U32"], 32),
-    **dict.fromkeys(["F16", "BF16", "I16", "U16"], 16),
-    **dict.fromkeys(["BOOL", "U8", "I8"], 8),
-    **dict.fromkeys(["F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"], 8),
-    **dict.fromkeys(["F6_E2M3", "F6_E3M2"], 6),
-    "F4": 4,
-}
-"""Bits of one element of each dtype of the format."""
+from ..errors import RecordError, RecordFormatError
+from . import metadata
+from .outline import DTYPE_BITS, Entry, Outline, Payload, Segment, StoredTensor, byte_count
+from .source import Source
 
 MAX_HEADER_BYTES = 100_000_000
 """Longer headers are refused, here and by the safetensors library."""
@@ -31,30 +20,6 @@ MAX_HEADER_BYTES = 100_000_000
 _LENGTH_BYTES = 8
 _METADATA = "__metadata__"
 _ENTRY_KEYS = {"dtype", "shape", "data_offsets"}
-
-
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
-    """Where one tensor lies in the file.
-
-    Attributes:
-        name: its name.
-        dtype: one of `DTYPE_BITS`.
-        shape: its dimensions.
-        start: offset of its first byte, counted from the beginning of the file.
-        stop: offset after its last byte.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    start: int
-    stop: int
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the tensor takes in the file."""
-        return self.stop - self.start
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,36 +33,34 @@ class Header:
         file_bytes: length of the whole file.
     """
 
-    tensors: Mapping[str, TensorInfo]
+    tensors: Mapping[str, StoredTensor]
     metadata: Mapping[str, str]
     data_start: int
     file_bytes: int
 
 
-def build_header(
-    entries: Iterable[tuple[str, str, tuple[int, ...]]], metadata: Mapping[str, str]
-) -> tuple[bytes, list[TensorInfo]]:
+def build_header(entries: Iterable[Entry], texts: Mapping[str, str]) -> tuple[bytes, list[Entry]]:
     """Make the first bytes of a file from names, dtypes and shapes.
 
     Args:
-        entries: (name, dtype, shape) of each tensor. The bytes are laid out in this order, but wider elements first,
-            so that every tensor is aligned to its element.
-        metadata: texts for `__metadata__`.
+        entries: the tensors. The bytes are laid out in this order, but wider elements first, so that every tensor is
+            aligned to its element.
+        texts: for `__metadata__`.
 
     Returns:
-        The length and header bytes, a multiple of 8 long, and the place of each tensor in file order.
+        The length and header bytes, a multiple of 8 long, and the entries in file order.
 
     Raises:
         RecordError: a name can't be stored, or the header is longer than readers accept.
     """
-    ordered = sorted(entries, key=lambda entry: -DTYPE_BITS[entry[1]])
-    header: dict[str, Any] = {_METADATA: dict(metadata)} if metadata else {}
+    ordered = sorted(entries, key=lambda entry: -DTYPE_BITS[entry.dtype])
+    header: dict[str, Any] = {_METADATA: dict(texts)} if texts else {}
     offset = 0
-    for name, dtype, shape in ordered:
-        if name in header or name == _METADATA:
-            raise RecordError(f"tensor name {name!r} is reserved or comes twice; rename it")
-        stop = offset + byte_count(dtype, shape)
-        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, stop]}
+    for entry in ordered:
+        if entry.name in header or entry.name == _METADATA:
+            raise RecordError(f"tensor name {entry.name!r} is reserved or comes twice; rename it")
+        stop = offset + entry.nbytes
+        header[entry.name] = {"dtype": entry.dtype, "shape": list(entry.shape), "data_offsets": [offset, stop]}
         offset = stop
     try:
         text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
@@ -109,104 +72,61 @@ def build_header(
             f"the names and values of the record take {len(text)} bytes, readers accept {MAX_HEADER_BYTES}; "
             "store long values as tensors"
         )
-    data_start = _LENGTH_BYTES + len(text)
-    places = []
-    for name, dtype, shape in ordered:
-        begin, end = header[name]["data_offsets"]
-        places.append(TensorInfo(name, dtype, tuple(shape), data_start + begin, data_start + end))
-    return len(text).to_bytes(_LENGTH_BYTES, "little") + text, places
+    return len(text).to_bytes(_LENGTH_BYTES, "little") + text, ordered
 
 
-def byte_count(dtype: str, shape: Iterable[int]) -> int:
-    """Bytes of a tensor; elements narrower than a byte are packed.
-
-    Raises:
-        RecordFormatError: the elements do not fill whole bytes.
-    """
-    bits = DTYPE_BITS[dtype] * prod(shape)
-    if bits % 8:
-        raise RecordFormatError(f"{list(shape)} elements of {dtype} do not fill whole bytes")
-    return bits // 8
-
-
-def open_file(path: str | os.PathLike[str]) -> int:
-    """Open a record's file for reading.
-
-    Raises:
-        RecordIOError: there is none, it can't be read, or it is no file.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except FileNotFoundError as error:
-        raise RecordIOError(f"{os.fspath(path)}: no such file; expected a record (safetensors)") from error
-    except OSError as error:
-        raise RecordIOError(f"{os.fspath(path)}: can't be opened for reading: {error.strerror}") from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise RecordIOError(f"{os.fspath(path)}: expected a record's file, got a directory or a device")
-    return descriptor
-
-
-def read_header(descriptor: int, path: str | os.PathLike[str]) -> Header:
-    """Read and check the header of an open file; no tensor's bytes are read.
-
-    Args:
-        descriptor: open file.
-        path: its name, for messages.
+def read_header(source: Source) -> Header:
+    """Read and check the header of a file; no tensor's bytes are read.
 
     Raises:
         RecordFormatError: it is truncated, damaged, or no safetensors file.
         RecordIOError: reading fails.
     """
-    try:
-        file_bytes = os.fstat(descriptor).st_size
-        length_bytes = os.pread(descriptor, _LENGTH_BYTES, 0)
-        if len(length_bytes) < _LENGTH_BYTES:
-            raise RecordFormatError(
-                f"{os.fspath(path)}: expected a safetensors file, got {file_bytes} bytes, too short for any record;"
-                " it may be an interrupted download or copy: fetch it again"
-            )
-        length = int.from_bytes(length_bytes, "little")
-        text = os.pread(descriptor, length, _LENGTH_BYTES) if length <= min(MAX_HEADER_BYTES, file_bytes) else b""
-    except OSError as error:
-        raise RecordIOError(f"{os.fspath(path)}: reading failed: {error.strerror}") from error
+    path = source.path
+    if not source.has(0, _LENGTH_BYTES):
+        raise RecordFormatError(
+            f"{path}: expected a safetensors file, got fewer than {_LENGTH_BYTES} bytes, too short for any record;"
+            " it may be an interrupted download or copy: fetch it again"
+        )
+    length = int.from_bytes(source.read(0, _LENGTH_BYTES), "little")
     try:
         if length > MAX_HEADER_BYTES:
             raise RecordFormatError(f"its first 8 bytes promise a header of {length} bytes, it is no safetensors file")
-        if len(text) < length:
+        if not source.has(_LENGTH_BYTES, length):
             raise RecordFormatError(
-                f"truncated within the header: it takes {length + _LENGTH_BYTES} bytes, the file has {file_bytes}"
+                f"truncated within the header: it takes {length + _LENGTH_BYTES} bytes, more than the file has"
             )
-        return _parse(text, file_bytes)
+        return _parse(source.read(_LENGTH_BYTES, length), source)
     except RecordFormatError as error:
         raise RecordFormatError(
-            f"{os.fspath(path)}: {error}; expected a whole safetensors file: save or fetch it again"
+            f"{path}: {error}; expected a whole safetensors file: save or fetch it again"
         ) from error
 
 
-def _parse(text: bytes, file_bytes: int) -> Header:
+def _parse(text: bytes, source: Source) -> Header:
     raw = _decode(text)
-    metadata = raw.pop(_METADATA, {})
-    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+    texts = raw.pop(_METADATA, {})
+    if not isinstance(texts, dict) or not all(isinstance(value, str) for value in texts.values()):
         raise RecordFormatError("'__metadata__' is not a map from text to text")
     data_start = _LENGTH_BYTES + len(text)
-    infos = sorted((_entry(name, fields) for name, fields in raw.items()), key=lambda info: (info.start, info.stop))
-    end = 0
+    infos = sorted((_entry(name, fields, source, data_start) for name, fields in raw.items()), key=_place)
+    end = data_start
     for info in infos:
         if info.start != end:
             raise RecordFormatError(
-                f"tensor '{info.name}' begins at data byte {info.start}, expected {end} (a gap or an overlap)"
+                f"tensor '{info.name}' begins at data byte {info.start - data_start}, expected {end - data_start} "
+                "(a gap or an overlap)"
             )
-        end = info.stop
-    if data_start + end > file_bytes:
-        raise RecordFormatError(f"truncated: the tensors end at byte {data_start + end}, the file has {file_bytes}")
-    if data_start + end < file_bytes:
-        raise RecordFormatError(f"{file_bytes - data_start - end} bytes lie behind the last tensor")
-    tensors = {
-        info.name: TensorInfo(info.name, info.dtype, info.shape, data_start + info.start, data_start + info.stop)
-        for info in infos
-    }
-    return Header(tensors, metadata, data_start, file_bytes)
+        end = info.start + info.nbytes
+    if not source.has(data_start, end - data_start):
+        raise RecordFormatError(f"truncated: the tensors end at byte {end}, the file ends before")
+    if source.has(end, 1):
+        raise RecordFormatError("bytes lie behind the last tensor")
+    return Header({info.name: info for info in infos}, texts, data_start, end)
+
+
+def _place(info: StoredTensor) -> tuple[int, int]:
+    return info.start, info.nbytes
 
 
 def _decode(text: bytes) -> dict[str, Any]:
@@ -232,7 +152,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _entry(name: str, fields: Any) -> TensorInfo:
+def _entry(name: str, fields: Any, source: Source, data_start: int) -> StoredTensor:
     if not isinstance(fields, dict) or set(fields) != _ENTRY_KEYS:
         raise RecordFormatError(f"tensor {name[:80]!r} needs exactly dtype, shape and data_offsets")
     dtype, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
@@ -249,9 +169,28 @@ def _entry(name: str, fields: Any) -> TensorInfo:
             f"tensor {name[:80]!r} of shape {shape[:16]} and dtype {dtype} takes {needed} bytes, "
             f"its offsets give {stop - start}"
         )
-    return TensorInfo(name, dtype, tuple(shape), start, stop)
+    return StoredTensor(name, dtype, tuple(shape), source, data_start + start)
 
 
 def _naturals(value: Any) -> bool:
     limit = 2**63
     return isinstance(value, list) and all(type(item) is int and 0 <= item < limit for item in value)
+
+
+class SafetensorsFormat:
+    """See `burnlike.record.formats.Format`."""
+
+    name, extension, compressed = "safetensors", ".safetensors", False
+
+    def segments(self, outline: Outline) -> list[Segment]:
+        """The header, then all tensors."""
+        head, ordered = build_header(outline.entries.values(), metadata.encode(outline))
+        return [head, *(Payload(entry.name) for entry in ordered)]
+
+    def read(self, source: Source, layout: object = None) -> Outline:
+        """The header; the file has names, so that no layout is needed."""
+        header = read_header(source)
+        return metadata.decode(header.metadata, header.tensors, source.path)
+
+
+SAFETENSORS = SafetensorsFormat()

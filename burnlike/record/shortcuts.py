@@ -5,6 +5,7 @@ import os
 import torch
 from torch import nn
 
+from .opening import open_record
 from .precision import Precision
 from .record import Record
 from .report import LoadReport
@@ -56,4 +57,4 @@ def load(
         RecordError: a load mapper raised or gave no tensor. The module is as it was.
         PrecisionError: a value is too large for the module's type. The module is as it was.
     """
-    return SafetensorsRecorder().load(path).load_into(module, strict, device, by_id)
+    return open_record(path).load_into(module, strict, device, by_id)

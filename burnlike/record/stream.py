@@ -16,9 +16,10 @@ import mmap
 import os
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -38,39 +39,96 @@ _STEP_ELEMENTS = 1 << 18  # converted and then checked while still in the proces
 _PAGE_BYTES = 4096
 
 
+class StoredValues(Protocol):
+    """The values of a tensor that lies in a file."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Its type."""
+        ...
+
+    def numel(self) -> int:
+        """How many they are."""
+        ...
+
+    def read(self, start: int, stop: int) -> Tensor:
+        """The elements `start` to `stop`, flat, in fresh memory."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One tensor and its place in the file.
+    """A tensor as it is to be written.
 
     Attributes:
         name: for messages.
-        tensor: the values, of any strides, on any device.
+        values: of any strides, on any device; or in another file.
         dtype: the type to write.
-        start: offset in the file of the first byte.
-        nbytes: bytes in the file.
+        json_indent: see `burnlike.record.outline.Payload`.
     """
 
     name: str
-    tensor: Tensor
+    values: Tensor | StoredValues
     dtype: torch.dtype
-    start: int
-    nbytes: int
+    json_indent: int | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are written, unless they are written as text."""
+        return self.values.numel() * self.dtype.itemsize
+
+    def fill(self, first: int, values: Tensor, allow_overflow: bool) -> None:
+        """Fill `values` with the elements from index `first` on.
+
+        Args:
+            first: index of the first element.
+            values: flat, of the part's dtype.
+            allow_overflow: do not check that finite values stay finite.
+
+        Raises:
+            PrecisionError: a value can't be stored in the part's dtype.
+        """
+        checked = can_lose(self.values.dtype, self.dtype)
+        for begin in range(0, values.numel(), _STEP_ELEMENTS):
+            end = min(begin + _STEP_ELEMENTS, values.numel())
+            for source, before in self._sources(first + begin, first + end):
+                into = values[begin + before : begin + before + source.numel()].view(source.shape)
+                if checked and not self.dtype.is_floating_point:
+                    check_ints(self.name, source, self.dtype)
+                converted = into.copy_(source) if source.device.type == "cpu" else source.to(self.dtype)
+                if checked and self.dtype.is_floating_point and not allow_overflow:
+                    check_floats(self.name, source, converted)
+                if converted is not into:
+                    into.copy_(converted)
+
+    def _sources(self, start: int, stop: int) -> Iterable[tuple[Tensor, int]]:
+        if isinstance(self.values, Tensor):
+            return pieces(self.values, start, stop)
+        return [(self.values.read(start, stop), 0)]
 
 
-def write_parts(descriptor: int, head: bytes, parts: Sequence[Part], allow_overflow: bool = False) -> None:
-    """Write `head` and then the parts, which lie one behind the other.
+Piece = bytes | Part
+"""What a file consists of: bytes that are known, and values of tensors."""
+
+
+def total_bytes(content: Sequence[Piece]) -> int:
+    """The length of a file without text."""
+    return sum(len(piece) if isinstance(piece, bytes) else piece.nbytes for piece in content)
+
+
+def write_pieces(descriptor: int, content: Sequence[Piece], allow_overflow: bool = False) -> None:
+    """Write the pieces one behind the other, each block where it belongs, by several threads.
 
     Args:
         descriptor: file open for writing.
-        head: the bytes before the first part.
-        parts: in file order, without gaps.
+        content: in file order; none of them text.
         allow_overflow: do not check that finite values stay finite.
 
     Raises:
         OSError: a write failed.
         PrecisionError: a value can't be stored in its part's dtype.
     """
-    writer = _Writer(descriptor, head, [part for part in parts if part.nbytes], allow_overflow)
+    writer = _Writer(descriptor, content, allow_overflow)
     workers = min(MAX_WORKERS, writer.blocks)
     if workers < 2:
         writer.write_blocks(torch.empty(BLOCK_BYTES, dtype=torch.uint8))
@@ -85,12 +143,12 @@ def write_parts(descriptor: int, head: bytes, parts: Sequence[Part], allow_overf
 class _Writer:
     """The blocks of one file, shared by the workers."""
 
-    def __init__(self, descriptor: int, head: bytes, parts: Sequence[Part], allow_overflow: bool) -> None:
+    def __init__(self, descriptor: int, content: Sequence[Piece], allow_overflow: bool) -> None:
         self.descriptor = descriptor
-        self.head = head
-        self.parts = parts
-        self.starts = [part.start for part in parts]
-        self.file_bytes = parts[-1].start + parts[-1].nbytes if parts else len(head)
+        lengths = [len(piece) if isinstance(piece, bytes) else piece.nbytes for piece in content]
+        self.pieces = [piece for piece, length in zip(content, lengths, strict=True) if length]
+        self.stops = list(itertools.accumulate(filter(None, lengths)))
+        self.file_bytes = self.stops[-1] if self.stops else 0
         self.blocks = -(-self.file_bytes // BLOCK_BYTES)
         self.allow_overflow = allow_overflow
         self.next_block = itertools.count()
@@ -117,31 +175,35 @@ class _Writer:
 
     def _fill(self, buffer: Tensor, start: int, stop: int) -> None:
         """Put what belongs at `start` to `stop` of the file into `buffer`, converted."""
-        head = self.head[start:stop]
-        bytes_at(buffer.data_ptr(), len(head))[:] = head
-        index = max(0, bisect_right(self.starts, start) - 1)
-        for part in itertools.islice(self.parts, index, None):
-            if part.start >= stop:
-                break
-            first, last = max(start, part.start), min(stop, part.start + part.nbytes)
-            if first < last:
-                values = buffer[first - start : last - start].view(part.dtype)
-                self._convert(part, (first - part.start) // part.dtype.itemsize, values)
+        at = start
+        while at < stop:
+            index = bisect_right(self.stops, at)
+            piece, stop_of_piece = self.pieces[index], self.stops[index]
+            first = at - (self.stops[index - 1] if index else 0)
+            count = min(stop, stop_of_piece) - at
+            into = buffer[at - start : at - start + count]
+            if isinstance(piece, bytes):
+                bytes_at(into.data_ptr(), count)[:] = piece[first : first + count]
+            else:
+                self._fill_values(piece, first, into)
+            at += count
 
-    def _convert(self, part: Part, first: int, values: Tensor) -> None:
-        """Fill `values` with the part's elements from index `first` on."""
-        checked = can_lose(part.tensor.dtype, part.dtype)
-        for begin in range(0, values.numel(), _STEP_ELEMENTS):
-            end = min(begin + _STEP_ELEMENTS, values.numel())
-            for source, before in pieces(part.tensor, first + begin, first + end):
-                into = values[begin + before : begin + before + source.numel()].view(source.shape)
-                if checked and not part.dtype.is_floating_point:
-                    check_ints(part.name, source, part.dtype)
-                converted = into.copy_(source) if source.device.type == "cpu" else source.to(part.dtype)
-                if checked and part.dtype.is_floating_point and not self.allow_overflow:
-                    check_floats(part.name, source, converted)
-                if converted is not into:
-                    into.copy_(converted)
+    def _fill_values(self, part: Part, first: int, into: Tensor) -> None:
+        """Fill `into`, bytes anywhere in the file, with those of `part` from byte `first` on."""
+        size = part.dtype.itemsize
+        if first % size == 0 == into.numel() % size and into.data_ptr() % size == 0:
+            part.fill(first // size, into.view(part.dtype), self.allow_overflow)
+            return
+        # Other formats than safetensors don't align: convert into memory of its own, step by step.
+        skipped, done = first % size, 0
+        while done < into.numel():
+            count = min(into.numel() - done, _STEP_ELEMENTS)
+            begin = (first + done) // size
+            values = torch.empty(-(-(skipped + count) // size), dtype=part.dtype)
+            part.fill(begin, values, self.allow_overflow)
+            into[done : done + count] = values.view(torch.uint8)[skipped : skipped + count]
+            done += count
+            skipped = (first + done) % size
 
 
 def _run(threads: Sequence[threading.Thread], writer: _Writer, ready: threading.Barrier) -> None:

@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> str:
 def test_table_is_aligned_and_complete(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert inspected(path) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith(f"{path}: safetensors, burnlike format 1, ")
+    assert lines[0].startswith(f"{path}: safetensors, burnlike format 2, ")
     assert lines[2].split() == ["tensor", "dtype", "shape", "bytes", "id", "tied", "to"]
     assert lines[3].split() == ["step", "I64", "[]", "8", "-"]
     assert lines[4].split() == ["layer.weight", "BF16", "[2,", "3]", "12", "83h0200000000", "head.weight"]
@@ -49,10 +49,11 @@ def test_table_is_aligned_and_complete(path: str, capsys: pytest.CaptureFixture[
 def test_json_holds_the_same(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     inspected(path, "--json")
     found = json.loads(capsys.readouterr().out)
-    assert (found["format"], found["version"]) == ("safetensors", "1")
+    assert (found["format"], found["version"]) == ("safetensors", "2")
     assert found["tensors"][1] == {
         "path": "layer.weight",
         "id": "83h0200000000",
+        "kind": "float",
         "dtype": "BF16",
         "shape": [2, 3],
         "bytes": 12,
@@ -77,7 +78,7 @@ def test_wrong_files_are_errors(tmp_path: Path) -> None:
     with pytest.raises(RecordIOError, match="no such file"):
         inspected(tmp_path / "none")
     (tmp_path / "x").write_bytes(b"garbage, not a record")
-    with pytest.raises(RecordFormatError, match="no safetensors file"):
+    with pytest.raises(RecordFormatError, match="expected a record"):
         inspected(tmp_path / "x")
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from burnlike.errors import RecordError, RecordFormatError
 from burnlike.module import ParamId
 from burnlike.record import metadata
+from burnlike.record.outline import Entry, Outline
 
 LEAVES = st.none() | st.booleans() | st.integers(-(2**200), 2**200) | st.floats(allow_nan=False) | st.text()
 VALUES = st.dictionaries(
@@ -21,20 +22,24 @@ VALUES = st.dictionaries(
 )
 
 
-def decoded(texts: dict[str, str], names: Any = ()) -> metadata.Details:
-    return metadata.decode(texts, dict.fromkeys(names), "file")
+def decoded(texts: dict[str, str], names: Any = ()) -> Outline:
+    return metadata.decode(texts, {name: Entry(name, "F32", ()) for name in names}, "file")
+
+
+def encoded(values: dict[str, Any]) -> dict[str, str]:
+    return metadata.encode(Outline(values=values))
 
 
 @settings(deadline=None, derandomize=True)
 @given(values=VALUES)
 def test_values_round_trip_exactly(values: dict[str, Any]) -> None:
-    found = decoded(metadata.encode({}, {}, values)).values
+    found = decoded(encoded(values)).values
     assert found == values
     assert repr(found) == repr(values)  # -0.0, True against 1
 
 
 def test_inf_and_nan_round_trip_as_valid_json() -> None:
-    texts = metadata.encode({}, {}, {"a": [math.inf, -math.inf, math.nan], "b": -0.0})
+    texts = encoded({"a": [math.inf, -math.inf, math.nan], "b": -0.0})
     json.loads(texts["burnlike.values"], parse_constant=pytest.fail)
     found = decoded(texts).values
     assert found["a"][:2] == [math.inf, -math.inf]
@@ -43,43 +48,43 @@ def test_inf_and_nan_round_trip_as_valid_json() -> None:
 
 
 def test_tuples_come_back_as_lists() -> None:
-    assert decoded(metadata.encode({}, {}, {"a": (1, (2, "x"))})).values == {"a": [1, [2, "x"]]}
+    assert decoded(encoded({"a": (1, (2, "x"))})).values == {"a": [1, [2, "x"]]}
 
 
 def test_value_that_is_not_plain_is_named() -> None:
     with pytest.raises(RecordError, match=r"values\.run\.seen\[1\]: .* got set"):
-        metadata.encode({}, {}, {"run": {"seen": [1, {2}]}})
+        encoded({"run": {"seen": [1, {2}]}})
     with pytest.raises(RecordError, match=r"values\.run: expected text as key, got 3"):
-        metadata.encode({}, {}, {"run": {3: 1}})
+        encoded({"run": {3: 1}})
 
 
 def test_values_that_hold_themselves_are_refused() -> None:
     values: dict[str, Any] = {}
     values["self"] = values
     with pytest.raises(RecordError, match="holds itself"):
-        metadata.encode({}, {}, values)
+        encoded(values)
 
 
 def test_ids_and_aliases_round_trip() -> None:
     ids = {"a": ParamId(123456), "b": ParamId(2**64 - 1)}
-    texts = metadata.encode(ids, {"c": "a"}, {})
+    texts = metadata.encode(Outline(ids=ids, aliases={"c": "a"}))
     assert json.loads(texts["burnlike.ids"]) == {"a": "83h0200000000", "b": "vvvvvvvvvvvvu"}
     details = decoded(texts, ["a", "b"])
     assert details.ids == ids
     assert details.aliases == {"c": "a"}
-    assert details.format == "1"
-    assert details.other == {"format": "pt"}
+    assert details.version == "2"
+    assert details.metadata == {"format": "pt"}
 
 
 def test_metadata_of_others_is_left_alone() -> None:
     details = decoded({"format": "pt", "author": "x"})
-    assert details == metadata.Details(other={"format": "pt", "author": "x"})
+    assert details == Outline(metadata={"format": "pt", "author": "x"}, format="safetensors")
 
 
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ({"burnlike.format": "2"}, "newer burnlike"),
+        ({"burnlike.format": "3"}, "newer burnlike"),
         ({"burnlike.ids": '{"a":"!"}'}, "13 characters"),
         ({"burnlike.ids": '{"z":"0000000000000"}'}, "no tensor"),
         ({"burnlike.ids": '{"a":"0000000000000","b":"0000000000000"}'}, "both 'a' and 'b'"),
@@ -105,7 +110,7 @@ def test_values_nest_up_to_64_levels() -> None:
             value = [value]
         return {"a": value}
 
-    texts = metadata.encode({}, {}, nested(64))
+    texts = encoded(nested(64))
     assert metadata.decode(texts, {}, "file").values == nested(64)
     with pytest.raises(RecordError, match="nested too deeply"):
-        metadata.encode({}, {}, nested(65))
+        encoded(nested(65))

@@ -1,0 +1,45 @@
+"""Burn's names of element types, and the numbers that bincode has for them."""
+
+from typing import Any
+
+from ...errors import DTypeError, RecordFormatError
+
+_PLAIN = ("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8")
+_BOOL_STORES = {"Native": "BOOL", "U8": "U8", "U32": "U32"}
+
+
+def burn_dtype(dtype: str, name: str) -> Any:
+    """Burn's name: a text, or `{"Bool": "Native"}`.
+
+    Raises:
+        DTypeError: Burn's formats have no such type.
+    """
+    if dtype == "BOOL":
+        return {"Bool": "Native"}
+    if dtype not in _PLAIN:
+        raise DTypeError(
+            f"'{name}' is {dtype}, which Burn's formats can't hold; save it as safetensors or choose another Precision"
+        )
+    return dtype
+
+
+def read_dtype(found: Any, place: str) -> tuple[str, str]:
+    """The dtype that Burn's name means, and that of the bytes, `""` for the same.
+
+    Raises:
+        RecordFormatError: there is no such type, or it is one of quantized tensors.
+    """
+    match found:
+        case "Flex32":
+            return "F32", ""
+        case "Bool":  # before 0.21
+            return "BOOL", ""
+        case str() if found in _PLAIN:
+            return found, ""
+        case {"Bool": str() as store} if len(found) == 1 and store in _BOOL_STORES:
+            stored = _BOOL_STORES[store]
+            return "BOOL", "" if stored == "BOOL" else stored
+        case {"QFloat": _}:
+            raise RecordFormatError(f"{place} is quantized (QFloat), which can't be read; save it dequantized")
+    known = ", ".join((*_PLAIN, "Flex32", "Bool"))
+    raise RecordFormatError(f"{place} has the unknown dtype {found!r:.60}; known: {known}")

@@ -1,0 +1,50 @@
+"""What burnlike adds to files of v0.21 that have names, where Burn has no place for it. Imports no torch."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ...errors import RecordFormatError
+from ..metadata import FORMAT_VERSION
+from ..outline import Outline
+from ..values import from_json, to_json
+
+KEY = "burnlike"
+"""Beside `metadata`, `item` and `_b`; Burn's readers pass over it."""
+
+
+def encode(outline: Outline, values: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What is to stand under `KEY`, None for nothing.
+
+    Args:
+        outline: the record.
+        values: those of its values that have no place in its tree.
+    """
+    found: dict[str, Any] = {}
+    if values:
+        found["values"] = to_json(values, "values")
+    aliases = {alias: name for alias, name in outline.aliases.items() if name not in outline.ids}
+    if aliases:
+        found["aliases"] = aliases
+    return {"format": FORMAT_VERSION, **found} if found else None
+
+
+def decode(found: Any, outline: Outline, path: str) -> Outline:
+    """The outline with what stands under `KEY`.
+
+    Raises:
+        RecordFormatError: it is damaged or of a later version.
+    """
+    if found is None:
+        return outline
+    if not isinstance(found, dict) or found.get("format") != FORMAT_VERSION:
+        raise RecordFormatError(f"{path}: its entry '{KEY}' is damaged, or a newer burnlike wrote it: update")
+    values, aliases = from_json(found.get("values", {}), f"{path}: values"), found.get("aliases", {})
+    if not isinstance(values, dict):
+        raise RecordFormatError(f"{path}: its values are no map")
+    entries = outline.entries
+    if not isinstance(aliases, dict) or not all(
+        name in entries and alias not in entries for alias, name in aliases.items() if isinstance(name, str)
+    ):
+        raise RecordFormatError(f"{path}: its aliases contradict its tensors")
+    return replace(outline, values={**outline.values, **values}, aliases={**outline.aliases, **aliases})

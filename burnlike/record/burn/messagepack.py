@@ -1,0 +1,191 @@
+"""NamedMpk: records as MessagePack with field names, as Burn 0.21 writes them. Imports no torch.
+
+https://github.com/msgpack/msgpack/blob/master/spec.md; integers and lengths in their shortest form, as in rmp-serde.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from ...errors import RecordError, RecordFormatError
+from ..outline import Outline, Payload, Segment
+from ..source import Cursor, Source
+from . import extras
+from .dtypes import burn_dtype
+from .envelope import check_metadata, metadata_of
+from .items import MAX_DEPTH, Blob, TensorLeaf, item_of, outline_of_item
+
+_pack = msgspec.msgpack.encode
+
+
+@dataclass(frozen=True)
+class NamedMpk:
+    """See `burnlike.record.formats.Format`.
+
+    Attributes:
+        recorder: Burn's name of the recorder, with its module.
+    """
+
+    name: str
+    extension: str
+    compressed: bool
+    recorder: str
+
+    def segments(self, outline: Outline) -> Iterator[Segment]:
+        """The envelope with the record's tree in it."""
+        item, values = item_of(outline)
+        extra = extras.encode(outline, values)
+        yield _header(0x80, 0xDE, 3 + bool(extra)) + _pack("metadata") + _pack(metadata_of(outline, self.recorder))
+        yield _pack("item")
+        yield from _encode(item, outline)
+        yield _pack("_b") + b"\x90"
+        if extra:
+            yield _pack(extras.KEY) + _pack(extra)
+
+    def read(self, source: Source, layout: object = None) -> Outline:
+        """The record; the file has names, so that no layout is needed."""
+        cursor = Cursor(source)
+        found = _Parser(cursor).value(0)
+        if not isinstance(found, dict) or not {"metadata", "item"} <= found.keys():
+            raise RecordFormatError(f"{source.path}: expected a map with metadata and item; it is no record of Burn's")
+        if not cursor.at_end():
+            raise RecordFormatError(f"{source.path}: bytes lie behind the record, at byte {cursor.position}")
+        metadata = check_metadata(found["metadata"], source.path)
+        outline = outline_of_item(found["item"], source)
+        outline = replace(outline, metadata=metadata, format=self.name, version=metadata["version"])
+        return extras.decode(found.get(extras.KEY), outline, source.path)
+
+
+def _encode(item: Any, outline: Outline) -> Iterator[Segment]:
+    if isinstance(item, TensorLeaf):
+        entry = outline.entries[item.name]
+        if item.id is not None:
+            yield b"\x82" + _pack("id") + _pack(str(item.id)) + _pack("param")
+        if entry.nbytes >= 2**32:
+            raise RecordError(
+                f"'{item.name}' has {entry.nbytes} bytes, MessagePack holds 4 GiB; save it as safetensors"
+            )
+        yield b"\x83" + _pack("bytes") + _bin_header(entry.nbytes)
+        yield Payload(item.name)
+        yield _pack("shape") + _pack(list(entry.shape)) + _pack("dtype") + _pack(burn_dtype(entry.dtype, item.name))
+    elif isinstance(item, Mapping):
+        yield _header(0x80, 0xDE, len(item))
+        for name, below in item.items():
+            yield _pack(name)
+            yield from _encode(below, outline)
+    elif isinstance(item, list):
+        yield _header(0x90, 0xDC, len(item))
+        for below in item:
+            yield from _encode(below, outline)
+    else:
+        yield _pack(item)
+
+
+def _header(short: int, long: int, count: int) -> bytes:
+    if count < 16:
+        return bytes([short + count])
+    return struct.pack(">BH", long, count) if count < 2**16 else struct.pack(">BI", long + 1, count)
+
+
+def _bin_header(count: int) -> bytes:
+    return (
+        bytes([0xC4, count])
+        if count < 2**8
+        else (struct.pack(">BH", 0xC5, count) if count < 2**16 else struct.pack(">BI", 0xC6, count))
+    )
+
+
+class _Parser:
+    """Reads values; bytes are gone over, and their place is kept."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
+        self.path = cursor.source.path
+
+    def value(self, depth: int) -> Any:
+        """The next value."""
+        if depth > MAX_DEPTH:
+            raise RecordFormatError(f"{self.path}: nested too deeply (more than {MAX_DEPTH} levels)")
+        byte = self.cursor.take_byte()
+        if byte < 0x80:
+            return byte
+        if byte >= 0xE0:
+            return byte - 0x100
+        if byte < 0x90:
+            return self._map(byte - 0x80, depth)
+        if byte < 0xA0:
+            return self._array(byte - 0x90, depth)
+        if byte < 0xC0:
+            return self._text(byte - 0xA0)
+        if byte in _CONSTANTS:
+            return _CONSTANTS[byte]
+        if byte in _NUMBERS:
+            return self._number(_NUMBERS[byte])
+        if byte in _LENGTHS:
+            kind, form = _LENGTHS[byte]
+            count = self._number(form)
+            if kind == "bin":
+                start = self.cursor.position
+                self.cursor.skip(count)
+                return Blob(start, count)
+            if kind == "str":
+                return self._text(count)
+            return self._array(count, depth) if kind == "array" else self._map(count, depth)
+        raise RecordFormatError(f"{self.path}: byte {self.cursor.position - 1} begins no value (0x{byte:02x})")
+
+    def _number(self, form: str) -> Any:
+        return struct.unpack(form, self.cursor.take(struct.calcsize(form)))[0]
+
+    def _text(self, count: int) -> str:
+        start = self.cursor.position
+        try:
+            return self.cursor.take(count).decode()
+        except UnicodeDecodeError as error:
+            raise RecordFormatError(f"{self.path}: a text is not UTF-8 (byte {start + error.start})") from error
+
+    def _array(self, count: int, depth: int) -> list[Any]:
+        return [self.value(depth + 1) for _ in range(count)]
+
+    def _map(self, count: int, depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for _ in range(count):
+            name = self.value(depth + 1)
+            if not isinstance(name, str) or name in found:
+                what = "comes twice" if isinstance(name, str) else "is no text"
+                raise RecordFormatError(f"{self.path}: the key {name!r:.60} of a map {what}")
+            found[name] = self.value(depth + 1)
+        return found
+
+
+_CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
+_NUMBERS = {
+    0xCA: ">f",
+    0xCB: ">d",
+    0xCC: ">B",
+    0xCD: ">H",
+    0xCE: ">I",
+    0xCF: ">Q",
+    0xD0: ">b",
+    0xD1: ">h",
+    0xD2: ">i",
+    0xD3: ">q",
+}
+_LENGTHS = {
+    0xC4: ("bin", ">B"),
+    0xC5: ("bin", ">H"),
+    0xC6: ("bin", ">I"),
+    0xD9: ("str", ">B"),
+    0xDA: ("str", ">H"),
+    0xDB: ("str", ">I"),
+    0xDC: ("array", ">H"),
+    0xDD: ("array", ">I"),
+    0xDE: ("map", ">H"),
+    0xDF: ("map", ">I"),
+}
+_FILE = "burn_core::record::file::NamedMpk{}FileRecorder"
+NAMED_MPK = NamedMpk("NamedMpk", ".mpk", False, _FILE.format(""))
+NAMED_MPK_GZ = NamedMpk("NamedMpkGz", ".mpk.gz", True, _FILE.format("Gz"))
+NAMED_MPK_BYTES = NamedMpk("NamedMpk", ".mpk", False, "burn_core::record::memory::NamedMpkBytesRecorder")

@@ -1,0 +1,117 @@
+"""The formats of record files: what each has to offer, and which one a file is of. Imports no torch."""
+
+import os
+from collections.abc import Iterable
+from typing import Protocol
+
+from .._lazy import resolve
+from ..errors import RecordError, RecordFormatError
+from .outline import Outline, Segment
+from .source import Source
+
+
+class Format(Protocol):
+    """How an Outline becomes the bytes of a file, and back."""
+
+    @property
+    def name(self) -> str:
+        """What inspect calls it."""
+        ...
+
+    @property
+    def extension(self) -> str:
+        """What names of such files end in."""
+        ...
+
+    @property
+    def compressed(self) -> bool:
+        """Whether the segments are gzipped on their way into the file."""
+        ...
+
+    def segments(self, outline: Outline) -> Iterable[Segment]:
+        """The file's bytes, with places for the values of the tensors.
+
+        Raises:
+            RecordError: the format has no place for something that the record holds.
+        """
+        ...
+
+    def read(self, source: Source, layout: object = None) -> Outline:
+        """Read all but the tensors' values, which become `StoredTensor`s; `source` is not compressed.
+
+        Args:
+            source: the file.
+            layout: see `burnlike.record.layout`; needed by formats that carry no names.
+
+        Raises:
+            RecordFormatError: the file is damaged or not of this format.
+            RecordIOError: reading fails.
+        """
+        ...
+
+
+_FORMATS = {
+    ".safetensors": "burnlike.record.safetensors_format:SAFETENSORS",
+    ".mpk": "burnlike.record.burn.messagepack:NAMED_MPK",
+    ".mpk.gz": "burnlike.record.burn.messagepack:NAMED_MPK_GZ",
+    ".json": "burnlike.record.burn.json_text:PRETTY_JSON",
+    ".json.gz": "burnlike.record.burn.json_text:JSON_GZ",
+    ".bin": "burnlike.record.burn.bincode:BIN",
+    ".bin.gz": "burnlike.record.burn.bincode:BIN_GZ",
+    ".bpk": "burnlike.record.burn.burnpack:BURNPACK",
+}
+"""Extension -> the format's object. A longer extension comes before the shorter one that it ends in."""
+
+EXTENSIONS = tuple(_FORMATS)
+
+
+def format_of_path(path: str | os.PathLike[str]) -> Format:
+    """The format that a file to be written has by its extension.
+
+    Raises:
+        RecordError: no format has this extension.
+    """
+    text = os.fspath(path)
+    for extension in sorted(_FORMATS, key=len, reverse=True):
+        if text.endswith(extension):
+            return resolve(_FORMATS[extension])
+    raise RecordError(f"{text}: expected a name that ends in one of {', '.join(_FORMATS)}")
+
+
+def detect(source: Source, path: str | os.PathLike[str] = "") -> Format:
+    """The format of a file, by its first bytes; `source` is the file as it is, compressed or not.
+
+    Raises:
+        RecordFormatError: it is none of them.
+    """
+    from .gzip_source import GzipSource, is_gzip
+
+    compressed = is_gzip(source)
+    inner = GzipSource(source) if compressed else source
+    head = b""
+    for count in (16, 9, 1):
+        if inner.has(0, count):
+            head = inner.read(0, count)
+            break
+    extension = _extension_of(head)
+    if extension is None:
+        size = getattr(source, "size", "?")
+        raise RecordFormatError(
+            f"{source.path}: expected a record ({', '.join(_FORMATS)}), got {size} bytes that begin with {head[:8]!r};"
+            " it may be an interrupted download or copy: fetch it again"
+        )
+    return resolve(_FORMATS[extension + ".gz" if compressed else extension])
+
+
+def _extension_of(head: bytes) -> str | None:
+    if head[:4] == b"NRUB":
+        return ".bpk"
+    if head[4:9] == b"\0\0\0\0{":  # a length that readers accept
+        return ".safetensors"
+    if head[:1] == b"{":
+        return ".json"
+    if head[1:10] == b"\xa8metadata":
+        return ".mpk"
+    if head[:1] in (b"\x03", b"\x12", b"\x13") and head[1:4] in (b"f32", b"f64", b"hal"):  # a length and a text
+        return ".bin"
+    return None

@@ -1,0 +1,137 @@
+"""Outline: everything that a record holds but its tensors' values. Imports no torch.
+
+A format reads a file into an Outline and writes the Segments of one; neither looks at a value of a tensor.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, NamedTuple
+
+from ..errors import RecordFormatError
+from ..module.param_id import ParamId
+from .source import Source
+
+DTYPE_BITS: Mapping[str, int] = {
+    **dict.fromkeys(["F64", "I64", "U64", "C64"], 64),
+    **dict.fromkeys(["F32", "I32", "U32"], 32),
+    **dict.fromkeys(["F16", "BF16", "I16", "U16"], 16),
+    **dict.fromkeys(["BOOL", "U8", "I8"], 8),
+    **dict.fromkeys(["F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"], 8),
+    **dict.fromkeys(["F6_E2M3", "F6_E3M2"], 6),
+    "F4": 4,
+}
+"""Bits of one element of each dtype; the names are those of the safetensors format, here for every format."""
+
+
+def byte_count(dtype: str, shape: Collection[int]) -> int:
+    """Bytes of a tensor; elements narrower than a byte are packed.
+
+    Raises:
+        RecordFormatError: the elements do not fill whole bytes.
+    """
+    bits = DTYPE_BITS[dtype] * prod(shape)
+    if bits % 8:
+        raise RecordFormatError(f"{list(shape)} elements of {dtype} do not fill whole bytes")
+    return bits // 8
+
+
+def kind_of_name(dtype: str) -> str:
+    """`float`, `int`, `bool` or `complex`: what the values of a dtype are."""
+    if dtype == "BOOL":
+        return "bool"
+    return {"F": "float", "B": "float", "C": "complex"}.get(dtype[0], "int")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A tensor without its values.
+
+    Attributes:
+        name: dotted path.
+        dtype: one of `DTYPE_BITS`.
+        shape: its dimensions.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its values."""
+        return byte_count(self.dtype, self.shape)
+
+    @property
+    def kind(self) -> str:
+        """`float`, `int`, `bool` or `complex`."""
+        return kind_of_name(self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor(Entry):
+    """A tensor whose values lie in a source, one behind the other, little-endian and in row-major order.
+
+    Attributes:
+        source: where.
+        start: offset of the first byte.
+        stored_as: the dtype of the bytes, where it is another than `dtype` (bools of four bytes).
+    """
+
+    source: Source
+    start: int
+    stored_as: str = ""
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes that its values take in the source."""
+        return byte_count(self.stored_as or self.dtype, self.shape)
+
+    def read_into(self, begin: int, into: memoryview) -> None:
+        """Fill `into` with the bytes from `begin` on, counted from the first of this tensor; several threads may."""
+        self.source.read_into(self.start + begin, into)
+
+
+class Payload(NamedTuple):
+    """The place of a tensor's values among the segments of a file.
+
+    Attributes:
+        name: of the tensor.
+        json_indent: None writes the bytes themselves; else their numbers as a JSON array: -1 on one line, a number of
+            spaces (that of the array's own line) on a line each.
+    """
+
+    name: str
+    json_indent: int | None = None
+
+
+Segment = bytes | Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What a record holds.
+
+    Attributes:
+        entries: its tensors by name, in their order; `StoredTensor`s where it was read.
+        ids: ParamId of those that are parameters.
+        aliases: other name of a tied tensor -> its name among `entries`.
+        values: numbers, texts, bools, None, and lists and maps of those.
+        states: names of the tensors that are running statistics or other buffers.
+        layout: how a nested format arranges it, see `burnlike.record.layout`; None where that isn't known.
+        metadata: what the file says about itself beside burnlike's own.
+        format: name of the file's format.
+        version: version of that format, None where the file has none.
+        precision: in an outline that is to be written: the dtype that floats are stored in, None for as they are.
+    """
+
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+    ids: Mapping[str, ParamId] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+    states: Collection[str] = ()
+    layout: Any = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    format: str = ""
+    version: str | None = None
+    precision: str | None = None

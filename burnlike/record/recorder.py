@@ -1,0 +1,262 @@
+"""Recorder: what gives a record a format and a precision, and FileRecorder, the one that the formats here share."""
+
+import errno
+import os
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from .._atomic_file import AtomicFile
+from ..errors import DTypeError, RecordError, RecordIOError
+from .dtypes import file_dtype, kind_of, plain, torch_dtype
+from .formats import Format
+from .gzip_source import GzipSource
+from .lazy_tensors import LazyTensors
+from .outline import Entry, Outline, Payload
+from .precision import Precision
+from .record import Record
+from .sequential import Sink, write_sequential
+from .source import BytesSource, FileSource, Source
+from .stream import Part, Piece, total_bytes, write_pieces
+
+
+class Recorder(ABC):
+    """Writes records somewhere and reads them back. Yours may write anywhere: it needs these two methods."""
+
+    @abstractmethod
+    def save(self, record: Record, path: str | os.PathLike[str]) -> str:
+        """Write `record` to `path`; returns the path written."""
+
+    @abstractmethod
+    def load(self, path: str | os.PathLike[str], layout: Any = None) -> Record:
+        """Read the record at `path`.
+
+        Args:
+            path: what `save` wrote.
+            layout: see `burnlike.record.layout`; for formats that carry no names.
+        """
+
+
+class FileRecorder(Recorder):
+    """Writes and reads files of one format.
+
+    Saving takes a few megabytes of memory whatever the record's size: each tensor is converted piece by piece on its
+    way into the file, by several threads where the format's lengths don't depend on the values. The file replaces the
+    target only when it is whole and synced to the disk; if anything fails, the target is as it was.
+
+    Args:
+        precision: types to store in; None stores each tensor as it is.
+
+    Attributes:
+        format: the format.
+    """
+
+    format: ClassVar[Format]
+
+    def __init__(self, precision: Precision | None = None) -> None:
+        if precision is not None and not callable(getattr(precision, "stored_dtype", None)):
+            raise RecordError(
+                f"expected a Precision, got {precision!r}; write Precision(torch.bfloat16) or BFloat16Precision"
+            )
+        self.precision = precision or Precision(float=None)
+
+    def save(self, record: Record, path: str | os.PathLike[str]) -> str:
+        """Write `record` to `path`; the format's extension is appended to a name without one.
+
+        Returns:
+            The path written.
+
+        Raises:
+            RecordIOError: the file can't be written; a file that was there is as it was.
+            PrecisionError: a value can't be stored in the precision; likewise.
+            DTypeError: a tensor's type is not one of the format's; likewise.
+            RecordError: a value is no plain value, a tensor has no values (meta) or no plain memory, or the format has
+                no place for something; likewise.
+        """
+        target = with_extension(path, self.format.extension)
+        content = list(self._content(record))
+        positioned = not self.format.compressed and all(_is_raw(piece) for piece in content)
+        file_bytes = total_bytes(content)
+        try:
+            with AtomicFile(target) as file:
+                if positioned:
+                    file.reserve(file_bytes)
+                    write_pieces(file.descriptor, content, self.precision.allow_overflow)
+                else:
+                    with open(file.descriptor, "wb", closefd=False) as sink:
+                        self._write(sink, content)
+                file.commit()
+        except RecordError:
+            raise
+        except OSError as error:
+            raise write_error(target, file_bytes, error) from error
+        return target
+
+    def load(self, path: str | os.PathLike[str], layout: Any = None) -> Record:
+        """Open the record at `path`; its tensors are read when they are asked for. The name may lack the extension.
+
+        Raises:
+            RecordIOError: the file can't be read.
+            RecordFormatError: it is damaged, truncated, or not of this format.
+        """
+        found = os.fspath(path)
+        if not os.path.exists(found):
+            found = with_extension(found, self.format.extension)
+        return self._read(FileSource(found), layout)
+
+    def to_bytes(self, record: Record) -> bytes:
+        """The bytes that `save` would write.
+
+        Raises:
+            PrecisionError, DTypeError, RecordError: see `save`.
+        """
+        memory = _Memory()
+        self._write(memory, list(self._content(record)))
+        return bytes(memory.data)
+
+    def from_bytes(self, data: bytes | bytearray | memoryview, layout: Any = None) -> Record:
+        """The record that `to_bytes` made `data` of; its tensors are read when they are asked for.
+
+        Raises:
+            RecordFormatError: the bytes are damaged, truncated, or not of this format.
+        """
+        return self._read(BytesSource(data), layout)
+
+    def _read(self, source: Source, layout: Any) -> Record:
+        inner = GzipSource(source) if self.format.compressed else source
+        return record_of(inner, self.format.read(inner, layout))
+
+    def _write(self, sink: Sink, content: list[Piece]) -> None:
+        write_sequential(sink, content, self.format.compressed, self.precision.allow_overflow)
+
+    def _content(self, record: Record) -> Iterator[Piece]:
+        if not isinstance(record, Record):
+            raise RecordError(
+                f"expected a Record, got {type(record).__name__}; for a module use burnlike.record.save(module, path)"
+            )
+        outline = outline_of(record, self.precision)
+        for segment in self.format.segments(outline):
+            yield segment if isinstance(segment, bytes) else _part(record.tensors, outline, segment)
+
+
+def _is_raw(piece: Piece) -> bool:
+    return isinstance(piece, bytes) or piece.json_indent is None
+
+
+class _Memory:
+    """A Sink that keeps everything."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def write(self, data: bytes | bytearray | memoryview, /) -> None:
+        self.data += data
+
+
+def outline_of(record: Record, precision: Precision) -> Outline:
+    """The record without its values, in the types of `precision`.
+
+    Raises:
+        RecordError: a tensor has no values or no plain memory.
+        DTypeError: a tensor's type can't be stored.
+    """
+    lazy = record.tensors if isinstance(record.tensors, LazyTensors) else None
+    entries = {}
+    for name in record.tensors:
+        if lazy is not None:
+            dtype, shape = lazy.dtype(name), lazy.shape(name)
+        else:
+            tensor = plain_tensor(name, record.tensors[name])
+            dtype, shape = tensor.dtype, tensor.shape
+        stored = precision.stored_dtype(name, dtype)
+        if stored != dtype and kind_of(stored) != kind_of(dtype):
+            raise DTypeError(
+                f"the Precision stores '{name}' ({plain(dtype)}) as {plain(stored)}, which is of another kind"
+            )
+        entries[name] = Entry(name, file_dtype(stored, name), tuple(shape))
+    target = getattr(precision, "float", None)
+    return Outline(
+        entries,
+        record.ids,
+        record.aliases,
+        record.values,
+        record.states,
+        record.layout,
+        record.metadata,
+        precision=None if target is None else file_dtype(target, "Precision.float"),
+    )
+
+
+def record_of(source: Source, outline: Outline) -> Record:
+    """The record that a file holds."""
+    return Record(
+        LazyTensors(source, outline),
+        outline.values,
+        outline.ids,
+        outline.aliases,
+        source.path,
+        outline.states,
+        outline.layout,
+        outline.metadata,
+    )
+
+
+def with_extension(path: str | os.PathLike[str], extension: str) -> str:
+    """The path, with `extension` where the name has none."""
+    text = os.fspath(path)
+    return text if os.path.splitext(text)[1] else text + extension
+
+
+def plain_tensor(name: str, tensor: Any) -> Tensor:
+    """The tensor without its gradient history.
+
+    Raises:
+        RecordError: it has no values, or no plain memory.
+    """
+    if tensor.is_meta:
+        raise RecordError(f"'{name}' is on the meta device and has no values; load or initialize the module first")
+    if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested:
+        raise RecordError(
+            f"'{name}' is a sparse, quantized or nested tensor; convert it by .to_dense() or .dequantize()"
+        )
+    if type(tensor) not in (Tensor, torch.nn.Parameter) and hasattr(tensor, "__tensor_flatten__"):
+        raise RecordError(f"'{name}' is a {type(tensor).__name__}; convert it to a plain tensor, as by .full_tensor()")
+    return tensor.detach()
+
+
+def _part(tensors: Any, outline: Outline, payload: Payload) -> Part:
+    name = payload.name
+    values = tensors.values_of(name) if isinstance(tensors, LazyTensors) else plain_tensor(name, tensors[name])
+    return Part(name, values, torch_dtype(outline.entries[name].dtype, name, ""), payload.json_indent)
+
+
+def write_error(path: str, file_bytes: int, error: OSError) -> RecordIOError:
+    """What a user reads of an error while a record was written."""
+    directory = os.path.dirname(os.path.abspath(path))
+    what = error.strerror or str(error)
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            free = shutil.disk_usage(directory).free
+            reason = (
+                f"the disk or quota is full: the record needs {_megabytes(file_bytes)}, {_megabytes(free)} are free;"
+                " make room or choose another disk"
+            )
+        case errno.EFBIG:
+            reason = f"a file of {_megabytes(file_bytes)} is larger than allowed here (file system or `ulimit -f`)"
+        case errno.ENOENT | errno.ENOTDIR:
+            reason = f"the directory {directory} does not exist; create it first"
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            reason = f"the directory {directory} can't be written to ({what}); choose another or change its permissions"
+        case _:
+            reason = f"writing {_megabytes(file_bytes)} failed: {what}"
+    found = RecordIOError(f"{path}: not saved, {reason}; a file that was there is as it was")
+    found.errno = error.errno
+    return found
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB ({count} bytes)"

@@ -1,0 +1,87 @@
+"""A record's bytes from front to back: for formats whose lengths depend on the values (text, gzip), and for memory."""
+
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import torch
+
+from .stream import Part, Piece, bytes_at
+
+_CHUNK_BYTES = 1 << 19
+_NUMBERS = [str(value).encode() for value in range(256)]
+_GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"  # as flate2 writes it: no time, unknown system
+_GZIP_LEVEL = 6
+
+
+class Sink(Protocol):
+    """Takes bytes one after the other."""
+
+    def write(self, data: bytes | bytearray | memoryview, /) -> object:
+        """Take `data`, which the caller may overwrite afterwards."""
+        ...
+
+
+def write_sequential(sink: Sink, content: Iterable[Piece], compressed: bool, allow_overflow: bool = False) -> None:
+    """Write the pieces to `sink`, converted chunk by chunk.
+
+    Args:
+        sink: where to.
+        content: in file order.
+        compressed: whether to write a gzip stream of them.
+        allow_overflow: do not check that finite values stay finite.
+
+    Raises:
+        OSError: the sink failed.
+        PrecisionError: a value can't be stored in its part's dtype.
+    """
+    chunks = _chunks(content, allow_overflow)
+    for chunk in _gzipped(chunks) if compressed else chunks:
+        sink.write(chunk)
+
+
+def _chunks(content: Iterable[Piece], allow_overflow: bool) -> Iterator[bytes | memoryview]:
+    for piece in content:
+        if isinstance(piece, bytes):
+            yield piece
+        elif piece.json_indent is None:
+            yield from _raw(piece, allow_overflow)
+        else:
+            yield from _json(piece, piece.json_indent, allow_overflow)
+
+
+def _raw(part: Part, allow_overflow: bool) -> Iterator[memoryview]:
+    """The part's bytes in chunks that are valid until the next one."""
+    total, size = part.values.numel(), part.dtype.itemsize
+    count = min(total, _CHUNK_BYTES // size)
+    buffer = torch.empty(count, dtype=part.dtype)
+    for first in range(0, total, max(count, 1)):
+        values = buffer[: min(count, total - first)]
+        part.fill(first, values, allow_overflow)
+        yield bytes_at(values.data_ptr(), values.numel() * size)
+
+
+def _json(part: Part, indent: int, allow_overflow: bool) -> Iterator[bytes]:
+    """The part's bytes as a JSON array of numbers, as serde_json writes it."""
+    if part.nbytes == 0:
+        yield b"[]"
+        return
+    outer = b"" if indent < 0 else b"\n" + b" " * indent
+    inner = b"" if indent < 0 else b"\n" + b" " * (indent + 2)
+    yield b"[" + inner
+    between = b""
+    for chunk in _raw(part, allow_overflow):
+        yield between + (b"," + inner).join(map(_NUMBERS.__getitem__, chunk))
+        between = b"," + inner
+    yield outer + b"]"
+
+
+def _gzipped(chunks: Iterable[bytes | memoryview]) -> Iterator[bytes]:
+    packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    checksum = length = 0
+    yield _GZIP_HEADER
+    for chunk in chunks:
+        checksum = zlib.crc32(chunk, checksum)
+        length += len(chunk)
+        yield packer.compress(chunk)
+    yield packer.flush() + checksum.to_bytes(4, "little") + (length % 2**32).to_bytes(4, "little")

@@ -1,0 +1,90 @@
+"""Plain values (numbers, texts, bools, None, lists and maps) as JSON that gives them back exactly. Imports no torch."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import RecordError, RecordFormatError
+
+MAX_DEPTH = 64
+"""Levels that values may be nested; a limit of our own: that of Python depends on who calls."""
+
+_ESCAPE = "$"
+_FLOAT = "$float"
+_SPECIAL_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+def dump_values(values: Mapping[str, Any]) -> str:
+    """The values as JSON.
+
+    Raises:
+        RecordError: a value is neither a number, a text, a bool, None, nor a list or map of those.
+    """
+    return json.dumps(to_json(values, "values"), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def load_values(text: str, place: str) -> dict[str, Any]:
+    """The values that `dump_values` made the text of.
+
+    Args:
+        text: JSON.
+        place: where it is, for messages.
+
+    Raises:
+        RecordFormatError: it is damaged.
+    """
+    try:
+        values = from_json(json.loads(text), place)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, RecordFormatError):
+            raise
+        raise RecordFormatError(f"{place} is not valid JSON ({error})") from error
+    if not isinstance(values, dict):
+        raise RecordFormatError(f"{place} is not a map")
+    return values
+
+
+def to_json(value: Any, place: str, depth: int = 0) -> Any:
+    """JSON has no inf and nan: they become `{"$float": "inf"}`, and keys that begin with `$` get a second one."""
+    if depth > MAX_DEPTH:
+        raise RecordError(
+            f"values: nested too deeply (more than {MAX_DEPTH} levels), or a list or map holds itself; flatten it"
+        )
+    if value is None or isinstance(value, bool | str):
+        return value
+    if type(value) is int:
+        return value
+    if type(value) is float:
+        return value if math.isfinite(value) else {_FLOAT: repr(value)}
+    if isinstance(value, list | tuple):
+        return [to_json(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value)]
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise RecordError(f"{place}: expected text as key, got {key!r}; turn it into text")
+        return {
+            f"{_ESCAPE}{key}" if key.startswith(_ESCAPE) else key: to_json(item, f"{place}.{key}", depth + 1)
+            for key, item in value.items()
+        }
+    raise RecordError(
+        f"{place}: expected a number, text, bool, None, list or map, got {type(value).__name__}; "
+        "store tensors among the record's tensors and turn the rest into plain values"
+    )
+
+
+def from_json(value: Any, place: str, depth: int = 0) -> Any:
+    """The value that `to_json` turned into `value`.
+
+    Raises:
+        RecordFormatError: it is nested too deeply.
+    """
+    if depth > MAX_DEPTH:
+        raise RecordFormatError(f"{place} is nested too deeply (more than {MAX_DEPTH} levels)")
+    if isinstance(value, list):
+        return [from_json(item, place, depth + 1) for item in value]
+    if isinstance(value, dict):
+        if set(value) == {_FLOAT}:
+            return _SPECIAL_FLOATS.get(value[_FLOAT], math.nan)
+        return {key.removeprefix(_ESCAPE): from_json(item, place, depth + 1) for key, item in value.items()}
+    return value
