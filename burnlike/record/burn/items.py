@@ -116,7 +116,7 @@ class _Builder:
         if path in self._states:
             self._values.add(path)
             return self._states[path]
-        found = self.outline.values
+        found: Any = self.outline.values
         for name in path.split("."):
             try:
                 found = found[int(name)] if isinstance(found, list | tuple) else found[name]
