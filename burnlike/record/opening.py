@@ -3,12 +3,9 @@
 import os
 from typing import Any
 
-from .formats import detect
-from .gzip_source import GzipSource
-from .outline import Outline
+from .reading import read_outline
 from .record import Record
 from .recorder import record_of
-from .source import FileSource, Source
 
 
 def open_record(path: str | os.PathLike[str], layout: Any = None) -> Record:
@@ -24,16 +21,3 @@ def open_record(path: str | os.PathLike[str], layout: Any = None) -> Record:
     """
     source, outline = read_outline(path, layout)
     return record_of(source, outline)
-
-
-def read_outline(path: str | os.PathLike[str], layout: Any = None) -> tuple[Source, Outline]:
-    """The file without what compresses it, and all that it holds but the values.
-
-    Raises:
-        RecordIOError, RecordFormatError: see `open_record`.
-    """
-    source: Source = FileSource(path)
-    found = detect(source)
-    if found.compressed:
-        source = GzipSource(source)
-    return source, found.read(source, layout)
