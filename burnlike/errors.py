@@ -134,6 +134,12 @@ class RecordFormatError(RecordError, ValueError):
     """A record's file is damaged, truncated, or not of a known format or version."""
 
 
+class RecordPathError(RecordError, AttributeError, KeyError):
+    """A record has nothing at a path; the message names what is there."""
+
+    __str__ = Exception.__str__
+
+
 class RecordMismatchError(RecordError, ValueError):
     """A record does not fit the module or optimizer it is loaded into; nothing was changed.
 

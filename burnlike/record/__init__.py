@@ -6,6 +6,7 @@ from .._lazy import attach
 
 if TYPE_CHECKING:
     from .burn.recorders import NamedMpkBytesRecorder, NamedMpkFileRecorder, NamedMpkGzFileRecorder
+    from .formats import EXTENSIONS
     from .lazy_tensors import LazyTensors
     from .materialize import init_from
     from .opening import open_record
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from .shortcuts import load, save
 
 __all__ = [
+    "EXTENSIONS",
     "BFloat16Precision",
     "DoublePrecision",
     "FileRecorder",
@@ -48,6 +50,7 @@ __getattr__, __dir__ = attach(
         **dict.fromkeys(["load", "save"], "shortcuts"),
         **dict.fromkeys(["FileRecorder", "Recorder"], "recorder"),
         **dict.fromkeys(["NamedMpkBytesRecorder", "NamedMpkFileRecorder", "NamedMpkGzFileRecorder"], "burn.recorders"),
+        "EXTENSIONS": "formats",
         "open_record": "opening",
         "LazyTensors": "lazy_tensors",
         "Record": "record",

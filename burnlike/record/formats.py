@@ -63,6 +63,9 @@ _FORMATS = {
 """Extension -> the format's object. A longer extension comes before the shorter one that it ends in."""
 
 EXTENSIONS = tuple(_FORMATS)
+"""What the names of records' files end in."""
+
+DEFAULT_EXTENSION = ".safetensors"
 
 
 def format_of_path(path: str | os.PathLike[str]) -> Format:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
@@ -23,6 +24,17 @@ _INTS = (
     *(torch.int64, torch.int32, torch.int16, torch.int8),
     *(torch.uint64, torch.uint32, torch.uint16, torch.uint8),
 )
+
+
+class PrecisionRule(Protocol):
+    """What a recorder asks of a precision; yours needs only this method."""
+
+    def stored_dtype(self, name: str, dtype: torch.dtype) -> torch.dtype:
+        """The type in which a tensor of this name and type is stored, of the same kind (float, int, bool, complex).
+
+        An attribute `allow_overflow` that is true lets finite values become inf.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)

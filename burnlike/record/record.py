@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -11,9 +11,12 @@ from ..errors import RecordError
 from ..module import ParamGroup, ParamId
 from ..module.param_group import selected
 from .mappers import saved_form
+from .parts import names_below, step
 
 if TYPE_CHECKING:
     from .report import LoadReport
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,7 +24,10 @@ class Record:
     """Named tensors and plain values, apart from any file format and any class.
 
     Making one copies nothing: it refers to the tensors as they are, so save it before they change. Only a save mapper
-    that copies takes memory, from the making of the record on.
+    that copies takes memory, from the making of the record on. NumPy arrays become tensors that share their memory.
+
+    What is in it is reached by attributes, too: `record.layers[0].weight`; where such a name is one of those below, by
+    `record["values"]`.
 
     Attributes:
         tensors: name -> tensor. In a record loaded from a file each access reads the tensor into fresh memory.
@@ -47,13 +53,8 @@ class Record:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if isinstance(self.tensors, dict):
-            for name, tensor in self.tensors.items():
-                if not isinstance(name, str) or not isinstance(tensor, Tensor):
-                    raise RecordError(
-                        f"Record.tensors: expected text -> torch.Tensor, got {name!r} -> {type(tensor).__name__}; "
-                        "put numbers and texts into values"
-                    )
+        if isinstance(self.tensors, dict) and not all(type(it) is Tensor for it in self.tensors.values()):
+            object.__setattr__(self, "tensors", {name: _tensor(name, it) for name, it in self.tensors.items()})
         for label, names in (("ids", self.ids), ("aliases", self.aliases.values())):
             for name in names:
                 if name not in self.tensors:
@@ -85,6 +86,53 @@ class Record:
             states=frozenset(param.path for param in found if param.kind == "state"),
         )
 
+    @classmethod
+    def of(cls, source: Any) -> "Record":
+        """The record of anything that has one.
+
+        Args:
+            source: a Record; any `nn.Module`; an object with `into_record()`; a dataclass, or a map or list, of
+                tensors, NumPy arrays, plain values and further such things; an object with `into_item()`, which gives
+                one of these.
+
+        Raises:
+            RecordError: it, or something in it, is none of these.
+        """
+        if isinstance(source, Record):
+            return source
+        if isinstance(source, nn.Module):
+            return cls.from_module(source)
+        if callable(made := getattr(source, "into_record", None)):
+            return cls.of(made())
+        from .derive import to_leaves
+
+        tensors, values = to_leaves(source)
+        return cls(tensors, values, source=f"the record of {type(source).__name__}")
+
+    def into(self, kind: type[T]) -> T:
+        """The object of type `kind` that this is the record of.
+
+        Args:
+            kind: a dataclass, or a type with a classmethod `from_item(item)`; see `Record.of`.
+
+        Raises:
+            RecordMismatchError: a field is missing, or has something that does not fit it.
+        """
+        from .derive import from_leaves
+
+        return from_leaves(kind, self.tensors, self.values)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return step(self, "", name)
+
+    def __getitem__(self, name: str) -> Any:
+        return step(self, "", name)
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *names_below(self, "")]
+
     def load_into(
         self,
         module: nn.Module,
@@ -96,3 +144,24 @@ class Record:
         from .loading import load_into
 
         return load_into(self, module, strict, device, by_id)
+
+
+def _tensor(name: Any, value: Any) -> Tensor:
+    """The value as a tensor, if it is one or an array of NumPy.
+
+    Raises:
+        RecordError: it is none.
+    """
+    if isinstance(name, str) and isinstance(value, Tensor):
+        return value
+    if isinstance(name, str) and type(value).__module__ == "numpy" and hasattr(value, "__array_interface__"):
+        try:
+            # torch can't share memory that is read-only or runs backwards.
+            shared = value.flags.writeable and all(step >= 0 for step in value.strides)
+            return torch.from_numpy(value if shared else value.copy())
+        except TypeError as error:
+            raise RecordError(f"Record.tensors: '{name}' can't become a tensor: {error}") from error
+    raise RecordError(
+        f"Record.tensors: expected text -> torch.Tensor, got {name!r} -> {type(value).__name__}; "
+        "put numbers and texts into values"
+    )

@@ -5,7 +5,7 @@ import os
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,11 +13,11 @@ from torch import Tensor
 from .._atomic_file import AtomicFile
 from ..errors import DTypeError, RecordError, RecordIOError
 from .dtypes import file_dtype, kind_of, plain, torch_dtype
-from .formats import Format
+from .formats import DEFAULT_EXTENSION, EXTENSIONS, Format, format_of_path
 from .gzip_source import GzipSource
 from .lazy_tensors import LazyTensors
 from .outline import Entry, Outline, Payload
-from .precision import Precision
+from .precision import Precision, PrecisionRule
 from .record import Record
 from .sequential import Sink, write_sequential
 from .source import BytesSource, FileSource, Source
@@ -55,17 +55,20 @@ class FileRecorder(Recorder):
         format: the format.
     """
 
-    format: ClassVar[Format]
+    format: Format
 
-    def __init__(self, precision: Precision | None = None) -> None:
+    def __init__(self, precision: PrecisionRule | None = None) -> None:
         if precision is not None and not callable(getattr(precision, "stored_dtype", None)):
             raise RecordError(
                 f"expected a Precision, got {precision!r}; write Precision(torch.bfloat16) or BFloat16Precision"
             )
-        self.precision = precision or Precision(float=None)
+        self.precision: PrecisionRule = precision or Precision(float=None)
+        self._allow_overflow = bool(getattr(precision, "allow_overflow", False))
 
     def save(self, record: Record, path: str | os.PathLike[str]) -> str:
-        """Write `record` to `path`; the format's extension is appended to a name without one.
+        """Write `record`, or that of anything which `Record.of` takes but a module, to `path`.
+
+        The format's extension is appended to a name without one.
 
         Returns:
             The path written.
@@ -85,7 +88,7 @@ class FileRecorder(Recorder):
             with AtomicFile(target) as file:
                 if positioned:
                     file.reserve(file_bytes)
-                    write_pieces(file.descriptor, content, self.precision.allow_overflow)
+                    write_pieces(file.descriptor, content, self._allow_overflow)
                 else:
                     with open(file.descriptor, "wb", closefd=False) as sink:
                         self._write(sink, content)
@@ -131,13 +134,14 @@ class FileRecorder(Recorder):
         return record_of(inner, self.format.read(inner, layout))
 
     def _write(self, sink: Sink, content: list[Piece]) -> None:
-        write_sequential(sink, content, self.format.compressed, self.precision.allow_overflow)
+        write_sequential(sink, content, self.format.compressed, self._allow_overflow)
 
     def _content(self, record: Record) -> Iterator[Piece]:
-        if not isinstance(record, Record):
+        if isinstance(record, torch.nn.Module):
             raise RecordError(
                 f"expected a Record, got {type(record).__name__}; for a module use burnlike.record.save(module, path)"
             )
+        record = Record.of(record)
         outline = outline_of(record, self.precision)
         for segment in self.format.segments(outline):
             yield segment if isinstance(segment, bytes) else _part(record.tensors, outline, segment)
@@ -145,6 +149,14 @@ class FileRecorder(Recorder):
 
 def _is_raw(piece: Piece) -> bool:
     return isinstance(piece, bytes) or piece.json_indent is None
+
+
+def recorder_for(path: str | os.PathLike[str], precision: PrecisionRule | None = None) -> FileRecorder:
+    """The recorder of the format that the extension of `path` names; of safetensors, where it names none."""
+    recorder = FileRecorder(precision)
+    named = os.fspath(path).endswith(EXTENSIONS)
+    recorder.format = format_of_path(path if named else f"{os.fspath(path)}{DEFAULT_EXTENSION}")
+    return recorder
 
 
 class _Memory:
@@ -157,7 +169,7 @@ class _Memory:
         self.data += data
 
 
-def outline_of(record: Record, precision: Precision) -> Outline:
+def outline_of(record: Record, precision: PrecisionRule) -> Outline:
     """The record without its values, in the types of `precision`.
 
     Raises:

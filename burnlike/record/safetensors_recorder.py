@@ -1,7 +1,5 @@
 """SafetensorsRecorder: records as plain safetensors files, converted while they are written."""
 
-from typing import ClassVar
-
 from .formats import Format
 from .recorder import FileRecorder
 from .safetensors_format import SAFETENSORS
@@ -26,4 +24,4 @@ class SafetensorsRecorder(FileRecorder):
         (torch.bfloat16, {'step': 7})
     """
 
-    format: ClassVar[Format] = SAFETENSORS
+    format: Format = SAFETENSORS

@@ -5,25 +5,40 @@ import os
 import torch
 from torch import nn
 
+from ..errors import RecordError
 from .opening import open_record
-from .precision import Precision
+from .precision import PrecisionRule
 from .record import Record
+from .recorder import Recorder, recorder_for
 from .report import LoadReport
-from .safetensors_recorder import SafetensorsRecorder
 
 
-def save(module: nn.Module, path: str | os.PathLike[str], precision: Precision | None = None) -> str:
-    """Write the parameters and persistent buffers of any `nn.Module` to a safetensors file; see SafetensorsRecorder.
+def save(
+    module: nn.Module,
+    path: str | os.PathLike[str],
+    precision: PrecisionRule | None = None,
+    recorder: Recorder | None = None,
+) -> str:
+    """Write the parameters and persistent buffers of any `nn.Module` to a file.
 
     Args:
         module: the module.
-        path: file; `.safetensors` is appended to a name without an extension.
+        path: file. Its extension says the format, safetensors where it is none of `burnlike.record.EXTENSIONS`;
+            `.safetensors` is appended to a name without an extension.
         precision: types to store in; None stores each tensor as it is.
+        recorder: writes it, whatever the extension.
 
     Returns:
         The path written.
+
+    Raises:
+        RecordError: see `FileRecorder.save`; or both a recorder and a precision are given.
     """
-    return SafetensorsRecorder(precision).save(Record.from_module(module), path)
+    if recorder is None:
+        recorder = recorder_for(path, precision)
+    elif precision is not None:
+        raise RecordError("expected a precision or a recorder, got both; give the recorder its precision")
+    return recorder.save(Record.from_module(module), path)
 
 
 def load(

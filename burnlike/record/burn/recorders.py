@@ -1,7 +1,5 @@
 """The recorders of Burn 0.21 and 0.22, under Burn's names."""
 
-from typing import ClassVar
-
 from ..formats import Format
 from ..recorder import FileRecorder
 from .messagepack import NAMED_MPK, NAMED_MPK_BYTES, NAMED_MPK_GZ
@@ -10,16 +8,16 @@ from .messagepack import NAMED_MPK, NAMED_MPK_BYTES, NAMED_MPK_GZ
 class NamedMpkFileRecorder(FileRecorder):
     """MessagePack with names, `.mpk`."""
 
-    format: ClassVar[Format] = NAMED_MPK
+    format: Format = NAMED_MPK
 
 
 class NamedMpkGzFileRecorder(FileRecorder):
     """Gzipped MessagePack with names, `.mpk.gz`."""
 
-    format: ClassVar[Format] = NAMED_MPK_GZ
+    format: Format = NAMED_MPK_GZ
 
 
 class NamedMpkBytesRecorder(FileRecorder):
     """MessagePack with names, in memory: `to_bytes` and `from_bytes`."""
 
-    format: ClassVar[Format] = NAMED_MPK_BYTES
+    format: Format = NAMED_MPK_BYTES

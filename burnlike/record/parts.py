@@ -1,0 +1,82 @@
+"""Reaching what is in a record by attributes, as `record.layers[0].weight`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import RecordPathError, nearest
+
+if TYPE_CHECKING:
+    from .record import Record
+
+
+class RecordPart:
+    """What lies below a path of a record: attributes and items are parts, tensors and plain values.
+
+    `part.name`, `part["name"]` and, for what is numbered, `part[0]` lead one step down; iterating gives the names.
+    """
+
+    __slots__ = ("_path", "_record")
+
+    def __init__(self, record: "Record", path: str) -> None:
+        self._record = record
+        self._path = path
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return step(self._record, self._path, name)
+
+    def __getitem__(self, name: str | int) -> Any:
+        return step(self._record, self._path, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(names_below(self._record, self._path))
+
+    def __len__(self) -> int:
+        return len(names_below(self._record, self._path))
+
+    def __dir__(self) -> list[str]:
+        return names_below(self._record, self._path)
+
+    def __repr__(self) -> str:
+        return f"RecordPart '{self._path}' of {self._record.source}: {', '.join(self)}"
+
+
+def step(record: "Record", path: str, name: str | int) -> Any:
+    """The tensor, plain value or part called `name` below `path`.
+
+    Raises:
+        RecordPathError: there is none.
+    """
+    below = f"{path}.{name}" if path else str(name)
+    tensor_name = record.aliases.get(below, below)
+    if tensor_name in record.tensors:
+        return record.tensors[tensor_name]
+    found, value = _value(record.values, below)
+    if found and not isinstance(value, Mapping | list | tuple):
+        return value
+    if found or names_below(record, below):
+        return RecordPart(record, below)
+    known = names_below(record, path)
+    where = f"'{path}' of {record.source}" if path else record.source
+    raise RecordPathError(f"{where} has no '{name}', it has {', '.join(known[:8])}{nearest(str(name), known)}")
+
+
+def names_below(record: "Record", path: str) -> list[str]:
+    """The names one step below `path`, in the record's order."""
+    prefix = f"{path}." if path else ""
+    names = [name for name in (*record.tensors, *record.aliases) if name.startswith(prefix)]
+    found, value = _value(record.values, path)
+    numbered = isinstance(value, Sequence) and not isinstance(value, str)
+    keys = map(str, range(len(value)) if numbered else value if isinstance(value, Mapping) else ()) if found else ()
+    return list(dict.fromkeys((*(name[len(prefix) :].partition(".")[0] for name in names), *keys)))
+
+
+def _value(values: Any, path: str) -> tuple[bool, Any]:
+    """Whether there is a plain value at `path`, and which."""
+    for name in path.split(".") if path else ():
+        try:
+            values = values[int(name)] if isinstance(values, list | tuple) else values[name]
+        except (KeyError, IndexError, ValueError, TypeError):
+            return False, None
+    return True, values
