@@ -23,20 +23,23 @@ class AtomicFile:
     of a file that is replaced are kept; a symbolic link is followed, not replaced. Temporary files that a killed
     process left for the same name are removed.
 
+    Args:
+        path: the file's name.
+        like: a file whose owner and permissions a new file gets, if both can be had.
+
     Attributes:
         path: the file that is replaced, symbolic links resolved.
         descriptor: open for reading and writing.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], like: str | os.PathLike[str] | None = None) -> None:
         self.path = os.path.realpath(path)
+        self._like = like
         self.descriptor = -1
         self._temporary = ""
 
     def __enter__(self) -> Self:
-        present = None
-        with contextlib.suppress(FileNotFoundError):
-            present = os.stat(self.path)
+        present = _status(self.path)
         if present is not None and not stat.S_ISREG(present.st_mode):
             raise RecordIOError(
                 f"{self.path}: expected a file's name, got a directory or a device; nothing was written"
@@ -48,6 +51,8 @@ class AtomicFile:
                 os.unlink(stale)
         while not self._create(directory, name):
             pass
+        if present is None and self._like is not None:
+            present = _status(self._like)
         if present is not None:
             with contextlib.suppress(OSError):  # only the superuser may give files away
                 if (present.st_uid, present.st_gid) != (os.geteuid(), os.getegid()):
@@ -93,6 +98,12 @@ class AtomicFile:
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
+
+
+def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
+    with contextlib.suppress(FileNotFoundError):
+        return os.stat(path)
+    return None
 
 
 def _stale(directory: str, name: str) -> Iterator[str]:

@@ -1,27 +1,24 @@
 """Recorder: what gives a record a format and a precision, and FileRecorder, the one that the formats here share."""
 
-import errno
 import os
-import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .._atomic_file import AtomicFile
-from ..errors import DTypeError, RecordError, RecordIOError
-from .dtypes import file_dtype, kind_of, plain, torch_dtype
+from ..errors import DTypeError, RecordError
+from .dtypes import file_dtype, kind_of, plain
 from .formats import DEFAULT_EXTENSION, EXTENSIONS, Format, format_of_path
 from .gzip_source import GzipSource
 from .lazy_tensors import LazyTensors
-from .outline import Entry, Outline, Payload
+from .outline import Entry, Outline
 from .precision import Precision, PrecisionRule
 from .record import Record
-from .sequential import Sink, write_sequential
+from .sequential import write_sequential
 from .source import BytesSource, FileSource, Source
-from .stream import Part, Piece, total_bytes, write_pieces
+from .writing import content_of, plain_tensor, write_file
 
 
 class Recorder(ABC):
@@ -80,24 +77,9 @@ class FileRecorder(Recorder):
             RecordError: a value is no plain value, a tensor has no values (meta) or no plain memory, or the format has
                 no place for something; likewise.
         """
-        target = with_extension(path, self.format.extension)
-        content = list(self._content(record))
-        positioned = not self.format.compressed and all(_is_raw(piece) for piece in content)
-        file_bytes = total_bytes(content)
-        try:
-            with AtomicFile(target) as file:
-                if positioned:
-                    file.reserve(file_bytes)
-                    write_pieces(file.descriptor, content, self._allow_overflow)
-                else:
-                    with open(file.descriptor, "wb", closefd=False) as sink:
-                        self._write(sink, content)
-                file.commit()
-        except RecordError:
-            raise
-        except OSError as error:
-            raise write_error(target, file_bytes, error) from error
-        return target
+        record = self._record(record)
+        target = self._target(path)
+        return self._save(outline_of(record, self.precision), record.tensors, target)
 
     def load(self, path: str | os.PathLike[str], layout: Any = None) -> Record:
         """Open the record at `path`; its tensors are read when they are asked for. The name may lack the extension.
@@ -117,8 +99,10 @@ class FileRecorder(Recorder):
         Raises:
             PrecisionError, DTypeError, RecordError: see `save`.
         """
+        record = self._record(record)
         memory = _Memory()
-        self._write(memory, list(self._content(record)))
+        content = content_of(self.format, outline_of(record, self.precision), record.tensors)
+        write_sequential(memory, list(content), self.format.compressed, self._allow_overflow)
         return bytes(memory.data)
 
     def from_bytes(self, data: bytes | bytearray | memoryview, layout: Any = None) -> Record:
@@ -133,22 +117,21 @@ class FileRecorder(Recorder):
         inner = GzipSource(source) if self.format.compressed else source
         return record_of(inner, self.format.read(inner, layout))
 
-    def _write(self, sink: Sink, content: list[Piece]) -> None:
-        write_sequential(sink, content, self.format.compressed, self._allow_overflow)
-
-    def _content(self, record: Record) -> Iterator[Piece]:
+    def _record(self, record: Record) -> Record:
         if isinstance(record, torch.nn.Module):
             raise RecordError(
                 f"expected a Record, got {type(record).__name__}; for a module use burnlike.record.save(module, path)"
             )
-        record = Record.of(record)
-        outline = outline_of(record, self.precision)
-        for segment in self.format.segments(outline):
-            yield segment if isinstance(segment, bytes) else _part(record.tensors, outline, segment)
+        return Record.of(record)
 
+    def _target(self, path: str | os.PathLike[str]) -> str:
+        """The file that `save` replaces."""
+        return with_extension(path, self.format.extension)
 
-def _is_raw(piece: Piece) -> bool:
-    return isinstance(piece, bytes) or piece.json_indent is None
+    def _save(self, outline: Outline, tensors: Mapping[str, Tensor], target: str) -> str:
+        """Write what `outline` says to `target`; returns the path written."""
+        write_file(target, self.format, outline, tensors, self._allow_overflow)
+        return target
 
 
 def recorder_for(path: str | os.PathLike[str], precision: PrecisionRule | None = None) -> FileRecorder:
@@ -221,54 +204,3 @@ def with_extension(path: str | os.PathLike[str], extension: str) -> str:
     """The path, with `extension` where the name has none."""
     text = os.fspath(path)
     return text if os.path.splitext(text)[1] else text + extension
-
-
-def plain_tensor(name: str, tensor: Any) -> Tensor:
-    """The tensor without its gradient history.
-
-    Raises:
-        RecordError: it has no values, or no plain memory.
-    """
-    if tensor.is_meta:
-        raise RecordError(f"'{name}' is on the meta device and has no values; load or initialize the module first")
-    if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested:
-        raise RecordError(
-            f"'{name}' is a sparse, quantized or nested tensor; convert it by .to_dense() or .dequantize()"
-        )
-    if type(tensor) not in (Tensor, torch.nn.Parameter) and hasattr(tensor, "__tensor_flatten__"):
-        raise RecordError(f"'{name}' is a {type(tensor).__name__}; convert it to a plain tensor, as by .full_tensor()")
-    return tensor.detach()
-
-
-def _part(tensors: Any, outline: Outline, payload: Payload) -> Part:
-    name = payload.name
-    values = tensors.values_of(name) if isinstance(tensors, LazyTensors) else plain_tensor(name, tensors[name])
-    return Part(name, values, torch_dtype(outline.entries[name].dtype, name, ""), payload.json_indent)
-
-
-def write_error(path: str, file_bytes: int, error: OSError) -> RecordIOError:
-    """What a user reads of an error while a record was written."""
-    directory = os.path.dirname(os.path.abspath(path))
-    what = error.strerror or str(error)
-    match error.errno:
-        case errno.ENOSPC | errno.EDQUOT:
-            free = shutil.disk_usage(directory).free
-            reason = (
-                f"the disk or quota is full: the record needs {_megabytes(file_bytes)}, {_megabytes(free)} are free;"
-                " make room or choose another disk"
-            )
-        case errno.EFBIG:
-            reason = f"a file of {_megabytes(file_bytes)} is larger than allowed here (file system or `ulimit -f`)"
-        case errno.ENOENT | errno.ENOTDIR:
-            reason = f"the directory {directory} does not exist; create it first"
-        case errno.EACCES | errno.EPERM | errno.EROFS:
-            reason = f"the directory {directory} can't be written to ({what}); choose another or change its permissions"
-        case _:
-            reason = f"writing {_megabytes(file_bytes)} failed: {what}"
-    found = RecordIOError(f"{path}: not saved, {reason}; a file that was there is as it was")
-    found.errno = error.errno
-    return found
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:.1f} MB ({count} bytes)"
