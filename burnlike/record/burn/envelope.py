@@ -32,10 +32,14 @@ def metadata_of(outline: Outline, recorder: str) -> dict[str, str]:
         recorder: Burn's name of the recorder, with its module.
     """
     found = {key: text for key, text in outline.metadata.items() if key in KEYS and isinstance(text, str)}
-    if outline.precision is None and len(found) == len(KEYS):
+    floats = {it.dtype for it in outline.entries.values() if kind_of_name(it.dtype) == "float"}
+    if (
+        outline.precision is None
+        and {"float", "int", "settings"} <= found.keys()
+        and _may_be(found["settings"], floats)
+    ):
         float_name, int_name, settings = found["float"], found["int"], found["settings"]
     else:
-        floats = {it.dtype for it in outline.entries.values() if kind_of_name(it.dtype) == "float"}
         dtype = outline.precision or (floats.pop() if len(floats) == 1 else "F32")
         float_name, int_name, settings = _SETTINGS.get(dtype, _SETTINGS["F32"])
     return {
@@ -45,6 +49,12 @@ def metadata_of(outline: Outline, recorder: str) -> dict[str, str]:
         "version": VERSION,
         "settings": settings,
     }
+
+
+def _may_be(settings: str, floats: set[str]) -> bool:
+    """Whether a file with these settings can hold floats of these types: it may have been converted since."""
+    known = {name: dtype for dtype, (_, _, name) in _SETTINGS.items()}
+    return settings not in known or floats <= {known[settings]}
 
 
 def check_metadata(found: Any, path: str) -> dict[str, str]:

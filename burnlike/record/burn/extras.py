@@ -8,6 +8,7 @@ from ...errors import RecordFormatError
 from ..metadata import FORMAT_VERSION
 from ..outline import Outline
 from ..values import from_json, to_json
+from .envelope import KEYS
 
 KEY = "burnlike"
 """Beside `metadata`, `item` and `_b`; Burn's readers pass over it."""
@@ -26,6 +27,9 @@ def encode(outline: Outline, values: Mapping[str, Any]) -> dict[str, Any] | None
     aliases = {alias: name for alias, name in outline.aliases.items() if name not in outline.ids}
     if aliases:
         found["aliases"] = aliases
+    texts = {key: text for key, text in outline.metadata.items() if key not in KEYS and isinstance(text, str)}
+    if texts:
+        found["metadata"] = texts
     return {"format": FORMAT_VERSION, **found} if found else None
 
 
@@ -42,9 +46,16 @@ def decode(found: Any, outline: Outline, path: str) -> Outline:
     values, aliases = from_json(found.get("values", {}), f"{path}: values"), found.get("aliases", {})
     if not isinstance(values, dict):
         raise RecordFormatError(f"{path}: its values are no map")
-    entries = outline.entries
+    entries, texts = outline.entries, found.get("metadata", {})
     if not isinstance(aliases, dict) or not all(
         name in entries and alias not in entries for alias, name in aliases.items() if isinstance(name, str)
     ):
         raise RecordFormatError(f"{path}: its aliases contradict its tensors")
-    return replace(outline, values={**outline.values, **values}, aliases={**outline.aliases, **aliases})
+    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
+        raise RecordFormatError(f"{path}: its metadata is no map from text to text")
+    return replace(
+        outline,
+        values={**outline.values, **values},
+        aliases={**outline.aliases, **aliases},
+        metadata={**texts, **outline.metadata},
+    )
