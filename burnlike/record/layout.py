@@ -13,7 +13,8 @@ A dict without `$` is a struct: its fields in the order of declaration. The rest
 - `{"$tuple": [L, ...]}`: a tuple or array, a list whose length is not written.
 - `{"$enum": [[name, L], ...]}`: one variant of all that there are, in order; `"is": name` beside it says which. The
   name is a part of the paths below it.
-- `{"$state": L, "rank": n}`: the state of an optimizer for a parameter of n dimensions, under the parameter's id.
+- `{"$state": L, "rank": n}`: the state of an optimizer for a parameter of n dimensions, under the parameter's id. What
+  holds such fields is a map from ids, its length in front in bincode. Below `$map` the rank may be left out.
 - `{"$map": L}`: texts (ids) to L, as many as there are.
 - `{"$named": L}`: as a file with names shows it. Lists may be of either kind, and what is there may be an option:
   enough to write other files with names, too little for bincode.
@@ -21,13 +22,31 @@ A dict without `$` is a struct: its fields in the order of declaration. The rest
 The path of a tensor or value is that of its fields, indices and variants, joined by dots.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import RecordError, nearest
 
 Layout = Any
 """One of the above."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutOf:
+    """The layout of something that can tell it, made only for formats that need it and never written by the others.
+
+    Attributes:
+        make: makes it.
+    """
+
+    make: Callable[[], Layout]
+
+
+def known_layout(layout: Layout | LayoutOf) -> Layout:
+    """The layout itself, made if it has yet to be."""
+    return layout.make() if isinstance(layout, LayoutOf) else layout
+
 
 SCALARS = ("usize", "u64", "u32", "i64", "i32", "f64", "f32", "bool", "str")
 """Leaves that are plain values."""
@@ -98,6 +117,10 @@ def _children(layout: Mapping[str, Any], tag: str | None, place: str) -> Iterato
     else:
         if tag == "$option" and layout.get("some") not in (None, True, False):
             raise RecordError(f"{place}: some is true, false or left out")
-        if tag == "$state" and (type(layout.get("rank")) is not int or not 0 <= layout["rank"] <= 8):
-            raise RecordError(f"{place}: $state needs a rank from 0 to 8")
+        if tag == "$state" and not (layout.get("rank") is None or _is_rank(layout["rank"])):
+            raise RecordError(f"{place}: the rank of $state is a number from 0 to 8")
         yield ("*" if tag in ("$vec", "$map") else ""), content
+
+
+def _is_rank(rank: Any) -> bool:
+    return type(rank) is int and 0 <= rank <= 8

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import RecordFormatError
 from ..module.param_id import ParamId
+from .layout import LayoutOf
 from .outline import Entry, Outline
 from .values import dump_values, load_values
 
@@ -22,6 +23,9 @@ _FORMAT, _IDS, _ALIASES, _VALUES, _STATES, _LAYOUT = (
     f"{_PREFIX}{name}" for name in ("format", "ids", "aliases", "values", "states", "layout")
 )
 
+_BURN_RECORDER = "burn_core::"
+"""What Burn's files say as their format; in a safetensors file the word means the framework."""
+
 
 def encode(outline: Outline) -> dict[str, str]:
     """Turn what a record holds beside its tensors into the texts of `__metadata__`.
@@ -32,6 +36,8 @@ def encode(outline: Outline) -> dict[str, str]:
         RecordError: a value is neither a number, a text, a bool, None, nor a list or map of those.
     """
     others = {key: str(text) for key, text in outline.metadata.items() if not key.startswith(_PREFIX)}
+    if others.get("format", "").startswith(_BURN_RECORDER):
+        del others["format"]
     texts: dict[str, str] = {}
     if outline.ids:
         texts[_IDS] = _dump({name: str(param_id) for name, param_id in outline.ids.items()})
@@ -41,7 +47,7 @@ def encode(outline: Outline) -> dict[str, str]:
         texts[_VALUES] = dump_values(outline.values)
     if outline.states:
         texts[_STATES] = _dump([name for name in outline.entries if name in set(outline.states)])
-    if outline.layout is not None:
+    if outline.layout is not None and not isinstance(outline.layout, LayoutOf):
         texts[_LAYOUT] = _dump(outline.layout)
     if others and not texts:
         return others

@@ -1,0 +1,143 @@
+"""What of a record goes into each place of its layout, for formats that write one. Imports no torch."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...errors import RecordError
+from ..layout import Layout, join
+from ..outline import Outline
+
+
+class Fill:
+    """The tensors and values of a record by their paths, and which of them have got a place.
+
+    Attributes:
+        outline: the record.
+    """
+
+    def __init__(self, outline: Outline) -> None:
+        self.outline = outline
+        self._tensors: set[str] = set()
+        self._values: set[str] = set()
+        values = outline.values
+        self._states: Mapping[str, Any] = values.get("states") or {}
+        optimizer = isinstance(values.get("states"), Mapping) and isinstance(values.get("paths"), Mapping)
+        plain = [f"{param_id}." for param_id in values["paths"]] if optimizer else paths_of(values)
+        self._tree: dict[str, Any] = {}
+        for name in (*outline.entries, *outline.aliases, *self._states, *plain):
+            tree = self._tree
+            for part in name.split("."):
+                tree = tree.setdefault(part, {})
+            tree[""] = {}
+
+    def tensor(self, path: str) -> str:
+        """The name of the tensor at `path`, which is another one where a tied tensor comes again.
+
+        Raises:
+            RecordError: there is none.
+        """
+        name = self.outline.aliases.get(path, path)
+        if name not in self.outline.entries:
+            raise RecordError(f"the record has no tensor '{path}', for which its layout has a place")
+        self._tensors.add(name)
+        return name
+
+    def value(self, path: str) -> Any:
+        """The plain value at `path`.
+
+        Raises:
+            RecordError: there is none.
+        """
+        if path in self._states:
+            self._values.add(path)
+            return self._states[path]
+        found: Any = self.outline.values
+        for name in path.split("."):
+            try:
+                found = found[int(name)] if isinstance(found, list | tuple) else found[name]
+            except (KeyError, IndexError, ValueError, TypeError):
+                raise RecordError(f"the record has no value '{path}', for which its layout has a place") from None
+        self._values.add(path)
+        return found
+
+    def is_there(self, layout: Layout, path: str) -> bool:
+        """Whether an option is there."""
+        known = layout.get("some")
+        return bool(self.names_below(path)) if known is None else known
+
+    def names_below(self, path: str) -> list[str]:
+        """The next parts of the paths that begin with `path`; `[""]` where a tensor or value is there itself."""
+        tree = self._tree
+        for name in path.split(".") if path else ():
+            if name not in tree:
+                return []
+            tree = tree[name]
+        return list(tree)
+
+    def items(self, content: Layout, path: str) -> list[Layout]:
+        """The layouts of a list's items."""
+        if isinstance(content, list):
+            return content
+        count = 0
+        while self.names_below(join(path, count)):
+            count += 1
+        return [content] * count
+
+    def variant(self, layout: Layout, path: str) -> tuple[str, Layout]:
+        """Name and layout of the variant that an enum is.
+
+        Raises:
+            RecordError: it can't be told.
+        """
+        variants = dict(layout["$enum"])
+        names = (
+            [layout["is"]] if layout.get("is") else [name for name in variants if self.names_below(join(path, name))]
+        )
+        if len(names) != 1:
+            raise RecordError(f"the layout of '{path}' does not say which variant it is; add 'is' with its name")
+        return names[0], variants[names[0]]
+
+    def rank(self, layout: Layout, path: str) -> int:
+        """The number of dimensions of the parameter that an optimizer's state at `path` belongs to.
+
+        Raises:
+            RecordError: neither the layout nor a tensor of the state tells.
+        """
+        if layout.get("rank") is not None:
+            return layout["rank"]
+        ranks = [len(entry.shape) for name, entry in self.outline.entries.items() if name.startswith(f"{path}.")]
+        if not ranks:
+            raise RecordError(f"the layout of the state '{path}', which has no tensors, lacks 'rank'")
+        return max(ranks)
+
+    def check_tensors(self) -> None:
+        """Raise if a tensor has got no place.
+
+        Raises:
+            RecordError: the layout has none for it.
+        """
+        left = [name for name in self.outline.entries if name not in self._tensors]
+        if left:
+            raise RecordError(
+                f"the record's layout has no place for {', '.join(map(repr, left[:5]))}; make the record without one"
+            )
+
+    def unplaced(self) -> dict[str, Any]:
+        """The values without those that have a place."""
+        values = self.outline.values
+        if "states" in values and self._values >= self._states.keys():
+            values = {name: value for name, value in values.items() if name != "states"}
+            if not values.get("paths"):
+                values.pop("paths", None)
+        if self._values and all(path in self._values or path in self._states for path in paths_of(values)):
+            return {}
+        return dict(values)
+
+
+def paths_of(values: Any, path: str = "") -> list[str]:
+    """The paths of all plain values."""
+    if isinstance(values, Mapping):
+        return [name for key, below in values.items() for name in paths_of(below, join(path, key))]
+    if isinstance(values, list | tuple):
+        return [name for index, below in enumerate(values) for name in paths_of(below, join(path, index))]
+    return [path]
