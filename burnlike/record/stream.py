@@ -12,9 +12,7 @@ import ctypes
 import errno
 import fcntl
 import itertools
-import mmap
 import os
-import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,12 +23,7 @@ import torch
 from torch import Tensor
 
 from .convert import can_lose, check_floats, check_ints, pieces
-
-BLOCK_BYTES = 2 << 20
-"""Bytes of one block and buffer: a huge page, which a disk takes in one request."""
-
-MAX_WORKERS = 4
-"""Threads, and so buffers. More than there are cores, as they wait for the disk in turn."""
+from .workers import BLOCK_BYTES, MAX_WORKERS, run_steps
 
 DIRECT_BYTES = 16 << 20
 """Files from this size on bypass the page cache."""
@@ -129,15 +122,8 @@ def write_pieces(descriptor: int, content: Sequence[Piece], allow_overflow: bool
         PrecisionError: a value can't be stored in its part's dtype.
     """
     writer = _Writer(descriptor, content, allow_overflow)
-    workers = min(MAX_WORKERS, writer.blocks)
-    if workers < 2:
-        writer.write_blocks(torch.empty(BLOCK_BYTES, dtype=torch.uint8))
-        return
-    buffers = _buffers(workers)
-    with _one_torch_thread_each(workers) as ready, _direct(descriptor, writer.file_bytes):
-        _run([threading.Thread(target=writer.work, args=(buffer, ready)) for buffer in buffers], writer, ready)
-    if writer.error is not None:
-        raise writer.error
+    with _direct(descriptor, writer.file_bytes):
+        run_steps(range(writer.blocks), writer.write_block, BLOCK_BYTES, MAX_WORKERS)
 
 
 class _Writer:
@@ -151,27 +137,13 @@ class _Writer:
         self.file_bytes = self.stops[-1] if self.stops else 0
         self.blocks = -(-self.file_bytes // BLOCK_BYTES)
         self.allow_overflow = allow_overflow
-        self.next_block = itertools.count()
-        self.error: BaseException | None = None
 
-    def work(self, buffer: Tensor, ready: threading.Barrier) -> None:
-        """Write blocks, as one of several threads; the first error of all is kept in `error`."""
-        try:
-            torch.set_num_threads(1)
-            ready.wait()
-            self.write_blocks(buffer)
-        except BaseException as error:
-            self.error = self.error or error
-
-    def write_blocks(self, buffer: Tensor) -> None:
-        """Write blocks until none is left or a worker has failed."""
-        for index in self.next_block:
-            start = index * BLOCK_BYTES
-            if start >= self.file_bytes or self.error is not None:
-                return
-            stop = min(start + BLOCK_BYTES, self.file_bytes)
-            self._fill(buffer, start, stop)
-            _write_all(self.descriptor, bytes_at(buffer.data_ptr(), buffer.numel()), stop - start, start)
+    def write_block(self, index: int, buffer: Tensor) -> None:
+        """Convert what belongs in one block into `buffer` and write it at its place."""
+        start = index * BLOCK_BYTES
+        stop = min(start + BLOCK_BYTES, self.file_bytes)
+        self._fill(buffer, start, stop)
+        _write_all(self.descriptor, bytes_at(buffer.data_ptr(), buffer.numel()), stop - start, start)
 
     def _fill(self, buffer: Tensor, start: int, stop: int) -> None:
         """Put what belongs at `start` to `stop` of the file into `buffer`, converted."""
@@ -204,52 +176,6 @@ class _Writer:
             into[done : done + count] = values.view(torch.uint8)[skipped : skipped + count]
             done += count
             skipped = (first + done) % size
-
-
-def _run(threads: Sequence[threading.Thread], writer: _Writer, ready: threading.Barrier) -> None:
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    except BaseException as error:  # an interrupt of the main thread: the workers must not outlive the file
-        writer.error = writer.error or error
-        ready.abort()
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join()
-        raise
-
-
-@contextmanager
-def _one_torch_thread_each(workers: int) -> Iterator[threading.Barrier]:
-    """Let each worker compute with one thread: teams of threads within each would only get in each other's way.
-
-    `torch.set_num_threads` counts for the calling thread and for threads that are new to torch. So the workers set it
-    to 1 and, once all have, the last of them puts the number for new threads back, in a thread made for that.
-    """
-    before = torch.get_num_threads()
-
-    def restore() -> None:
-        thread = threading.Thread(target=torch.set_num_threads, args=(before,))
-        thread.start()
-        thread.join()
-
-    try:
-        yield threading.Barrier(workers, action=restore)
-    finally:
-        restore()
-
-
-def _buffers(count: int) -> list[Tensor]:
-    """Buffers that each begin a page, and are one huge page where the system has those."""
-    memory = mmap.mmap(-1, (count + 1) * BLOCK_BYTES)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):
-            memory.madvise(mmap.MADV_HUGEPAGE)
-    whole = torch.frombuffer(memory, dtype=torch.uint8)
-    skipped = -whole.data_ptr() % BLOCK_BYTES
-    return list(whole[skipped : skipped + count * BLOCK_BYTES].split(BLOCK_BYTES))
 
 
 @contextmanager

@@ -1,0 +1,115 @@
+"""A few threads that take steps from one list, each with its own buffer and one thread of torch's."""
+
+import contextlib
+import mmap
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+BLOCK_BYTES = 2 << 20
+"""Bytes of a buffer: a huge page, which a disk takes in one request."""
+
+MAX_WORKERS = 4
+"""Threads, and so buffers. More than there are cores, as they wait for the disk in turn."""
+
+Step = TypeVar("Step")
+
+
+def run_steps(
+    steps: Sequence[Step],
+    do: Callable[[Step, Tensor], object],
+    buffer_bytes: int = BLOCK_BYTES,
+    most_workers: int = MAX_WORKERS,
+) -> None:
+    """Do every step, begun in the order of the list; what one thread can do is done in the caller's.
+
+    Args:
+        steps: what there is to do.
+        do: does one step; the buffer is its thread's own.
+        buffer_bytes: length of a buffer, a power of two; where there are threads, it begins at a multiple of that.
+        most_workers: how many threads there may be.
+
+    Raises:
+        BaseException: what the first step that failed raised; steps that were not begun then are left out.
+    """
+    workers = min(most_workers, len(steps))
+    if workers < 2:
+        buffer = torch.empty(buffer_bytes, dtype=torch.uint8)
+        for step in steps:
+            do(step, buffer)
+        return
+    pool = _Pool(steps, do)
+    with _one_torch_thread_each(workers) as ready:
+        threads = [
+            threading.Thread(target=pool.work, args=(buffer, ready)) for buffer in _buffers(workers, buffer_bytes)
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        except BaseException as error:  # an interrupt of the main thread: the workers must not outlive what they use
+            pool.error = pool.error or error
+            ready.abort()
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join()
+            raise
+    if pool.error is not None:
+        raise pool.error
+
+
+class _Pool:
+    """The steps that are left, shared by the workers."""
+
+    def __init__(self, steps: Sequence[Step], do: Callable[[Step, Tensor], object]) -> None:
+        self.steps = iter(steps)
+        self.do = do
+        self.error: BaseException | None = None
+
+    def work(self, buffer: Tensor, ready: threading.Barrier) -> None:
+        """Do steps, as one of several threads, until none is left or one has failed; keeps the first error of all."""
+        try:
+            torch.set_num_threads(1)
+            ready.wait()
+            for step in self.steps:
+                if self.error is not None:
+                    return
+                self.do(step, buffer)
+        except BaseException as error:
+            self.error = self.error or error
+
+
+@contextmanager
+def _one_torch_thread_each(workers: int) -> Iterator[threading.Barrier]:
+    """Let each worker compute with one thread: teams of threads within each would only get in each other's way.
+
+    `torch.set_num_threads` counts for the calling thread and for threads that are new to torch. So the workers set it
+    to 1 and, once all have, the last of them puts the number for new threads back, in a thread made for that.
+    """
+    before = torch.get_num_threads()
+
+    def restore() -> None:
+        thread = threading.Thread(target=torch.set_num_threads, args=(before,))
+        thread.start()
+        thread.join()
+
+    try:
+        yield threading.Barrier(workers, action=restore)
+    finally:
+        restore()
+
+
+def _buffers(count: int, buffer_bytes: int) -> list[Tensor]:
+    """Buffers that each begin a page, and are one huge page where the system has those."""
+    memory = mmap.mmap(-1, (count + 1) * buffer_bytes)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    whole = torch.frombuffer(memory, dtype=torch.uint8)
+    skipped = -whole.data_ptr() % buffer_bytes
+    return list(whole[skipped : skipped + count * buffer_bytes].split(buffer_bytes))
