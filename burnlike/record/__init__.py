@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .opening import open_record
     from .precision import BFloat16Precision, DoublePrecision, FullPrecision, HalfPrecision, Precision
     from .record import Record
-    from .recorder import FileRecorder, Recorder
+    from .recorder import FileRecorder, Recorder, recorder_for
     from .report import LoadReport, Mismatch
     from .safetensors_recorder import SafetensorsRecorder
     from .shortcuts import load, save
@@ -37,6 +37,7 @@ __all__ = [
     "init_from",
     "load",
     "open_record",
+    "recorder_for",
     "save",
 ]
 
@@ -48,7 +49,7 @@ __getattr__, __dir__ = attach(
         ),
         **dict.fromkeys(["LoadReport", "Mismatch"], "report"),
         **dict.fromkeys(["load", "save"], "shortcuts"),
-        **dict.fromkeys(["FileRecorder", "Recorder"], "recorder"),
+        **dict.fromkeys(["FileRecorder", "Recorder", "recorder_for"], "recorder"),
         **dict.fromkeys(["NamedMpkBytesRecorder", "NamedMpkFileRecorder", "NamedMpkGzFileRecorder"], "burn.recorders"),
         "EXTENSIONS": "formats",
         "open_record": "opening",

@@ -1,0 +1,146 @@
+"""Whatever fails during a save, and whenever the process is killed: the old record or the new one is there, whole."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from burnlike.record import open_record
+
+from .saver import SAVES
+
+FULL, EIO, SHORT, KILL = 1, 2, 3, 4
+KILLS = 200
+
+
+class Saver:
+    """The saving process and the folder that it saves into."""
+
+    def __init__(self, folder: Path, shim: Path, log: Path) -> None:
+        self.folder = folder
+        self.log = log
+        environment = os.environ | {"LD_PRELOAD": str(shim), "SHIM_FOLDER": str(folder), "SHIM_LOG": str(log)}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.record.crash.saver", str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+
+    def __call__(self, save: str, version: int, **order: Any) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps({"save": save, "version": version, **order}) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def calls(self, save: str, version: int) -> list[list[str]]:
+        """The calls of one save: name and path below the folder."""
+        self.log.write_text("")
+        assert self(save, version)["error"] == ""
+        lines = (line.split(maxsplit=3) for line in self.log.read_text().splitlines())
+        return [[call, os.path.relpath(path, self.folder)] for _, call, _, path in lines]
+
+
+@pytest.fixture(scope="module")
+def saver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Saver]:
+    place = tmp_path_factory.mktemp("crash").resolve()
+    (place / "records").mkdir()
+    source = Path(__file__).with_name("shim.c")
+    compiler = os.environ.get("CC") or shutil.which("cc") or "gcc"
+    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", place / "shim.so", source, "-ldl"], check=True)
+    found = Saver(place / "records", place / "shim.so", place / "log")
+    yield found
+    found.process.kill()
+    found.process.communicate()
+
+
+def version_of(path: Path) -> int:
+    """The version of the whole record that is at `path`; fails if it is not whole."""
+    record = open_record(path)
+    version = record.values["version"]
+    assert len(record.tensors) == 3
+    for tensor in record.tensors.values():
+        assert torch.all(tensor == version)
+    if path.suffix == ".safetensors":
+        assert all((tensor == version).all() for tensor in safetensors.torch.load_file(path).values())
+    return version
+
+
+def leftovers(folder: Path) -> list[str]:
+    """Files that no whole record consists of."""
+    found = []
+    for path in folder.rglob("*"):
+        index = path.parent / "model.safetensors.index.json"
+        known = set(json.loads(index.read_text())["weight_map"].values()) if index.exists() else set()
+        if path.parent.name == "sharded" and path not in (index, path.parent / "model.safetensors"):
+            if path.name not in known:
+                found.append(path.name)
+        elif path.name.startswith(".") or path.name.endswith(".tmp"):
+            found.append(path.name)
+    return found
+
+
+@pytest.mark.parametrize("save", SAVES)
+def test_file_is_written_synced_renamed_and_the_folder_synced_in_this_order(save: str, saver: Saver) -> None:
+    saver(save, 1)
+    calls = saver.calls(save, 2)
+    names = [call for call, _ in calls]
+    assert "write" in names
+    renames = [index for index, call in enumerate(names) if call == "rename"]
+    assert renames
+    last_write = max(index for index, call in enumerate(names) if call == "write")
+    syncs = [index for index, call in enumerate(names) if call == "fsync"]
+    assert any(last_write < index < renames[-1] for index in syncs)  # the file, before it is renamed
+    after = [path for call, path in calls[renames[-1] :] if call == "fsync"]
+    assert "." in after or "sharded" in after  # the folder, after it
+    for index in renames:
+        assert any(other < index for other in syncs)
+
+
+@pytest.mark.parametrize("save", SAVES)
+@pytest.mark.parametrize("failure", [FULL, EIO, SHORT, KILL], ids=["full disk", "EIO", "short write", "killed"])
+def test_old_or_new_record_is_whole_after_a_failure_at_each_call(save: str, failure: int, saver: Saver) -> None:
+    target = saver.folder / save
+    old = saver(save, 1) and 1
+    count = len(saver.calls(save, old))
+    assert count > 4
+    for at in range(count):
+        new = 3 - old
+        answer = saver(save, new, at=at, failure=failure, fork=failure == KILL)
+        found = version_of(target)
+        assert found in (old, new)
+        if failure == KILL:
+            assert answer["killed"]
+        elif failure == SHORT:
+            assert (answer["error"], found) == ("", new)
+        elif found == old:
+            assert answer["error"].startswith("RecordIOError"), (at, answer)
+        old = saver(save, 3 - found) and 3 - found  # the next save goes well and tidies up
+        assert version_of(target) == old
+        assert leftovers(saver.folder) == []
+
+
+@pytest.mark.parametrize(("save", "kills"), [("large.safetensors", KILLS // 2), ("sharded", KILLS // 2)])
+def test_old_or_new_record_is_whole_after_a_kill_at_a_random_moment(save: str, kills: int, saver: Saver) -> None:
+    target = saver.folder / save
+    saver(save, 1)
+    seconds = max(saver(save, 2)["seconds"] for _ in range(3))
+    old, killed = 2, 0
+    for _ in range(kills):
+        killed += saver(save, 3 - old, fork=True, kill_within=1.5 * seconds)["killed"]
+        found = version_of(target)
+        saver(save, 3 - found)
+        old = version_of(target)
+        assert old == 3 - found
+        assert leftovers(saver.folder) == []
+    assert killed > kills // 4  # most of them hit the save itself
