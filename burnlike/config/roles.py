@@ -61,8 +61,8 @@ class OptimizerConfig(Config):
 class LrSchedulerConfig(Config):
     """A config that builds a learning rate schedule."""
 
-    def init(self, num_iters: int) -> Any:
-        """Build the schedule for a run of `num_iters` optimizer steps."""
+    def init(self, num_iters: int | None = None) -> Any:
+        """Build the schedule for a run of `num_iters` optimizer steps, None where that isn't known."""
         raise NotImplementedError(f"{type(self).__name__} does not define init(num_iters)")
 
 

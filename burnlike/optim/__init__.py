@@ -10,19 +10,33 @@ if TYPE_CHECKING:
     from .adamw import AdamW, AdamWState, AdaptiveMomentumState
     from .adaptor import OptimizerAdaptor
     from .clipping import clip
+    from .composed_lr import ComposedLr
+    from .constant_lr import ConstantLr
     from .cosine_annealing import CosineAnnealing
+    from .exponential_lr import ExponentialLr
     from .gradients import GradientsParams
+    from .linear_lr import LinearLr
     from .lr_scheduler import LrScheduler
+    from .noam_lr import NoamLr
+    from .sequential_lr import SequentialLr
     from .simple_optimizer import SimpleOptimizer
+    from .step_lr import StepLr
 
 _NAMES = {
     **dict.fromkeys(["AdamW", "AdamWState", "AdaptiveMomentumState"], "adamw"),
     "OptimizerAdaptor": "adaptor",
     "clip": "clipping",
+    "ComposedLr": "composed_lr",
+    "ConstantLr": "constant_lr",
     "CosineAnnealing": "cosine_annealing",
+    "ExponentialLr": "exponential_lr",
     "GradientsParams": "gradients",
+    "LinearLr": "linear_lr",
     "LrScheduler": "lr_scheduler",
+    "NoamLr": "noam_lr",
+    "SequentialLr": "sequential_lr",
     "SimpleOptimizer": "simple_optimizer",
+    "StepLr": "step_lr",
 }
 
 __all__ = [*configs.__all__, *_NAMES]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -2,13 +2,27 @@
 
 from .adamw_config import AdamWConfig
 from .clipping_config import ClipByGlobalNorm, ClipByNorm, ClipByValue, GradientClipping
+from .composed_lr_config import ComposedLrConfig
+from .constant_lr_config import ConstantLrConfig
 from .cosine_annealing_config import CosineAnnealingConfig
+from .exponential_lr_config import ExponentialLrConfig
+from .linear_lr_config import LinearLrConfig
+from .noam_lr_config import NoamLrConfig
+from .sequential_lr_config import SequentialLrConfig
+from .step_lr_config import StepLrConfig
 
 __all__ = [
     "AdamWConfig",
     "ClipByGlobalNorm",
     "ClipByNorm",
     "ClipByValue",
+    "ComposedLrConfig",
+    "ConstantLrConfig",
     "CosineAnnealingConfig",
+    "ExponentialLrConfig",
     "GradientClipping",
+    "LinearLrConfig",
+    "NoamLrConfig",
+    "SequentialLrConfig",
+    "StepLrConfig",
 ]

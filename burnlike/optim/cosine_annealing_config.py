@@ -18,12 +18,14 @@ class CosineAnnealingConfig(LrSchedulerConfig, tag="CosineAnnealing"):
         min_lr: the rate after num_iters steps of the cosine.
         num_iters: steps of the cosine, the warm-up not counted; None takes what is left of the run.
         warmup_steps: steps in which the rate rises by equal parts to initial_lr.
+        restart: go back to initial_lr after num_iters + 1 steps of the cosine, as in Burn 0.21.
     """
 
     initial_lr: Annotated[float, Meta(gt=0, le=1)]
     min_lr: Annotated[float, Meta(ge=0)] = 0.0
     num_iters: Annotated[int, Meta(ge=1)] | None = None
     warmup_steps: Annotated[int, Meta(ge=0)] = 0
+    restart: bool = False
 
     def validate(self) -> Iterable[tuple[str, str]]:
         """The rules that concern several fields."""
@@ -50,4 +52,4 @@ class CosineAnnealingConfig(LrSchedulerConfig, tag="CosineAnnealing"):
                 raise ConfigError(
                     f"CosineAnnealing: warmup_steps ({self.warmup_steps}) leaves nothing of a run of {num_iters} steps"
                 )
-        return CosineAnnealing(self.initial_lr, self.min_lr, cosine_steps, self.warmup_steps)
+        return CosineAnnealing(self.initial_lr, self.min_lr, cosine_steps, self.warmup_steps, self.restart)

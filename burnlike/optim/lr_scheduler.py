@@ -1,23 +1,82 @@
-"""LrScheduler: a learning rate for each step."""
+"""LrScheduler: a learning rate for each step, and a state that continues it bit for bit."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from .lr_records import burn_0_21, burn_0_22, fitted
+
+if TYPE_CHECKING:
+    from ..record import Record
 
 Number = int | float
+BEFORE_FIRST = 2**64 - 1
+"""What Burn counts before the first step in unsigned counters that then begin at 0."""
 
 
 class LrScheduler(ABC):
-    """Hands out a learning rate a step; the first is the initial rate."""
+    """Hands out a learning rate a step; the first is the initial rate.
+
+    A subclass keeps all that changes in `state` and says in `fields` what that is: records follow from it.
+
+    Attributes:
+        state: the numbers that `step` changes, by name.
+        fields: name -> type in records, `u64`, `i64` or `f64`. Names and types are those of Burn 0.22.
+        burn_0_21: name among the children of Burn 0.21's composed scheduler, None if it can be none, and the type of
+            its state there; None for a scheduler that Burn 0.21 does not have.
+    """
+
+    fields: ClassVar[Mapping[str, str]] = {}
+    burn_0_21: ClassVar[tuple[str | None, str] | None] = None
+
+    def __init__(self, **state: Number) -> None:
+        self.state: dict[str, Any] = state
 
     @abstractmethod
     def step(self) -> float:
         """Advance by one optimizer step and return its learning rate."""
 
-    @abstractmethod
-    def to_record(self) -> dict[str, Number]:
-        """The state, as plain numbers."""
+    @property
+    def children(self) -> "Sequence[LrScheduler]":
+        """The schedulers that this one is made of."""
+        return ()
 
-    @abstractmethod
-    def load_record(self, record: Mapping[str, Number]) -> Self:
-        """Continue from a saved state; returns the scheduler."""
+    def to_record(self) -> dict[str, Any]:
+        """The state as plain numbers by name; that of the children below `"0"`, `"1"`, ...: for a part of a record."""
+        record = dict(self.state)
+        for index, child in enumerate(self.children):
+            if below := child.to_record():
+                record[str(index)] = below
+        return record
+
+    def into_record(self, burn: Literal["0.21", "0.22"] = "0.22") -> "Record":
+        """The state as a record of its own, for a file of any format.
+
+        Args:
+            burn: whose form: 0.22 names every number and fits its burnpack files; 0.21 has bare numbers and fits its
+                MessagePack, JSON and bincode files. `load_record` takes both.
+
+        Raises:
+            RecordError: Burn 0.21 has no such scheduler.
+        """
+        from ..record import Record
+
+        values, layout = burn_0_22(self) if burn == "0.22" else burn_0_21(self)
+        return Record(values=values, layout=layout, source=f"the record of {type(self).__name__}")
+
+    def load_record(self, record: "Record | Mapping[str, Any]") -> Self:
+        """Continue from a saved state; returns the scheduler.
+
+        Args:
+            record: what `into_record` or `to_record` gave, or the record of a file of Burn 0.21 or 0.22.
+
+        Raises:
+            RecordMismatchError: it is the state of another scheduler; this one is as it was.
+        """
+        for scheduler, state in fitted(self, record if isinstance(record, Mapping) else record.values):
+            scheduler.state.update(state)
+        return self
+
+    def upgraded(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The state in today's form; for subclasses whose form has changed."""
+        return state

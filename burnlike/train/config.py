@@ -85,7 +85,8 @@ class TrainConfig(Config):
         yield from self._validate_schedule()
 
     def _validate_schedule(self) -> Iterable[tuple[str, str]]:
-        if self.training.steps_per_epoch is None or getattr(self.lr_scheduler, "num_iters", None) is not None:
+        # Only of schedules that take their length from the run can the warm-up be too long for it.
+        if self.training.steps_per_epoch is None or getattr(self.lr_scheduler, "num_iters", 0) is not None:
             return
         steps, warmup = (
             self.training.epochs * self.training.steps_per_epoch,

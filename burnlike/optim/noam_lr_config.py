@@ -1,0 +1,28 @@
+"""Config of the schedule of the Transformer."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from ..config import LrSchedulerConfig, Meta
+
+if TYPE_CHECKING:
+    from .noam_lr import NoamLr
+
+
+class NoamLrConfig(LrSchedulerConfig, tag="NoamLr"):
+    """A linear warm-up, then a fall with the root of the steps (Vaswani et al. 2017, eq. 3).
+
+    Attributes:
+        factor: scales all rates.
+        warmup_steps: steps of the warm-up.
+        model_size: width of the model; its root divides all rates.
+    """
+
+    factor: Annotated[float, Meta(gt=0)]
+    warmup_steps: Annotated[int, Meta(ge=1)] = 4000
+    model_size: Annotated[int, Meta(ge=1)] = 512
+
+    def init(self, num_iters: int | None = None) -> "NoamLr":
+        """Make the schedule; how long the run is does not matter."""
+        from .noam_lr import NoamLr
+
+        return NoamLr(self.factor, self.warmup_steps, self.model_size)
