@@ -2,7 +2,7 @@
 
 import mmap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import cast
 
@@ -50,6 +50,11 @@ class LazyTensors(Mapping[str, Tensor]):
             raise RecordFormatError(f"{self.path}: no tensor can have the shape of '{name}' ({error})") from error
         self.copy_into(name, found)
         return found
+
+    def renamed(self, names: Mapping[str, str]) -> "LazyTensors":
+        """The same tensors; `names` has the new name of each."""
+        entries = {names[name]: replace(entry, name=names[name]) for name, entry in self._entries.items()}
+        return LazyTensors(self._source, replace(self.outline, entries=entries))
 
     def dtype(self, name: str) -> torch.dtype:
         """The type in the file."""

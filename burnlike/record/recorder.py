@@ -55,12 +55,7 @@ class FileRecorder(Recorder):
     format: Format
 
     def __init__(self, precision: PrecisionRule | None = None) -> None:
-        if precision is not None and not callable(getattr(precision, "stored_dtype", None)):
-            raise RecordError(
-                f"expected a Precision, got {precision!r}; write Precision(torch.bfloat16) or BFloat16Precision"
-            )
-        self.precision: PrecisionRule = precision or Precision(float=None)
-        self._allow_overflow = bool(getattr(precision, "allow_overflow", False))
+        self.precision, self._allow_overflow = checked_precision(precision)
 
     def save(self, record: Record, path: str | os.PathLike[str]) -> str:
         """Write `record`, or that of anything which `Record.of` takes but a module, to `path`.
@@ -134,6 +129,19 @@ class FileRecorder(Recorder):
         return target
 
 
+def checked_precision(precision: PrecisionRule | None) -> tuple[PrecisionRule, bool]:
+    """The precision, or that which stores each tensor as it is; and whether values may become inf.
+
+    Raises:
+        RecordError: it is none.
+    """
+    if precision is not None and not callable(getattr(precision, "stored_dtype", None)):
+        raise RecordError(
+            f"expected a Precision, got {precision!r}; write Precision(torch.bfloat16) or BFloat16Precision"
+        )
+    return precision or Precision(float=None), bool(getattr(precision, "allow_overflow", False))
+
+
 def recorder_for(path: str | os.PathLike[str], precision: PrecisionRule | None = None) -> FileRecorder:
     """The recorder of the format that the extension of `path` names; of safetensors, where it names none."""
     recorder = FileRecorder(precision)
@@ -152,8 +160,13 @@ class _Memory:
         self.data += data
 
 
-def outline_of(record: Record, precision: PrecisionRule) -> Outline:
+def outline_of(record: Record, precision: PrecisionRule, with_values: bool = True) -> Outline:
     """The record without its values, in the types of `precision`.
+
+    Args:
+        record: the record.
+        precision: the types.
+        with_values: check that there are values to be written; else tensors may be on the meta device.
 
     Raises:
         RecordError: a tensor has no values or no plain memory.
@@ -165,8 +178,10 @@ def outline_of(record: Record, precision: PrecisionRule) -> Outline:
         if lazy is not None:
             dtype, shape = lazy.dtype(name), lazy.shape(name)
         else:
-            tensor = plain_tensor(name, record.tensors[name])
+            tensor = record.tensors[name]
             dtype, shape = tensor.dtype, tensor.shape
+            if with_values:
+                plain_tensor(name, tensor)
         stored = precision.stored_dtype(name, dtype)
         if stored != dtype and kind_of(stored) != kind_of(dtype):
             raise DTypeError(
