@@ -5,15 +5,16 @@ import ctypes
 import errno
 import fcntl
 import os
+import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 from .errors import RecordIOError
 
-_PREFIX, _SUFFIX = ".", ".tmp"
+_TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{12}\.tmp", re.DOTALL)
 
 
 class AtomicFile:
@@ -46,9 +47,7 @@ class AtomicFile:
             )
         directory, name = os.path.split(self.path)
         name = name[:100]  # so that the temporary name is not too long for the file system
-        for stale in _stale(directory, name):
-            with contextlib.suppress(OSError):
-                os.unlink(stale)
+        remove_abandoned(directory, lambda found: found == name)
         while not self._create(directory, name):
             pass
         if present is None and self._like is not None:
@@ -63,7 +62,7 @@ class AtomicFile:
 
     def _create(self, directory: str, name: str) -> bool:
         """Make the temporary file and mark it as in use until this process ends; False if a clean-up took it away."""
-        self._temporary = os.path.join(directory, f"{_PREFIX}{name}.{os.urandom(6).hex()}{_SUFFIX}")
+        self._temporary = os.path.join(directory, f".{name}.{os.urandom(6).hex()}.tmp")
         self.descriptor = os.open(self._temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         with contextlib.suppress(OSError):  # some network file systems have no locks
             fcntl.flock(self.descriptor, fcntl.LOCK_SH)
@@ -106,25 +105,29 @@ def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
     return None
 
 
-def _stale(directory: str, name: str) -> Iterator[str]:
-    """Temporary files for `name` that no living process holds."""
+def remove_abandoned(directory: str, belongs: Callable[[str], bool]) -> None:
+    """Remove temporary files that no living process holds.
+
+    Args:
+        directory: where they are.
+        belongs: whether those for a file of this name, cut off after 100 characters, are to be removed.
+    """
     try:
         names = os.listdir(directory)
-    except PermissionError:  # a directory may be writable without being readable
+    except (PermissionError, FileNotFoundError):  # a directory may be writable without being readable
         return
-    for found in names:
-        if not (found.startswith(f"{_PREFIX}{name}.") and found.endswith(_SUFFIX)):
-            continue
-        path = os.path.join(directory, found)
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError:
-            continue
+    for name in names:
+        temporary = _TEMPORARY.fullmatch(name)
+        if temporary is not None and belongs(temporary[1]):
+            _remove_unless_held(os.path.join(directory, name))
+
+
+def _remove_unless_held(path: str) -> None:
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield path
-        except OSError:
-            continue
+            os.unlink(path)
         finally:
             os.close(descriptor)
 

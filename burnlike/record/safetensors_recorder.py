@@ -1,8 +1,19 @@
 """SafetensorsRecorder: records as plain safetensors files, converted while they are written."""
 
+import os
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from ..errors import ArgumentError
 from .formats import Format
+from .outline import Outline
+from .precision import PrecisionRule
 from .recorder import FileRecorder
 from .safetensors_format import SAFETENSORS
+from .shard_set import replace_set
+from .shards import divide, single_path
+from .writing import write_file
 
 
 class SafetensorsRecorder(FileRecorder):
@@ -12,6 +23,13 @@ class SafetensorsRecorder(FileRecorder):
 
     Args:
         precision: types to store in; None stores each tensor as it is.
+        shard_bytes: a record whose tensors take more is divided among several files, of at most so much each (a larger
+            tensor is alone), with an index beside them as Hugging Face lays it out. Then `save` takes a directory, in
+            which it writes `model.safetensors` or `model.safetensors.index.json`, or the path of either; and it
+            replaces what is there, single file or set of files, as a whole or not at all.
+
+    Raises:
+        ArgumentError: shard_bytes is not a positive whole number.
 
     Example:
         >>> import tempfile, torch
@@ -25,3 +43,23 @@ class SafetensorsRecorder(FileRecorder):
     """
 
     format: Format = SAFETENSORS
+
+    def __init__(self, precision: PrecisionRule | None = None, shard_bytes: int | None = None) -> None:
+        super().__init__(precision)
+        if shard_bytes is not None and (type(shard_bytes) is not int or shard_bytes < 1):
+            raise ArgumentError(
+                f"shard_bytes: expected a positive whole number of bytes, as 5_000_000_000, got {shard_bytes!r}"
+            )
+        self.shard_bytes = shard_bytes
+
+    def _target(self, path: str | os.PathLike[str]) -> str:
+        return super()._target(path) if self.shard_bytes is None else single_path(path)
+
+    def _save(self, outline: Outline, tensors: Mapping[str, Tensor], target: str) -> str:
+        if self.shard_bytes is None:
+            return super()._save(outline, tensors, target)
+
+        def write(path: str, shard: Outline, like: str | None) -> None:
+            write_file(path, self.format, shard, tensors, self._allow_overflow, like)
+
+        return replace_set(target, divide(outline, self.shard_bytes), write)

@@ -1,0 +1,290 @@
+"""A record divided among files replaces the one that was there, single or divided, as a whole or not at all."""
+
+import errno
+import json
+import os
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from burnlike import _atomic_file as atomic_file
+from burnlike.errors import ArgumentError, PrecisionError, RecordError, RecordIOError
+from burnlike.module import ParamId
+from burnlike.record import HalfPrecision, Record, SafetensorsRecorder
+
+INDEX = "model.safetensors.index.json"
+KB = 1000
+
+
+def record(value: float, count: int = 3) -> Record:
+    return Record({f"w{number}": torch.full((100,), value) for number in range(count)}, {"value": value})
+
+
+def save(folder: Path, value: float, *, files: int = 3, count: int = 3) -> str:
+    """Write `count` tensors of 400 bytes among `files` files."""
+    return SafetensorsRecorder(shard_bytes=400 * -(-count // files)).save(record(value, count), folder)
+
+
+def read(folder: Path) -> dict[str, torch.Tensor]:
+    """The set that counts, read as `transformers` does."""
+    if (folder / "model.safetensors").exists():
+        return safetensors.torch.load_file(folder / "model.safetensors")
+    places: dict[str, str] = json.loads((folder / INDEX).read_text())["weight_map"]
+    found = {file: safetensors.torch.load_file(folder / file) for file in set(places.values())}
+    return {name: found[file][name] for name, file in places.items()}
+
+
+def value_of(folder: Path) -> float:
+    """The value that all tensors of a whole set have."""
+    values = {value for tensor in read(folder).values() for value in tensor.tolist()}
+    assert len(values) == 1, "a mix of two sets"
+    return values.pop()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_files_and_index_are_named_as_hugging_face_does(tmp_path: Path) -> None:
+    path = save(tmp_path, 1.0)
+    assert path == str(tmp_path / INDEX)
+    assert names(tmp_path) == [
+        "model-00001-of-00003.safetensors",
+        "model-00002-of-00003.safetensors",
+        "model-00003-of-00003.safetensors",
+        INDEX,
+    ]
+    assert json.loads(Path(path).read_text()) == {
+        "metadata": {"total_size": 1200},
+        "weight_map": {f"w{number}": f"model-0000{number + 1}-of-00003.safetensors" for number in range(3)},
+    }
+    assert value_of(tmp_path) == 1.0
+
+
+def test_record_that_fits_one_file_is_a_plain_file(tmp_path: Path) -> None:
+    path = SafetensorsRecorder(shard_bytes=1200).save(record(1.0), tmp_path)
+    assert path == str(tmp_path / "model.safetensors")
+    assert names(tmp_path) == ["model.safetensors"]
+    plain = SafetensorsRecorder().save(record(1.0), tmp_path / "plain.safetensors")
+    assert Path(path).read_bytes() == Path(plain).read_bytes()
+
+
+def test_file_takes_tensors_in_order_up_to_its_bytes_and_a_larger_one_alone(tmp_path: Path) -> None:
+    sizes = {"a": 100, "b": 100, "c": 500, "d": 50, "e": 150, "f": 1}
+    tensors = {name: torch.zeros(size, dtype=torch.int8) for name, size in sizes.items()}
+    path = SafetensorsRecorder(shard_bytes=200).save(Record(tensors), tmp_path)
+    groups: dict[str, str] = {}
+    for name, file in json.loads(Path(path).read_text())["weight_map"].items():
+        groups[file] = groups.get(file, "") + name
+    assert list(groups.values()) == ["ab", "c", "de", "f"]
+
+
+def test_precision_decides_what_fits(tmp_path: Path) -> None:
+    path = SafetensorsRecorder(HalfPrecision, shard_bytes=600).save(record(1.0), tmp_path)
+    assert Path(path).name == "model.safetensors"
+
+
+def test_each_file_says_what_belongs_to_its_tensors(tmp_path: Path) -> None:
+    ids = {"a": ParamId(1), "b": ParamId(2)}
+    SafetensorsRecorder(shard_bytes=4).save(
+        Record(
+            {name: torch.zeros(1) for name in "abc"}, {"step": 3}, ids, {"tied": "b"}, states={"c"}, layout={"a": None}
+        ),
+        tmp_path,
+    )
+    found = [SafetensorsRecorder().load(tmp_path / f"model-0000{number}-of-00003.safetensors") for number in (1, 2, 3)]
+    assert [dict(file.ids) for file in found] == [{"a": ids["a"]}, {"b": ids["b"]}, {}]
+    assert [dict(file.aliases) for file in found] == [{}, {"tied": "b"}, {}]
+    assert [set(file.states) for file in found] == [set(), set(), {"c"}]
+    assert [dict(file.values) for file in found] == [{"step": 3}, {}, {}]
+    assert [file.layout for file in found] == [{"a": None}, None, None]
+
+
+@pytest.mark.parametrize("new", [1, 2, 3])
+@pytest.mark.parametrize("old", [1, 2, 3])
+def test_set_takes_the_place_of_any_other(old: int, new: int, tmp_path: Path) -> None:
+    save(tmp_path, 1.0, files=old)
+    save(tmp_path, 2.0, files=new)
+    assert value_of(tmp_path) == 2.0
+    assert len(names(tmp_path)) == (1 if new == 1 else new + 1)
+
+
+def test_names_do_not_grow_with_the_number_of_saves(tmp_path: Path) -> None:
+    found = set()
+    for value in range(6):
+        save(tmp_path, float(value))
+        found.add(tuple(names(tmp_path)))
+    assert len(found) == 2
+
+
+def test_other_files_in_the_directory_stay(tmp_path: Path) -> None:
+    others = ["config.json", "tokenizer.safetensors", "model.fp16-00001-of-00002.safetensors", "model-a.safetensors"]
+    for name in others:
+        (tmp_path / name).write_bytes(b"other")
+    for files in (3, 1, 2):
+        save(tmp_path, 1.0, files=files)
+    assert set(others) < set(names(tmp_path))
+
+
+def test_index_with_names_outside_the_directory_removes_nothing_there(tmp_path: Path) -> None:
+    outside = tmp_path / "outside.safetensors"
+    outside.write_bytes(b"precious")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    listed = {"a": "../outside.safetensors", "b": str(outside), "c": "config.json", "d": 5}
+    (folder / INDEX).write_text(json.dumps({"weight_map": listed}))
+    (folder / "config.json").write_bytes(b"precious")
+    save(folder, 1.0)
+    assert outside.exists()
+    assert (folder / "config.json").exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"weight_map": 3}', "[" * 100_000])
+def test_damaged_index_is_replaced(text: str, tmp_path: Path) -> None:
+    save(tmp_path, 1.0)
+    (tmp_path / INDEX).write_text(text)
+    save(tmp_path, 2.0)
+    assert value_of(tmp_path) == 2.0
+    assert len(names(tmp_path)) == 4
+
+
+def test_files_of_another_programs_set_go(tmp_path: Path) -> None:
+    safetensors.torch.save_file({"a": torch.zeros(1)}, tmp_path / "weights.safetensors")
+    (tmp_path / INDEX).write_text(json.dumps({"weight_map": {"a": "weights.safetensors"}}))
+    save(tmp_path, 2.0, files=2)
+    assert "weights.safetensors" not in names(tmp_path)
+
+
+def test_new_files_get_the_permissions_of_the_old(tmp_path: Path) -> None:
+    os.chmod(save(tmp_path, 1.0, files=1), 0o640)
+    for files in (3, 2, 1):
+        save(tmp_path, 1.0, files=files)
+        assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o640}
+
+
+CALLS = ("open", "pwrite", "fsync", "replace", "unlink", "ftruncate")
+
+
+def failing(original: Callable[..., Any], steps: list[int], at: int) -> Callable[..., Any]:
+    def call(*args: Any, **keywords: Any) -> Any:
+        steps[0] += 1
+        if steps[0] == at:
+            raise OSError(errno.EIO, "I/O error")
+        return original(*args, **keywords)
+
+    return call
+
+
+@pytest.mark.parametrize(("old", "new"), [(3, 3), (1, 3), (3, 1), (2, 3)])
+def test_error_of_any_step_leaves_the_old_set_or_the_new_one(
+    old: int, new: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(atomic_file, "_fallocate", lambda *_: False)
+    at, failed = 0, True
+    while failed:
+        at += 1
+        folder = tmp_path / f"{at}"
+        folder.mkdir()
+        save(folder, 1.0, files=old)
+        steps = [0]
+        with monkeypatch.context() as patch:
+            for name in CALLS:
+                patch.setattr(os, name, failing(getattr(os, name), steps, at))
+            try:
+                save(folder, 2.0, files=new)
+                failed = steps[0] >= at
+                assert value_of(folder) == 2.0
+            except RecordIOError:
+                failed = True
+        assert value_of(folder) in (1.0, 2.0)
+        save(folder, 3.0, files=new)
+        assert value_of(folder) == 3.0
+        assert len(names(folder)) == (1 if new == 1 else new + 1), "files were left behind"
+    assert at > 12
+
+
+def test_value_that_does_not_fit_leaves_the_old_set(tmp_path: Path) -> None:
+    save(tmp_path, 1.0)
+    before = names(tmp_path)
+    with pytest.raises(PrecisionError):
+        SafetensorsRecorder(HalfPrecision, shard_bytes=200).save(
+            Record({"a": torch.zeros(100), "b": torch.full((100,), 1e6)}), tmp_path
+        )
+    assert names(tmp_path) == before
+    assert value_of(tmp_path) == 1.0
+
+
+CHILD = """
+import itertools, sys, torch
+from burnlike.record import Record, SafetensorsRecorder
+torch.set_num_threads(1)
+print("ready", flush=True)
+for value, files in zip(range(10**9), itertools.cycle([3, 1, 3, 2])):
+    tensors = {f"w{number}": torch.full((3000,), float(value)) for number in range(6)}
+    SafetensorsRecorder(shard_bytes=12000 * 6 // files).save(Record(tensors), sys.argv[1])
+"""
+
+
+def test_process_killed_at_any_moment_leaves_a_whole_set(tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(2):
+        process = subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path)], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        while not (tmp_path / INDEX).exists() and not (tmp_path / "model.safetensors").exists():
+            time.sleep(0.001)
+        time.sleep(torch.rand(1, generator=generator).item() * 0.2)
+        process.kill()
+        process.wait()
+        value_of(tmp_path)
+    save(tmp_path, 1.0)
+    assert len(names(tmp_path)) == 4
+
+
+def test_second_save_into_the_directory_is_refused_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace, tried = os.replace, []
+
+    def in_between(*args: Any) -> None:
+        if not tried:
+            tried.append(True)
+            with pytest.raises(RecordIOError, match="another save into this directory is under way"):
+                save(tmp_path, 2.0)
+        replace(*args)
+
+    monkeypatch.setattr(os, "replace", in_between)
+    save(tmp_path, 1.0)
+    assert tried
+    assert value_of(tmp_path) == 1.0
+    assert len(names(tmp_path)) == 4
+
+
+@pytest.mark.parametrize("path", ["", "model", "model.safetensors", INDEX])
+def test_path_names_directory_file_or_index(path: str, tmp_path: Path) -> None:
+    assert SafetensorsRecorder(shard_bytes=400).save(record(1.0), tmp_path / path) == str(tmp_path / INDEX)
+
+
+def test_other_names_make_another_set(tmp_path: Path) -> None:
+    save(tmp_path, 1.0)
+    path = SafetensorsRecorder(shard_bytes=400).save(record(2.0), tmp_path / "ema.safetensors")
+    assert Path(path).name == "ema.safetensors.index.json"
+    assert value_of(tmp_path) == 1.0
+    assert len(names(tmp_path)) == 8
+
+
+def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"ends in \.safetensors"):
+        SafetensorsRecorder(shard_bytes=400).save(record(1.0), tmp_path / "x.bin")
+    for wrong in (0, -1, 1.5, True, "5GB"):
+        with pytest.raises(ArgumentError, match="shard_bytes: expected a positive whole number"):
+            SafetensorsRecorder(shard_bytes=wrong)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(RecordIOError, match="does not exist; create it first"):
+        SafetensorsRecorder(shard_bytes=400).save(record(1.0), f"{tmp_path}/none/")
