@@ -87,6 +87,11 @@ class StoredTensor(Entry):
         """Bytes that its values take in the source."""
         return byte_count(self.stored_as or self.dtype, self.shape)
 
+    @property
+    def sequential(self) -> bool:
+        """Whether its values are best read from front to back, by one thread."""
+        return self.source.sequential
+
     def read_into(self, begin: int, into: memoryview) -> None:
         """Fill `into` with the bytes from `begin` on, counted from the first of this tensor; several threads may."""
         self.source.read_into(self.start + begin, into)

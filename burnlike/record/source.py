@@ -20,9 +20,13 @@ class Source(ABC):
 
     Attributes:
         path: what messages call it.
+        stored_bytes: how many bytes are stored, compressed or not: what a reader may take memory for.
+        sequential: whether reading backwards is costly; several threads then only get in each other's way.
     """
 
     path: str
+    stored_bytes: int
+    sequential: bool = False
 
     @abstractmethod
     def read_into(self, offset: int, into: memoryview) -> None:
@@ -49,6 +53,16 @@ class Source(ABC):
         self.read_into(offset, memoryview(found))
         return bytes(found)
 
+    def read_some(self, offset: int, most: int) -> bytes:
+        """Some of the bytes from `offset` on, at most `most`; none at the end.
+
+        Raises:
+            RecordIOError: reading fails.
+        """
+        while most and not self.has(offset, most):
+            most //= 2
+        return self.read(offset, most) if most else b""
+
     def require(self, offset: int, count: int) -> None:
         """Check that there are `count` bytes from `offset` on.
 
@@ -72,7 +86,7 @@ class FileSource(Source):
         self.path = os.fspath(path)
         self.descriptor = open_file(path)
         weakref.finalize(self, os.close, self.descriptor)
-        self.size = os.fstat(self.descriptor).st_size
+        self.size = self.stored_bytes = os.fstat(self.descriptor).st_size
 
     def read_into(self, offset: int, into: memoryview) -> None:
         """See `Source.read_into`; a file that was cut since it was opened is a RecordIOError."""
@@ -110,7 +124,7 @@ class BytesSource(Source):
     def __init__(self, data: bytes | bytearray | memoryview, path: str = "the bytes") -> None:
         self.path = path
         self.data = memoryview(data).cast("B")
-        self.size = len(self.data)
+        self.size = self.stored_bytes = len(self.data)
 
     def read_into(self, offset: int, into: memoryview) -> None:
         """See `Source.read_into`."""
@@ -166,10 +180,10 @@ class Cursor:
         return not self.source.has(self.position, 1)
 
     def _fill(self, least: int) -> None:
-        count = _WINDOW_BYTES
-        while count > least and not self.source.has(self.position, count):
-            count = max(least, count // 2)
-        self._window, self._begin = self.source.read(self.position, count), self.position
+        found = self.source.read_some(self.position, _WINDOW_BYTES)
+        if len(found) < least:
+            found = self.source.read(self.position, least)
+        self._window, self._begin = found, self.position
 
 
 def open_file(path: str | os.PathLike[str]) -> int:

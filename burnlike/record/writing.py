@@ -13,7 +13,7 @@ from .._atomic_file import AtomicFile
 from ..errors import RecordError, RecordIOError
 from .dtypes import torch_dtype
 from .formats import Format
-from .lazy_tensors import LazyTensors
+from .lazy_tensors import FileValues, LazyTensors
 from .outline import Outline, Payload
 from .sequential import write_sequential
 from .stream import Part, Piece, total_bytes, write_pieces
@@ -42,7 +42,7 @@ def write_file(
         RecordIOError: the file can't be written; it is as it was.
     """
     content = list(content_of(file_format, outline, tensors))
-    positioned = not file_format.compressed and all(_is_raw(piece) for piece in content)
+    positioned = not file_format.compressed and all(_can_be_written_anywhere(piece) for piece in content)
     file_bytes = total_bytes(content)
     try:
         with AtomicFile(path, like) as file:
@@ -93,8 +93,12 @@ def plain_tensor(name: str, tensor: Any) -> Tensor:
     return tensor.detach()
 
 
-def _is_raw(piece: Piece) -> bool:
-    return isinstance(piece, bytes) or piece.json_indent is None
+def _can_be_written_anywhere(piece: Piece) -> bool:
+    """Whether its place is known, and its values can be read by several threads without going back and forth."""
+    if isinstance(piece, bytes):
+        return True
+    read_in_order = isinstance(piece.values, FileValues) and piece.values.entry.sequential
+    return piece.json_indent is None and not read_in_order
 
 
 def write_error(path: str, file_bytes: int, error: OSError) -> RecordIOError:
