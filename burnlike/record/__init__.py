@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING
 from .._lazy import attach
 
 if TYPE_CHECKING:
-    from .burn.recorders import NamedMpkBytesRecorder, NamedMpkFileRecorder, NamedMpkGzFileRecorder
+    from .burn.recorders import (
+        BinBytesRecorder,
+        BinFileRecorder,
+        BinGzFileRecorder,
+        NamedMpkBytesRecorder,
+        NamedMpkFileRecorder,
+        NamedMpkGzFileRecorder,
+    )
+    from .distributed_recorder import DistributedRecorder
     from .formats import EXTENSIONS
     from .lazy_tensors import LazyTensors
     from .materialize import init_from
@@ -20,6 +28,10 @@ if TYPE_CHECKING:
 __all__ = [
     "EXTENSIONS",
     "BFloat16Precision",
+    "BinBytesRecorder",
+    "BinFileRecorder",
+    "BinGzFileRecorder",
+    "DistributedRecorder",
     "DoublePrecision",
     "FileRecorder",
     "FullPrecision",
@@ -50,7 +62,9 @@ __getattr__, __dir__ = attach(
         **dict.fromkeys(["LoadReport", "Mismatch"], "report"),
         **dict.fromkeys(["load", "save"], "shortcuts"),
         **dict.fromkeys(["FileRecorder", "Recorder", "recorder_for"], "recorder"),
+        **dict.fromkeys(["BinBytesRecorder", "BinFileRecorder", "BinGzFileRecorder"], "burn.recorders"),
         **dict.fromkeys(["NamedMpkBytesRecorder", "NamedMpkFileRecorder", "NamedMpkGzFileRecorder"], "burn.recorders"),
+        "DistributedRecorder": "distributed_recorder",
         "EXTENSIONS": "formats",
         "open_record": "opening",
         "LazyTensors": "lazy_tensors",

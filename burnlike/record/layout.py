@@ -71,6 +71,16 @@ def join(prefix: str, name: object) -> str:
     return f"{prefix}.{name}" if prefix else str(name)
 
 
+def is_map(layout: Layout) -> bool:
+    """Whether what looks like a struct is a map from ids to the states of an optimizer."""
+    return tag_of(layout) is None and isinstance(layout, Mapping) and "$state" in map(tag_of, layout.values())
+
+
+def holds_states(layout: Layout) -> bool:
+    """Whether it is that of an optimizer's record."""
+    return is_map(layout) or (tag_of(layout) == "$map" and tag_of(layout["$map"]) == "$state")
+
+
 def check_layout(layout: Layout, path: str = "", depth: int = 0) -> None:
     """Check a layout that comes from outside.
 

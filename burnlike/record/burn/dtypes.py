@@ -43,3 +43,36 @@ def read_dtype(found: Any, place: str) -> tuple[str, str]:
             raise RecordFormatError(f"{place} is quantized (QFloat), which can't be read; save it dequantized")
     known = ", ".join((*_PLAIN, "Flex32", "Bool"))
     raise RecordFormatError(f"{place} has the unknown dtype {found!r:.60}; known: {known}")
+
+
+_NUMBERED = (*_PLAIN[:2], "Flex32", *_PLAIN[2:], "Bool", "QFloat")
+_WITHOUT_FLEX32 = tuple(name for name in _NUMBERED if name != "Flex32")
+_WITHOUT_U16 = tuple(name for name in _WITHOUT_FLEX32 if name != "U16")
+
+
+def numbered_dtypes(version: tuple[int, int]) -> tuple[str, ...]:
+    """Burn's names in the order of their numbers in bincode, in the given version of Burn (from 0.14 on)."""
+    if version < (0, 16):
+        return _WITHOUT_U16
+    return _WITHOUT_FLEX32 if version < (0, 17) else _NUMBERED
+
+
+def bool_has_store(version: tuple[int, int]) -> bool:
+    """Whether the number of Bool is followed by that of its store, in the given version of Burn."""
+    return version >= (0, 21)
+
+
+BOOL_STORES = tuple(_BOOL_STORES)
+"""How Burn keeps bools, in the order of their numbers in bincode."""
+
+
+def dtype_bytes(dtype: str, name: str) -> bytes:
+    """What bincode writes for a dtype.
+
+    Raises:
+        DTypeError: see `burn_dtype`.
+    """
+    found = burn_dtype(dtype, name)
+    return bytes(
+        [_NUMBERED.index("Bool"), BOOL_STORES.index("Native")] if dtype == "BOOL" else [_NUMBERED.index(found)]
+    )

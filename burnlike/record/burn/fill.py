@@ -22,7 +22,7 @@ class Fill:
         values = outline.values
         self._states: Mapping[str, Any] = values.get("states") or {}
         optimizer = isinstance(values.get("states"), Mapping) and isinstance(values.get("paths"), Mapping)
-        plain = [f"{param_id}." for param_id in values["paths"]] if optimizer else paths_of(values)
+        plain = [f"{param_id}." for param_id in values["paths"]] if optimizer else flat(values)
         self._tree: dict[str, Any] = {}
         for name in (*outline.entries, *outline.aliases, *self._states, *plain):
             tree = self._tree
@@ -129,15 +129,17 @@ class Fill:
             values = {name: value for name, value in values.items() if name != "states"}
             if not values.get("paths"):
                 values.pop("paths", None)
-        if self._values and all(path in self._values or path in self._states for path in paths_of(values)):
+        if self._values and all(path in self._values or path in self._states for path in flat(values)):
             return {}
         return dict(values)
 
 
-def paths_of(values: Any, path: str = "") -> list[str]:
-    """The paths of all plain values."""
+def flat(values: Any, path: str = "") -> dict[str, Any]:
+    """Path -> plain value, of maps and lists of those."""
     if isinstance(values, Mapping):
-        return [name for key, below in values.items() for name in paths_of(below, join(path, key))]
-    if isinstance(values, list | tuple):
-        return [name for index, below in enumerate(values) for name in paths_of(below, join(path, index))]
-    return [path]
+        parts = values.items()
+    elif isinstance(values, list | tuple):
+        parts = enumerate(values)
+    else:
+        return {path: values}
+    return {name: value for key, below in parts for name, value in flat(below, join(path, key)).items()}

@@ -11,19 +11,22 @@ from ..outline import StoredTensor, byte_count
 class Gathered:
     """What has been read so far.
 
-    Attributes:
+    Args:
         source_path: what messages call the file.
+        reason: what they say must be the matter with it.
+
+    Attributes:
         entries: the tensors by path, in the file's order.
         ids: ParamId of those that are parameters.
         aliases: path at which a tensor comes again -> where it came first.
     """
 
-    def __init__(self, source_path: str) -> None:
-        self.source_path = source_path
+    def __init__(self, source_path: str, reason: str = "it is damaged or no record of Burn's") -> None:
         self.entries: dict[str, StoredTensor] = {}
         self.ids: dict[str, ParamId] = {}
         self.aliases: dict[str, str] = {}
         self._names: dict[ParamId, str] = {}
+        self._source_path, self._reason = source_path, reason
 
     def param(self, id_text: Any, tensor: StoredTensor) -> None:
         """Note a parameter; one whose id came before is the same tensor again.
@@ -60,7 +63,7 @@ class Gathered:
 
     def wrong(self, path: str, what: str) -> RecordFormatError:
         """The error that the part at `path` is as it can't be."""
-        return RecordFormatError(f"{self.source_path}: '{path}' has {what}; it is damaged or no record of Burn's")
+        return RecordFormatError(f"{self._source_path}: '{path}' has {what}; {self._reason}")
 
 
 def same_values(one: StoredTensor, other: StoredTensor) -> bool:

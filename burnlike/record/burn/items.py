@@ -10,7 +10,7 @@ from ..layout import SCALARS, Layout, join, known_layout, tag_of
 from ..outline import Outline, StoredTensor
 from ..source import Source
 from .dtypes import read_dtype
-from .fill import Fill, paths_of
+from .fill import Fill, flat
 from .gathered import Gathered
 
 MAX_DEPTH = 128
@@ -173,8 +173,7 @@ class _Reader:
         for text, (rank, state) in states.items():
             below, values = self._node(state, text)
             layout[text] = {"$state": below, "rank": rank}
-            for path in () if values is None else paths_of(values):
-                scalars[join(text, path)] = _at(values, path)
+            scalars |= {} if values is None else flat(values, text)
         return Outline(self.found.entries, values={"states": scalars, "paths": {}}, layout={"$named": layout})
 
     def _node(self, item: Any, path: str) -> tuple[Layout, Any]:
@@ -227,11 +226,3 @@ def states_of(item: Any) -> dict[str, tuple[int, Any]] | None:
             return None
         found[text] = (int(rank[4]), state)
     return found
-
-
-def _at(values: Any, path: str) -> Any:
-    if path == "":
-        return values
-    for name in path.split("."):
-        values = values[int(name)] if isinstance(values, list) else values[name]
-    return values

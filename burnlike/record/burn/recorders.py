@@ -2,6 +2,7 @@
 
 from ..formats import Format
 from ..recorder import FileRecorder
+from .bincode import BIN, BIN_BYTES, BIN_GZ
 from .messagepack import NAMED_MPK, NAMED_MPK_BYTES, NAMED_MPK_GZ
 
 
@@ -21,3 +22,21 @@ class NamedMpkBytesRecorder(FileRecorder):
     """MessagePack with names, in memory: `to_bytes` and `from_bytes`."""
 
     format: Format = NAMED_MPK_BYTES
+
+
+class BinFileRecorder(FileRecorder):
+    """Bincode, `.bin`: without names, so that a record needs a layout; that of a module has one."""
+
+    format: Format = BIN
+
+
+class BinGzFileRecorder(FileRecorder):
+    """Gzipped bincode, `.bin.gz`."""
+
+    format: Format = BIN_GZ
+
+
+class BinBytesRecorder(FileRecorder):
+    """Bincode in memory: `to_bytes` and `from_bytes`."""
+
+    format: Format = BIN_BYTES

@@ -1,0 +1,194 @@
+"""Bincode: records without names, as Burn 0.21 writes them; a layout says what is where. Imports no torch.
+
+https://git.sr.ht/~stygianentity/bincode/tree/v2.0.1/item/docs/spec.md, standard configuration.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+from ...errors import RecordError, RecordFormatError
+from ..layout import Layout, check_layout, is_map, join, known_layout, tag_of
+from ..outline import Outline, Payload, Segment
+from ..source import Cursor, Source
+from .bincode_reader import read_item, take_envelope
+from .dtypes import dtype_bytes
+from .envelope import KEYS, metadata_of
+from .fill import Fill
+from .varint import encoded, zigzag
+
+_REMEDY = (
+    "bincode carries no names: give the layout, as that of a burnlike module (burnlike.record.load does) or one"
+    " declared as data, see burnlike.record.layout"
+)
+
+
+@dataclass(frozen=True)
+class Bincode:
+    """See `burnlike.record.formats.Format`.
+
+    Attributes:
+        recorder: Burn's name of the recorder, with its module.
+    """
+
+    name: str
+    extension: str
+    compressed: bool
+    recorder: str
+
+    def segments(self, outline: Outline) -> Iterator[Segment]:
+        """The envelope's texts and the record by its layout.
+
+        Raises:
+            RecordError: the record has no layout, a vague one, or holds what bincode has no place for.
+        """
+        layout = known_layout(outline.layout)
+        if layout is None:
+            raise RecordError(f"the record has no layout; {_REMEDY}")
+        check_layout(layout)
+        metadata = metadata_of(outline, self.recorder)
+        writer = _Writer(Fill(outline))
+        segments = [b"".join(_text(metadata[key]) for key in KEYS), *writer.write(layout, "")]
+        writer.fill.check_tensors()
+        left = [name for name in writer.fill.unplaced() if name != "paths"]  # of optimizers: Burn keeps only ids
+        if left:
+            raise RecordError(
+                f"the record's layout has no place for its values {', '.join(map(repr, left[:5]))}, and bincode none"
+                " beside it; save it as .mpk, .json or .safetensors"
+            )
+        for plain, group in groupby(segments, lambda segment: isinstance(segment, bytes)):
+            if plain:
+                yield b"".join(group)  # pyright: ignore[reportArgumentType, reportCallIssue]
+            else:
+                yield from group
+
+    def read(self, source: Source, layout: object = None) -> Outline:
+        """The record by its layout; the outline's layout says which options, variants and lengths the file has.
+
+        Bytes behind the record are refused, although Burn reads past them: they are the only sign that the layout of
+        a similar, smaller model was given.
+
+        Raises:
+            RecordError: there is no layout.
+        """
+        cursor = Cursor(source)
+        metadata = take_envelope(cursor)
+        known = known_layout(layout)
+        if known is None:
+            raise RecordError(f"{source.path}: {_REMEDY}")
+        check_layout(known)
+        outline = read_item(cursor, known, metadata["version"])
+        if not cursor.at_end():
+            raise RecordFormatError(
+                f"{source.path}: bytes lie behind the record, at byte {cursor.position}; the file is damaged, or the"
+                " layout is that of another model"
+            )
+        return replace(outline, metadata=metadata, format=self.name, version=metadata["version"])
+
+
+class _Writer:
+    def __init__(self, fill: Fill) -> None:
+        self.fill = fill
+
+    def write(self, layout: Layout, path: str) -> Iterator[Segment]:
+        """The segments of the part at `path`."""
+        if isinstance(layout, str):
+            yield from self._leaf(layout, path)
+            return
+        match tag_of(layout):
+            case None:
+                yield from self._struct(layout, path)
+            case "$option":
+                there = self.fill.is_there(layout, path)
+                yield bytes([there])
+                if there:
+                    yield from self.write(layout["$option"], path)
+            case "$vec" | "$tuple" as tag:
+                items = self.fill.items(layout[tag], path)
+                if tag == "$vec":
+                    yield encoded(len(items))
+                for index, below in enumerate(items):
+                    yield from self.write(below, join(path, index))
+            case "$enum":
+                name, below = self.fill.variant(layout, path)
+                yield encoded([variant for variant, _ in layout["$enum"]].index(name))
+                yield from self.write(below, join(path, name))
+            case "$map":
+                yield from self._map(dict.fromkeys(self.fill.names_below(path), layout["$map"]), path)
+            case "$state":
+                yield b"\0" + encoded(self.fill.rank(layout, path))  # versioned: V1 is the first
+                yield from self.write(layout["$state"], path)
+            case _:
+                raise RecordError(f"the layout of '{path}' is that of a file with names ($named); {_REMEDY}")
+
+    def _struct(self, layout: dict[str, Layout], path: str) -> Iterator[Segment]:
+        if is_map(layout):
+            yield from self._map(layout, path)
+            return
+        for name, below in layout.items():
+            yield from self.write(below, join(path, name))
+
+    def _map(self, layouts: dict[str, Layout], path: str) -> Iterator[Segment]:
+        yield encoded(len(layouts))
+        for name, below in layouts.items():
+            yield _text(name)
+            yield from self.write(below, join(path, name))
+
+    def _leaf(self, leaf: str, path: str) -> Iterator[Segment]:
+        if leaf in ("param", "tensor"):
+            name = self.fill.tensor(path)
+            if leaf == "param":
+                param_id = self.fill.outline.ids.get(name)
+                if param_id is None:
+                    raise RecordError(
+                        f"'{name}' has no ParamId, without which Burn reads no parameter; load the record into a"
+                        " module and save that"
+                    )
+                yield _text(str(param_id))
+            entry = self.fill.outline.entries[name]
+            yield encoded(entry.nbytes)
+            yield Payload(name)
+            yield encoded(len(entry.shape)) + b"".join(map(encoded, entry.shape)) + dtype_bytes(entry.dtype, name)
+        elif leaf == "constant":
+            yield b"\0"
+        elif leaf != "unit":
+            yield _scalar(leaf, self.fill.value(path), path)
+
+
+def _text(text: str) -> bytes:
+    raw = text.encode()
+    return encoded(len(raw)) + raw
+
+
+_SMALLEST_AND_LARGEST = {
+    "usize": (0, 2**64 - 1),
+    "u64": (0, 2**64 - 1),
+    "u32": (0, 2**32 - 1),
+    "i64": (-(2**63), 2**63 - 1),
+    "i32": (-(2**31), 2**31 - 1),
+}
+
+
+def _scalar(kind: str, value: Any, path: str) -> bytes:
+    if kind in _SMALLEST_AND_LARGEST and type(value) is int:
+        smallest, largest = _SMALLEST_AND_LARGEST[kind]
+        if smallest <= value <= largest:
+            return encoded(zigzag(value) if smallest else value)
+    elif kind in ("f32", "f64") and type(value) in (int, float):
+        try:
+            return struct.pack("<f" if kind == "f32" else "<d", value)
+        except OverflowError:
+            pass
+    elif kind == "bool" and type(value) is bool:
+        return bytes([value])
+    elif kind == "str" and isinstance(value, str):
+        return _text(value)
+    raise RecordError(f"the record's layout says that '{path}' is a value of type {kind}, the record has {value!r:.60}")
+
+
+_FILE = "burn_core::record::file::Bin{}FileRecorder"
+BIN = Bincode("Bin", ".bin", False, _FILE.format(""))
+BIN_GZ = Bincode("BinGz", ".bin.gz", True, _FILE.format("Gz"))
+BIN_BYTES = Bincode("Bin", ".bin", False, "burn_core::record::memory::BinBytesRecorder")

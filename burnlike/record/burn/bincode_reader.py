@@ -1,0 +1,265 @@
+"""Reading bincode by a layout. Imports no torch.
+
+Every length is checked against the file before anything of that length is made, and what takes no bytes in a file can't
+be long in memory.
+"""
+
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+from ...errors import RecordError, RecordFormatError
+from ...module.param_id import ParamId
+from ..layout import Layout, holds_states, is_map, join, tag_of
+from ..outline import Outline, StoredTensor
+from ..source import Cursor
+from . import varint
+from .dtypes import BOOL_STORES, bool_has_store, numbered_dtypes, read_dtype
+from .envelope import KEYS
+from .fill import flat
+from .gathered import Gathered
+
+_LONGEST_LABEL = 4096
+_LONGEST_TEXT = 1 << 20
+_MOST_ITEMS = 1 << 20
+_MOST_DIMENSIONS = 64
+
+
+def take_envelope(cursor: Cursor) -> dict[str, str]:
+    """The five texts at the beginning of a file.
+
+    Raises:
+        RecordFormatError: they are not there.
+    """
+    try:
+        return {key: take_text(cursor, _LONGEST_LABEL) for key in KEYS}
+    except RecordFormatError as error:
+        raise RecordFormatError(
+            f"{cursor.source.path}: expected the texts {', '.join(KEYS)} at its beginning; it is no record of Burn's"
+            f" in bincode ({error})"
+        ) from error
+
+
+def take_text(cursor: Cursor, longest: int) -> str:
+    """A text of at most `longest` bytes.
+
+    Raises:
+        RecordFormatError: there is none.
+    """
+    start = cursor.position
+    count = varint.take(cursor)
+    if count > longest:
+        raise RecordFormatError(
+            f"{cursor.source.path}: the text at byte {start} has {count} bytes, more than {longest}"
+        )
+    try:
+        return cursor.take(count).decode()
+    except UnicodeDecodeError as error:
+        raise RecordFormatError(f"{cursor.source.path}: the text at byte {start} is not UTF-8") from error
+
+
+def version_of(text: str, path: str) -> tuple[int, int]:
+    """The first two numbers of a version of Burn.
+
+    Raises:
+        RecordFormatError: it is no version, or one whose files are of another form.
+    """
+    try:
+        major, minor = (int(number) for number in text.split(".")[:2])
+    except ValueError as error:
+        raise RecordFormatError(f"{path}: expected a version of Burn such as 0.21.0, got {text!r:.40}") from error
+    if (major, minor) < (0, 14):
+        raise RecordFormatError(
+            f"{path}: Burn {text} wrote it, whose bincode has no types; convert the file with Burn 0.14 first"
+        )
+    return major, minor
+
+
+def read_item(cursor: Cursor, layout: Layout, version: str) -> Outline:
+    """The record that begins at the cursor.
+
+    Args:
+        cursor: behind the envelope.
+        layout: of the record.
+        version: of Burn, from the envelope.
+
+    Raises:
+        RecordFormatError: the file is damaged, or the layout is not its own.
+        RecordError: the layout says too little.
+    """
+    reader = _Reader(cursor, version_of(version, cursor.source.path))
+    known, values = reader.read(layout, "")
+    found = reader.found
+    if holds_states(layout):
+        return Outline(found.entries, values={"states": flat(values) if values else {}, "paths": {}}, layout=known)
+    plain = {} if values is None else values if isinstance(values, dict) else {"": values}
+    return Outline(found.entries, found.ids, found.aliases, plain, layout=known)
+
+
+def take_tensor(cursor: Cursor, name: str, version: tuple[int, int], found: Gathered) -> StoredTensor:
+    """A tensor: its bytes, its shape and the number of its dtype.
+
+    Raises:
+        RecordFormatError: there is none.
+    """
+    count = varint.take(cursor)
+    start = cursor.position
+    cursor.skip(count)
+    dimensions = varint.take(cursor)
+    if dimensions > _MOST_DIMENSIONS:
+        raise found.wrong(name, f"{dimensions} dimensions")
+    shape = [varint.take(cursor) for _ in range(dimensions)]
+    names, number = numbered_dtypes(version), varint.take(cursor)
+    if number >= len(names):
+        raise found.wrong(name, f"the dtype number {number} (from 0 to {len(names) - 1})")
+    label: Any = names[number]
+    if label == "Bool" and bool_has_store(version):
+        store = varint.take(cursor)
+        if store >= len(BOOL_STORES):
+            raise found.wrong(name, f"bools of an unknown kind ({store})")
+        label = {"Bool": BOOL_STORES[store]}
+    elif label == "QFloat":
+        label = {"QFloat": None}
+    dtype, stored_as = read_dtype(label, f"{cursor.source.path}: '{name}'")
+    found.check_bytes(name, count, stored_as or dtype, shape)
+    return StoredTensor(name, dtype, tuple(shape), cursor.source, start, stored_as)
+
+
+class _Reader:
+    def __init__(self, cursor: Cursor, version: tuple[int, int]) -> None:
+        self.cursor = cursor
+        self.version = version
+        self.found = Gathered(cursor.source.path, "the file is damaged, or the layout is that of another model")
+        self._items = 0
+
+    def read(self, layout: Layout, path: str) -> tuple[Layout, Any]:
+        """The layout as the file has it, and the plain values, None for none, of the part at `path`."""
+        if isinstance(layout, str):
+            return layout, self._leaf(layout, path)
+        match tag_of(layout):
+            case None if is_map(layout):
+                return self._map(next(iter(layout.values())), path, list(layout))
+            case None:
+                return self._struct(layout, path)
+            case "$option":
+                there = self._flag(path, "an option")
+                if not there:
+                    return {"$option": layout["$option"], "some": False}, None
+                if layout.get("some") is False:
+                    raise self.found.wrong(path, "a value where the layout has none")
+                known, values = self.read(layout["$option"], path)
+                return {"$option": known, "some": True}, values
+            case "$vec" | "$tuple" as tag:
+                return self._list(tag, layout[tag], path)
+            case "$enum":
+                return self._enum(layout, path)
+            case "$map":
+                return self._map(layout["$map"], path)
+            case "$state":
+                return self._state(layout, path)
+            case _:
+                raise RecordError(
+                    f"the layout of '{path}' is that of a file with names ($named), which says too little for bincode:"
+                    " give that of a module, or declare one"
+                )
+
+    def _struct(self, layout: dict[str, Layout], path: str) -> tuple[Layout, Any]:
+        parts = {name: self.read(below, join(path, name)) for name, below in layout.items()}
+        values = {name: value for name, (_, value) in parts.items() if value is not None}
+        return {name: below for name, (below, _) in parts.items()}, values or None
+
+    def _list(self, tag: str, content: Layout, path: str) -> tuple[Layout, Any]:
+        layouts: Iterable[Layout] = content
+        if tag == "$vec":
+            count = varint.take(self.cursor)
+            if not isinstance(content, list):
+                self._count(count, path)
+                layouts = (content for _ in range(count))
+            elif count != len(content):
+                raise self.found.wrong(path, f"{count} items where the layout has {len(content)}")
+        parts = [self.read(below, join(path, index)) for index, below in enumerate(layouts)]
+        values = [value for _, value in parts]
+        return {tag: [below for below, _ in parts]}, values if any(it is not None for it in values) else None
+
+    def _enum(self, layout: dict[str, Any], path: str) -> tuple[Layout, Any]:
+        variants, number = layout["$enum"], varint.take(self.cursor)
+        if number >= len(variants):
+            raise self.found.wrong(path, f"the variant number {number} where the layout has {len(variants)}")
+        name, below = variants[number]
+        if layout.get("is") not in (None, name):
+            raise self.found.wrong(path, f"the variant '{name}' where the layout has '{layout['is']}'")
+        known, values = self.read(below, join(path, name))
+        resolved = [[variant, known if variant == name else other] for variant, other in variants]
+        return {"$enum": resolved, "is": name}, None if values is None else {name: values}
+
+    def _map(self, content: Layout, path: str, expected: list[str] | None = None) -> tuple[Layout, Any]:
+        count = varint.take(self.cursor)
+        self._count(count, path)
+        layouts: dict[str, Layout] = {}
+        values: dict[str, Any] = {}
+        states = tag_of(content) == "$state"
+        for _ in range(count):
+            name = take_text(self.cursor, _LONGEST_LABEL)
+            if name in layouts or not name or "." in name or (states and not _is_id(name)):
+                what = "comes twice" if name in layouts else "is no id" if states else "can't be part of a path"
+                raise self.found.wrong(path, f"the key {name!r:.60}, which {what}")
+            layouts[name], value = self.read(content, join(path, name))
+            if value is not None:
+                values[name] = value
+        if expected is not None and set(expected) != layouts.keys():
+            raise self.found.wrong(path, "other ids than the layout; give {'$map': {'$state': ...}} for any")
+        return layouts if states and layouts else {"$map": content}, values or None
+
+    def _state(self, layout: dict[str, Any], path: str) -> tuple[Layout, Any]:
+        version, rank = varint.take(self.cursor), varint.take(self.cursor)
+        if version != 0 or rank > 8:
+            raise self.found.wrong(path, f"a state of version {version + 1} and rank {rank} (known: version 1, 0 to 8)")
+        known, values = self.read(layout["$state"], path)
+        return {"$state": known, "rank": rank}, values
+
+    def _leaf(self, leaf: str, path: str) -> Any:
+        match leaf:
+            case "param":
+                text = take_text(self.cursor, _LONGEST_LABEL)
+                self.found.param(text, take_tensor(self.cursor, path, self.version, self.found))
+            case "tensor":
+                self.found.tensor(take_tensor(self.cursor, path, self.version, self.found))
+            case "constant":
+                if self._flag(path, "a constant"):
+                    raise self.found.wrong(path, "a value where the layout has a constant")
+            case "f32" | "f64":
+                form = "<f" if leaf == "f32" else "<d"
+                return struct.unpack(form, self.cursor.take(struct.calcsize(form)))[0]
+            case "bool":
+                return self._flag(path, "a bool")
+            case "str":
+                return take_text(self.cursor, _LONGEST_TEXT)
+            case "i32" | "i64":
+                return self._integer(varint.unzigzag(varint.take(self.cursor)), leaf, path)
+            case "usize" | "u64" | "u32":
+                return self._integer(varint.take(self.cursor), leaf, path)
+        return None
+
+    def _integer(self, number: int, kind: str, path: str) -> int:
+        if kind.endswith("32") and not -(2**31) <= number < 2 ** (32 if kind == "u32" else 31):
+            raise self.found.wrong(path, f"{number}, which is too large for {kind}")
+        return number
+
+    def _flag(self, path: str, what: str) -> bool:
+        byte = self.cursor.take_byte()
+        if byte > 1:
+            raise self.found.wrong(path, f"0x{byte:02x} for {what} at byte {self.cursor.position - 1}")
+        return byte == 1
+
+    def _count(self, count: int, path: str) -> None:
+        self._items += count
+        if self._items > _MOST_ITEMS:
+            raise self.found.wrong(path, f"{count} items, more than {_MOST_ITEMS} in all")
+
+
+def _is_id(text: str) -> bool:
+    try:
+        ParamId.parse(text)
+    except ValueError:
+        return False
+    return True
