@@ -1,4 +1,4 @@
-"""Linear layer with Burn's row layout."""
+"""Linear layer, with Burn's layouts of the weight."""
 
 import torch
 from torch import Tensor
@@ -10,19 +10,32 @@ from .layer import Layer
 from .linear_config import LinearConfig
 
 
+def transposed(weight: Tensor) -> Tensor:
+    """The weight of one layout from that of the other."""
+    return weight.mT
+
+
 class Linear(Layer):
     """y = x @ weight + bias.
 
     Attributes:
-        weight: `[d_input, d_output]`, the transpose of `torch.nn.Linear`'s.
+        weight: `[d_input, d_output]`, the transpose of `torch.nn.Linear`'s; in records with the layout "col"
+            `[d_output, d_input]`.
         bias: `[d_output]` or None.
     """
 
     def __init__(self, config: LinearConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
-        fans = {"fan_in": config.d_input, "fan_out": config.d_output, "device": device}
-        self.weight = config.initializer.init([config.d_input, config.d_output], **fans)
-        self.bias = config.initializer.init([config.d_output], **fans) if config.bias else None
+        d_input, d_output = config.d_input, config.d_output
+        if config.layout == "row":
+            self.weight = config.initializer.init([d_input, d_output], fan_in=d_input, fan_out=d_output, device=device)
+        else:
+            # Burn initializes what it stores, and so takes the rows for the inputs (burn-nn, linear.rs).
+            stored = config.initializer.init([d_output, d_input], fan_in=d_output, fan_out=d_input, device=device)
+            self.weight = torch.nn.Parameter(transposed(stored.detach()).contiguous())
+            self.params()[0].load_mapper(transposed).save_mapper(transposed)
+        fans = {"fan_in": d_input, "fan_out": d_output, "device": device}
+        self.bias = config.initializer.init([d_output], **fans) if config.bias else None
 
     @lift
     def forward(self, x: Tensor) -> Tensor:

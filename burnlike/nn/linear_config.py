@@ -1,6 +1,6 @@
 """Config of the linear layer."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from ..config import Meta, ModuleConfig
 from .initializer_config import Initializer, KaimingUniform
@@ -19,12 +19,15 @@ class LinearConfig(ModuleConfig, tag="Linear"):
         d_output: size of the last dimension of y.
         bias: whether a bias is added.
         initializer: of weight and bias.
+        layout: of the weight in records: `row` is `[d_input, d_output]`, `col` is `[d_output, d_input]`, as in
+            `torch.nn.Linear`. The module computes with `[d_input, d_output]` in both.
     """
 
     d_input: Annotated[int, Meta(ge=1)]
     d_output: Annotated[int, Meta(ge=1)]
     bias: bool = True
     initializer: Initializer = KaimingUniform()
+    layout: Literal["row", "col"] = "row"
 
     def init(self, device: "torch.device | str | None" = None) -> "Linear":
         """Make the layer on `device`."""

@@ -90,7 +90,7 @@ def test_every_file_is_checked_and_mistakes_are_counted(capsys):
     assert status == 2
     assert out == (
         "bad.yaml:1:10: d_input: expected an int >= 1, got 0\n"
-        "bad.yaml:2:1: d_ouput: unknown key 'd_ouput'; LinearConfig has d_input, d_output, bias, initializer\n"
+        "bad.yaml:2:1: d_ouput: unknown key 'd_ouput'; LinearConfig has d_input, d_output, bias, initializer, layout\n"
         "bad.yaml:4:7: bias: expected true or false, got 'yes' (a string); write true\n"
         "good.yaml: ok (Linear, initializer KaimingUniform)\n"
         "none.yaml: no such file; check the path\n"
