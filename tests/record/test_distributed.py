@@ -1,0 +1,119 @@
+"""Records of sharded modules go through torch's distributed checkpoint: resharded on load, ids kept, no pickle."""
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors
+import torch
+from torch import nn
+
+from burnlike.errors import RecordFormatError, RecordIOError
+from burnlike.module import params
+from burnlike.optim import AdamWConfig
+from burnlike.record import BFloat16Precision, DistributedRecorder, Record, save
+
+from ..processes import assert_succeed, started
+from .distributed_worker import net, step
+
+
+def values(module: nn.Module) -> dict[str, list[float]]:
+    return {param.path: param.tensor.detach().double().tolist() for param in params(module)}
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
+    """What two processes found that saved and loaded."""
+    folder = tmp_path_factory.mktemp("distributed")
+    one = net(seed=6)
+    DistributedRecorder().save(Record.from_module(one), folder / "one")
+    save(one, folder / "one.safetensors")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    logs = [folder / f"{rank}.log" for rank in range(2)]
+    workers = [
+        started(
+            ["-m", "tests.record.distributed_worker", str(folder)],
+            logs[rank],
+            {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+        )
+        for rank in range(2)
+    ]
+    assert_succeed(workers, logs)
+    return folder, [json.loads((folder / f"found{rank}.json").read_text()) for rank in range(2)]
+
+
+Job = tuple[Path, list[dict[str, Any]]]
+
+
+def test_sharded_module_comes_back_in_sharded_modules_with_its_ids(job: Job) -> None:
+    for found in job[1]:
+        assert found["loaded"] == values(net(seed=1))
+        assert found["loaded ids"] == found["ids"] == job[1][0]["ids"]
+        assert len(found["applied"]) == len(found["ids"]) == 10
+
+
+def test_one_process_loads_what_two_saved_and_the_other_way_round(job: Job) -> None:
+    folder, found = job
+    module = net(seed=9)
+    DistributedRecorder().load(folder / "full").load_into(module)
+    assert values(module) == values(net(seed=1))
+    assert {param.path: str(param.id) for param in params(module)} == found[0]["ids"]
+    assert found[0]["from one process"] == found[1]["from one process"] == values(net(seed=6))
+    assert found[0]["from one file"] == found[1]["from one file"] == values(net(seed=6))
+
+
+def test_parts_are_converted_to_the_precision(job: Job) -> None:
+    record = DistributedRecorder().load(job[0] / "bf16")
+    for param in params(net(seed=1)):
+        if param.tensor.is_floating_point():
+            assert record.tensors[param.path].dtype == torch.bfloat16
+            assert torch.equal(record.tensors[param.path], param.tensor.detach().bfloat16())
+
+
+def test_both_processes_raise_where_one_fails_and_nothing_is_left(job: Job) -> None:
+    folder, found = job
+    for each in found:
+        assert each["exists is refused"]
+        assert each["overflow on one"]
+    assert not (folder / "no").exists()
+
+
+def test_files_are_plain_safetensors(job: Job) -> None:
+    files = sorted((job[0] / "full").iterdir())
+    assert len(files) == 3
+    for file in files:
+        with safetensors.safe_open(file, "pt") as opened:
+            for name in opened.keys():  # noqa: SIM118: it is no dict
+                assert opened.get_tensor(name).dtype in (torch.float32, torch.int64)
+
+
+def test_training_goes_on_as_if_it_had_never_stopped(job: Job) -> None:
+    folder, found = job
+    for each in found:
+        assert each["resumed"] == each["trained on"]
+    module, optimizer = net(seed=9), AdamWConfig().init()
+    DistributedRecorder().load(folder / "stepped").load_into(module)
+    optimizer.load_record(DistributedRecorder().load(folder / "optimizer"))
+    step(module, optimizer)
+    for path, expected in found[0]["resumed"].items():
+        torch.testing.assert_close(torch.tensor(values(module)[path]), torch.tensor(expected), rtol=1e-6, atol=1e-6)
+
+
+def test_damaged_directories_are_refused(tmp_path: Path) -> None:
+    record = Record.from_module(net(seed=1))
+    with pytest.raises(RecordFormatError, match="expected a directory that DistributedRecorder wrote"):
+        DistributedRecorder().load(tmp_path)
+    path = tmp_path / "x"
+    DistributedRecorder(BFloat16Precision).save(record, path)
+    opened = DistributedRecorder().load(path)
+    shard = next(path.glob("shard*"))
+    shard.write_bytes(shard.read_bytes()[:-10])
+    with pytest.raises(RecordIOError, match="reading failed"):
+        _ = opened.tensors["0.weight"]
+    with pytest.raises(RecordFormatError, match="can't be read"):
+        DistributedRecorder().load(path)
