@@ -35,9 +35,26 @@ def encode(outline: Outline) -> dict[str, str]:
     Raises:
         RecordError: a value is neither a number, a text, a bool, None, nor a list or map of those.
     """
-    others = {key: str(text) for key, text in outline.metadata.items() if not key.startswith(_PREFIX)}
+    others, texts = foreign(outline.metadata), own_texts(outline)
+    if others and not texts:
+        return others
+    return {"format": "pt", **others, _FORMAT: FORMAT_VERSION, **texts}  # transformers reads only files that say "pt"
+
+
+def foreign(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """What another program wrote about its file, as far as it is true of a file of another format, too."""
+    others = {key: str(text) for key, text in metadata.items() if not key.startswith(_PREFIX)}
     if others.get("format", "").startswith(_BURN_RECORDER):
         del others["format"]
+    return others
+
+
+def own_texts(outline: Outline) -> dict[str, str]:
+    """What a record holds beside its tensors, as texts; with the version if there are any.
+
+    Raises:
+        RecordError: a value is neither a number, a text, a bool, None, nor a list or map of those.
+    """
     texts: dict[str, str] = {}
     if outline.ids:
         texts[_IDS] = _dump({name: str(param_id) for name, param_id in outline.ids.items()})
@@ -49,9 +66,16 @@ def encode(outline: Outline) -> dict[str, str]:
         texts[_STATES] = _dump([name for name in outline.entries if name in set(outline.states)])
     if outline.layout is not None and not isinstance(outline.layout, LayoutOf):
         texts[_LAYOUT] = _dump(outline.layout)
-    if others and not texts:
-        return others
-    return {"format": "pt", **others, _FORMAT: FORMAT_VERSION, **texts}  # transformers reads only files that say "pt"
+    return {_FORMAT: FORMAT_VERSION, **texts} if texts else {}
+
+
+def aliases_of(texts: Mapping[str, str], path: str) -> dict[str, str]:
+    """The aliases among the texts, unchecked.
+
+    Raises:
+        RecordFormatError: they are damaged.
+    """
+    return _load_map(texts, _ALIASES, path) if texts.get(_FORMAT) in _READABLE else {}
 
 
 def decode(texts: Mapping[str, str], entries: Mapping[str, Entry], path: str) -> Outline:

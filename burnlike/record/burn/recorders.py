@@ -3,6 +3,7 @@
 from ..formats import Format
 from ..recorder import FileRecorder
 from .bincode import BIN, BIN_BYTES, BIN_GZ
+from .burnpack import BURNPACK
 from .messagepack import NAMED_MPK, NAMED_MPK_BYTES, NAMED_MPK_GZ
 
 
@@ -40,3 +41,9 @@ class BinBytesRecorder(FileRecorder):
     """Bincode in memory: `to_bytes` and `from_bytes`."""
 
     format: Format = BIN_BYTES
+
+
+class BurnpackRecorder(FileRecorder):
+    """Burnpack, `.bpk`: the files of Burn 0.22, of modules, optimizers and schedulers alike."""
+
+    format: Format = BURNPACK

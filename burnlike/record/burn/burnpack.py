@@ -1,0 +1,246 @@
+"""Burnpack: the files of Burn 0.22, and of burn-store before. Imports no torch.
+
+A file is `NRUB`, the version (2 bytes), the length of the metadata (4 bytes), the metadata (CBOR), zeros up to a
+multiple of 256, and the tensors' bytes, each at a multiple of 256 from there; all numbers are little-endian. What the
+names mean is told in `pack_record.py` and `pack_optimizer.py`.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+from ...errors import RecordError, RecordFormatError
+from ..outline import Entry, Outline, Payload, Segment, StoredTensor, byte_count
+from ..source import Source
+from . import cbor
+from .dtypes import burn_dtype, read_dtype
+from .pack import Pack, Scalar
+from .pack_record import outline_of_pack, pack_of
+
+MAGIC = b"NRUB"
+VERSION = 1
+"""Of the format; version 0 is read as well."""
+
+MAX_METADATA_BYTES = 100 * 2**20
+MAX_TENSORS = 100_000
+MAX_TENSOR_BYTES = 10 * 2**30
+MAX_FILE_BYTES = 100 * 2**30
+"""Burn's readers refuse files beyond these limits."""
+
+_HEAD = struct.Struct("<4sHI")
+_ALIGNMENT = 256
+_SCALARS = {
+    "Int": (int, -(2**63), 2**63 - 1),
+    "UInt": (int, 0, 2**64 - 1),
+    "Float": (float, None, None),
+    "Bool": (bool, 0, 1),
+}
+
+
+class Burnpack:
+    """See `burnlike.record.formats.Format`."""
+
+    name, extension, compressed = "burnpack", ".bpk", False
+
+    def segments(self, outline: Outline) -> Iterator[Segment]:
+        """The metadata, then the tensors in the record's order.
+
+        Raises:
+            RecordError: the record is beyond what Burn's readers take.
+        """
+        pack = pack_of(outline)
+        places = _places(pack)
+        text = cbor.encode(_metadata(pack, places))
+        start = _aligned(_HEAD.size + len(text))
+        end = start + max((stop for _, stop in places.values()), default=0)
+        _check_limits(len(text), len(places), end)
+        yield _HEAD.pack(MAGIC, VERSION, len(text)) + text + bytes(start - _HEAD.size - len(text))
+        offset = 0
+        for name, entry in pack.tensors.items():
+            if name in pack.tied:
+                continue
+            begin, stop = places[name]
+            if begin > offset:
+                yield bytes(begin - offset)
+            yield Payload(entry.name)
+            offset = stop
+
+    def read(self, source: Source, layout: object = None) -> Outline:
+        """All but the tensors; the file has names, so that no layout is needed."""
+        path = source.path
+        if not source.has(0, _HEAD.size):
+            raise RecordFormatError(f"{path}: too short for a burnpack file; fetch or save it again")
+        magic, version, length = _HEAD.unpack(source.read(0, _HEAD.size))
+        if magic != MAGIC:
+            raise RecordFormatError(f"{path}: expected a burnpack file, got one that begins with {magic!r}")
+        if version > VERSION:
+            raise RecordFormatError(
+                f"{path}: burnpack version {version}, known are those up to {VERSION}; a newer Burn wrote it: update"
+                " burnlike"
+            )
+        if length > MAX_METADATA_BYTES:
+            raise RecordFormatError(
+                f"{path}: promises {length} bytes of metadata, at most {MAX_METADATA_BYTES} are allowed"
+            )
+        found = cbor.decode(source.read(_HEAD.size, length), f"{path}: the metadata")
+        outline = outline_of_pack(_pack(found, source, _HEAD.size + length), path)
+        return replace(outline, format=self.name, version=str(version))
+
+
+def _aligned(offset: int) -> int:
+    return offset + -offset % _ALIGNMENT
+
+
+def _places(pack: Pack) -> dict[str, tuple[int, int]]:
+    """First and last offset of each tensor's bytes, from the first that a tensor can have."""
+    places: dict[str, tuple[int, int]] = {}
+    offset = 0
+    for name, entry in pack.tensors.items():
+        if name in pack.tied:
+            places[name] = places[pack.tied[name]]
+            continue
+        if entry.nbytes > MAX_TENSOR_BYTES:
+            raise RecordError(
+                f"'{name}' has {entry.nbytes} bytes, Burn reads tensors of at most {MAX_TENSOR_BYTES}; save it as"
+                " safetensors"
+            )
+        begin = _aligned(offset)
+        offset = begin + entry.nbytes
+        places[name] = begin, offset
+    return places
+
+
+def _check_limits(metadata_bytes: int, tensors: int, file_bytes: int) -> None:
+    for what, count, limit in (
+        ("bytes of names and metadata", metadata_bytes, MAX_METADATA_BYTES),
+        ("tensors", tensors, MAX_TENSORS),
+        ("bytes", file_bytes, MAX_FILE_BYTES),
+    ):
+        if count > limit:
+            raise RecordError(f"the record has {count} {what}, Burn reads at most {limit}; save it as safetensors")
+
+
+def _metadata(pack: Pack, places: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
+    found: dict[str, Any] = {"tensors": _sorted({name: _descriptor(name, pack, places[name]) for name in pack.tensors})}
+    if pack.metadata:
+        found["metadata"] = _sorted(pack.metadata)
+    if pack.scalars:
+        found["scalars"] = _sorted({name: {it.variant: it.value} for name, it in pack.scalars.items()})
+    return found
+
+
+def _sorted(found: Mapping[str, Any]) -> dict[str, Any]:
+    """By name, whose order as text is that of its UTF-8 bytes."""
+    return {name: found[name] for name in sorted(found)}
+
+
+def _descriptor(name: str, pack: Pack, place: tuple[int, int]) -> dict[str, Any]:
+    entry = pack.tensors[name]
+    found = {"dtype": burn_dtype(entry.dtype, name), "shape": list(entry.shape), "data_offsets": list(place)}
+    return {**found, "param_id": pack.ids[name]} if name in pack.ids else found
+
+
+def _pack(found: Any, source: Source, head_bytes: int) -> Pack:
+    path = source.path
+    if not isinstance(found, dict) or not isinstance(found.get("tensors"), dict):
+        raise RecordFormatError(f"{path}: its metadata is no map with tensors; it is damaged or no burnpack file")
+    if len(found["tensors"]) > MAX_TENSORS:
+        raise RecordFormatError(f"{path}: has {len(found['tensors'])} tensors, at most {MAX_TENSORS} are allowed")
+    tensors, ids = [], {}
+    for name, descriptor in found["tensors"].items():
+        tensors.append(_tensor(name, descriptor, source))
+        param_id = descriptor.get("param_id")
+        if param_id is not None:
+            if not _natural(param_id):
+                raise _wrong(path, name, f"the param_id {param_id!r:.40}")
+            ids[name] = param_id
+    tensors.sort(key=lambda it: (it.start, it.start + it.stored_bytes, it.name))
+    _check_overlaps(tensors, ids, path)
+    start = _data_start(source, head_bytes, max((it.start + it.stored_bytes for it in tensors), default=0))
+    placed: dict[str, Entry] = {it.name: replace(it, start=it.start + start) for it in tensors}
+    return Pack(placed, {}, ids, _texts(found.get("metadata"), path), _scalars(found.get("scalars"), path))
+
+
+def _tensor(name: str, descriptor: Any, source: Source) -> StoredTensor:
+    """The tensor; it begins at its offset in the data."""
+    path = source.path
+    if not isinstance(descriptor, dict):
+        raise _wrong(path, name, "no descriptor")
+    shape, offsets = descriptor.get("shape"), descriptor.get("data_offsets")
+    if not isinstance(shape, list) or not all(_natural(it, 2**63) for it in shape):
+        raise _wrong(path, name, f"the shape {shape!r:.60}")
+    if not isinstance(offsets, list) or len(offsets) != 2 or not all(_natural(it) for it in offsets):
+        raise _wrong(path, name, f"the data_offsets {offsets!r:.60}")
+    dtype, stored_as = read_dtype(descriptor.get("dtype"), f"{path}: '{name}'")
+    begin, end = offsets
+    if end - begin > MAX_TENSOR_BYTES:
+        raise _wrong(path, name, f"{end - begin} bytes, at most {MAX_TENSOR_BYTES} are allowed")
+    if prod(shape) > MAX_TENSOR_BYTES or byte_count(stored_as or dtype, shape) != end - begin:
+        raise _wrong(path, name, f"{end - begin} bytes for {dtype} {shape[:16]}")
+    return StoredTensor(name, dtype, tuple(shape), source, begin, stored_as)
+
+
+def _natural(value: Any, limit: int = 2**64) -> bool:
+    return type(value) is int and 0 <= value < limit
+
+
+def _wrong(path: str, name: str, what: str) -> RecordFormatError:
+    return RecordFormatError(f"{path}: '{name[:80]}' has {what}; the file is damaged: save or fetch it again")
+
+
+def _check_overlaps(tensors: list[StoredTensor], ids: Mapping[str, int], path: str) -> None:
+    """Only a tied tensor, which has one id under all its names, may have its bytes in common."""
+    for one, other in pairwise(tensors):
+        if other.start >= one.start + one.stored_bytes:
+            continue
+        same = (one.start, one.stored_bytes) == (other.start, other.stored_bytes)
+        if not same or one.name not in ids or ids[one.name] != ids.get(other.name):
+            raise _wrong(path, other.name, f"bytes in common with '{one.name[:80]}'")
+
+
+def _data_start(source: Source, head_bytes: int, data_bytes: int) -> int:
+    """Where the tensors begin; files of 0.19 have no padding, which only their length shows."""
+    start = _aligned(head_bytes)
+    if source.has(start, data_bytes) and start + data_bytes <= MAX_FILE_BYTES:
+        if not source.has(start + data_bytes, 1):
+            return start
+        what = f"bytes lie behind its last tensor, which ends at byte {start + data_bytes}"
+    elif source.has(head_bytes, data_bytes) and not source.has(head_bytes + data_bytes, 1):
+        return head_bytes
+    elif start + data_bytes > MAX_FILE_BYTES:
+        what = f"it takes {start + data_bytes} bytes, at most {MAX_FILE_BYTES} are allowed"
+    else:
+        what = f"truncated: its tensors end at byte {start + data_bytes}, the file ends before"
+    raise RecordFormatError(f"{source.path}: {what}; save or fetch it again")
+
+
+def _texts(found: Any, path: str) -> dict[str, str]:
+    if found is None:
+        return {}
+    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
+        raise RecordFormatError(f"{path}: its free metadata is no map from text to text; it is damaged")
+    return found
+
+
+def _scalars(found: Any, path: str) -> dict[str, Scalar]:
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise RecordFormatError(f"{path}: its scalars are no map; it is damaged")
+    return {name: _scalar(name, it, path) for name, it in found.items()}
+
+
+def _scalar(name: str, found: Any, path: str) -> Scalar:
+    if isinstance(found, dict) and len(found) == 1:
+        ((variant, value),) = found.items()
+        if variant in _SCALARS:
+            kind, low, high = _SCALARS[variant]
+            if type(value) is kind and (low is None or low <= value <= high):
+                return Scalar(variant, value)
+    raise _wrong(path, name, f"the scalar {found!r:.60}, not one of {', '.join(_SCALARS)}")
+
+
+BURNPACK = Burnpack()

@@ -1,0 +1,233 @@
+"""CBOR (RFC 8949), as far as serde's data model goes: the metadata of burnpack files. Imports no torch."""
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from ...errors import RecordError, RecordFormatError
+
+MAX_DEPTH = 128
+"""Levels that values may be nested, tags included."""
+
+MAX_ITEMS = 4_000_000
+"""Values in one text of CBOR: an empty list is one byte in a file and fifty in memory."""
+
+_UNSIGNED, _NEGATIVE, _BYTES, _TEXT, _ARRAY, _MAP, _TAG, _SIMPLE = range(8)
+_INDEFINITE = 31
+_BREAK = object()
+_FLOATS = {25: ">e", 26: ">f", 27: ">d"}
+_SIMPLE_VALUES = {20: False, 21: True, 22: None, 23: None}  # 23 is "undefined"
+
+
+def encode(value: Any) -> bytes:
+    """The bytes of a value, in their shortest form and with definite lengths; maps keep their order.
+
+    Floats take the shortest of 16, 32 and 64 bits that keeps every bit of their value.
+
+    >>> encode({"a": [1, 2.5]}).hex()
+    'a161618201f94100'
+
+    Raises:
+        RecordError: a value is none of int (of 64 bits and a sign), float, text, bytes, bool, None, list and map.
+    """
+    found = bytearray()
+    _encode(value, found)
+    return bytes(found)
+
+
+def _encode(value: Any, found: bytearray) -> None:
+    if isinstance(value, bool) or value is None:
+        found.append(0xF6 if value is None else 0xF4 + value)
+    elif isinstance(value, int):
+        _head(_NEGATIVE if value < 0 else _UNSIGNED, -1 - value if value < 0 else value, found)
+    elif isinstance(value, float):
+        found += _float(value)
+    elif isinstance(value, str | bytes):
+        data = _utf8(value) if isinstance(value, str) else value
+        _head(_TEXT if isinstance(value, str) else _BYTES, len(data), found)
+        found += data
+    elif isinstance(value, list | tuple):
+        _head(_ARRAY, len(value), found)
+        for item in value:
+            _encode(item, found)
+    elif isinstance(value, Mapping):
+        _head(_MAP, len(value), found)
+        for key, item in value.items():
+            _encode(key, found)
+            _encode(item, found)
+    else:
+        raise RecordError(
+            f"expected a number, text, bytes, bool, None, list or map, got {type(value).__name__}; turn it into one"
+        )
+
+
+def _head(major: int, argument: int, found: bytearray) -> None:
+    if argument < 24:
+        found.append(major << 5 | argument)
+        return
+    for code, count in ((24, 1), (25, 2), (26, 4), (27, 8)):
+        if argument < 1 << 8 * count:
+            found.append(major << 5 | code)
+            found += argument.to_bytes(count, "big")
+            return
+    raise RecordError(f"{argument} takes more than 64 bits; store it as text or as a tensor")
+
+
+def _float(value: float) -> bytes:
+    exact = struct.pack(">d", value)
+    for code, form in ((0xF9, ">e"), (0xFA, ">f")):
+        try:
+            data = struct.pack(form, value)
+        except OverflowError:
+            continue
+        if struct.pack(">d", *struct.unpack(form, data)) == exact:
+            return bytes([code]) + data
+    return b"\xfb" + exact
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise RecordError(f"{text[:80]!r} is not valid Unicode ({error}); rename it") from error
+
+
+def decode(data: bytes, place: str) -> Any:
+    """The value that `data` is, whole.
+
+    Numbers may be longer than need be and lengths indefinite. Tags are passed over; the value that they stand before is
+    taken as it is. Keys of maps are texts.
+
+    Args:
+        data: CBOR.
+        place: where it is, for messages.
+
+    Raises:
+        RecordFormatError: it is truncated or damaged, or there is more behind it.
+    """
+    decoder = _Decoder(data, place)
+    found = decoder.value(0)
+    if decoder.position != len(data):
+        raise decoder.wrong("bytes lie behind the value")
+    return found
+
+
+class _Decoder:
+    def __init__(self, data: bytes, place: str) -> None:
+        self.data = data
+        self.place = place
+        self.position = 0
+        self.left = MAX_ITEMS
+
+    def wrong(self, what: str) -> RecordFormatError:
+        """The error for what is wrong at the current place."""
+        return RecordFormatError(f"{self.place}: {what}, at byte {self.position} of the CBOR; it is damaged")
+
+    def value(self, depth: int) -> Any:
+        """The next value.
+
+        Raises:
+            RecordFormatError: there is none, or it is damaged.
+        """
+        found = self._item(depth)
+        if found is _BREAK:
+            raise self.wrong("the end of something indefinite, where nothing indefinite is")
+        return found
+
+    def _item(self, depth: int) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise self.wrong(f"more than {MAX_ITEMS} values")
+        if depth > MAX_DEPTH:
+            raise self.wrong(f"nested too deeply (more than {MAX_DEPTH} levels)")
+        first = self._take(1)[0]
+        major, info = first >> 5, first & 31
+        if major == _SIMPLE:
+            return self._simple(info)
+        if info == _INDEFINITE:
+            return self._indefinite(major, depth)
+        argument = self._argument(info)
+        match major:
+            case 0:
+                return argument
+            case 1:
+                return -1 - argument
+            case 2:
+                return self._take(argument)
+            case 3:
+                return self._text(argument)
+            case 4:
+                return [self.value(depth + 1) for _ in range(argument)]
+            case 5:
+                return self._map(argument, depth)
+            case _:
+                return self.value(depth + 1)
+
+    def _take(self, count: int) -> bytes:
+        end = self.position + count
+        if end > len(self.data):
+            raise self.wrong(f"truncated: {count} bytes expected")
+        found = self.data[self.position : end]
+        self.position = end
+        return found
+
+    def _argument(self, info: int) -> int:
+        if info < 24:
+            return info
+        if info > 27:
+            raise self.wrong(f"the reserved length {info}")
+        return int.from_bytes(self._take(1 << info - 24), "big")
+
+    def _simple(self, info: int) -> Any:
+        if info in _SIMPLE_VALUES:
+            return _SIMPLE_VALUES[info]
+        if info in _FLOATS:
+            form = _FLOATS[info]
+            return struct.unpack(form, self._take(struct.calcsize(form)))[0]
+        if info == _INDEFINITE:
+            return _BREAK
+        raise self.wrong(f"the simple value {info}, which means nothing here")
+
+    def _text(self, count: int) -> str:
+        try:
+            return self._take(count).decode()
+        except UnicodeDecodeError as error:
+            raise self.wrong(f"a text that is not UTF-8 ({error.reason})") from error
+
+    def _map(self, count: int, depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for _ in range(count):
+            self._put(found, self.value(depth + 1), depth)
+        return found
+
+    def _put(self, found: dict[str, Any], key: Any, depth: int) -> None:
+        if not isinstance(key, str):
+            raise self.wrong(f"the key {key!r:.60} of a map is no text")
+        if key in found:
+            raise self.wrong(f"the key {key!r:.60} of a map comes twice")
+        found[key] = self.value(depth + 1)
+
+    def _indefinite(self, major: int, depth: int) -> Any:
+        if major == _ARRAY:
+            return list(iter(lambda: self._item(depth + 1), _BREAK))
+        if major == _MAP:
+            found: dict[str, Any] = {}
+            while (key := self._item(depth + 1)) is not _BREAK:
+                self._put(found, key, depth)
+            return found
+        if major in (_BYTES, _TEXT):
+            kind = bytes if major == _BYTES else str
+            parts = list(iter(lambda: self._chunk(major), _BREAK))
+            return kind().join(parts)
+        raise self.wrong("a number or tag of indefinite length")
+
+    def _chunk(self, major: int) -> Any:
+        """A part of a text or of bytes of indefinite length; parts are definite and of the same kind."""
+        first = self._take(1)[0]
+        if first == 0xFF:
+            return _BREAK
+        if first >> 5 != major or first & 31 == _INDEFINITE:
+            raise self.wrong("a part of another kind in a text or bytes of indefinite length")
+        self.left -= 1
+        count = self._argument(first & 31)
+        return self._take(count) if major == _BYTES else self._text(count)

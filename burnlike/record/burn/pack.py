@@ -1,0 +1,107 @@
+"""What a burnpack file holds, under the names that it has there. Imports no torch."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ..outline import Entry
+
+
+class Scalar(NamedTuple):
+    """A plain value.
+
+    Attributes:
+        variant: `Int` (signed, 64 bits), `UInt`, `Float` or `Bool`.
+        value: of that kind.
+    """
+
+    variant: str
+    value: int | float | bool
+
+
+LEAVES = {"UInt": "u64", "Int": "i64", "Float": "f64", "Bool": "bool"}
+"""Variant of a scalar -> the leaf of a layout that it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """The content of a file.
+
+    Attributes:
+        tensors: name -> the tensor, under the name that the record has for it, in the order of the bytes.
+        tied: name of a tensor whose bytes are stored once only -> the name that they are stored for.
+        ids: name -> 64-bit id of the parameter that the tensor is, or belongs to.
+        metadata: free texts.
+        scalars: plain values.
+    """
+
+    tensors: Mapping[str, Entry] = field(default_factory=dict)
+    tied: Mapping[str, str] = field(default_factory=dict)
+    ids: Mapping[str, int] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    scalars: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+def scalar_of(value: Any, leaf: str | None) -> Scalar | None:
+    """The scalar that a plain value is, None if it is none.
+
+    Args:
+        value: anything.
+        leaf: its type in a layout, if that is known.
+    """
+    if isinstance(value, bool):
+        return Scalar("Bool", value)
+    if isinstance(value, float):
+        return Scalar("Float", value)
+    if not isinstance(value, int):
+        return None
+    if leaf in ("f64", "f32") and -(2**53) <= value <= 2**53:
+        return Scalar("Float", float(value))
+    if 0 <= value < 2**64 and not (leaf in ("i64", "i32") and value < 2**63):
+        return Scalar("UInt", value)
+    return Scalar("Int", value) if -(2**63) <= value < 2**63 else None
+
+
+def flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The plain values in maps by their dotted paths.
+
+    Raises:
+        ValueError: a path can't be told from another one: a key is empty or has a dot, a map is empty.
+    """
+    if not isinstance(values, Mapping):
+        yield path, values
+        return
+    if not values:
+        raise ValueError(path)
+    for key, below in values.items():
+        if not isinstance(key, str) or not key or "." in key:
+            raise ValueError(path)
+        yield from flat(below, f"{path}.{key}" if path else key)
+
+
+def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
+    """Maps by the parts of the names: what `flat` takes apart.
+
+    Raises:
+        ValueError: a name is also the beginning of another one; it is the error's argument.
+    """
+    found: dict[str, Any] = {}
+    for name, value in leaves.items():
+        *above, last = name.split(".")
+        tree = found
+        for part in above:
+            tree = tree.setdefault(part, _Tree())
+            if not isinstance(tree, _Tree):
+                raise ValueError(name)
+        if last in tree:
+            raise ValueError(name)
+        tree[last] = value
+    return _plain(found)
+
+
+class _Tree(dict[str, Any]):
+    """A map that `nested` made, as opposed to one that is a leaf."""
+
+
+def _plain(tree: dict[str, Any]) -> dict[str, Any]:
+    return {key: _plain(below) if isinstance(below, _Tree) else below for key, below in tree.items()}

@@ -1,0 +1,205 @@
+"""Records as burnpack names them: modules, schedulers and anything else that is no optimizer. Imports no torch.
+
+Tensors have the record's names. A parameter that is tied has one id and its bytes under all its names, which need to be
+in the file once only; files of Burn's that have them several times are written so again. Numbers and bools in maps are
+scalars, their names joined by dots. What Burn has no place for stands in the free metadata, as in safetensors files.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from ...errors import RecordError, RecordFormatError
+from ...module.param_id import ParamId
+from .. import metadata
+from ..layout import Layout, LayoutOf, known_layout, tag_of
+from ..outline import Outline, StoredTensor
+from . import pack_optimizer
+from .gathered import same_values
+from .items import default_layout, item_of
+from .pack import LEAVES, Pack, Scalar, flat, nested, scalar_of
+from .state_layouts import leaves_of, normal
+
+
+def pack_of(outline: Outline) -> Pack:
+    """What the file of a record holds.
+
+    Raises:
+        RecordError: a value is no plain value.
+    """
+    made_when_asked = isinstance(outline.layout, LayoutOf)
+    if made_when_asked:
+        outline = replace(outline, layout=known_layout(outline.layout) if outline.values else None)
+    if pack_optimizer.is_optimizer_record(outline):
+        pack, rest = pack_optimizer.pack_of(outline)
+        derived = pack_optimizer.layout_of(pack)
+    else:
+        pack, rest = _pack_of(outline)
+        derived = _layout_of(pack)
+    keep = not made_when_asked and not _says_the_same(outline, derived)
+    rest = replace(rest, layout=outline.layout if keep else None, metadata={})
+    texts = {**metadata.foreign(outline.metadata), **metadata.own_texts(rest), **pack.metadata}
+    return replace(pack, metadata=texts)
+
+
+def _pack_of(outline: Outline) -> tuple[Pack, Outline]:
+    """The pack, and what has no place in it."""
+    types = dict(leaves_of(outline.layout)) if outline.layout is not None else {}
+    scalars, values = _split(outline.values, types)
+    copies: set[str] = set()
+    if tag_of(outline.layout) == "$named":  # shows a file's arrangement, where a tied tensor may come again
+        copies = {it for it, name in outline.aliases.items() if types.get(it) == "param" and name in outline.ids}
+    names = [it for it in types if it in outline.entries or it in copies] if copies else []
+    names = list(dict.fromkeys((*names, *outline.entries, *copies)))
+    tied = {it: name for it, name in outline.aliases.items() if it not in copies and name in outline.ids}
+    tensors = {it: outline.entries[outline.aliases.get(it, it)] for it in (*names, *tied)}
+    ids = {it: outline.ids[entry.name].value for it, entry in tensors.items() if entry.name in outline.ids}
+    pack = Pack(tensors, tied, ids, scalars=scalars)
+    if pack_optimizer.is_optimizer(pack):  # names that only look like it
+        pack, values = replace(pack, scalars={}), outline.values
+    aliases = {it: name for it, name in outline.aliases.items() if it not in copies}
+    return pack, replace(outline, ids={}, aliases=aliases, values=values)
+
+
+def _split(values: Mapping[str, Any], types: Mapping[str, str]) -> tuple[dict[str, Scalar], dict[str, Any]]:
+    """The scalars, and those values that hold something else."""
+    scalars: dict[str, Scalar] = {}
+    rest: dict[str, Any] = {}
+    for key, value in values.items():
+        try:
+            found = {path: scalar_of(it, types.get(path)) for path, it in flat({key: value})}
+        except ValueError:
+            found = {key: None}
+        if None in found.values():
+            rest[key] = value
+        else:
+            scalars.update(cast(Mapping[str, Scalar], found))
+    return scalars, rest
+
+
+def _layout_of(pack: Pack) -> Layout:
+    """The layout that a file suggests; None where the names of the tensors say it all."""
+    copies = len(set(pack.ids.values())) < len(pack.ids.keys() - pack.tied.keys())
+    if not pack.scalars and not copies:
+        return None
+    try:
+        if not pack.scalars:
+            ids = {name: ParamId(value) for name, value in pack.ids.items()}
+            return default_layout(Outline({it: pack.tensors[it] for it in pack.tensors if it not in pack.tied}, ids))
+        leaves = {it: "param" if it in pack.ids else "tensor" for it in pack.tensors if it not in pack.tied}
+        return {"$named": nested({**leaves, **{it: LEAVES[scalar.variant] for it, scalar in pack.scalars.items()}})}
+    except (RecordError, ValueError):  # names that can't be in one tree
+        return None
+
+
+def _says_the_same(outline: Outline, derived: Layout) -> bool:
+    """Whether the layout that the file suggests is as good as the record's."""
+    layout = outline.layout
+    if layout is None or normal(layout) == normal(derived):
+        return True
+    if tag_of(layout) != "$named":
+        return False
+    try:
+        return _shown(outline) == _shown(replace(outline, layout=derived))
+    except RecordError:
+        return False
+
+
+def _shown(outline: Outline) -> Any:
+    """The record's tree; maps are compared with their order, but for the one from ids to states."""
+    item, _ = item_of(outline)
+    if pack_optimizer.is_optimizer_record(outline):
+        return {param_id: repr(state) for param_id, state in item.items()}
+    return repr(item)
+
+
+def outline_of_pack(pack: Pack, path: str) -> Outline:
+    """The record that a file holds.
+
+    Args:
+        pack: the file's content.
+        path: the file, for messages.
+
+    Raises:
+        RecordFormatError: it contradicts itself.
+    """
+    if pack_optimizer.is_optimizer(pack):
+        return pack_optimizer.outline_of(pack, path)
+    declared = metadata.aliases_of(pack.metadata, path)
+    found = _Tensors(path)
+    for name, entry in pack.tensors.items():
+        if name not in declared:
+            found.add(cast(StoredTensor, entry), pack.ids.get(name))
+    found.check(pack, declared)
+    tied = {**found.tied, **{it: name for it, name in declared.items() if it in pack.tensors}}
+    outline = metadata.decode(pack.metadata, found.entries, path)
+    return replace(
+        outline,
+        ids=found.ids,
+        aliases={**found.tied, **found.copies, **outline.aliases},
+        values=_joined(pack.scalars, outline.values, path),
+        layout=_layout_of(replace(pack, tied=tied)) if outline.layout is None else outline.layout,
+    )
+
+
+def _joined(scalars: Mapping[str, Scalar], values: Mapping[str, Any], path: str) -> dict[str, Any]:
+    try:
+        found = nested({name: scalar.value for name, scalar in scalars.items()})
+    except ValueError as error:
+        raise RecordFormatError(f"{path}: the name of the scalar '{error}' begins with that of another one") from error
+    if twice := sorted(found.keys() & values.keys()):
+        raise RecordFormatError(f"{path}: the value '{twice[0]:.80}' is there as scalars and as text")
+    return {**found, **values}
+
+
+class _Tensors:
+    """The tensors of a file, tied ones once."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.entries: dict[str, StoredTensor] = {}
+        self.ids: dict[str, ParamId] = {}
+        self.tied: dict[str, str] = {}
+        self.copies: dict[str, str] = {}
+        self._names: dict[int, str] = {}
+
+    def add(self, entry: StoredTensor, param_id: int | None) -> None:
+        """Note a tensor.
+
+        Raises:
+            RecordFormatError: its id came before, with other values.
+        """
+        name = entry.name
+        first = name if param_id is None else self._names.setdefault(param_id, name)
+        if first == name:
+            self.entries[name] = entry
+            if param_id is not None:
+                self.ids[name] = ParamId(param_id)
+        elif _same_place(self.entries[first], entry):
+            self.tied[name] = first
+        elif same_values(self.entries[first], entry):
+            self.copies[name] = first
+        else:
+            raise RecordFormatError(f"{self.path}: '{name[:80]}' has the param_id of '{first[:80]}', but other values")
+
+    def check(self, pack: Pack, declared: Mapping[str, str]) -> None:
+        """Check the aliases that the metadata declares against the tensors.
+
+        Raises:
+            RecordFormatError: one of them has an id or bytes of its own.
+        """
+        for alias in _present(declared, pack):
+            entry, name = cast(StoredTensor, pack.tensors[alias]), declared[alias]
+            first = self.entries.get(name)
+            if first is None or pack.ids.get(alias) != pack.ids.get(name) or not _same_place(first, entry):
+                raise RecordFormatError(
+                    f"{self.path}: its metadata ties '{alias[:80]}' to '{name[:80]}', which the tensors contradict"
+                )
+
+
+def _present(declared: Mapping[str, str], pack: Pack) -> Iterable[str]:
+    return (alias for alias in declared if alias in pack.tensors)
+
+
+def _same_place(one: StoredTensor, other: StoredTensor) -> bool:
+    return replace(one, name="") == replace(other, name="")

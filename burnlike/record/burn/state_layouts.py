@@ -1,0 +1,102 @@
+"""How the states of Burn's optimizers are laid out, by their field names. Imports no torch.
+
+Files with names but without order (burnpack) tell a state by its names; other formats need the order of its fields.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..layout import Layout, join, tag_of
+
+_MOMENTS = {"time": "usize", "moment_1": "tensor", "moment_2": "tensor"}
+STATES: tuple[Layout, ...] = (
+    {"momentum": {"$option": {"velocity": "tensor"}}},  # Sgd; Muon's differs in bincode alone, where it is no option
+    {"momentum": {**_MOMENTS, "max_moment_2": {"$option": "tensor"}}},  # Adam, AdamW
+    {"lr_decay": {"time": "usize", "sum": "tensor"}},  # AdaGrad
+    {
+        "square_avg": {"square_avg": "tensor"},
+        "centered": {"grad_avg": {"$option": "tensor"}, "avg": "tensor"},
+        "momentum": {"$option": {"buf": "tensor"}},
+    },  # RmsProp
+    {
+        "momentum": {
+            "time": "usize",
+            "exp_avg": "tensor",
+            "exp_avg_sq": "tensor",
+            "exp_avg_diff": "tensor",
+            "neg_pre_grad": "tensor",
+        }
+    },  # Adan
+    {"momentum": "tensor"},  # Lion
+    _MOMENTS,  # Lamb
+    {"time": "usize", "second_moment": "tensor", "column_second_moment": {"$option": "tensor"}},  # Adafactor
+)
+"""The states, fields in the order of their declaration."""
+
+_SAME = {"usize": "u64", "u32": "u64", "i32": "i64"}
+
+
+def state_layout(leaves: Mapping[str, str]) -> Layout | None:
+    """The layout of the state that has these leaves, its options said; None if no optimizer of Burn's has them.
+
+    Args:
+        leaves: path within the state -> `"tensor"` or the type of a plain value.
+    """
+    for layout in STATES:
+        used: set[str] = set()
+        found = _matched(layout, "", leaves, used)
+        if found is not None and used == leaves.keys():
+            return found
+    return None
+
+
+def _matched(layout: Layout, path: str, leaves: Mapping[str, str], used: set[str]) -> Layout | None:
+    """The layout with its options said; None if something that it needs isn't there."""
+    if isinstance(layout, str):
+        found = leaves.get(path)
+        if found is None or _SAME.get(layout, layout) != _SAME.get(found, found):
+            return None
+        used.add(path)
+        return layout
+    if tag_of(layout) == "$option":
+        below = _matched(layout["$option"], path, leaves, used)
+        return {"$option": layout["$option"] if below is None else below, "some": below is not None}
+    struct = {name: _matched(below, join(path, name), leaves, used) for name, below in layout.items()}
+    return None if None in struct.values() else struct
+
+
+def normal(layout: Layout) -> Layout:
+    """The layout without what makes no difference where names are written: widths of integers, which options are."""
+    if isinstance(layout, str):
+        return _SAME.get(layout, layout)
+    match tag_of(layout):
+        case "$named":
+            return normal(layout["$named"])
+        case "$option":
+            return {"$option": normal(layout["$option"])}
+        case _:
+            return {key: _normal_part(part) for key, part in (layout or {}).items()}
+
+
+def _normal_part(part: Any) -> Any:
+    if isinstance(part, list | tuple):
+        return [_normal_part(below) for below in part]
+    return normal(part) if isinstance(part, str | Mapping) else part
+
+
+def leaves_of(layout: Layout, path: str = "") -> Iterator[tuple[str, str]]:
+    """Path and type of each leaf that the layout spells out; lists of any length and maps spell out nothing."""
+    if isinstance(layout, str):
+        yield path, layout
+        return
+    tag = tag_of(layout)
+    if tag is None:
+        for name, below in (layout or {}).items():
+            yield from leaves_of(below, join(path, name))
+    elif tag in ("$named", "$state") or (tag == "$option" and layout.get("some") is not False):
+        yield from leaves_of(layout[tag], path)
+    elif tag == "$enum" and layout.get("is"):
+        yield from leaves_of(dict(layout[tag])[layout["is"]], join(path, layout["is"]))
+    elif tag in ("$vec", "$tuple") and isinstance(layout[tag], list):
+        for index, below in enumerate(layout[tag]):
+            yield from leaves_of(below, join(path, index))
