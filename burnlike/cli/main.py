@@ -28,6 +28,9 @@ COMMANDS = (
     Command("train", "burnlike.cli.train", "train a model from a YAML config"),
     Command("check", "burnlike.cli.check", "check YAML configs, without importing torch"),
     Command("inspect", "burnlike.cli.inspect", "show what a record's file holds"),
+    Command("convert", "burnlike.cli.convert", "write a record in another format, precision or under other names"),
+    Command("diff", "burnlike.cli.diff", "compare two records: ids, shapes, types and values"),
+    Command("forecast", "burnlike.cli.forecast", "say how much disk and memory a record or model will take"),
     Command("doctor", "burnlike.cli.doctor", "show versions, devices and what runs natively"),
     Command("schema", "burnlike.cli.schema", "print the JSON Schema of a config, for editors"),
 )

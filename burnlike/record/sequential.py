@@ -8,7 +8,9 @@ import torch
 
 from .stream import Part, Piece, bytes_at
 
-_CHUNK_BYTES = 1 << 19
+CHUNK_BYTES = 1 << 19
+"""Bytes of a tensor that are converted at a time."""
+
 _NUMBERS = [str(value).encode() for value in range(256)]
 _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"  # as flate2 writes it: no time, unknown system
 _GZIP_LEVEL = 6
@@ -53,7 +55,7 @@ def _chunks(content: Iterable[Piece], allow_overflow: bool) -> Iterator[bytes | 
 def _raw(part: Part, allow_overflow: bool) -> Iterator[memoryview]:
     """The part's bytes in chunks that are valid until the next one."""
     total, size = part.values.numel(), part.dtype.itemsize
-    count = min(total, _CHUNK_BYTES // size)
+    count = min(total, CHUNK_BYTES // size)
     buffer = torch.empty(count, dtype=part.dtype)
     for first in range(0, total, max(count, 1)):
         values = buffer[: min(count, total - first)]

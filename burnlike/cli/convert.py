@@ -1,0 +1,162 @@
+"""`burnlike convert IN OUT`: a record in another format, precision, or under other names."""
+
+import argparse
+import os
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..errors import RecordError
+from ..record.formats import EXTENSIONS, format_of_path
+from .record_options import (
+    FORMATS,
+    add_layout_options,
+    add_precision_options,
+    byte_size,
+    extension_named,
+    layout_of,
+    precision_of,
+)
+from .tables import amount
+
+if TYPE_CHECKING:
+    from ..record import Precision, Record
+    from ..record.outline import Outline
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "input", metavar="IN", help="a record of any format, told by its content; a directory or index of shards, too"
+    )
+    parser.add_argument(
+        "output",
+        metavar="OUT",
+        help=f"the file to write, which may be IN; its extension says the format: {', '.join(EXTENSIONS)}",
+    )
+    parser.add_argument(
+        "--format",
+        metavar="NAME",
+        help=f"the format, where the extension of OUT does not say it: {', '.join(FORMATS)}",
+    )
+    add_precision_options(parser)
+    parser.add_argument(
+        "--rename",
+        action="append",
+        default=[],
+        metavar="REGEX=NEW",
+        help="replace what REGEX finds in tensors' names by NEW (\\1 is its first group); may be repeated, in order",
+    )
+    parser.add_argument(
+        "--ids", action="store_true", help="draw ids for tensors without one, which Burn's own formats need"
+    )
+    parser.add_argument(
+        "--shard-size",
+        metavar="SIZE",
+        help="make OUT a directory of safetensors files of at most this size, such as 2GB, with an index",
+    )
+    add_layout_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the record at `args.input` to `args.output`, whole or not at all, in a few megabytes of memory.
+
+    Returns:
+        0.
+
+    Raises:
+        RecordIOError: a file can't be read or written.
+        RecordFormatError: the input is damaged, or of no format that is known.
+        PrecisionError: a value does not fit the type asked for.
+        RecordError: an option is wrong, or the output's format has no place for something.
+    """
+    # What is wrong with the options shows before torch is loaded and files are opened.
+    rules = [_rule(text) for text in args.rename]
+    shard_bytes = None if args.shard_size is None else byte_size("--shard-size", args.shard_size)
+    name = _file_name(args.output, args.format, shard_bytes is not None)
+    precision, layout = precision_of(args), layout_of(args)
+    from ..record import open_record
+    from ..record.changing import rename, with_ids
+
+    record = open_record(args.input, layout)
+    if layout is not None and not _carries_no_names(args.input):
+        record = replace(record, layout=layout)
+    record = rename(record, rules) if rules else record
+    record = with_ids(record) if args.ids else record
+    began = time.perf_counter()
+    written = _save(record, args.output, name, precision, shard_bytes)
+    print("\n".join(_report(args.input, written, record, precision, time.perf_counter() - began)))
+    return 0
+
+
+def _rule(text: str) -> tuple[str, str]:
+    pattern, separator, replacement = text.rpartition("=")
+    if not separator or not pattern:
+        raise RecordError(f"--rename {text}: expected REGEX=NEW, such as '^model\\.=' or 'gamma$=weight'")
+    return pattern, replacement
+
+
+def _file_name(output: str, format_name: str | None, sharded: bool) -> str:
+    """A file name whose extension says the format.
+
+    Raises:
+        RecordError: none is said, or there is no such format.
+    """
+    if sharded:
+        if format_name not in (None, "safetensors"):
+            raise RecordError(f"--shard-size writes safetensors files, got --format {format_name}; leave one out")
+        return "model.safetensors"
+    if format_name is not None:
+        return f"x{extension_named(format_name)}"
+    if os.path.isdir(output):
+        raise RecordError(f"{output} is a directory: expected the name of a file, or --shard-size for a set of files")
+    try:
+        return f"x{format_of_path(output).extension}"
+    except RecordError as error:
+        raise RecordError(f"{error}, or --format") from error
+
+
+def _carries_no_names(path: str) -> bool:
+    from ..record.formats import detect
+    from ..record.source import FileSource
+
+    if os.path.isdir(path):
+        return False
+    return detect(FileSource(path)).extension.startswith(".bin")
+
+
+def _save(record: "Record", output: str, name: str, precision: "Precision | None", shard_bytes: int | None) -> str:
+    from ..record.recorder import recorder_for
+
+    if shard_bytes is None:
+        return recorder_for(name, precision).save(record, output)
+    from ..record import SafetensorsRecorder
+
+    return SafetensorsRecorder(precision, shard_bytes=shard_bytes).save(record, output)
+
+
+def _report(source: str, written: str, record: "Record", precision: "Precision | None", seconds: float) -> list[str]:
+    from ..record.precision import Precision
+    from ..record.recorder import outline_of
+
+    before, after = outline_of(record, Precision(None)), outline_of(record, precision or Precision(None))
+    tensor_bytes = sum(entry.nbytes for entry in after.entries.values())
+    file_bytes = _size(written)
+    lines = [
+        f"{source} -> {written}: {len(after.entries)} tensors, {amount(tensor_bytes)},"
+        f" in {amount(file_bytes)} ({seconds:.1f} s)"
+    ]
+    lines += [f"  {count} stored as {new} instead of {old}" for (old, new), count in _changes(before, after).items()]
+    return lines
+
+
+def _changes(before: "Outline", after: "Outline") -> Counter[tuple[str, str]]:
+    pairs = ((before.entries[name].dtype, entry.dtype) for name, entry in after.entries.items())
+    return Counter((old, new) for old, new in pairs if old != new)
+
+
+def _size(path: str) -> int:
+    if not os.path.isdir(path):
+        return os.path.getsize(path)
+    return sum(entry.stat().st_size for entry in os.scandir(path) if entry.name.endswith(".safetensors"))

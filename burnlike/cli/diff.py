@@ -1,0 +1,152 @@
+"""`burnlike diff A B`: how two records differ, whatever their formats."""
+
+import argparse
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..errors import RecordError
+from .record_options import add_layout_options, layout_of
+from .tables import printable, shortened
+
+if TYPE_CHECKING:
+    from ..record.comparison import Comparison, TensorDifference, ValueDifference
+
+EQUAL, DIFFERENT = 0, 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.description = (
+        "Compare two records: names, ids, shapes, types, values. Exit status: 0 if they are equal, 1 if they differ,"
+        " 2 if one can't be read."
+    )
+    parser.add_argument("a", metavar="A", help="a record of any format")
+    parser.add_argument("b", metavar="B", help="another one; the formats need not be the same")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--tolerance",
+        metavar="X",
+        help="let values be apart by X, absolutely or relative to the larger, and types be of another width",
+    )
+    parser.add_argument("--ignore-ids", action="store_true", help="do not compare ids")
+    add_layout_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what differs.
+
+    Returns:
+        0 if the records are equal, 1 if they differ.
+
+    Raises:
+        RecordIOError, RecordFormatError: a file can't be read.
+        RecordError: an option is wrong.
+    """
+    tolerance, layout = _tolerance(args.tolerance), layout_of(args)
+    from ..record import open_record
+    from ..record.comparison import compare
+
+    one, other = open_record(args.a, layout), open_record(args.b, layout)
+    if args.ignore_ids:
+        one, other = replace(one, ids={}), replace(other, ids={})
+    found = compare(one, other, tolerance)
+    if args.json:
+        print(json.dumps(_summary(args, found, tolerance), indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(_lines(args.a, args.b, found)))
+    return EQUAL if found.is_equal else DIFFERENT
+
+
+def _tolerance(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < math.inf:
+        raise RecordError(f"--tolerance {text}: expected a number from 0 on, such as 1e-3")
+    return found
+
+
+def _lines(a: str, b: str, found: "Comparison") -> Iterator[str]:
+    for only, names in ((a, found.extra), (b, found.missing)):
+        yield from (f"{printable(name)}: only in {only}" for name in names)
+    for tensor in found.tensors:
+        yield f"{printable(tensor.name)}: {'; '.join(_parts(tensor))}"
+    for path, (one, other) in found.values.items():
+        yield f"value {printable(path)}: {_shown(one)} and {_shown(other)}"
+    different = sum(not it.is_equal for it in found.tensors)
+    if found.is_equal:
+        within = ", within the tolerance" if found.tensors else ""
+        yield f"equal{within}: {found.compared} tensors"
+    else:
+        yield (
+            f"different: {different} of {found.compared} tensors in both, {len(found.extra)} only in {a},"
+            f" {len(found.missing)} only in {b}, {len(found.values)} plain values"
+        )
+
+
+def _parts(tensor: "TensorDifference") -> Iterator[str]:
+    if tensor.ids is not None:
+        yield f"id {tensor.ids[0] or 'none'} and {tensor.ids[1] or 'none'}"
+    if tensor.tied_to is not None:
+        yield f"stored as {printable(tensor.tied_to[0])} and as {printable(tensor.tied_to[1])}"
+    if tensor.dtypes is not None:
+        yield f"type {tensor.dtypes[0]} and {tensor.dtypes[1]}"
+    if tensor.shapes is not None:
+        yield f"shape {list(tensor.shapes[0])} and {list(tensor.shapes[1])}"
+    if tensor.values is not None:
+        yield from _value_parts(tensor.values)
+
+
+def _value_parts(values: "ValueDifference") -> Iterator[str]:
+    yield f"{values.count} of {values.elements} values differ" if values.count else "values within the tolerance"
+    yield f"by at most {values.largest_absolute:.6g}, relatively {values.largest_relative:.6g}"
+    if values.not_finite:
+        yield f"{values.not_finite} are nan or infinite on one side"
+
+
+def _shown(value: Any) -> str:
+    from ..record.comparison import MISSING
+    from ..record.values import to_json
+
+    return "nothing" if value is MISSING else shortened(to_json(value, "values"))
+
+
+def _summary(args: argparse.Namespace, found: "Comparison", tolerance: float | None) -> dict[str, Any]:
+    from ..record.comparison import MISSING
+    from ..record.values import to_json
+
+    return {
+        "a": args.a,
+        "b": args.b,
+        "equal": found.is_equal,
+        "tolerance": tolerance,
+        "compared": found.compared,
+        "only_in_a": found.extra,
+        "only_in_b": found.missing,
+        "tensors": [_tensor(tensor) for tensor in found.tensors],
+        "values": {
+            path: {side: to_json(it, path) for side, it in zip("ab", pair, strict=True) if it is not MISSING}
+            for path, pair in found.values.items()
+        },
+    }
+
+
+def _tensor(tensor: "TensorDifference") -> dict[str, Any]:
+    pairs = (("id", tensor.ids), ("dtype", tensor.dtypes), ("shape", tensor.shapes), ("stored_as", tensor.tied_to))
+    summary: dict[str, Any] = {"path": tensor.name, "equal": tensor.is_equal}
+    summary |= {name: {"a": pair[0], "b": pair[1]} for name, pair in pairs if pair is not None}
+    if tensor.values is not None:
+        summary["values"] = {
+            "different": tensor.values.count,
+            "of": tensor.values.elements,
+            "largest_absolute": tensor.values.largest_absolute,
+            "largest_relative": tensor.values.largest_relative,
+            "not_finite": tensor.values.not_finite,
+        }
+    return summary

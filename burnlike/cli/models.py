@@ -1,0 +1,123 @@
+"""Models of YAML configs, built without values: on the meta device, where nothing is computed or allocated."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import burnlike.config.registry as registry
+from burnlike._lazy import resolve
+from burnlike.config import ModuleConfig
+from burnlike.errors import ConfigError
+
+from .options import TRAIN_CONFIG
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from burnlike.optim import GradientsParams
+    from burnlike.record import Record
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a YAML file says about a model.
+
+    Attributes:
+        config: of the module.
+        optimizer: the config of its optimizer; None if the file is of a module alone.
+    """
+
+    config: Any
+    optimizer: Any = None
+
+    def build(self) -> "nn.Module":
+        """The module, on the meta device.
+
+        Raises:
+            BurnlikeError: the config can't be built.
+        """
+        import torch
+
+        with torch.device("meta"):
+            return self.config.init("meta")
+
+
+def read_model(path: str, imports: list[str]) -> Model:
+    """Read the config of a run (`burnlike train`) or of a module alone (`type: DecoderLm`). Imports no torch.
+
+    Args:
+        path: the YAML file.
+        imports: modules to import first, that `type:` may name their classes.
+
+    Raises:
+        ConfigError: the file can't be read or has mistakes.
+    """
+    registry.import_modules(imports)
+    registry.load_built_in()
+    if _is_module(path):
+        return Model(ModuleConfig.load(path))
+    run = resolve(TRAIN_CONFIG).load(path)
+    return Model(run.model, run.optimizer)
+
+
+def _is_module(path: str) -> bool:
+    """Whether the file's root has a `type:`; which file is wrong, and how, its own reader says."""
+    import yaml
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            root = yaml.safe_load(file)
+    except OSError as error:
+        raise ConfigError(f"{path}: the config can't be read: {error.strerror}") from error
+    except (ValueError, RecursionError, yaml.YAMLError):
+        return False
+    return isinstance(root, dict) and "type" in root
+
+
+def first_step(record: "Record", model: Model | None, module: "nn.Module | None") -> tuple[list[int], "Record"]:
+    """What the first step of the optimizer leaves, on the meta device: bytes of each gradient, and the states.
+
+    Args:
+        record: whose floating-point tensors are trained, where there is no module.
+        model: says which optimizer; None, or one without, is AdamW.
+        module: whose trainable parameters are trained.
+    """
+    from torch import nn
+
+    from burnlike.optim import AdamWConfig, GradientsParams
+
+    if module is None:
+        gradients = _gradients_of(record)
+    else:
+        for parameter in module.parameters():
+            parameter.grad = parameter.detach() if parameter.requires_grad else None
+        gradients = GradientsParams.from_module(module)
+    config = AdamWConfig() if model is None or model.optimizer is None else model.optimizer
+    optimizer = config.init()
+    optimizer.step(1e-3, module or nn.Module(), gradients)
+    return [value.nbytes for value in gradients.values], optimizer.to_record()
+
+
+def _gradients_of(record: "Record") -> "GradientsParams":
+    """A gradient for each tensor that may be a trained parameter: floats that are no running statistics."""
+    import torch
+    from torch import nn
+
+    from burnlike.module import Param
+    from burnlike.optim import GradientsParams
+    from burnlike.record.dtypes import torch_dtype
+    from burnlike.record.precision import Precision
+    from burnlike.record.recorder import outline_of
+
+    entries = outline_of(record, Precision(None), with_values=False).entries.values()
+    found = GradientsParams()
+    params = []
+    for entry in entries:
+        if entry.kind != "float" or entry.name in record.states:
+            continue
+        values = torch.empty(entry.shape, dtype=torch_dtype(entry.dtype, entry.name, record.source), device="meta")
+        param = Param.from_tensor(nn.Parameter(values), id=record.ids.get(entry.name))
+        param.path = entry.name
+        params.append(param)
+        found.values.append(values)
+    found.params = params
+    return found

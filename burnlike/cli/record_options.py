@@ -1,0 +1,178 @@
+"""Options that the commands about records share: in what types to store, and how a file without names is arranged."""
+
+import argparse
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from burnlike.errors import RecordError, RecordIOError, nearest
+from burnlike.record.formats import EXTENSIONS
+
+from .options import add_import_option
+
+if TYPE_CHECKING:
+    from burnlike.record import Precision
+
+_FLOATS = {
+    **dict.fromkeys(["f64", "float64", "double"], "float64"),
+    **dict.fromkeys(["f32", "float32", "full"], "float32"),
+    **dict.fromkeys(["f16", "float16", "half"], "float16"),
+    **dict.fromkeys(["bf16", "bfloat16"], "bfloat16"),
+    **dict.fromkeys(["f8_e4m3", "float8_e4m3fn"], "float8_e4m3fn"),
+    **dict.fromkeys(["f8_e5m2", "float8_e5m2"], "float8_e5m2"),
+    **dict.fromkeys(["f8_e4m3fnuz", "float8_e4m3fnuz"], "float8_e4m3fnuz"),
+    **dict.fromkeys(["f8_e5m2fnuz", "float8_e5m2fnuz"], "float8_e5m2fnuz"),
+}
+"""What `--precision` takes -> torch's name."""
+
+_INTS = {
+    spelling: f"{long}{bits}"
+    for short, long in (("i", "int"), ("u", "uint"))
+    for bits in (64, 32, 16, 8)
+    for spelling in (f"{short}{bits}", f"{long}{bits}")
+}
+"""What `--int` takes -> torch's name."""
+
+_UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
+_BINARY_UNITS = {"ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40}
+
+
+FORMATS = tuple(extension.removeprefix(".") for extension in EXTENSIONS)
+"""What `--format` takes: extensions without their dot."""
+
+
+def extension_named(name: str) -> str:
+    """The extension that `--format` names.
+
+    Raises:
+        RecordError: there is no such format.
+    """
+    wanted = name.removeprefix(".").lower()
+    if wanted not in FORMATS:
+        raise RecordError(f"--format {name}: expected one of {', '.join(FORMATS)}{nearest(wanted, FORMATS)}")
+    return f".{wanted}"
+
+
+def add_precision_options(parser: argparse.ArgumentParser) -> None:
+    """`--precision`, `--int`, `--keep` and `--allow-overflow`; hand the arguments to `precision_of`."""
+    parser.add_argument(
+        "--precision",
+        metavar="TYPE",
+        help="store floats as f32 (full), f16 (half), bf16, f64 (double), f8_e4m3 or f8_e5m2; default: as they are",
+    )
+    parser.add_argument(
+        "--int",
+        metavar="TYPE",
+        help="store integers as i64, i32, i16, i8, u64, u32, u16 or u8, if every value fits; default: as they are",
+    )
+    parser.add_argument(
+        "--keep",
+        action="append",
+        default=[],
+        metavar="REGEX",
+        help="leave tensors as they are whose name this regular expression finds; may be repeated",
+    )
+    parser.add_argument(
+        "--allow-overflow",
+        action="store_true",
+        help="let floats that are too large for the type become inf (or nan), in place of an error",
+    )
+
+
+def precision_of(args: argparse.Namespace) -> "Precision | None":
+    """The Precision that the options ask for, None for none. Imports torch only if there is one.
+
+    Raises:
+        RecordError: a type is unknown, or an expression is wrong.
+    """
+    names = (
+        _known("--precision", args.precision, _FLOATS),
+        _known("--int", args.int, _INTS),
+    )
+    if names == (None, None):
+        if args.keep or args.allow_overflow:
+            option = "--keep" if args.keep else "--allow-overflow"
+            raise RecordError(f"{option} says how --precision or --int are meant; give one of those, too")
+        return None
+    import torch
+
+    from burnlike.record import Precision
+
+    float_type, int_type = (None if name is None else getattr(torch, name) for name in names)
+    return Precision(float_type, int_type, keep=args.keep, allow_overflow=args.allow_overflow)
+
+
+def _known(option: str, text: str | None, types: dict[str, str]) -> str | None:
+    if text is None:
+        return None
+    if text.lower() not in types:
+        raise RecordError(f"{option} {text}: expected one of {', '.join(types)}{nearest(text.lower(), list(types))}")
+    return types[text.lower()]
+
+
+def add_layout_options(parser: argparse.ArgumentParser) -> None:
+    """`--layout`, `--model` and `--import`; hand the arguments to `layout_of`."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--layout",
+        metavar="FILE",
+        help="JSON or YAML that says how the record is arranged, for .bin, which carries no names",
+    )
+    group.add_argument(
+        "--model", metavar="CONFIG", help="a YAML config of the model that the record is of, in place of --layout"
+    )
+    add_import_option(parser)
+
+
+def layout_of(args: argparse.Namespace) -> Any:
+    """The layout that the options name; None for none. Only `--model` imports torch.
+
+    Raises:
+        RecordError: the file can't be read, or holds no layout.
+        ConfigError: the config is wrong.
+    """
+    if args.layout is not None:
+        return _read_layout(args.layout)
+    if args.model is None:
+        return None
+    from burnlike.record.module_layout import layout_of as layout_of_module
+
+    from .models import read_model
+
+    return layout_of_module(read_model(args.model, args.imports).build())
+
+
+def _read_layout(path: str) -> Any:
+    from burnlike.record.layout import check_layout
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except OSError as error:
+        raise RecordIOError(f"{path}: the layout can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise RecordError(f"{path}: expected a layout as JSON or YAML text, got other bytes") from error
+    import yaml
+
+    try:
+        layout = json.loads(text) if path.endswith(".json") else yaml.safe_load(text)
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise RecordError(f"{path}: expected a layout as JSON or YAML: {' '.join(str(error).split())}") from error
+    try:
+        check_layout(layout)
+    except RecordError as error:
+        raise RecordError(f"{path}: {error}") from error
+    return layout
+
+
+def byte_size(option: str, text: str) -> int:
+    """The bytes that a text such as `2GB`, `500MiB` or `4096` means.
+
+    Raises:
+        RecordError: it is none, or not positive.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?", text.strip().lower())
+    count = int(float(found[1]) * (_UNITS | _BINARY_UNITS)[found[2] or ""]) if found else 0
+    if count < 1:
+        raise RecordError(f"{option} {text}: expected a size such as 2GB, 500MB or 1GiB")
+    return count

@@ -1,0 +1,43 @@
+"""Text for terminals: aligned tables, and names and values that can't do harm there."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+_LONGEST_VALUE = 100
+
+
+def table(rows: Sequence[Sequence[str]], right: int | None = None) -> list[str]:
+    """Rows as aligned lines, the first of them the heads.
+
+    Args:
+        rows: cells, as many in each.
+        right: the column whose cells are flush right.
+    """
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.rjust(width) if column == right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def shortened(value: Any) -> str:
+    """A plain value in at most about a hundred characters."""
+    text = printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}... ({len(text)} characters)"
+
+
+def printable(text: str) -> str:
+    """The text; quoted if it holds line breaks or codes that a terminal would obey."""
+    return text if text.isprintable() else repr(text)
+
+
+def amount(count: int) -> str:
+    """A number of bytes as people read it: `1.50 GB (1500000000 bytes)`."""
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.2f} {unit} ({count} bytes)"
+    return f"{count} bytes"
