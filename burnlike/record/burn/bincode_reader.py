@@ -138,7 +138,7 @@ class _Reader:
             return layout, self._leaf(layout, path)
         match tag_of(layout):
             case None if is_map(layout):
-                return self._map(next(iter(layout.values())), path, list(layout))
+                return self._map(layout, path)
             case None:
                 return self._struct(layout, path)
             case "$option":
@@ -154,7 +154,7 @@ class _Reader:
             case "$enum":
                 return self._enum(layout, path)
             case "$map":
-                return self._map(layout["$map"], path)
+                return self._map(layout, path)
             case "$state":
                 return self._state(layout, path)
             case _:
@@ -192,23 +192,27 @@ class _Reader:
         resolved = [[variant, known if variant == name else other] for variant, other in variants]
         return {"$enum": resolved, "is": name}, None if values is None else {name: values}
 
-    def _map(self, content: Layout, path: str, expected: list[str] | None = None) -> tuple[Layout, Any]:
+    def _map(self, layout: dict[str, Any], path: str) -> tuple[Layout, Any]:
         count = varint.take(self.cursor)
         self._count(count, path)
+        any_name = layout.get("$map")
+        states = any_name is None or tag_of(any_name) == "$state"
         layouts: dict[str, Layout] = {}
         values: dict[str, Any] = {}
-        states = tag_of(content) == "$state"
         for _ in range(count):
             name = take_text(self.cursor, _LONGEST_LABEL)
             if name in layouts or not name or "." in name or (states and not _is_id(name)):
                 what = "comes twice" if name in layouts else "is no id" if states else "can't be part of a path"
                 raise self.found.wrong(path, f"the key {name!r:.60}, which {what}")
-            layouts[name], value = self.read(content, join(path, name))
+            below = layout.get(name) if any_name is None else any_name
+            if below is None:
+                raise self.found.wrong(path, f"the id {name}, which is not in the layout")
+            layouts[name], value = self.read(below, join(path, name))
             if value is not None:
                 values[name] = value
-        if expected is not None and set(expected) != layouts.keys():
-            raise self.found.wrong(path, "other ids than the layout; give {'$map': {'$state': ...}} for any")
-        return layouts if states and layouts else {"$map": content}, values or None
+        if any_name is None and len(layouts) < len(layout):
+            raise self.found.wrong(path, f"{len(layouts)} ids where the layout has {len(layout)}")
+        return layouts if states and layouts else layout, values or None
 
     def _state(self, layout: dict[str, Any], path: str) -> tuple[Layout, Any]:
         version, rank = varint.take(self.cursor), varint.take(self.cursor)
