@@ -1,7 +1,7 @@
 """The tensors of a file, read when asked for."""
 
 import mmap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import cast
@@ -15,6 +15,7 @@ from .dtypes import torch_dtype
 from .outline import Outline, StoredTensor
 from .source import FileSource, Source
 from .stream import bytes_at
+from .workers import BLOCK_BYTES, MAX_WORKERS, run_steps
 
 _CHUNK_BYTES = 4 << 20
 
@@ -78,6 +79,21 @@ class LazyTensors(Mapping[str, Tensor]):
         if isinstance(self._source, FileSource):
             self._source.check_length()
 
+    def each_piece(self, name: str, do: Callable[[Tensor], object]) -> None:
+        """Show the values to `do`, piece by piece: flat tensors that last for the call; several threads call it.
+
+        Raises:
+            RecordIOError: reading fails.
+        """
+        found = self.values_of(name)
+        count = BLOCK_BYTES // found.stored.itemsize
+
+        def read(first: int, buffer: Tensor) -> None:
+            do(found.read(first, min(first + count, found.numel()), buffer))
+
+        workers = 1 if found.entry.sequential else MAX_WORKERS
+        run_steps(range(0, found.numel(), count), read, most_workers=workers)
+
     def chunks(self, name: str) -> Iterator[tuple[Tensor, int]]:
         """The values in pieces of a few megabytes: flat tensors, valid until the next one, and the index of the first.
 
@@ -139,6 +155,16 @@ class FileValues:
         # A hostile file may hold bytes that are no bool; comparing makes them one.
         values = raw.view(torch.uint8 if self.stored == torch.bool else self.stored)
         return values.ne(0) if self.dtype == torch.bool else values
+
+
+def dtype_in(tensors: Mapping[str, Tensor], name: str) -> torch.dtype:
+    """The type of a tensor of a record, without reading it."""
+    return tensors.dtype(name) if isinstance(tensors, LazyTensors) else tensors[name].dtype
+
+
+def shape_in(tensors: Mapping[str, Tensor], name: str) -> torch.Size:
+    """The shape of a tensor of a record, without reading it."""
+    return tensors.shape(name) if isinstance(tensors, LazyTensors) else tensors[name].shape
 
 
 def _buffer(count: int) -> Tensor:

@@ -8,7 +8,7 @@ from .record import Record
 from .recorder import record_of
 
 
-def open_record(path: str | os.PathLike[str], layout: Any = None) -> Record:
+def open_record(path: str | os.PathLike[str], layout: Any = None, top_level_key: str | None = None) -> Record:
     """Open a record's file; its format is told by its first bytes, its tensors are read when they are asked for.
 
     Args:

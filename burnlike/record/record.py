@@ -134,16 +134,13 @@ class Record:
         return [*object.__dir__(self), *names_below(self, "")]
 
     def load_into(
-        self,
-        module: nn.Module,
-        strict: bool = True,
-        device: torch.device | str | None = None,
-        by_id: bool = False,
+        self, module: nn.Module, strict: bool = True, device: torch.device | str | None = None, **options: Any
     ) -> "LoadReport":
-        """Put the tensors into `module`; see `burnlike.record.load`."""
+        """Put the tensors into `module`; see `burnlike.record.load`, and `LoadOptions` for the options."""
+        from .load_options import LoadOptions
         from .loading import load_into
 
-        return load_into(self, module, strict, device, by_id)
+        return load_into(self, module, LoadOptions.of({"strict": strict, "device": device, **options}))
 
 
 def _tensor(name: Any, value: Any) -> Tensor:

@@ -1,15 +1,17 @@
 """Saving and loading a module in one call."""
 
 import os
+from typing import Any
 
 import torch
 from torch import nn
 
 from ..errors import RecordError
+from .background import OnBusy, SaveHandle
 from .opening import open_record
 from .precision import PrecisionRule
 from .record import Record
-from .recorder import Recorder, recorder_for
+from .recorder import FileRecorder, Recorder, recorder_for
 from .report import LoadReport
 
 
@@ -41,12 +43,48 @@ def save(
     return recorder.save(Record.from_module(module), path)
 
 
+def save_async(
+    module: nn.Module,
+    path: str | os.PathLike[str],
+    precision: PrecisionRule | None = None,
+    recorder: FileRecorder | None = None,
+    on_busy: OnBusy = "wait",
+) -> SaveHandle:
+    """Write the parameters and persistent buffers of any `nn.Module` in the background: once this returns, it may train on.
+
+    It takes memory for a copy of all values in the types of the file, so as many bytes as that has, until the file is
+    written. A process that ends waits for the file.
+
+    Args:
+        module: the module.
+        path: see `save`.
+        precision: see `save`.
+        recorder: writes it, whatever the extension.
+        on_busy: whether to "wait" for a save to this path, or of this recorder, that still goes on, or to "refuse".
+
+    Returns:
+        What to wait for and to learn of errors by.
+
+    Raises:
+        SavePendingError: another save goes on, and `on_busy` is "refuse".
+        RecordError: see `FileRecorder.save_async`; or both a recorder and a precision are given.
+    """
+    if recorder is None:
+        recorder = recorder_for(path, precision)
+    elif precision is not None:
+        raise RecordError("expected a precision or a recorder, got both; give the recorder its precision")
+    return recorder.save_async(Record.from_module(module), path, on_busy)
+
+
 def load(
     module: nn.Module,
     path: str | os.PathLike[str],
     strict: bool = True,
     device: torch.device | str | None = None,
-    by_id: bool = False,
+    *,
+    layout: Any = None,
+    top_level_key: str | None = None,
+    **options: Any,
 ) -> LoadReport:
     """Load a record's file into any `nn.Module`, all of it or nothing.
 
@@ -57,11 +95,12 @@ def load(
 
     Args:
         module: the module.
-        path: file, of burnlike or any other program that writes safetensors.
+        path: file of any format that `open_record` reads, whoever wrote it; or a directory with a sharded set.
         strict: whether a missing or unexpected tensor is an error. Another shape or kind of type always is.
         device: for tensors on the meta device; None is torch's default device.
-        by_id: match parameters by their ids, not by their paths: for a module whose layers were moved or renamed since
-            it was saved.
+        layout, top_level_key: see `open_record`.
+        options: `allow_partial`, `allow_unused`, `validate`, `match`, `filter`, `remap`, `remap_ids` and `dtype`; see
+            `LoadOptions`.
 
     Returns:
         What became of each tensor.
@@ -71,5 +110,6 @@ def load(
         RecordMismatchError: the record does not fit; its `report` says why. The module is as it was.
         RecordError: a load mapper raised or gave no tensor. The module is as it was.
         PrecisionError: a value is too large for the module's type. The module is as it was.
+        ArgumentError: there is no such option, or it has a value that it can't have.
     """
-    return open_record(path).load_into(module, strict, device, by_id)
+    return open_record(path, layout, top_level_key).load_into(module, strict, device, **options)

@@ -31,7 +31,7 @@ def test_63_ids_stay_when_a_sequence_is_indexed_anew(tmp_path: Path) -> None:
     zeros = seq.map(lambda p: torch.zeros_like(p.data))
     with pytest.raises(RecordMismatchError):
         zeros.load(tmp_path / "seq.safetensors")
-    report = zeros.load(tmp_path / "seq.safetensors", by_id=True, strict=False)
+    report = zeros.load(tmp_path / "seq.safetensors", match="id", strict=False)
     assert (report.applied, report.missing, report.unexpected) == (["0", "1.w"], [], ["0.w"])
     assert torch.equal(zeros[0].data, old["1"])
     assert torch.equal(zeros[1].w.data, old["2.w"])

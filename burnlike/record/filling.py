@@ -1,0 +1,156 @@
+"""Putting a record's values into the tensors of a module, converted on the way, by several threads."""
+
+import ctypes
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from ..errors import RecordIOError
+from .convert import pieces
+from .device_filling import fill_device
+from .lazy_tensors import FileValues, LazyTensors, dtype_in
+from .matching import Match
+from .stream import bytes_at
+from .workers import BLOCK_BYTES, MAX_WORKERS, run_steps
+
+_LEAST_BYTES = 4 << 20  # less is read faster than threads start
+_HUGE_PAGE_BYTES = 2 << 20
+_MADV_HUGEPAGE = 14  # <sys/mman.h> of Linux
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the values of a parameter go.
+
+    Attributes:
+        match: the parameter and its tensor in the record.
+        into: memory for the values.
+        is_new: whether `into` is to take the place of the parameter's tensor.
+    """
+
+    match: Match
+    into: Tensor
+    is_new: bool
+
+
+@torch.no_grad()
+def fill(matches: Sequence[Match], tensors: Mapping[str, Tensor], device: torch.device, as_saved: bool) -> None:
+    """Give each parameter its values.
+
+    Args:
+        matches: the parameters and their tensors.
+        tensors: of the record.
+        device: for parameters on the meta device.
+        as_saved: whether parameters take the types of the record.
+
+    Raises:
+        RecordIOError: reading fails; the message says whether parameters were changed.
+    """
+    targets = [_target(match, tensors, device, as_saved) for match in matches]
+    try:
+        _copy(targets, tensors)
+    except RecordIOError as error:
+        if all(target.is_new for target in targets):
+            raise RecordIOError(f"{error}; nothing was loaded") from error
+        raise RecordIOError(f"{error}; the module is partly loaded: load it again before use") from error
+    for target in targets:
+        param = target.match.param
+        if not target.is_new:
+            continue
+        if param.is_initialized() or param.tensor.dtype != target.into.dtype:
+            param.assign(target.into)
+        else:
+            param.tensor.data = target.into  # its initializer never runs
+
+
+def _target(match: Match, tensors: Mapping[str, Tensor], device: torch.device, as_saved: bool) -> Target:
+    present = match.param.tensor
+    dtype = present.dtype
+    if as_saved:
+        dtype = dtype_in(tensors, match.name) if match.values is None else match.values.dtype
+    if match.param.is_initialized() and not present.is_meta and dtype == present.dtype:
+        return Target(match, present, is_new=False)
+    return Target(match, new_memory(present.shape, dtype, device if present.is_meta else present.device), is_new=True)
+
+
+def new_memory(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """An uninitialized tensor; a large one in huge pages where the system has them.
+
+    The first use of a page costs more than what is written into it, and a huge one is 512 small ones.
+    """
+    made = torch.empty(shape, dtype=dtype, device=device)
+    if made.device.type == "cpu" and sys.platform.startswith("linux") and made.nbytes >= 2 * _HUGE_PAGE_BYTES:
+        begin = -(-made.data_ptr() // _HUGE_PAGE_BYTES) * _HUGE_PAGE_BYTES
+        count = (made.data_ptr() + made.nbytes - begin) // _HUGE_PAGE_BYTES * _HUGE_PAGE_BYTES
+        # A hint: where the system refuses it, pages are small.
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(begin), ctypes.c_size_t(count), _MADV_HUGEPAGE)
+    return made
+
+
+def _copy(targets: Sequence[Target], tensors: Mapping[str, Tensor]) -> None:
+    from_file: list[tuple[FileValues, Tensor]] = []
+    for target in targets:
+        match, into = target.match, target.into.detach()
+        if match.values is not None:
+            into.copy_(match.values)
+        elif not isinstance(tensors, LazyTensors):
+            into.copy_(tensors[match.name])
+        elif type(into) is Tensor and into.layout == torch.strided and into.device.type in ("cpu", "cuda"):
+            from_file.append((tensors.values_of(match.name), into))
+        else:
+            tensors.copy_into(match.name, into)
+    from_file.sort(key=lambda it: it[0].entry.start)
+    read_all([it for it in from_file if it[1].device.type == "cpu"])
+    for device in {into.device for _, into in from_file if into.device.type != "cpu"}:
+        fill_device([it for it in from_file if it[1].device == device], device)
+
+
+def read_all(readings: Sequence[tuple[FileValues, Tensor]]) -> None:
+    """Read the values of tensors into memory of the CPU, in its types and strides.
+
+    Args:
+        readings: what to read, and where to; in the order in which it is in the file.
+
+    Raises:
+        RecordIOError: reading fails.
+    """
+    total_bytes = sum(values.entry.stored_bytes for values, _ in readings)
+    sequential = any(values.entry.sequential for values, _ in readings)
+    steps = [step for values, into in readings for step in _steps(values, into)]
+    inference = torch.is_inference_mode_enabled()  # counts for the thread, as `no_grad` does
+    workers = 1 if sequential or total_bytes < _LEAST_BYTES else MAX_WORKERS
+    run_steps(steps, partial(_read, inference), most_workers=workers)
+    for _, into in readings:
+        if not into.is_inference():
+            torch.autograd.graph.increment_version(into)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Elements `start` to `stop` of a tensor."""
+
+    values: FileValues
+    into: Tensor
+    start: int
+    stop: int
+
+
+def _steps(values: FileValues, into: Tensor) -> list[_Step]:
+    count = BLOCK_BYTES // values.stored.itemsize
+    return [_Step(values, into, first, min(first + count, into.numel())) for first in range(0, into.numel(), count)]
+
+
+def _read(inference: bool, step: _Step, buffer: Tensor) -> None:
+    into, values, size = step.into, step.values, step.values.stored.itemsize
+    if values.stored == values.dtype == into.dtype != torch.bool and into.is_contiguous():
+        address = into.data_ptr() + step.start * size
+        values.entry.read_into(step.start * size, bytes_at(address, (step.stop - step.start) * size))
+        return
+    with torch.inference_mode(inference):
+        found = values.read(step.start, step.stop, buffer)
+        for piece, before in pieces(into, step.start, step.stop):
+            piece.copy_(found[before : before + piece.numel()].view(piece.shape))
