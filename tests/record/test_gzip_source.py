@@ -18,7 +18,9 @@ LENGTH = 3_000_000
 @pytest.fixture(scope="module")
 def plain() -> bytes:
     numbers = random.Random(0)
-    return b"".join(numbers.choice([numbers.randbytes(1000), bytes(1000), b"burn" * 250]) for _ in range(LENGTH // 1000))
+    return b"".join(
+        numbers.choice([numbers.randbytes(1000), bytes(1000), b"burn" * 250]) for _ in range(LENGTH // 1000)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +99,7 @@ def test_many_empty_streams_take_little_time_each() -> None:
 @pytest.mark.parametrize("behind", [b"\0", b"garbage", b"\x1f", b"\x1f\x8b\x09"])
 def test_bytes_behind_the_stream_are_refused(packed: bytes, behind: bytes) -> None:
     source = source_of(packed + behind)
-    with pytest.raises(RecordFormatError, match="behind its compressed data|damaged|truncated"):
+    with pytest.raises(RecordFormatError, match=r"behind its compressed data|damaged|truncated"):
         source.has(LENGTH, 1)
 
 

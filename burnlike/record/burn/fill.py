@@ -1,5 +1,6 @@
 """What of a record goes into each place of its layout, for formats that write one. Imports no torch."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,18 +12,24 @@ from ..outline import Outline
 class Fill:
     """The tensors and values of a record by their paths, and which of them have got a place.
 
+    Args:
+        outline: the record.
+        finite: whether there is no place for inf and nan: None goes there instead.
+
     Attributes:
         outline: the record.
     """
 
-    def __init__(self, outline: Outline) -> None:
+    def __init__(self, outline: Outline, finite: bool = False) -> None:
         self.outline = outline
+        self._finite = finite
         self._tensors: set[str] = set()
         self._values: set[str] = set()
         values = outline.values
         self._states: Mapping[str, Any] = values.get("states") or {}
         optimizer = isinstance(values.get("states"), Mapping) and isinstance(values.get("paths"), Mapping)
-        plain = [f"{param_id}." for param_id in values["paths"]] if optimizer else flat(values)
+        self._plain = flat(values)
+        plain = [f"{param_id}." for param_id in values["paths"]] if optimizer else self._plain
         self._tree: dict[str, Any] = {}
         for name in (*outline.entries, *outline.aliases, *self._states, *plain):
             tree = self._tree
@@ -48,15 +55,12 @@ class Fill:
         Raises:
             RecordError: there is none.
         """
-        if path in self._states:
-            self._values.add(path)
-            return self._states[path]
-        found: Any = self.outline.values
-        for name in path.split("."):
-            try:
-                found = found[int(name)] if isinstance(found, list | tuple) else found[name]
-            except (KeyError, IndexError, ValueError, TypeError):
-                raise RecordError(f"the record has no value '{path}', for which its layout has a place") from None
+        values = self._states if path in self._states else self._plain
+        if path not in values:
+            raise RecordError(f"the record has no value '{path}', for which its layout has a place")
+        found = values[path]
+        if self._finite and isinstance(found, float) and not math.isfinite(found):
+            return None
         self._values.add(path)
         return found
 

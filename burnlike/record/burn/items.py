@@ -40,8 +40,12 @@ class Blob:
     text: bool = False
 
 
-def item_of(outline: Outline) -> tuple[Any, dict[str, Any]]:
+def item_of(outline: Outline, finite: bool = False) -> tuple[Any, dict[str, Any]]:
     """The tree of a record for a format with names.
+
+    Args:
+        outline: the record.
+        finite: whether the format has no inf and nan: None stands for them, and they have no place in the tree.
 
     Returns:
         Maps, lists, plain values, None and `TensorLeaf`s; and those of the record's values that have no place in it.
@@ -49,7 +53,7 @@ def item_of(outline: Outline) -> tuple[Any, dict[str, Any]]:
     Raises:
         RecordError: the layout has no place for a tensor, or the record lacks one that the layout has.
     """
-    fill = Fill(outline)
+    fill = Fill(outline, finite)
     layout = default_layout(outline) if outline.layout is None else known_layout(outline.layout)
     item = _build(fill, layout, "")
     fill.check_tensors()

@@ -5,7 +5,7 @@ https://github.com/msgpack/msgpack/blob/master/spec.md; integers and lengths in 
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -13,10 +13,10 @@ import msgspec
 from ...errors import RecordError, RecordFormatError
 from ..outline import Outline, Payload, Segment
 from ..source import Cursor, Source
-from . import extras
+from .artifact import artifact_of, outline_of_artifact
+from .budget import CONTAINER, NUMBER, TEXT, Budget
 from .dtypes import burn_dtype
-from .envelope import check_metadata, metadata_of
-from .items import MAX_DEPTH, Blob, TensorLeaf, item_of, outline_of_item
+from .items import MAX_DEPTH, Blob, TensorLeaf
 
 _pack = msgspec.msgpack.encode
 
@@ -36,27 +36,15 @@ class NamedMpk:
 
     def segments(self, outline: Outline) -> Iterator[Segment]:
         """The envelope with the record's tree in it."""
-        item, values = item_of(outline)
-        extra = extras.encode(outline, values)
-        yield _header(0x80, 0xDE, 3 + bool(extra)) + _pack("metadata") + _pack(metadata_of(outline, self.recorder))
-        yield _pack("item")
-        yield from _encode(item, outline)
-        yield _pack("_b") + b"\x90"
-        if extra:
-            yield _pack(extras.KEY) + _pack(extra)
+        yield from _encode(artifact_of(outline, self.recorder, []), outline)
 
     def read(self, source: Source, layout: object = None) -> Outline:
         """The record; the file has names, so that no layout is needed."""
         cursor = Cursor(source)
         found = _Parser(cursor).value(0)
-        if not isinstance(found, dict) or not {"metadata", "item"} <= found.keys():
-            raise RecordFormatError(f"{source.path}: expected a map with metadata and item; it is no record of Burn's")
         if not cursor.at_end():
             raise RecordFormatError(f"{source.path}: bytes lie behind the record, at byte {cursor.position}")
-        metadata = check_metadata(found["metadata"], source.path)
-        outline = outline_of_item(found["item"], source)
-        outline = replace(outline, metadata=metadata, format=self.name, version=metadata["version"])
-        return extras.decode(found.get(extras.KEY), outline, source.path)
+        return outline_of_artifact(found, source, self.name)
 
 
 def _encode(item: Any, outline: Outline) -> Iterator[Segment]:
@@ -104,11 +92,13 @@ class _Parser:
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
         self.path = cursor.source.path
+        self.budget = Budget(cursor.source)
 
     def value(self, depth: int) -> Any:
         """The next value."""
         if depth > MAX_DEPTH:
             raise RecordFormatError(f"{self.path}: nested too deeply (more than {MAX_DEPTH} levels)")
+        self.budget.take(NUMBER)
         byte = self.cursor.take_byte()
         if byte < 0x80:
             return byte
@@ -141,15 +131,18 @@ class _Parser:
 
     def _text(self, count: int) -> str:
         start = self.cursor.position
+        self.budget.take(TEXT + 2 * count)
         try:
             return self.cursor.take(count).decode()
         except UnicodeDecodeError as error:
             raise RecordFormatError(f"{self.path}: a text is not UTF-8 (byte {start + error.start})") from error
 
     def _array(self, count: int, depth: int) -> list[Any]:
+        self.budget.take(CONTAINER)
         return [self.value(depth + 1) for _ in range(count)]
 
     def _map(self, count: int, depth: int) -> dict[str, Any]:
+        self.budget.take(CONTAINER)
         found: dict[str, Any] = {}
         for _ in range(count):
             name = self.value(depth + 1)

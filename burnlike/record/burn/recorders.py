@@ -4,6 +4,7 @@ from ..formats import Format
 from ..recorder import FileRecorder
 from .bincode import BIN, BIN_BYTES, BIN_GZ
 from .burnpack import BURNPACK
+from .json_text import JSON_GZ, PRETTY_JSON
 from .messagepack import NAMED_MPK, NAMED_MPK_BYTES, NAMED_MPK_GZ
 
 
@@ -23,6 +24,18 @@ class NamedMpkBytesRecorder(FileRecorder):
     """MessagePack with names, in memory: `to_bytes` and `from_bytes`."""
 
     format: Format = NAMED_MPK_BYTES
+
+
+class PrettyJsonFileRecorder(FileRecorder):
+    """JSON with names, a value a line, `.json`: for reading by people; about 15 times the size of other formats."""
+
+    format: Format = PRETTY_JSON
+
+
+class JsonGzFileRecorder(FileRecorder):
+    """Gzipped JSON with names, `.json.gz`."""
+
+    format: Format = JSON_GZ
 
 
 class BinFileRecorder(FileRecorder):

@@ -1,0 +1,224 @@
+"""Reading JSON (RFC 8259) piece by piece, strictly; arrays of bytes are gone over. Imports no torch."""
+
+import json
+import math
+import re
+from typing import Any, NoReturn
+
+from ...errors import RecordFormatError
+from ..source import Source
+from .budget import CONTAINER, NUMBER, TEXT, Budget
+from .items import MAX_DEPTH, Blob
+from .json_numbers import runs
+
+_WINDOW_BYTES = 1 << 16
+_BLANK = re.compile(rb"[ \t\n\r]*")
+_PLAIN = re.compile(rb'[^"\\\x00-\x1f]*')
+_ESCAPE = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_DIGITS = 4300
+"""Digits of the longest number that is read: the most that Python turns into an integer."""
+_LITERALS = ((b"true", True), (b"false", False), (b"null", None))
+
+
+class JsonReader:
+    """Reads one text.
+
+    A list of numbers under the key `bytes`, where one of the keys above is `item`, becomes a `Blob`: its values stay in
+    the source. A map that has no shape beside them is none of a tensor, and gets them as a list, if they are few.
+
+    Args:
+        source: the text, UTF-8.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._budget = Budget(source)
+        self._data, self._begin, self._at = b"", 0, 0
+        self._in_item = False
+
+    def read(self) -> dict[str, Any]:
+        """The map that the text is.
+
+        Raises:
+            RecordFormatError: it is none, or no JSON, or nested too deeply, or has a key twice, or takes far more
+                memory than a record of its size.
+            RecordIOError: reading fails.
+        """
+        if self._peek() != b"{":
+            self._fail("expected a map with metadata and item")
+        found = self._map(0)
+        if self._peek():
+            self._fail("expected the end")
+        return found
+
+    def _value(self, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            self._fail(f"nested too deeply (more than {MAX_DEPTH} levels), got")
+        match self._peek():
+            case b"{":
+                return self._map(depth)
+            case b"[":
+                return self._list(depth)
+            case b'"':
+                return self._text()
+            case b"t" | b"f" | b"n":
+                return self._literal()
+        return self._number()
+
+    def _map(self, depth: int) -> dict[str, Any]:
+        self._budget.take(CONTAINER)
+        found: dict[str, Any] = {}
+        few: list[int] | None = None
+        self._at += 1
+        while self._another(b"}", bool(found)):
+            if self._peek() != b'"':
+                self._fail("expected a key in quotes")
+            place = self._begin + self._at
+            name = self._text()
+            if name in found:
+                raise RecordFormatError(
+                    f"{self._source.path}: byte {place}: the key {name!r:.60} comes twice in one map"
+                )
+            if self._peek() != b":":
+                self._fail("expected a colon")
+            self._at += 1
+            if name == "bytes" and self._in_item and self._peek() == b"[":
+                found[name], few = self._bytes(depth + 1)
+                continue
+            above = self._in_item
+            self._in_item = above or (depth == 0 and name == "item")
+            found[name] = self._value(depth + 1)
+            self._in_item = above
+        if isinstance(found.get("bytes"), Blob) and few is not None and "shape" not in found:
+            self._budget.take(NUMBER * len(few))
+            found["bytes"] = few
+        return found
+
+    def _list(self, depth: int) -> list[Any]:
+        self._at += 1
+        return self._items(depth)
+
+    def _items(self, depth: int) -> list[Any]:
+        self._budget.take(CONTAINER)
+        found: list[Any] = []
+        while self._another(b"]", bool(found)):
+            found.append(self._value(depth + 1))
+        return found
+
+    def _another(self, end: bytes, behind_one: bool) -> bool:
+        """Whether another entry follows; goes behind the comma before it, or behind the end."""
+        byte = self._peek()
+        if byte == end:
+            self._at += 1
+            return False
+        if behind_one:
+            if byte != b",":
+                self._fail(f"expected a comma or {end.decode()}")
+            self._at += 1
+        return True
+
+    def _bytes(self, depth: int) -> tuple[Any, list[int] | None]:
+        """The bytes that follow, and, if they are few, as a list; what else the list holds, if it begins otherwise."""
+        start, count = self._begin + self._at, 0
+        few: list[int] | None = None
+        self._at += 1
+        first = self._peek()
+        if not first.isdigit() and first != b"]":
+            return self._items(depth), None
+        for run in runs(self._source, start):
+            few = list(run.values) if run.last and count == 0 else None
+            count += len(run.values)
+            self._data, self._begin, self._at = b"", run.end, 0
+        return Blob(start, count, text=True), few
+
+    def _text(self) -> str:
+        place, raw, escaped = self._begin + self._at, bytearray(), False
+        self._budget.take(TEXT)
+        self._at += 1
+        while True:
+            plain = _PLAIN.match(self._data, self._at)
+            assert plain is not None  # it may be empty
+            self._budget.take(2 * (plain.end() - self._at))
+            raw += plain.group()
+            self._at = plain.end()
+            self._need(6)
+            byte = self._data[self._at : self._at + 1]
+            if byte == b'"':
+                self._at += 1
+                return self._decoded(bytes(raw), escaped, place + 1)
+            if byte == b"\\":
+                escape = _ESCAPE.match(self._data, self._at)
+                if escape is None:
+                    self._fail("expected an escape sequence")
+                raw += escape.group()
+                self._at, escaped = escape.end(), True
+            elif not byte or byte < b" ":
+                self._fail("expected the rest of a text")
+
+    def _decoded(self, raw: bytes, escaped: bool, place: int) -> str:
+        try:
+            text = raw.decode()
+            if escaped:
+                text = json.loads(f'"{text}"')
+                text.encode()
+        except UnicodeDecodeError as error:
+            raise RecordFormatError(
+                f"{self._source.path}: byte {place + error.start}: a text is not UTF-8 ({error.reason})"
+            ) from error
+        except UnicodeEncodeError as error:
+            raise RecordFormatError(
+                f"{self._source.path}: byte {place}: a text has half of a surrogate pair ({error.object[:40]!r})"
+            ) from error
+        return text
+
+    def _literal(self) -> bool | None:
+        self._need(5)
+        for text, value in _LITERALS:
+            if self._data.startswith(text, self._at):
+                self._at += len(text)
+                self._budget.take(NUMBER)
+                return value
+        self._fail("expected a value")
+
+    def _number(self) -> int | float:
+        self._need(2 * _DIGITS)
+        found = _NUMBER.match(self._data, self._at)
+        if found is None:
+            self._fail("expected a value")
+        text = found.group()
+        if len(text) > _DIGITS:
+            self._fail(f"expected a number of at most {_DIGITS} digits")
+        number = int(text) if found.group(1) is found.group(2) is None else float(text)
+        if isinstance(number, float) and math.isinf(number):
+            self._fail("expected a number that a float of 64 bits can hold")
+        self._budget.take(NUMBER)
+        self._at = found.end()
+        return number
+
+    def _peek(self) -> bytes:
+        """The next byte that is no blank, none at the end."""
+        while True:
+            blank = _BLANK.match(self._data, self._at)
+            assert blank is not None  # it may be empty
+            self._at = blank.end()
+            if self._at < len(self._data):
+                return self._data[self._at : self._at + 1]
+            if not self._more():
+                return b""
+
+    def _need(self, count: int) -> None:
+        """Have `count` bytes at hand, or all that there are."""
+        while len(self._data) - self._at < count and self._more():
+            pass
+
+    def _more(self) -> bool:
+        """Get bytes behind those at hand, and forget those that were read; whether there were any."""
+        more = self._source.read_some(self._begin + len(self._data), _WINDOW_BYTES)
+        self._data, self._begin, self._at = self._data[self._at :] + more, self._begin + self._at, 0
+        return bool(more)
+
+    def _fail(self, expected: str) -> NoReturn:
+        found = self._data[self._at : self._at + 20]
+        what = repr(found) if found else "the end of the text"
+        raise RecordFormatError(f"{self._source.path}: byte {self._begin + self._at}: {expected}, got {what}")
