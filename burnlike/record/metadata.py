@@ -24,7 +24,8 @@ _FORMAT, _IDS, _ALIASES, _VALUES, _STATES, _LAYOUT = (
 )
 
 _BURN_RECORDER = "burn_core::"
-"""What Burn's files say as their format; in a safetensors file the word means the framework."""
+_BURN_TEXTS = ("float", "int", "format", "version", "settings")
+"""What Burn's recorders say about their files; in a safetensors file `format` means the framework."""
 
 
 def encode(outline: Outline) -> dict[str, str]:
@@ -45,7 +46,7 @@ def foreign(metadata: Mapping[str, Any]) -> dict[str, str]:
     """What another program wrote about its file, as far as it is true of a file of another format, too."""
     others = {key: str(text) for key, text in metadata.items() if not key.startswith(_PREFIX)}
     if others.get("format", "").startswith(_BURN_RECORDER):
-        del others["format"]
+        return {key: text for key, text in others.items() if key not in _BURN_TEXTS}
     return others
 
 

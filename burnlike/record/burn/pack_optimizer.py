@@ -72,7 +72,7 @@ def outline_of(pack: Pack, path: str) -> Outline:
         it: replace(entry, name=it) for it, entry in ((_recorded(it), entry) for it, entry in pack.tensors.items())
     }
     states = {_recorded(it): scalar.value for it, scalar in pack.scalars.items() if it not in folded}
-    texts = {str(ParamId.parse(it).value): it for it in layout["$named"]}
+    texts = {str(ParamId.parse(it).value): it for it in layout}
     paths = {texts[key]: text for key, text in pack.metadata.items() if key in texts}
     others = {key: text for key, text in pack.metadata.items() if key not in texts}
     found = metadata.decode(others, entries, path)
@@ -118,17 +118,15 @@ def layout_of(pack: Pack) -> Layout:
         else:
             state[rest] = LEAVES[scalar.variant]
     return {
-        "$named": {
-            str(ParamId(int(digits))): {"$state": _state(state, digits, pack), "rank": ranks.get(digits, 0)}
-            for digits, state in leaves.items()
-        }
+        str(ParamId(int(digits))): {"$state": _state(state, digits, pack), "rank": ranks.get(digits, 0)}
+        for digits, state in leaves.items()
     }
 
 
 def _state(leaves: Mapping[str, str], digits: str, pack: Pack) -> Layout:
     """The layout of one state: that of Burn's optimizer which has these leaves, or what the names suggest."""
     known = state_layout(leaves)
-    return _with_lists(nested(leaves), digits, pack) if known is None else known
+    return {"$named": _with_lists(nested(leaves), digits, pack)} if known is None else known
 
 
 def _with_lists(layout: Layout, path: str, pack: Pack) -> Layout:
@@ -146,7 +144,7 @@ def _lengths(layout: Layout, pack: Pack) -> dict[str, int]:
     """The names of the scalars that say how long lists are, and what they say."""
     found: dict[str, int] = {}
     names = {*pack.tensors, *pack.scalars}
-    for text, state in layout["$named"].items():
+    for text, state in layout.items():
         found.update(_lists(state["$state"], str(ParamId.parse(text).value), names))
     return found
 

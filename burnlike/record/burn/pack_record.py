@@ -87,7 +87,8 @@ def _layout_of(pack: Pack) -> Layout:
             ids = {name: ParamId(value) for name, value in pack.ids.items()}
             return default_layout(Outline({it: pack.tensors[it] for it in pack.tensors if it not in pack.tied}, ids))
         leaves = {it: "param" if it in pack.ids else "tensor" for it in pack.tensors if it not in pack.tied}
-        return {"$named": nested({**leaves, **{it: LEAVES[scalar.variant] for it, scalar in pack.scalars.items()}})}
+        tree = nested({**leaves, **{it: LEAVES[scalar.variant] for it, scalar in pack.scalars.items()}})
+        return {"$named": tree} if leaves else tree
     except (RecordError, ValueError):  # names that can't be in one tree
         return None
 
