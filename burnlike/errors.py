@@ -130,6 +130,10 @@ class RecordIOError(RecordError, OSError):
     """A record's file can't be found, read or written (missing, no permission, disk full)."""
 
 
+class SavePendingError(RecordError, TimeoutError):
+    """A save in the background is still going on."""
+
+
 class RecordFormatError(RecordError, ValueError):
     """A record's file is damaged, truncated, or not of a known format or version."""
 

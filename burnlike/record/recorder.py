@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..errors import DTypeError, RecordError
+from .background import OnBusy, SaveHandle, settle, snapshot, start_save
 from .dtypes import file_dtype, kind_of, plain
 from .formats import DEFAULT_EXTENSION, EXTENSIONS, Format, format_of_path
 from .gzip_source import GzipSource
@@ -74,7 +75,33 @@ class FileRecorder(Recorder):
         """
         record = self._record(record)
         target = self._target(path)
+        settle(target)
         return self._save(outline_of(record, self.precision), record.tensors, target)
+
+    def save_async(self, record: Record, path: str | os.PathLike[str], on_busy: OnBusy = "wait") -> SaveHandle:
+        """Write `record` to `path` in the background: once this returns, its tensors may change.
+
+        It takes memory for a copy of all values in the types of the file, so as many bytes as that has, until the file
+        is written. Only records that lie in a file themselves are not copied.
+
+        Args:
+            record: see `save`.
+            path: see `save`.
+            on_busy: whether to "wait" for the save before this one, of this recorder or to this path, and only then to
+                copy; or to "refuse".
+
+        Returns:
+            What to wait for and to learn of errors by.
+
+        Raises:
+            SavePendingError: another save goes on, and `on_busy` is "refuse".
+            PrecisionError, DTypeError, RecordError: see `save`; what the copying shows is not left to the handle.
+        """
+        record = self._record(record)
+        target = self._target(path)
+        settle(target, self, on_busy)
+        outline, tensors = snapshot(outline_of(record, self.precision), record.tensors, self._allow_overflow)
+        return start_save(lambda: self._save(outline, tensors, target), target, self)
 
     def load(self, path: str | os.PathLike[str], layout: Any = None) -> Record:
         """Open the record at `path`; its tensors are read when they are asked for. The name may lack the extension.

@@ -50,9 +50,9 @@ def save_async(
     recorder: FileRecorder | None = None,
     on_busy: OnBusy = "wait",
 ) -> SaveHandle:
-    """Write the parameters and persistent buffers of any `nn.Module` in the background: once this returns, it may train on.
+    """Write the parameters and persistent buffers of any `nn.Module` in the background.
 
-    It takes memory for a copy of all values in the types of the file, so as many bytes as that has, until the file is
+    Once this returns, training may go on. It takes memory for a copy of all values in the types of the file, so as many bytes as that has, until the file is
     written. A process that ends waits for the file.
 
     Args:

@@ -2,6 +2,7 @@
 
 import contextlib
 import mmap
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -43,22 +44,22 @@ def run_steps(
             do(step, buffer)
         return
     pool = _Pool(steps, do)
-    with _one_torch_thread_each(workers) as ready:
-        threads = [
-            threading.Thread(target=pool.work, args=(buffer, ready)) for buffer in _buffers(workers, buffer_bytes)
-        ]
-        try:
+    ready = threading.Barrier(workers + 1)
+    threads = [threading.Thread(target=pool.work, args=(buffer, ready)) for buffer in _buffers(workers, buffer_bytes)]
+    try:
+        with _one_torch_thread_each():
             for thread in threads:
                 thread.start()
-            for thread in threads:
+            ready.wait()
+        for thread in threads:
+            thread.join()
+    except BaseException as error:  # an interrupt of the main thread: the workers must not outlive what they use
+        pool.error = pool.error or error
+        ready.abort()
+        for thread in threads:
+            if thread.ident is not None:
                 thread.join()
-        except BaseException as error:  # an interrupt of the main thread: the workers must not outlive what they use
-            pool.error = pool.error or error
-            ready.abort()
-            for thread in threads:
-                if thread.ident is not None:
-                    thread.join()
-            raise
+        raise
     if pool.error is not None:
         raise pool.error
 
@@ -84,24 +85,32 @@ class _Pool:
             self.error = self.error or error
 
 
+_starting = threading.Lock()  # who comes second would take the 1 of the first for the number to be put back
+
+
+def _renew_lock() -> None:
+    global _starting
+    _starting = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)  # it may be held by a thread that the child does not have
+
+
 @contextmanager
-def _one_torch_thread_each(workers: int) -> Iterator[threading.Barrier]:
-    """Let each worker compute with one thread: teams of threads within each would only get in each other's way.
+def _one_torch_thread_each() -> Iterator[None]:
+    """Let each worker that starts compute with one thread: teams of threads would only get in each other's way.
 
     `torch.set_num_threads` counts for the calling thread and for threads that are new to torch. So the workers set it
-    to 1 and, once all have, the last of them puts the number for new threads back, in a thread made for that.
+    to 1 and, once all have, the number for new threads is put back, by a thread made for that.
     """
-    before = torch.get_num_threads()
-
-    def restore() -> None:
-        thread = threading.Thread(target=torch.set_num_threads, args=(before,))
-        thread.start()
-        thread.join()
-
-    try:
-        yield threading.Barrier(workers, action=restore)
-    finally:
-        restore()
+    with _starting:
+        before = torch.get_num_threads()
+        try:
+            yield
+        finally:
+            thread = threading.Thread(target=torch.set_num_threads, args=(before,))
+            thread.start()
+            thread.join()
 
 
 def _buffers(count: int, buffer_bytes: int) -> list[Tensor]:
