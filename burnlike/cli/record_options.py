@@ -135,11 +135,12 @@ def layout_of(args: argparse.Namespace) -> Any:
         return _read_layout(args.layout)
     if args.model is None:
         return None
-    from burnlike.record.module_layout import layout_of as layout_of_module
-
     from .models import read_model
 
-    return layout_of_module(read_model(args.model, args.imports).build())
+    model = read_model(args.model, args.imports)
+    from burnlike.record.module_layout import layout_of as layout_of_module
+
+    return layout_of_module(model.build())
 
 
 def _read_layout(path: str) -> Any:

@@ -53,10 +53,12 @@ def test_json_holds_the_same(path: str, capsys: pytest.CaptureFixture[str]) -> N
     assert found["tensors"][1] == {
         "path": "layer.weight",
         "id": "83h0200000000",
+        "id_u64": "123456",
         "kind": "float",
         "dtype": "BF16",
         "shape": [2, 3],
         "bytes": 12,
+        "role": "weight",
         "aliases": ["head.weight"],
     }
     assert found["values"]["rate"] == {"$float": "inf"}
