@@ -1,7 +1,7 @@
 """Linear layer, with Burn's layouts of the weight."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from ..module import Content
@@ -23,6 +23,9 @@ class Linear(Layer):
             `[d_output, d_input]`.
         bias: `[d_output]` or None.
     """
+
+    weight: nn.Parameter
+    bias: nn.Parameter | None
 
     def __init__(self, config: LinearConfig, device: torch.device | str | None = None) -> None:
         super().__init__()

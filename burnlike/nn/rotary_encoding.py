@@ -65,6 +65,10 @@ class RotaryEncoding(Layer):
         rotated = torch.stack((even * cosine - odd * sine, even * sine + odd * cosine), dim=-1)
         return rotated.flatten(-2)
 
+    def record_layout(self) -> dict[str, str]:
+        """As Burn's struct, whose tables are in one tensor; none of it is saved."""
+        return {"freq_complex": "constant", "theta": "constant", "start_offset": "constant"}
+
     def custom_content(self, content: Content) -> Content:
         """What the layer was made from."""
         config = self.config

@@ -9,6 +9,7 @@ from torch import nn
 
 from ..errors import RecordError
 from ..module.device import find_device
+from .module_layout import deferred_layout
 from .opening import open_record
 from .record import Record
 
@@ -40,11 +41,11 @@ def init_from(
         DeviceError: there is no such device.
     """
     target = find_device(device)
-    record = source if isinstance(source, Record) else open_record(source)
     with torch.device("meta"):
         module = config.init("meta") if hasattr(config, "init") else config()
     if not isinstance(module, nn.Module):
         raise RecordError(f"expected the config or function to make an nn.Module, got {type(module).__name__}")
+    record = source if isinstance(source, Record) else open_record(source, deferred_layout(module))
     record.load_into(module, strict=True, device=target)
     _reset_buffers(module, target)
     unset = sorted(_on_meta(module))

@@ -11,6 +11,7 @@ from ..errors import RecordError
 from ..module import ParamGroup, ParamId
 from ..module.param_group import selected
 from .mappers import saved_form
+from .module_layout import deferred_layout
 from .parts import names_below, step
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ class Record:
         aliases: other name of a tied tensor -> its name in `tensors`.
         source: where it comes from, for messages.
         states: names of the tensors that are running statistics or other buffers.
-        layout: how formats that nest arrange it, see `burnlike.record.layout`; None where that isn't known.
+        layout: how formats that nest arrange it, see `burnlike.record.layout`; None where that isn't known, a
+            `LayoutOf` where it is a module's, which is asked when the layout is needed.
         metadata: what the file that it was read from says about itself.
 
     Raises:
@@ -84,6 +86,7 @@ class Record:
             aliases={alias: param.path for param in found for alias in param.aliases},
             source=f"the record of {type(module).__name__}",
             states=frozenset(param.path for param in found if param.kind == "state"),
+            layout=deferred_layout(module) if group is None else None,
         )
 
     @classmethod
