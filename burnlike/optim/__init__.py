@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .linear_lr import LinearLr
     from .lr_scheduler import LrScheduler
     from .noam_lr import NoamLr
+    from .optimizer_report import OptimizerLoadReport
     from .sequential_lr import SequentialLr
     from .simple_optimizer import SimpleOptimizer
     from .step_lr import StepLr
@@ -35,6 +36,7 @@ _NAMES = {
     "LrScheduler": "lr_scheduler",
     "NoamLr": "noam_lr",
     "SequentialLr": "sequential_lr",
+    "OptimizerLoadReport": "optimizer_report",
     "SimpleOptimizer": "simple_optimizer",
     "StepLr": "step_lr",
 }

@@ -12,7 +12,7 @@ from ..ops import adamw_step_
 from .adamw_config import AdamWConfig
 from .moments import pack
 from .simple_optimizer import SimpleOptimizer
-from .state import to_device
+from .state import map_tensors
 
 
 @dataclass(slots=True, eq=False)
@@ -68,7 +68,8 @@ class AdamW(SimpleOptimizer[AdamWState]):
             self._update(lr, tensors, grads, ready)
         except (DeviceError, DTypeError):  # the module was moved or widened, or the states were loaded
             ready = [
-                to_device(state, tensor.device, tensor.dtype) for tensor, state in zip(tensors, ready, strict=True)
+                map_tensors(state, lambda value, to=tensor: _placed(value, to))
+                for tensor, state in zip(tensors, ready, strict=True)
             ]
             self._update(lr, tensors, grads, ready)
         return ready
@@ -120,6 +121,16 @@ class AdamW(SimpleOptimizer[AdamWState]):
     @staticmethod
     def _first(tensor: Tensor) -> AdamWState:
         # float16 can't hold the squares of usual gradients, so moments are kept in float32 at least.
-        dtype = torch.promote_types(tensor.dtype, torch.float32)
+        dtype = _wide(tensor)
         zeros = torch.zeros_like(tensor, dtype=dtype, memory_format=torch.contiguous_format)
         return AdamWState(AdaptiveMomentumState(0, zeros, torch.zeros_like(zeros)))
+
+
+def _wide(tensor: Tensor) -> torch.dtype:
+    return torch.promote_types(tensor.dtype, torch.float32)
+
+
+def _placed(moment: Tensor, tensor: Tensor) -> Tensor:
+    """The moment where `tensor` is, in a dtype that the kernel takes beside that of `tensor`."""
+    fits = moment.dtype in (tensor.dtype, _wide(tensor))
+    return moment.to(tensor.device, moment.dtype if fits else _wide(tensor))

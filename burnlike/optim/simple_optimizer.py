@@ -4,21 +4,35 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Generic, TypeVar
 
+import torch
 from torch import Tensor
 
-from .state import to_device
+from .state import map_tensors
 
 State = TypeVar("State")
 
 
 class SimpleOptimizer(ABC, Generic[State]):
-    """An update rule. Its state is a dataclass of tensors, numbers, None and further such dataclasses.
+    """An update rule. Its state is a dataclass of tensors, numbers, None and further such dataclasses, lists and maps.
 
     Attributes:
         state_type: the dataclass, from which saved states are rebuilt.
     """
 
     state_type: ClassVar[type]
+
+    def state_shape(self, field: str, shape: torch.Size) -> torch.Size | None:
+        """The shape that a loaded state's tensor must have; override it for states of other shapes.
+
+        Args:
+            field: dotted name in the state.
+            shape: of the parameter.
+
+        Returns:
+            That of the parameter, as rules that go element by element have it; None allows any. Nothing is asked about
+            tensors of one value.
+        """
+        return shape
 
     @abstractmethod
     def step(self, lr: float, tensor: Tensor, grad: Tensor, state: State | None) -> tuple[Tensor, State]:
@@ -44,7 +58,7 @@ class SimpleOptimizer(ABC, Generic[State]):
         """
         updated = []
         for tensor, grad, state in zip(tensors, grads, states, strict=True):
-            placed = None if state is None else to_device(state, tensor.device)
+            placed = None if state is None else map_tensors(state, lambda value, to=tensor: value.to(to.device))
             values, next_state = self.step(lr, tensor, grad.to(tensor.device), placed)
             tensor.copy_(values)
             updated.append(next_state)

@@ -1,69 +1,53 @@
-"""States to flat names and back, for records: `{"momentum.moment_1": tensor, "momentum.time": 3}`."""
+"""States as the leaves of records and back: `{"momentum.moment_1": tensor, "momentum.time": 3}`; and where they are."""
 
 import dataclasses
-import types
-from collections.abc import Iterator, Mapping
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Mapping
+from typing import Any
 
-import torch
+from torch import Tensor
 
-from ..errors import RecordMismatchError
+from ..record.derive import flat_values, from_leaves, to_leaves
 
-Leaf = torch.Tensor | int | float | str | bool
-
-
-def flatten(state: Any, prefix: str = "") -> Iterator[tuple[str, Leaf]]:
-    """Each leaf of a state dataclass with its dotted name; a None has no entry."""
-    for field in dataclasses.fields(state):
-        value = getattr(state, field.name)
-        if dataclasses.is_dataclass(value):
-            yield from flatten(value, f"{prefix}{field.name}.")
-        elif value is not None:
-            yield f"{prefix}{field.name}", value
+Leaf = Tensor | int | float | str | bool
 
 
-def unflatten(state_type: type, leaves: Mapping[str, Leaf], prefix: str = "") -> Any:
-    """Rebuild a state of `state_type` from the leaves whose names begin with `prefix`.
+def flatten(state: Any) -> tuple[dict[str, Tensor], dict[str, Leaf]]:
+    """The tensors and the plain values of a state by their dotted names; a None has no entry, as in Burn.
 
     Raises:
-        RecordMismatchError: a field that may not be None has no leaf.
+        RecordError: it holds something that has no place in a record.
     """
-    hints = get_type_hints(state_type)
-    values = {}
-    for field in dataclasses.fields(state_type):
-        hint, optional = _without_none(hints[field.name])
-        name = f"{prefix}{field.name}"
-        if dataclasses.is_dataclass(hint):
-            absent = not any(key.startswith(f"{name}.") for key in leaves)
-            values[field.name] = None if optional and absent else unflatten(hint, leaves, f"{name}.")  # pyright: ignore[reportArgumentType]
-        elif name in leaves:
-            values[field.name] = leaves[name]
-        elif optional:
-            values[field.name] = None
-        else:
-            raise RecordMismatchError(f"optimizer state '{name}' of {state_type.__name__} is missing in the record")
-    return state_type(**values)
+    tensors, values = to_leaves(state)
+    return tensors, {name: value for name, value in flat_values(values).items() if value not in (None, {})}
 
 
-def to_device(state: Any, device: torch.device, dtype: torch.dtype | None = None) -> Any:
-    """The state with every tensor on `device`, and at least as wide as `dtype`; the state itself where all are."""
-    moved = {}
-    for field in dataclasses.fields(state):
-        value = getattr(state, field.name)
-        if dataclasses.is_dataclass(value):
-            moved[field.name] = to_device(value, device, dtype)
-        elif isinstance(value, torch.Tensor):
-            moved[field.name] = value.to(device, torch.promote_types(value.dtype, dtype or value.dtype))
-        else:
-            continue
-        if moved[field.name] is value:
-            del moved[field.name]
-    return dataclasses.replace(state, **moved) if moved else state
+def unflatten(state_type: type, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> Any:
+    """Rebuild a state of `state_type`.
+
+    Raises:
+        RecordMismatchError: a field that may not be None has no leaf, or a leaf no field.
+    """
+    return from_leaves(state_type, tensors, values)
 
 
-def _without_none(hint: Any) -> tuple[Any, bool]:
-    """`X | None` to (X, True), any other hint to (hint, False)."""
-    if get_origin(hint) in (Union, types.UnionType):
-        rest = [arg for arg in get_args(hint) if arg is not type(None)]
-        return (rest[0] if len(rest) == 1 else hint), len(rest) < len(get_args(hint))
-    return hint, False
+def map_tensors(state: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """The state with what `change` makes of each tensor; the state itself, or a part of it, where all stay the same."""
+    if isinstance(state, Tensor):
+        return change(state)
+    if dataclasses.is_dataclass(state) and not isinstance(state, type):
+        parts = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
+        changed = _changed(parts, change)
+        return dataclasses.replace(state, **changed) if changed else state
+    if isinstance(state, dict):
+        changed = _changed(state, change)
+        return {**state, **changed} if changed else state
+    if isinstance(state, list | tuple):
+        parts = [map_tensors(part, change) for part in state]
+        same = all(part is before for part, before in zip(parts, state, strict=True))
+        return state if same else type(state)(parts)
+    return state
+
+
+def _changed(parts: Mapping[str, Any], change: Callable[[Tensor], Tensor]) -> dict[str, Any]:
+    found = {name: map_tensors(part, change) for name, part in parts.items()}
+    return {name: part for name, part in found.items() if part is not parts[name]}
