@@ -97,13 +97,17 @@ def detect(source: Source, path: str | os.PathLike[str] = "") -> Format:
             head = inner.read(0, count)
             break
     extension = _extension_of(head)
+    if extension is not None and compressed:
+        extension += ".gz"
+        if extension not in _FORMATS:
+            raise RecordFormatError(f"{source.path}: expected a record, got a gzipped one: unpack it by gunzip")
     if extension is None:
         size = getattr(source, "size", "?")
         raise RecordFormatError(
             f"{source.path}: expected a record ({', '.join(_FORMATS)}), got {size} bytes that begin with {head[:8]!r};"
             " it may be an interrupted download or copy: fetch it again"
         )
-    return resolve(_FORMATS[extension + ".gz" if compressed else extension])
+    return resolve(_FORMATS[extension])
 
 
 def _extension_of(head: bytes) -> str | None:
@@ -111,7 +115,7 @@ def _extension_of(head: bytes) -> str | None:
         return ".bpk"
     if head[4:9] == b"\0\0\0\0{":  # a length that readers accept
         return ".safetensors"
-    if head[:1] == b"{":
+    if head.lstrip(b" \t\r\n")[:1] == b"{":
         return ".json"
     if head[1:10] == b"\xa8metadata":
         return ".mpk"
