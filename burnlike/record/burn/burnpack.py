@@ -16,6 +16,7 @@ from ...errors import RecordError, RecordFormatError
 from ..outline import Entry, Outline, Payload, Segment, StoredTensor, byte_count
 from ..source import Source
 from . import cbor
+from .budget import Budget
 from .dtypes import burn_dtype, read_dtype
 from .pack import Pack, Scalar
 from .pack_record import outline_of_pack, pack_of
@@ -85,7 +86,7 @@ class Burnpack:
             raise RecordFormatError(
                 f"{path}: promises {length} bytes of metadata, at most {MAX_METADATA_BYTES} are allowed"
             )
-        found = cbor.decode(source.read(_HEAD.size, length), f"{path}: the metadata")
+        found = cbor.decode(source.read(_HEAD.size, length), f"{path}: the metadata", Budget(source))
         outline = outline_of_pack(_pack(found, source, _HEAD.size + length), path)
         return replace(outline, format=self.name, version=str(version))
 

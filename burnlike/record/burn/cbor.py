@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
+from ..source import BytesSource
+from .budget import CONTAINER, NUMBER, TEXT, Budget
 
 MAX_DEPTH = 128
 """Levels that values may be nested, tags included."""
-
-MAX_ITEMS = 4_000_000
-"""Values in one text of CBOR: an empty list is one byte in a file and fifty in memory."""
 
 _UNSIGNED, _NEGATIVE, _BYTES, _TEXT, _ARRAY, _MAP, _TAG, _SIMPLE = range(8)
 _INDEFINITE = 31
@@ -92,7 +91,7 @@ def _utf8(text: str) -> bytes:
         raise RecordError(f"{text[:80]!r} is not valid Unicode ({error}); rename it") from error
 
 
-def decode(data: bytes, place: str) -> Any:
+def decode(data: bytes, place: str, budget: Budget | None = None) -> Any:
     """The value that `data` is, whole.
 
     Numbers may be longer than need be and lengths indefinite. Tags are passed over; the value that they stand before is
@@ -101,11 +100,12 @@ def decode(data: bytes, place: str) -> Any:
     Args:
         data: CBOR.
         place: where it is, for messages.
+        budget: the memory that it may take; None is what its length justifies.
 
     Raises:
-        RecordFormatError: it is truncated or damaged, or there is more behind it.
+        RecordFormatError: it is truncated or damaged, there is more behind it, or it takes more than the budget.
     """
-    decoder = _Decoder(data, place)
+    decoder = _Decoder(data, place, budget or Budget(BytesSource(data, place)))
     found = decoder.value(0)
     if decoder.position != len(data):
         raise decoder.wrong("bytes lie behind the value")
@@ -113,11 +113,11 @@ def decode(data: bytes, place: str) -> Any:
 
 
 class _Decoder:
-    def __init__(self, data: bytes, place: str) -> None:
+    def __init__(self, data: bytes, place: str, budget: Budget) -> None:
         self.data = data
         self.place = place
         self.position = 0
-        self.left = MAX_ITEMS
+        self.budget = budget
 
     def wrong(self, what: str) -> RecordFormatError:
         """The error for what is wrong at the current place."""
@@ -135,9 +135,7 @@ class _Decoder:
         return found
 
     def _item(self, depth: int) -> Any:
-        self.left -= 1
-        if self.left < 0:
-            raise self.wrong(f"more than {MAX_ITEMS} values")
+        self.budget.take(NUMBER)
         if depth > MAX_DEPTH:
             raise self.wrong(f"nested too deeply (more than {MAX_DEPTH} levels)")
         first = self._take(1)[0]
@@ -157,6 +155,7 @@ class _Decoder:
             case 3:
                 return self._text(argument)
             case 4:
+                self.budget.take(CONTAINER)
                 return [self.value(depth + 1) for _ in range(argument)]
             case 5:
                 return self._map(argument, depth)
@@ -167,6 +166,7 @@ class _Decoder:
         end = self.position + count
         if end > len(self.data):
             raise self.wrong(f"truncated: {count} bytes expected")
+        self.budget.take(2 * count)
         found = self.data[self.position : end]
         self.position = end
         return found
@@ -189,12 +189,14 @@ class _Decoder:
         raise self.wrong(f"the simple value {info}, which means nothing here")
 
     def _text(self, count: int) -> str:
+        self.budget.take(TEXT)
         try:
             return self._take(count).decode()
         except UnicodeDecodeError as error:
             raise self.wrong(f"a text that is not UTF-8 ({error.reason})") from error
 
     def _map(self, count: int, depth: int) -> dict[str, Any]:
+        self.budget.take(CONTAINER)
         found: dict[str, Any] = {}
         for _ in range(count):
             self._put(found, self.value(depth + 1), depth)
@@ -208,6 +210,7 @@ class _Decoder:
         found[key] = self.value(depth + 1)
 
     def _indefinite(self, major: int, depth: int) -> Any:
+        self.budget.take(CONTAINER)
         if major == _ARRAY:
             return list(iter(lambda: self._item(depth + 1), _BREAK))
         if major == _MAP:
@@ -228,6 +231,6 @@ class _Decoder:
             return _BREAK
         if first >> 5 != major or first & 31 == _INDEFINITE:
             raise self.wrong("a part of another kind in a text or bytes of indefinite length")
-        self.left -= 1
+        self.budget.take(TEXT)
         count = self._argument(first & 31)
         return self._take(count) if major == _BYTES else self._text(count)
