@@ -8,6 +8,7 @@ from torch import nn
 
 from ..errors import RecordError
 from .background import OnBusy, SaveHandle
+from .module_layout import deferred_layout
 from .opening import open_record
 from .precision import PrecisionRule
 from .record import Record
@@ -52,8 +53,8 @@ def save_async(
 ) -> SaveHandle:
     """Write the parameters and persistent buffers of any `nn.Module` in the background.
 
-    Once this returns, training may go on. It takes memory for a copy of all values in the types of the file, so as many bytes as that has, until the file is
-    written. A process that ends waits for the file.
+    Once this returns, training may go on. It takes memory for a copy of all values in the types of the file, so as many
+    bytes as that has, until the file is written. A process that ends waits for the file.
 
     Args:
         module: the module.
@@ -98,7 +99,7 @@ def load(
         path: file of any format that `open_record` reads, whoever wrote it; or a directory with a sharded set.
         strict: whether a missing or unexpected tensor is an error. Another shape or kind of type always is.
         device: for tensors on the meta device; None is torch's default device.
-        layout, top_level_key: see `open_record`.
+        layout, top_level_key: see `open_record`; without a layout that of the module is taken.
         options: `allow_partial`, `allow_unused`, `validate`, `match`, `filter`, `remap`, `remap_ids` and `dtype`; see
             `LoadOptions`.
 
@@ -112,4 +113,5 @@ def load(
         PrecisionError: a value is too large for the module's type. The module is as it was.
         ArgumentError: there is no such option, or it has a value that it can't have.
     """
-    return open_record(path, layout, top_level_key).load_into(module, strict, device, **options)
+    known = deferred_layout(module) if layout is None else layout
+    return open_record(path, known, top_level_key).load_into(module, strict, device, **options)
