@@ -62,6 +62,8 @@ _FORMATS = {
 }
 """Extension -> the format's object. A longer extension comes before the shorter one that it ends in."""
 
+_READ_ONLY = {".pt": "burnlike.record.torch_file:TORCH"}
+
 EXTENSIONS = tuple(_FORMATS)
 """What the names of records' files end in."""
 
@@ -78,6 +80,8 @@ def format_of_path(path: str | os.PathLike[str]) -> Format:
     for extension in sorted(_FORMATS, key=len, reverse=True):
         if text.endswith(extension):
             return resolve(_FORMATS[extension])
+    if text.endswith((".pt", ".pth")):
+        raise RecordError(f"{text}: burnlike writes no pickles; choose a name that ends in {DEFAULT_EXTENSION}")
     raise RecordError(f"{text}: expected a name that ends in one of {', '.join(_FORMATS)}")
 
 
@@ -110,14 +114,20 @@ def detect(source: Source, path: str | os.PathLike[str] = "") -> Format:
     return resolve(_FORMATS[extension])
 
 
+_FIRST_KEYS = (b"\xa8metadata", b"\xa4item", b"\xa2_b", b"\xa8burnlike")
+"""Texts in MessagePack, of which one begins a record: maps have no order."""
+
+
 def _extension_of(head: bytes) -> str | None:
+    if not head:
+        return None
     if head[:4] == b"NRUB":
         return ".bpk"
     if head[4:9] == b"\0\0\0\0{":  # a length that readers accept
         return ".safetensors"
     if head.lstrip(b" \t\r\n")[:1] == b"{":
         return ".json"
-    if head[1:10] == b"\xa8metadata":
+    if 0x80 <= head[0] < 0x90 and head[1:10].startswith(_FIRST_KEYS):
         return ".mpk"
     if head[:1] in (b"\x03", b"\x12", b"\x13") and head[1:4] in (b"f32", b"f64", b"hal"):  # a length and a text
         return ".bin"

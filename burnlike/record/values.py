@@ -11,7 +11,9 @@ MAX_DEPTH = 64
 """Levels that values may be nested; a limit of our own: that of Python depends on who calls."""
 
 _ESCAPE = "$"
-_FLOAT = "$float"
+_FLOAT, _INT = "$float", "$int"
+_EVERYWHERE = range(-(2**63), 2**64)
+"""Integers that MessagePack and other readers of JSON can hold."""
 _SPECIAL_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -46,7 +48,10 @@ def load_values(text: str, place: str) -> dict[str, Any]:
 
 
 def to_json(value: Any, place: str, depth: int = 0) -> Any:
-    """JSON has no inf and nan: they become `{"$float": "inf"}`, and keys that begin with `$` get a second one."""
+    """What every format can hold, as JSON has no inf and nan, and MessagePack no integers beyond 64 bits.
+
+    They become `{"$float": "inf"}` and `{"$int": "18446744073709551616"}`; keys that begin with `$` get a second one.
+    """
     if depth > MAX_DEPTH:
         raise RecordError(
             f"values: nested too deeply (more than {MAX_DEPTH} levels), or a list or map holds itself; flatten it"
@@ -54,7 +59,7 @@ def to_json(value: Any, place: str, depth: int = 0) -> Any:
     if value is None or isinstance(value, bool | str):
         return value
     if type(value) is int:
-        return value
+        return value if value in _EVERYWHERE else {_INT: _decimal(value, place)}
     if type(value) is float:
         return value if math.isfinite(value) else {_FLOAT: repr(value)}
     if isinstance(value, list | tuple):
@@ -77,14 +82,29 @@ def from_json(value: Any, place: str, depth: int = 0) -> Any:
     """The value that `to_json` turned into `value`.
 
     Raises:
-        RecordFormatError: it is nested too deeply.
+        RecordFormatError: it is nested too deeply, or damaged.
     """
     if depth > MAX_DEPTH:
         raise RecordFormatError(f"{place} is nested too deeply (more than {MAX_DEPTH} levels)")
     if isinstance(value, list):
         return [from_json(item, place, depth + 1) for item in value]
     if isinstance(value, dict):
-        if set(value) == {_FLOAT}:
-            return _SPECIAL_FLOATS.get(value[_FLOAT], math.nan)
+        if set(value) in ({_FLOAT}, {_INT}):
+            return _number(value, place)
         return {key.removeprefix(_ESCAPE): from_json(item, place, depth + 1) for key, item in value.items()}
     return value
+
+
+def _decimal(value: int, place: str) -> str:
+    try:
+        return str(value)
+    except ValueError as error:
+        raise RecordError(f"{place}: an integer of too many digits ({error}); store it as a text") from error
+
+
+def _number(value: dict[str, Any], place: str) -> int | float:
+    (kind, text), *_ = value.items()
+    try:
+        return _SPECIAL_FLOATS[text] if kind == _FLOAT else int(text)
+    except (KeyError, ValueError, TypeError) as error:
+        raise RecordFormatError(f"{place}: {value!r:.60} is no number") from error

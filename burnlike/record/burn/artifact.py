@@ -1,10 +1,10 @@
-"""The whole of a file of v0.21 that has names: the envelope, the record's tree, what burnlike adds. Imports no torch."""
+"""The whole of a file of v0.21 that has names: envelope, the record's tree, what burnlike adds. Imports no torch."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...errors import RecordFormatError
+from ...errors import RecordError, RecordFormatError
 from ..outline import Outline
 from ..source import Source
 from . import extras
@@ -28,6 +28,12 @@ def artifact_of(outline: Outline, recorder: str, phantom: Any, finite: bool = Fa
     extra = extras.encode(outline, values)
     found = {"metadata": metadata_of(outline, recorder), "item": item, "_b": phantom}
     return found if extra is None else {**found, extras.KEY: extra}
+
+
+def no_text(error: UnicodeEncodeError) -> RecordError:
+    """The error that a text can't be written."""
+    text = str(error.object)[max(error.start - 20, 0) : error.end]
+    return RecordError(f"the record's text {text!r} has half of a surrogate pair, which no file can hold; replace it")
 
 
 def outline_of_artifact(found: Any, source: Source, name: str, make: Make | None = None) -> Outline:

@@ -154,7 +154,7 @@ class _Writer:
         elif leaf == "constant":
             yield b"\0"
         elif leaf != "unit":
-            yield _scalar(leaf, self.fill.value(path), path)
+            yield _scalar(leaf, self.fill.value(path, leaf), path)
 
 
 def _text(text: str) -> bytes:

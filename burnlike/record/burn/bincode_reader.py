@@ -93,6 +93,7 @@ def read_item(cursor: Cursor, layout: Layout, version: str) -> Outline:
     if holds_states(layout):
         return Outline(found.entries, values={"states": flat(values) if values else {}, "paths": {}}, layout=known)
     plain = {} if values is None else values if isinstance(values, dict) else {"": values}
+    found.check_ties()
     return Outline(found.entries, found.ids, found.aliases, plain, layout=known)
 
 

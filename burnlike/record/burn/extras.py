@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from ...errors import RecordFormatError
 from ..metadata import FORMAT_VERSION
-from ..outline import Outline
+from ..outline import Outline, StoredTensor
 from ..values import from_json, to_json
 from .envelope import KEYS
+from .gathered import differing
 
 KEY = "burnlike"
 """Beside `metadata`, `item` and `_b`; Burn's readers pass over it."""
@@ -47,14 +48,20 @@ def decode(found: Any, outline: Outline, path: str) -> Outline:
     if not isinstance(values, dict):
         raise RecordFormatError(f"{path}: its values are no map")
     entries, texts = outline.entries, found.get("metadata", {})
-    if not isinstance(aliases, dict) or not all(
-        name in entries and alias not in entries for alias, name in aliases.items() if isinstance(name, str)
-    ):
+    stored = cast(Mapping[str, StoredTensor], entries)
+    if not isinstance(aliases, dict) or not all(isinstance(name, str) for name in aliases.values()):
+        raise RecordFormatError(f"{path}: its aliases are no map from text to text")
+    # The tree may have a place for a tied tensor without an id at each of its names.
+    copies = [(name, alias) for alias, name in aliases.items() if alias in entries and name in entries]
+    wrong = any(name not in entries or name in aliases for name in aliases.values())
+    if wrong or differing([(stored[name], stored[alias]) for name, alias in copies]):
         raise RecordFormatError(f"{path}: its aliases contradict its tensors")
+    entries = {name: entry for name, entry in entries.items() if name not in aliases}
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
         raise RecordFormatError(f"{path}: its metadata is no map from text to text")
     return replace(
         outline,
+        entries=entries,
         values={**outline.values, **values},
         aliases={**outline.aliases, **aliases},
         metadata={**texts, **outline.metadata},

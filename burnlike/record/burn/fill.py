@@ -1,12 +1,22 @@
 """What of a record goes into each place of its layout, for formats that write one. Imports no torch."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from ...errors import RecordError
 from ..layout import Layout, join
 from ..outline import Outline
+
+_RANGES = {
+    "usize": range(2**64),
+    "u64": range(2**64),
+    "u32": range(2**32),
+    "i64": range(-(2**63), 2**63),
+    "i32": range(-(2**31), 2**31),
+}
+_TYPES = {"f64": float, "f32": float, "bool": bool, "str": str}
 
 
 class Fill:
@@ -28,7 +38,9 @@ class Fill:
         values = outline.values
         self._states: Mapping[str, Any] = values.get("states") or {}
         optimizer = isinstance(values.get("states"), Mapping) and isinstance(values.get("paths"), Mapping)
-        self._plain = flat(values)
+        pairs = leaves(values) if values else []
+        self._plain = dict(pairs)
+        self._ambiguous = {path for path, count in Counter(path for path, _ in pairs).items() if count > 1}
         plain = [f"{param_id}." for param_id in values["paths"]] if optimizer else self._plain
         self._tree: dict[str, Any] = {}
         for name in (*outline.entries, *outline.aliases, *self._states, *plain):
@@ -49,16 +61,24 @@ class Fill:
         self._tensors.add(name)
         return name
 
-    def value(self, path: str) -> Any:
+    def value(self, path: str, leaf: str) -> Any:
         """The plain value at `path`.
 
+        Args:
+            path: where.
+            leaf: what its layout says it is, one of `SCALARS`.
+
         Raises:
-            RecordError: there is none.
+            RecordError: there is none, or it is something else.
         """
         values = self._states if path in self._states else self._plain
         if path not in values:
             raise RecordError(f"the record has no value '{path}', for which its layout has a place")
+        if path in self._ambiguous and values is self._plain:
+            raise RecordError(f"two values of the record have the path '{path}'; rename one")
         found = values[path]
+        if not is_scalar(found, leaf):
+            raise RecordError(f"'{path}': the layout has a place for {leaf}, got {found!r:.60}")
         if self._finite and isinstance(found, float) and not math.isfinite(found):
             return None
         self._values.add(path)
@@ -85,6 +105,8 @@ class Fill:
         count = 0
         while self.names_below(join(path, count)):
             count += 1
+        if count == 0:
+            self._values.add(path)  # an empty list of values
         return [content] * count
 
     def variant(self, layout: Layout, path: str) -> tuple[str, Layout]:
@@ -139,11 +161,23 @@ class Fill:
 
 
 def flat(values: Any, path: str = "") -> dict[str, Any]:
-    """Path -> plain value, of maps and lists of those."""
-    if isinstance(values, Mapping):
+    """Path -> plain value, of maps and lists of those; empty ones are values."""
+    return dict(leaves(values, path))
+
+
+def leaves(values: Any, path: str = "") -> list[tuple[str, Any]]:
+    """Paths and values, see `flat`; names with dots may give one path twice."""
+    if isinstance(values, Mapping) and values:
         parts = values.items()
-    elif isinstance(values, list | tuple):
+    elif isinstance(values, list | tuple) and values:
         parts = enumerate(values)
     else:
-        return {path: values}
-    return {name: value for key, below in parts for name, value in flat(below, join(path, key)).items()}
+        return [(path, values)]
+    return [pair for key, below in parts for pair in leaves(below, join(path, key))]
+
+
+def is_scalar(value: Any, leaf: str) -> bool:
+    """Whether `value` is what the leaf of a layout says."""
+    if leaf in _RANGES:
+        return type(value) is int and value in _RANGES[leaf]
+    return type(value) is _TYPES[leaf]

@@ -1,11 +1,17 @@
 """The tensors found while a file is read, with their ids; one that comes twice is tied. Imports no torch."""
 
+import hashlib
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from ...errors import RecordFormatError
 from ...module.param_id import ParamId
 from ..outline import StoredTensor, byte_count
+
+_STEP_BYTES = 1 << 20
+
+Pairs = Sequence[tuple[StoredTensor, StoredTensor]]
 
 
 class Gathered:
@@ -26,15 +32,17 @@ class Gathered:
         self.ids: dict[str, ParamId] = {}
         self.aliases: dict[str, str] = {}
         self._names: dict[ParamId, str] = {}
+        self._again: list[StoredTensor] = []
         self._source_path, self._reason = source_path, reason
 
     def param(self, id_text: Any, tensor: StoredTensor) -> None:
-        """Note a parameter; one whose id came before is the same tensor again.
+        """Note a parameter; one whose id came before is the same tensor again, which `check_ties` looks at.
 
         Raises:
-            RecordFormatError: the id is none, or the values are not those that came before with it.
+            RecordFormatError: the id is none, or another tensor has this path or came before with this id.
         """
         path = tensor.name
+        self._check_path(path)
         try:
             param_id = ParamId.parse(id_text)
         except (ValueError, TypeError, AttributeError) as error:
@@ -43,14 +51,34 @@ class Gathered:
         if first == path:
             self.entries[path] = tensor
             self.ids[path] = param_id
-        elif same_values(self.entries[first], tensor):
+        elif same_type(self.entries[first], tensor):
             self.aliases[path] = first
+            self._again.append(tensor)
         else:
-            raise self.wrong(path, f"the ParamId of '{first}' ({param_id}), but other values")
+            raise self.wrong(path, f"the ParamId of '{first}' ({param_id}), but another type or shape")
 
     def tensor(self, tensor: StoredTensor) -> None:
-        """Note a tensor without an id."""
+        """Note a tensor without an id.
+
+        Raises:
+            RecordFormatError: another one has its path.
+        """
+        self._check_path(tensor.name)
         self.entries[tensor.name] = tensor
+
+    def check_ties(self) -> None:
+        """Check that tensors that came with the same id have the same values; called when all has been read.
+
+        Raises:
+            RecordFormatError: they have not.
+            RecordIOError: reading fails.
+        """
+        for first, again in differing([(self.entries[self.aliases[it.name]], it) for it in self._again]):
+            raise self.wrong(again.name, f"the ParamId of '{first.name}' ({self.ids[first.name]}), but other values")
+
+    def _check_path(self, path: str) -> None:
+        if path in self.entries or path in self.aliases:
+            raise self.wrong(path, "two tensors")
 
     def check_bytes(self, path: str, count: int, dtype: str, shape: list[int]) -> None:
         """Check that a tensor has as many bytes as its dtype and shape need.
@@ -66,15 +94,41 @@ class Gathered:
         return RecordFormatError(f"{self._source_path}: '{path}' has {what}; {self._reason}")
 
 
+def same_type(one: StoredTensor, other: StoredTensor) -> bool:
+    """Whether two tensors have the same dtype, in the file too, and the same shape."""
+    return (one.dtype, one.shape, one.stored_as) == (other.dtype, other.shape, other.stored_as)
+
+
+def differing(pairs: Pairs) -> Pairs:
+    """Those pairs whose values are not the same.
+
+    Each tensor is read once, in the file's order: one pass over a file that can only be read forward.
+    """
+    in_order = sorted({it.start: it for pair in pairs for it in pair}.values(), key=lambda it: it.start)
+    digests = {it.start: _digest(it) for it in in_order}
+    return [
+        (one, other) for one, other in pairs if not same_type(one, other) or digests[one.start] != digests[other.start]
+    ]
+
+
 def same_values(one: StoredTensor, other: StoredTensor) -> bool:
     """Whether two tensors of a file have the same dtype, shape and bytes."""
-    if (one.dtype, one.shape, one.stored_as) != (other.dtype, other.shape, other.stored_as):
+    if not same_type(one, other):
         return False
-    step = 1 << 20
-    for begin in range(0, one.stored_bytes, step):
-        first, second = bytearray(min(step, one.stored_bytes - begin)), bytearray(min(step, one.stored_bytes - begin))
+    for begin in range(0, one.stored_bytes, _STEP_BYTES):
+        count = min(_STEP_BYTES, one.stored_bytes - begin)
+        first, second = bytearray(count), bytearray(count)
         one.read_into(begin, memoryview(first))
         other.read_into(begin, memoryview(second))
         if first != second:
             return False
     return True
+
+
+def _digest(tensor: StoredTensor) -> bytes:
+    found = hashlib.sha256()
+    for begin in range(0, tensor.stored_bytes, _STEP_BYTES):
+        piece = bytearray(min(_STEP_BYTES, tensor.stored_bytes - begin))
+        tensor.read_into(begin, memoryview(piece))
+        found.update(piece)
+    return found.digest()

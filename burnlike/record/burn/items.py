@@ -10,11 +10,14 @@ from ..layout import SCALARS, Layout, join, known_layout, tag_of
 from ..outline import Outline, StoredTensor
 from ..source import Source
 from .dtypes import read_dtype
-from .fill import Fill, flat
+from .fill import Fill, flat, is_scalar
 from .gathered import Gathered
 
 MAX_DEPTH = 128
 """Levels that files may be nested."""
+
+_MOST_PARTS = 100
+_LONGEST_PATH = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,8 @@ def _build(fill: Fill, layout: Layout, path: str) -> Any:
             name, below = fill.variant(layout, path)
             return {name: _build(fill, below, join(path, name))}
         case "$map":
-            return {name: _build(fill, layout["$map"], join(path, name)) for name in fill.names_below(path)}
+            names = [name for name in fill.names_below(path) if name]
+            return {name: _build(fill, layout["$map"], join(path, name)) for name in names}
         case _:
             return {"V1": {f"Rank{fill.rank(layout, path)}": _build(fill, layout["$state"], path)}}
 
@@ -86,7 +90,7 @@ def _leaf(fill: Fill, leaf: str, path: str) -> Any:
     if leaf in ("param", "tensor"):
         name = fill.tensor(path)
         return TensorLeaf(name, fill.outline.ids.get(name) if leaf == "param" else None)
-    return fill.value(path) if leaf in SCALARS else None
+    return fill.value(path, leaf) if leaf in SCALARS else None
 
 
 def default_layout(outline: Outline) -> Layout:
@@ -112,6 +116,15 @@ def default_layout(outline: Outline) -> Layout:
 
 def _put(tree: dict[str, Any], path: str, leaf: str) -> None:
     *above, last = path.split(".")
+    if (
+        len(above) >= _MOST_PARTS
+        or len(path) > _LONGEST_PATH
+        or "$" in (path[:1], *(name[:1] for name in above), last[:1])
+    ):
+        raise RecordError(
+            f"'{path:.80}' can't be the name of a tensor in a format that nests: at most {_MOST_PARTS} parts and"
+            f" {_LONGEST_PATH} characters, none of them beginning with $; rename it"
+        )
     for name in above:
         tree = tree.setdefault(name, {})
         if not isinstance(tree, dict):
@@ -131,9 +144,8 @@ def _with_lists(tree: Any) -> Any:
 
 
 def _scalar(value: Any) -> str:
-    return {bool: "bool", int: "i64" if isinstance(value, int) and value < 0 else "usize", float: "f64"}.get(
-        type(value), "str"
-    )
+    """The leaf that fits a plain value; that of nothing, if none does."""
+    return next((leaf for leaf in ("usize", "i64", "f64", "bool", "str") if is_scalar(value, leaf)), "constant")
 
 
 Make = Callable[[Blob, str, str, tuple[int, ...], str], StoredTensor]
@@ -168,6 +180,7 @@ class _Reader:
         if states is not None:
             return self._read_states(states)
         layout, values = self._node(item, "")
+        self.found.check_ties()
         found = {} if values is None else values if isinstance(values, dict) else {"": values}
         gathered = self.found
         return Outline(gathered.entries, gathered.ids, gathered.aliases, found, layout={"$named": layout})
@@ -182,6 +195,8 @@ class _Reader:
 
     def _node(self, item: Any, path: str) -> tuple[Layout, Any]:
         """The layout of a part, and its plain values, None if it has none."""
+        if len(path) > _LONGEST_PATH:
+            raise self.found.wrong(f"{path:.80}...", f"a path of more than {_LONGEST_PATH} characters")
         if isinstance(item, Blob):
             raise self.found.wrong(path, "bytes without a shape")
         if item is None:
@@ -194,13 +209,18 @@ class _Reader:
             if item.keys() == {"bytes", "shape", "dtype"} and isinstance(item["bytes"], Blob):
                 self.found.tensor(self._tensor(item, path))
                 return "tensor", None
-            if item.keys() == {"id", "param"} and isinstance(item["param"], Mapping):
+            if _is_param(item):
                 self.found.param(item["id"], self._tensor(item["param"], path))
                 return "param", None
+            if any(name.startswith("$") for name in item):
+                raise self.found.wrong(path, "a field whose name begins with $")
             struct = {name: self._node(part, join(path, name)) for name, part in item.items()}
             values = {name: value for name, (_, value) in struct.items() if value is not None}
             return {name: layout for name, (layout, _) in struct.items()}, values or None
-        return _scalar(item), item
+        leaf = _scalar(item)
+        if leaf == "constant":
+            raise self.found.wrong(path, f"the number {item!r:.60}, which has more than 64 bits")
+        return leaf, item
 
     def _tensor(self, item: Mapping[str, Any], path: str) -> StoredTensor:
         if "value" in item and "bytes" not in item:
@@ -215,6 +235,13 @@ class _Reader:
         return self.make(blob, path, dtype, tuple(shape), stored_as)
 
 
+def _is_param(item: Mapping[str, Any]) -> bool:
+    """Whether a map is a parameter, and not a module with fields of these names."""
+    if item.keys() != {"id", "param"} or not isinstance(item["id"], str):
+        return False
+    return isinstance(item["param"], Mapping) and not {"shape", "value"}.isdisjoint(item["param"])
+
+
 def states_of(item: Any) -> dict[str, tuple[int, Any]] | None:
     """Id -> rank and state, if the tree is the record of an optimizer of v0.21; else None."""
     if not isinstance(item, Mapping) or not item:
@@ -226,7 +253,15 @@ def states_of(item: Any) -> dict[str, tuple[int, Any]] | None:
                 (rank, state), *_ = ranked.items()
             case _:
                 return None
-        if len(text) != 13 or len(rank) != 5 or rank[:4] != "Rank" or rank[4] not in "012345678":
+        if not _is_id(text) or len(rank) != 5 or rank[:4] != "Rank" or rank[4] not in "012345678":
             return None
         found[text] = (int(rank[4]), state)
     return found
+
+
+def _is_id(text: str) -> bool:
+    try:
+        ParamId.parse(text)
+    except ValueError:
+        return False
+    return len(text) == 13

@@ -43,7 +43,7 @@ def runs(source: Source, start: int) -> Iterator[Run]:
         more = source.read_some(begin + len(text), _CHUNK_BYTES)
         if not more:
             raise RecordFormatError(
-                f"{source.path}: truncated within an array of bytes, at byte {begin + len(text)}; save or fetch it again"
+                f"{source.path}: truncated within bytes, at byte {begin + len(text)}; save or fetch it again"
             )
         text += more
         stop = text.find(b"]")

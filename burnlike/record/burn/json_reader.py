@@ -18,7 +18,7 @@ _ESCAPE = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _DIGITS = 4300
 """Digits of the longest number that is read: the most that Python turns into an integer."""
-_LITERALS = ((b"true", True), (b"false", False), (b"null", None))
+_LITERALS = {b"true": True, b"false": False, b"null": None}
 
 
 class JsonReader:
@@ -174,12 +174,12 @@ class JsonReader:
 
     def _literal(self) -> bool | None:
         self._need(5)
-        for text, value in _LITERALS:
-            if self._data.startswith(text, self._at):
-                self._at += len(text)
-                self._budget.take(NUMBER)
-                return value
-        self._fail("expected a value")
+        found = next((text for text in _LITERALS if self._data.startswith(text, self._at)), None)
+        if found is None:
+            self._fail("expected a value")
+        self._at += len(found)
+        self._budget.take(NUMBER)
+        return _LITERALS[found]
 
     def _number(self) -> int | float:
         self._need(2 * _DIGITS)

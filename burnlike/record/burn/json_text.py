@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ...errors import RecordError
 from ..outline import Outline, Payload, Segment
 from ..source import Source
-from .artifact import artifact_of, outline_of_artifact
+from .artifact import artifact_of, no_text, outline_of_artifact
 from .dtypes import burn_dtype
 from .items import Blob, TensorLeaf
 from .json_numbers import Numbers, TextTensor
@@ -102,10 +101,7 @@ def _utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise RecordError(
-            f"the text {text[max(error.start - 20, 0) : error.end]!r} of the record has half of a surrogate pair, which"
-            " no file can hold; replace it"
-        ) from error
+        raise no_text(error) from error
 
 
 def _text(text: str) -> str:

@@ -13,7 +13,7 @@ import msgspec
 from ...errors import RecordError, RecordFormatError
 from ..outline import Outline, Payload, Segment
 from ..source import Cursor, Source
-from .artifact import artifact_of, outline_of_artifact
+from .artifact import artifact_of, no_text, outline_of_artifact
 from .budget import CONTAINER, NUMBER, TEXT, Budget
 from .dtypes import burn_dtype
 from .items import MAX_DEPTH, Blob, TensorLeaf
@@ -62,14 +62,21 @@ def _encode(item: Any, outline: Outline) -> Iterator[Segment]:
     elif isinstance(item, Mapping):
         yield _header(0x80, 0xDE, len(item))
         for name, below in item.items():
-            yield _pack(name)
+            yield _packed(name)
             yield from _encode(below, outline)
     elif isinstance(item, list):
         yield _header(0x90, 0xDC, len(item))
         for below in item:
             yield from _encode(below, outline)
     else:
-        yield _pack(item)
+        yield _packed(item)
+
+
+def _packed(value: Any) -> bytes:
+    try:
+        return _pack(value)
+    except UnicodeEncodeError as error:
+        raise no_text(error) from error
 
 
 def _header(short: int, long: int, count: int) -> bytes:
