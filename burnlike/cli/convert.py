@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import RecordError
 from ..record.formats import EXTENSIONS, format_of_path
+from ..record.shards import EXTENSION, INDEX_SUFFIX, listed_names
 from .record_options import (
     FORMATS,
     add_layout_options,
@@ -54,7 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shard-size",
         metavar="SIZE",
-        help="make OUT a directory of safetensors files of at most this size, such as 2GB, with an index",
+        help="make OUT a directory: of safetensors files of at most this size, such as 2GB, and their index, if the"
+        " tensors take more than one",
     )
     add_layout_options(parser)
 
@@ -133,6 +135,8 @@ def _save(record: "Record", output: str, name: str, precision: "Precision | None
         return recorder_for(name, precision).save(record, output)
     from ..record import SafetensorsRecorder
 
+    if not output.endswith((EXTENSION, EXTENSION + INDEX_SUFFIX)):
+        os.makedirs(output, exist_ok=True)
     return SafetensorsRecorder(precision, shard_bytes=shard_bytes).save(record, output)
 
 
@@ -157,6 +161,9 @@ def _changes(before: "Outline", after: "Outline") -> Counter[tuple[str, str]]:
 
 
 def _size(path: str) -> int:
-    if not os.path.isdir(path):
+    """Bytes of a file, or of the files that an index names."""
+    if not path.endswith(INDEX_SUFFIX):
         return os.path.getsize(path)
-    return sum(entry.stat().st_size for entry in os.scandir(path) if entry.name.endswith(".safetensors"))
+    with open(path, "rb") as file:
+        names = listed_names(file.read()) or ()
+    return sum(os.path.getsize(os.path.join(os.path.dirname(path), name)) for name in names)
