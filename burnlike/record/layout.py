@@ -42,6 +42,10 @@ class LayoutOf:
 
     make: Callable[[], Layout]
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "LayoutOf":
+        """Itself: a copy would hold a copy of what tells the layout, all of a module's tensors."""
+        return self
+
 
 def known_layout(layout: Layout | LayoutOf) -> Layout:
     """The layout itself, made if it has yet to be."""

@@ -139,15 +139,21 @@ class BytesSource(Source):
 class Cursor:
     """Reads a source from front to back, through a small window.
 
+    Args:
+        source: what is read.
+        position: where reading begins.
+        window_bytes: how much is read at once.
+
     Attributes:
         source: what is read.
         position: offset of the next byte.
     """
 
-    def __init__(self, source: Source, position: int = 0) -> None:
+    def __init__(self, source: Source, position: int = 0, window_bytes: int = _WINDOW_BYTES) -> None:
         self.source = source
         self.position = position
         self._window, self._begin = b"", 0
+        self._window_bytes = window_bytes
 
     def take(self, count: int) -> bytes:
         """The next `count` bytes.
@@ -157,7 +163,7 @@ class Cursor:
         """
         first = self.position - self._begin
         if first < 0 or first + count > len(self._window):
-            if count > _WINDOW_BYTES:
+            if count > self._window_bytes:
                 found = self.source.read(self.position, count)
                 self.position += count
                 return found
@@ -180,7 +186,7 @@ class Cursor:
         return not self.source.has(self.position, 1)
 
     def _fill(self, least: int) -> None:
-        found = self.source.read_some(self.position, _WINDOW_BYTES)
+        found = self.source.read_some(self.position, self._window_bytes)
         if len(found) < least:
             found = self.source.read(self.position, least)
         self._window, self._begin = found, self.position

@@ -13,6 +13,7 @@ from ...errors import RecordError, RecordFormatError
 from ..layout import Layout, check_layout, is_map, join, known_layout, tag_of
 from ..outline import Outline, Payload, Segment
 from ..source import Cursor, Source
+from .artifact import no_text
 from .bincode_reader import read_item, take_envelope
 from .dtypes import dtype_bytes
 from .envelope import KEYS, metadata_of
@@ -158,34 +159,29 @@ class _Writer:
 
 
 def _text(text: str) -> bytes:
-    raw = text.encode()
+    try:
+        raw = text.encode()
+    except UnicodeEncodeError as error:
+        raise no_text(error) from error
     return encoded(len(raw)) + raw
 
 
-_SMALLEST_AND_LARGEST = {
-    "usize": (0, 2**64 - 1),
-    "u64": (0, 2**64 - 1),
-    "u32": (0, 2**32 - 1),
-    "i64": (-(2**63), 2**63 - 1),
-    "i32": (-(2**31), 2**31 - 1),
-}
-
-
 def _scalar(kind: str, value: Any, path: str) -> bytes:
-    if kind in _SMALLEST_AND_LARGEST and type(value) is int:
-        smallest, largest = _SMALLEST_AND_LARGEST[kind]
-        if smallest <= value <= largest:
-            return encoded(zigzag(value) if smallest else value)
-    elif kind in ("f32", "f64") and type(value) in (int, float):
-        try:
-            return struct.pack("<f" if kind == "f32" else "<d", value)
-        except OverflowError:
-            pass
-    elif kind == "bool" and type(value) is bool:
-        return bytes([value])
-    elif kind == "str" and isinstance(value, str):
-        return _text(value)
-    raise RecordError(f"the record's layout says that '{path}' is a value of type {kind}, the record has {value!r:.60}")
+    match kind:
+        case "usize" | "u64" | "u32":
+            return encoded(value)
+        case "i64" | "i32":
+            return encoded(zigzag(value))
+        case "bool":
+            return bytes([value])
+        case "str":
+            return _text(value)
+        case "f64":
+            return struct.pack("<d", value)
+    try:
+        return struct.pack("<f", value)
+    except OverflowError as error:
+        raise RecordError(f"'{path}': the layout has a place for f32, for which {value!r} is too large") from error
 
 
 _FILE = "burn_core::record::file::Bin{}FileRecorder"

@@ -21,7 +21,7 @@ from .gathered import Gathered
 
 _LONGEST_LABEL = 4096
 _LONGEST_TEXT = 1 << 20
-_MOST_ITEMS = 1 << 20
+_MOST_ITEMS = 1 << 17
 _MOST_DIMENSIONS = 64
 
 
@@ -90,6 +90,7 @@ def read_item(cursor: Cursor, layout: Layout, version: str) -> Outline:
     reader = _Reader(cursor, version_of(version, cursor.source.path))
     known, values = reader.read(layout, "")
     found = reader.found
+    found.check_ties()
     if holds_states(layout):
         return Outline(found.entries, values={"states": flat(values) if values else {}, "paths": {}}, layout=known)
     plain = {} if values is None else values if isinstance(values, dict) else {"": values}

@@ -1,0 +1,119 @@
+"""What can be said of a bincode file without its layout: the tensors that stand out by their form. Imports no torch."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...errors import RecordFormatError
+from ..outline import Outline, StoredTensor
+from ..source import Cursor, Source
+from .bincode_reader import take_envelope, take_tensor, take_text, version_of
+from .gathered import Gathered
+
+# An id with its length in front: 13 characters, or the 36 of a UUID in Burn's oldest files.
+_ID = re.compile(rb"\x0d[0-9a-v]{13}|\x24[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ID_BYTES = 37
+_GAP_BYTES = 64
+_MOST_TENSORS = 100_000
+_FIRST_WINDOW, _LARGEST_WINDOW = 1 << 9, 1 << 18
+
+
+def scan(source: Source, name: str = "Bin") -> Outline:
+    """Find the tensors of a file in bincode, whose names and arrangement only its layout could tell.
+
+    Parameters are found by their ids, the tensors in an optimizer's states behind the ids that they belong to. What has
+    no elements is overlooked. The names are made up: `?0`, `?1`, ... in the order of the file, in states
+    `<id>.?0`, ...
+
+    Args:
+        source: the file, not compressed.
+        name: of the format.
+
+    Returns:
+        The tensors and ids; there are no values and no layout.
+
+    Raises:
+        RecordFormatError: it is no file in bincode of Burn's, or there seem to be more than 100,000 tensors.
+    """
+    cursor = Cursor(source)
+    metadata = take_envelope(cursor)
+    scanner = _Scanner(source, version_of(metadata["version"], source.path))
+    found = scanner.run(cursor.position)
+    return Outline(
+        found.entries,
+        found.ids,
+        found.aliases,
+        metadata=metadata,
+        format=name,
+        version=metadata["version"],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scanner:
+    source: Source
+    version: tuple[int, int]
+
+    def run(self, position: int) -> Gathered:
+        """All that is found from `position` on."""
+        found = Gathered(self.source.path)
+        while (begin := self._next_id(position)) is not None:
+            count = len(found.entries) + len(found.aliases)
+            if count > _MOST_TENSORS:
+                raise RecordFormatError(f"{self.source.path}: more than {_MOST_TENSORS} tensors; it is damaged")
+            cursor = Cursor(self.source, begin, _FIRST_WINDOW)
+            label = take_text(cursor, _ID_BYTES)
+            behind = cursor.position
+            tensor = self._tensor(cursor, f"?{count}")
+            if tensor is not None:
+                position = cursor.position
+                try:
+                    found.param(label, tensor)
+                except RecordFormatError:  # of an id that comes twice: no parameter, but bytes that look like one
+                    position = behind
+                continue
+            position = behind
+            for tensor, end in self._state(label, behind):
+                found.tensor(tensor)
+                position = end
+        return found
+
+    def _state(self, label: str, position: int) -> Iterator[tuple[StoredTensor, int]]:
+        """The tensors of the optimizer's state that may begin here, each with the place behind it."""
+        cursor = Cursor(self.source, position, _FIRST_WINDOW)
+        head = self.source.read_some(position, 2)
+        if len(head) < 2 or head[0] != 0 or head[1] > 8:
+            return
+        cursor.position = begin = position + 2
+        count = 0
+        while cursor.position - begin < _GAP_BYTES and not cursor.at_end():
+            at = cursor.position
+            if _ID.match(self.source.read_some(at, _ID_BYTES)):
+                return
+            tensor = self._tensor(cursor, f"{label}.?{count}")
+            if tensor is not None and len(tensor.shape) <= head[1]:
+                yield tensor, cursor.position
+                begin, count = cursor.position, count + 1
+            else:
+                cursor.position = at + 1
+
+    def _tensor(self, cursor: Cursor, name: str) -> StoredTensor | None:
+        """The tensor at the cursor, if one that has elements can be there."""
+        try:
+            tensor = take_tensor(cursor, name, self.version, Gathered(self.source.path))
+        except RecordFormatError:
+            return None
+        return tensor if tensor.stored_bytes else None
+
+    def _next_id(self, position: int) -> int | None:
+        """Where the next id begins. The window is small at first: ids are mostly near each other."""
+        window = _FIRST_WINDOW
+        while True:
+            piece = self.source.read_some(position, window)
+            match = _ID.search(piece)
+            if match is not None:
+                return position + match.start()
+            if len(piece) < window:
+                return None
+            position += window - _ID_BYTES
+            window = min(window * 4, _LARGEST_WINDOW)
