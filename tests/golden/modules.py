@@ -1,0 +1,197 @@
+"""Records loaded into modules, and what these compute."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from burnlike import nn as layers
+from burnlike.config import ModuleConfig
+from burnlike.module import Module, display, num_params, params
+from burnlike.record import Record
+
+from .contents import params_of, transposed_paths
+from .files import RecordFile
+from .folder import Golden
+from .later import check_layers
+from .numbers import check_close, check_same, dtype_of, stored_form, tensor_of
+from .outcomes import CheckError, LaterError, expect
+
+CONFIGS: Mapping[str, type[ModuleConfig]] = {
+    "Dropout": layers.DropoutConfig,
+    "Embedding": layers.EmbeddingConfig,
+    "Linear": layers.LinearConfig,
+    "RmsNorm": layers.RmsNormConfig,
+    "RotaryEncoding": layers.RotaryEncodingConfig,
+    "SwiGlu": layers.SwiGluConfig,
+}
+"""The layers that exist, by Burn's names."""
+
+Case = tuple[str, Callable[[], object]]
+
+
+class Net(Module):
+    """Layers one after another, as fields; what enters a Linear is flattened to its width."""
+
+    def __init__(self, fields: list[tuple[str, nn.Module]]) -> None:
+        super().__init__()
+        for name, layer in fields:
+            setattr(self, name, layer)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """All layers in their order."""
+        for layer in self.children():
+            if isinstance(layer, layers.Linear) and x.shape[-1] != layer.weight.shape[0]:
+                x = x.flatten(1)
+            x = layer(x)
+        return x
+
+
+def types_of(config: Mapping[str, Any]) -> list[str]:
+    """The types of layers that a config names."""
+    if isinstance(config.get("fields"), list):
+        return [name for _, below in config["fields"] for name in types_of(below)]
+    return [str(config.get("type"))]
+
+
+def built(config: Mapping[str, Any]) -> nn.Module:
+    """The module of a config.
+
+    Raises:
+        CheckError: its type is unknown.
+    """
+    if isinstance(config.get("fields"), list):
+        return Net([(name, built(below)) for name, below in config["fields"]])
+    kind = str(config.get("type"))
+    if kind not in CONFIGS:
+        raise CheckError(f"the type {kind!r} is neither known nor listed as of later work")
+    fields = {name: value for name, value in config.items() if name not in ("type", "initializer")}
+    if kind == "Linear" and "layout" in fields:
+        fields["layout"] = fields["layout"].lower()
+    return CONFIGS[kind](**fields).init()
+
+
+def module_cases(golden: Golden, files: list[RecordFile]) -> Iterator[Case]:
+    """The cases of a model that has a config."""
+    values, config = golden.values, golden.values["config"]
+
+    def module() -> nn.Module:
+        check_layers(types_of(config))
+        return built(config)
+
+    try:
+        check_layers(types_of(config))
+    except LaterError:
+        yield "module", module  # one skip stands for all
+        return
+    yield "number of parameters", lambda: _check_num_params(module(), values)
+    if not golden.is_burn_0_21:
+        yield "display", lambda: _check_display(module(), values)
+    for file in files:
+        yield f"module filled from {file.name}", lambda file=file: _check_filled(module(), file)
+        yield f"{file.name} written from the module", lambda file=file: _check_saved(module(), file)
+        if file.precision != "half" and "inputs" in values:
+            yield f"outputs with {file.name}", lambda file=file: check_outputs(module(), file)
+
+
+def _check_num_params(module: nn.Module, values: Mapping[str, Any]) -> None:
+    expect(num_params(module) == values["num_params"], f"{num_params(module)}, expected {values['num_params']}")
+
+
+def _check_display(module: nn.Module, values: Mapping[str, Any]) -> None:
+    expect(display(module) == values["display"], f"{display(module)!r}, expected {values['display']!r}")
+
+
+def _check_filled(module: nn.Module, file: RecordFile) -> None:
+    file.record.load_into(module)
+    found = {param.path: param for param in params(module)}
+    entries = params_of(file)
+    expect(found.keys() == {entry["path"] for entry in entries}, f"the module has {sorted(found)}")
+    for entry in entries:
+        param = found[entry["path"]]
+        check_same(param.tensor.detach(), stored_form(tensor_of(entry), file.precision).float(), entry["path"])
+        if file.recorder_text != "SafetensorsStore":
+            expect(str(param.id) == entry["id"], f"'{param.path}' has the id {param.id}, expected {entry['id']}")
+
+
+def _check_saved(module: nn.Module, file: RecordFile) -> None:
+    file.record.load_into(module)
+    if file.recorder_text == "SafetensorsStore":  # burn-store writes metadata of its own, and no ids
+        found = Record.from_module(module)
+        for name, tensor in file.record.tensors.items():
+            check_same(found.tensors[name].contiguous(), tensor, name)
+        return
+    file.check_rewritten(Record.from_module(module), file.stored_precision())
+
+
+def check_outputs(module: nn.Module, file: RecordFile) -> None:
+    """Check outputs, and gradients of the sum over all outputs of sum(flat(output) * c).
+
+    Raises:
+        CheckError: they differ.
+    """
+    values = file.golden.values
+    file.record.load_into(module)
+    inputs = [_input(entry) for entry in values["inputs"].values() if isinstance(entry, Mapping)]
+    found = module(*inputs)
+    outputs = list(found) if isinstance(found, tuple | list) else [found]
+    expected = values["outputs"]
+    expect(len(outputs) == len(expected), f"{len(outputs)} outputs, expected {sorted(expected)}")
+    for output, (name, entry) in zip(outputs, expected.items(), strict=True):
+        check_close(output, tensor_of(entry), name)
+    grads = [entry for entry in values.get("grads", []) if entry.get("values") is not None]
+    if not grads:
+        return
+    sum((_weighted(output) for output in outputs), torch.zeros(())).backward()
+    by_path = {param.path: param for param in params(module)}
+    for entry in grads:
+        expect(entry["path"] in by_path, f"the module has no '{entry['path']}', which has a gradient")
+        grad = by_path[entry["path"]].tensor.grad
+        if grad is None:
+            raise CheckError(f"'{entry['path']}' has no gradient")
+        check_close(grad, tensor_of(entry), f"the gradient of {entry['path']}")
+
+
+def _input(entry: Mapping[str, Any]) -> Tensor:
+    tensor = tensor_of(entry)
+    return tensor if tensor.is_floating_point() or dtype_of(entry["dtype"]) == torch.bool else tensor.long()
+
+
+def _weighted(output: Tensor) -> Tensor:
+    flat = output.flatten()
+    return (flat * torch.tensor([((i % 7) - 3) / 4 + 0.125 for i in range(flat.numel())])).sum()
+
+
+def check_loaded_tree(file: RecordFile) -> None:
+    """Check that the record fills a plain module of its paths: names, shapes, values and ids.
+
+    Raises:
+        CheckError: something differs.
+    """
+    tree = nn.Module()
+    transposed = transposed_paths(file.golden.values.get("config"))
+    expected = {}
+    for name in file.record.tensors:
+        *above, last = name.split(".")
+        place = tree
+        for part in above:
+            # Not add_module: a part may be called `forward`, as those of recurrent layers that go both ways are.
+            below = place._modules.get(part)
+            if below is None:
+                below = place._modules[part] = nn.Module()
+            place = below
+        tensor = file.record.tensors[name]
+        expected[name] = tensor
+        if tensor.is_floating_point():
+            place.register_parameter(last, nn.Parameter(torch.zeros_like(tensor)))
+        else:
+            place.register_buffer(last, torch.zeros_like(tensor))
+    report = file.record.load_into(tree)
+    expect(sorted(report.applied) == sorted(expected), f"applied are {report.applied}")
+    ids = {param.path: param.id for param in params(tree)}
+    for name, tensor in tree.state_dict().items():
+        check_same(tensor, expected[name], name)
+        if name in file.record.ids:
+            expect(ids[name] == file.record.ids[name], f"'{name}' has the id {ids[name]}")
+    expect(transposed <= expected.keys() | file.record.aliases.keys(), f"no {sorted(transposed)}")

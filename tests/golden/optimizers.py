@@ -1,0 +1,120 @@
+"""Records loaded into optimizers, and their next steps."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from burnlike import nn as layers
+from burnlike.config import OptimizerConfig
+from burnlike.module import ParamId, params
+from burnlike.optim import AdamWConfig, ClipByNorm, ClipByValue, GradientClipping, GradientsParams, OptimizerAdaptor
+from burnlike.record import Record
+
+from .files import RecordFile
+from .folder import Golden
+from .later import check_optimizers
+from .modules import Case
+from .numbers import check_close, tensor_of
+from .outcomes import CheckError, LaterError, expect
+
+CONFIGS: Mapping[str, type[OptimizerConfig]] = {"AdamW": AdamWConfig}
+"""The optimizers that exist, by Burn's names."""
+LOSS = "mean((input @ weight + bias - target)^2)"
+
+
+def types_of(config: Mapping[str, Any]) -> list[str]:
+    """The types of optimizers that a config names."""
+    return [
+        str(config.get("type")),
+        *(name for group in config.get("groups", ()) for name in types_of(group["optimizer"])),
+    ]
+
+
+def built(config: Mapping[str, Any]) -> OptimizerAdaptor:
+    """The optimizer of a config.
+
+    Raises:
+        CheckError: its type is unknown.
+    """
+    kind = str(config.get("type"))
+    if kind not in CONFIGS or config.get("groups"):
+        raise CheckError(f"the type {kind!r} is neither known nor listed as of later work, or has groups")
+    fields = {name: value for name, value in config.items() if name != "type"}
+    if fields.get("grad_clipping") is not None:
+        fields["grad_clipping"] = _clipping(fields["grad_clipping"])
+    return CONFIGS[kind](**fields).init()
+
+
+def _clipping(config: Mapping[str, float]) -> GradientClipping:
+    ((name, threshold),) = config.items()
+    if name not in ("Norm", "Value"):
+        raise CheckError(f"the gradient clipping {name!r} is unknown")
+    return (ClipByNorm if name == "Norm" else ClipByValue)(threshold=threshold)
+
+
+def optimizer_cases(golden: Golden, files: list[RecordFile]) -> Iterator[Case]:
+    """The cases of an optimizer."""
+    values, config = golden.values, golden.values["config"]
+    try:
+        check_optimizers(types_of(config))
+    except LaterError:
+        yield "optimizer", lambda: check_optimizers(types_of(config))  # one skip stands for all
+        return
+    yield "steps before saving", lambda: _check_first_steps(values, files)
+    for file in files:
+        # A state that was rounded to half precision goes on elsewhere.
+        if file.kind == "optimizer" and file.precision != "half":
+            yield f"step after loading {file.name}", lambda file=file: _check_next_step(values, file)
+
+
+def _check_first_steps(values: Mapping[str, Any], files: list[RecordFile]) -> None:
+    model, optimizer = _model(values["params"]), built(values["config"])
+    for index, step in enumerate(values["steps_before_save"]):
+        _check_step(model, optimizer, step, values, f"step {index}")
+    found = optimizer.to_record()
+    for file in files:
+        if file.kind != "optimizer" or file.precision == "half":
+            continue
+        expect(set(found.tensors) == set(file.record.tensors), f"the states are {sorted(found.tensors)}")
+        for name, tensor in found.tensors.items():
+            check_close(tensor, file.record.tensors[name], f"'{name}' of {file.name}")
+        states = file.record.values["states"]
+        expect(found.values["states"] == states, f"the numbers {found.values['states']}, expected {states}")
+
+
+def _check_next_step(values: Mapping[str, Any], file: RecordFile) -> None:
+    model = _model(values["steps_before_save"][-1]["params_after"])
+    optimizer = built(values["config"]).load_record(file.record)
+    _check_step(model, optimizer, values["step_after_load"], values, "the step")
+    again = built(values["config"]).load_record(file.record).to_record()
+    expect(set(again.tensors) == set(file.record.tensors), f"it keeps {sorted(again.tensors)}")
+
+
+def _model(entries: list[dict[str, Any]]) -> layers.Linear:
+    """The Linear of the loss, with its parameters and their ids."""
+    by_path = {entry["path"]: entry for entry in entries}
+    expect({"weight"} <= by_path.keys() <= {"weight", "bias"}, f"expected a Linear, got {sorted(by_path)}")
+    d_input, d_output = by_path["weight"]["shape"]
+    model = layers.LinearConfig(d_input=d_input, d_output=d_output, bias="bias" in by_path).init()
+    tensors = {path: tensor_of(entry) for path, entry in by_path.items()}
+    ids = {path: ParamId.parse(entry["id"]) for path, entry in by_path.items()}
+    Record(tensors=tensors, ids=ids).load_into(model)
+    return model
+
+
+def _check_step(
+    model: layers.Linear, optimizer: OptimizerAdaptor, step: Mapping[str, Any], values: Mapping[str, Any], name: str
+) -> None:
+    expect(values["loss"] == LOSS, f"the loss {values['loss']!r} is unknown")
+    loss = (model(tensor_of(step["input"])) - tensor_of(step["target"])).square().mean()
+    loss.backward()
+    check_close(loss.reshape(1), tensor_of(step["loss"]), f"the loss of {name}")
+    grads = GradientsParams.from_module(model)
+    by_path = {param.path: param for param in params(model)}
+    for entry in step["grads"]:
+        grad = grads.get(by_path[entry["path"]])
+        if grad is None:
+            raise CheckError(f"'{entry['path']}' has no gradient in {name}")
+        check_close(grad, tensor_of(entry), f"the gradient of {entry['path']} in {name}")
+    optimizer.step(step["lr"], model, grads)
+    for entry in step["params_after"]:
+        check_close(by_path[entry["path"]].tensor, tensor_of(entry), f"{entry['path']} after {name}")
