@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .sequential_lr import SequentialLr
     from .simple_optimizer import SimpleOptimizer
     from .step_lr import StepLr
+    from .torch_records import load_torch_record, torch_record
 
 _NAMES = {
     **dict.fromkeys(["AdamW", "AdamWState", "AdaptiveMomentumState"], "adamw"),
@@ -39,6 +40,7 @@ _NAMES = {
     "OptimizerLoadReport": "optimizer_report",
     "SimpleOptimizer": "simple_optimizer",
     "StepLr": "step_lr",
+    **dict.fromkeys(["load_torch_record", "torch_record"], "torch_records"),
 }
 
 __all__ = [*configs.__all__, *_NAMES]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,0 +1,201 @@
+"""torch's own optimizers as records: their states by ParamId and path, as those of an OptimizerAdaptor."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import RecordError, RecordMismatchError
+from ..module import params
+from ..record import LoadReport, Mismatch, Record
+from ..record.state_tree import decode_tree, encode_tree
+from .optimizer_report import OptimizerLoadReport
+from .state_entries import (
+    GROUPS,
+    StateEntry,
+    Target,
+    entries_of,
+    match_entries,
+    refuse_mismatched,
+    refuse_orphans,
+    tensors_of,
+)
+
+
+def torch_record(optimizer: torch.optim.Optimizer, *modules: nn.Module) -> Record:
+    """The state of one of torch's optimizers, and the options of its groups; copies nothing.
+
+    Args:
+        optimizer: any whose state is tensors and plain values.
+        modules: what it trains: its parameters are named by them.
+
+    Raises:
+        RecordError: it trains a parameter that no module has, or its state holds what can't be stored without code.
+    """
+    targets = trained_by(optimizer, modules)
+    state = optimizer.state_dict()
+    tensors: dict[str, Tensor] = {}
+    states: dict[str, Any] = {}
+    for index, fields in state["state"].items():
+        for name, value in fields.items():
+            full = f"{targets[index].id}.{name}"
+            found = encode_tree(value, full, tensors)
+            if found != {"$tensor": full}:
+                states[full] = found
+    groups = [
+        {**_encoded(group, f"{GROUPS}.{number}", tensors), "params": [str(targets[it].id) for it in group["params"]]}
+        for number, group in enumerate(state[GROUPS])
+    ]
+    return Record(
+        tensors=tensors,
+        values={
+            "states": states,
+            "paths": {str(it.id): it.param.path for it in targets},
+            GROUPS: groups,
+            "shapes": {str(it.id): list(it.param.tensor.shape) for it in targets},
+            "optimizer": type(optimizer).__name__,
+        },
+        source=f"the record of {type(optimizer).__name__}",
+    )
+
+
+def _encoded(group: Mapping[str, Any], place: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    options = {name: value for name, value in group.items() if name != "params"}
+    return encode_tree(options, place, tensors)
+
+
+def load_torch_record(
+    optimizer: torch.optim.Optimizer,
+    record: Record,
+    *modules: nn.Module,
+    report: LoadReport | None = None,
+    allow_unused: bool = False,
+) -> OptimizerLoadReport:
+    """Put the states and options of `record` into one of torch's optimizers, each tensor in the dtype it was saved in.
+
+    The groups must be as many as when it was saved. A state follows its parameter, whatever its place in the groups.
+
+    Args:
+        optimizer: of the class that was saved.
+        record: what `torch_record` gave.
+        modules: what it trains.
+        report: that of the module's load, see `OptimizerAdaptor.load_record`.
+        allow_unused: drop states of parameters that it doesn't train.
+
+    Raises:
+        RecordMismatchError: it does not fit; the optimizer is as it was.
+        RecordError: it trains a parameter that no module has.
+    """
+    loaded = read_torch_record(optimizer, record, trained_by(optimizer, modules), report, allow_unused)
+    loaded.apply(optimizer)
+    return loaded.report
+
+
+@dataclass(slots=True)
+class LoadedTorchState:
+    """A state that was read and is to be put in place.
+
+    Attributes:
+        report: what became of each part.
+        state: as `state_dict()` gives it.
+    """
+
+    report: OptimizerLoadReport
+    state: dict[str, Any]
+
+    def apply(self, optimizer: torch.optim.Optimizer) -> None:
+        """Put it in place."""
+        optimizer.load_state_dict(self.state)
+        handles = [it for group in optimizer.param_groups for it in group["params"]]
+        for index, fields in self.state["state"].items():
+            kept = optimizer.state[handles[index]]
+            for name, value in fields.items():
+                # torch gives states the dtype of their parameters, which loses bits.
+                if isinstance(value, Tensor) and kept[name].dtype != value.dtype:
+                    kept[name] = value.to(kept[name].device)
+
+
+def read_torch_record(
+    optimizer: torch.optim.Optimizer,
+    record: Record,
+    targets: Sequence[Target],
+    report: LoadReport | None = None,
+    allow_unused: bool = False,
+) -> LoadedTorchState:
+    """What `load_torch_record` is about to put in place.
+
+    Args:
+        optimizer: see `load_torch_record`.
+        record: see `load_torch_record`.
+        targets: its parameters in the order of its groups, with the ids that they will have.
+        report: see `load_torch_record`.
+        allow_unused: see `load_torch_record`.
+
+    Raises:
+        RecordMismatchError: see `load_torch_record`.
+    """
+    groups = record.values.get(GROUPS)
+    if not isinstance(groups, list) or record.values.get("optimizer") != type(optimizer).__name__:
+        raise RecordMismatchError(
+            f"expected the record of a {type(optimizer).__name__} of torch, got {record.source} of"
+            f" {record.values.get('optimizer', 'another kind')}"
+        )
+    if len(groups) != len(optimizer.param_groups):
+        raise RecordMismatchError(
+            f"{record.source}: expected {len(optimizer.param_groups)} parameter groups, got {len(groups)}"
+        )
+    entries = entries_of(record)
+    matches, found = match_entries(entries, targets, report)
+    if not allow_unused:
+        refuse_orphans(entries, found, targets, record.source)
+    shapes = record.values.get("shapes", {})
+    mismatched = [
+        Mismatch(it.param.path, str(list(it.param.tensor.shape)), str(shapes[str(entry.id)]))
+        for entry, it in matches
+        if it and list(it.param.tensor.shape) != shapes.get(str(entry.id), list(it.param.tensor.shape))
+    ]
+    found = replace(found, mismatched=mismatched)
+    refuse_mismatched(found, record.source)
+    index_of = {target.id: index for index, target in enumerate(targets)}
+    states = {index_of[target.id]: _state(entry, record) for entry, target in matches if target}
+    state = {"state": {index: it for index, it in states.items() if it}, GROUPS: _groups(optimizer, groups, record)}
+    return LoadedTorchState(found, state)
+
+
+def _state(entry: StateEntry, record: Record) -> dict[str, Any]:
+    tensors = tensors_of(entry, record)
+    by_name = {entry.tensors[name]: tensor for name, tensor in tensors.items()}
+    values = {name: decode_tree(value, by_name, record.source) for name, value in entry.values.items()}
+    # Those below the name of a value are its parts.
+    return {**{name: it for name, it in tensors.items() if name.partition(".")[0] not in values}, **values}
+
+
+def _groups(optimizer: torch.optim.Optimizer, saved: list[Any], record: Record) -> list[dict[str, Any]]:
+    current = optimizer.state_dict()[GROUPS]
+    options = [{name: it for name, it in group.items() if name != "params"} for group in saved]
+    return [
+        {**decode_tree(group, record.tensors, record.source), "params": now["params"]}
+        for group, now in zip(options, current, strict=True)
+    ]
+
+
+def trained_by(optimizer: torch.optim.Optimizer, modules: Sequence[nn.Module]) -> list[Target]:
+    """The parameters of `optimizer` in the order of its groups.
+
+    Raises:
+        RecordError: no module has one of them.
+    """
+    param_of = {id(param.tensor): param for module in modules for param in params(module, "weight")}
+    found = []
+    for number, group in enumerate(optimizer.param_groups):
+        for place, tensor in enumerate(group["params"]):
+            param = param_of.get(id(tensor))
+            if param is None:
+                raise RecordError(
+                    f"parameter {place} of group {number} of {type(optimizer).__name__} belongs to none of the modules"
+                    " given; give the module that it trains"
+                )
+            found.append(Target(param, param.id))
+    return found
