@@ -20,6 +20,7 @@ STABLE_TORCH_LIBRARY(burnlike, library) {
       "adamw_step_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] moments_1, Tensor(c!)[] moments_2, "
       "Tensor(d!)[] max_moments_2, int[] times, float lr, float beta_1, float beta_2, float epsilon, "
       "float weight_decay, bool cautious, float grad_scale) -> ()");
+  library.def("convert_(Tensor(a!)[] targets, Tensor[] sources, Tensor(b!) lost) -> ()");
 
   library.def("library_version() -> str");
   library.def("cpu_isa() -> str");

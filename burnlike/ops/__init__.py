@@ -5,6 +5,7 @@ are used.
 """
 
 from .adamw_step import adamw_step_, adamw_step_reference
+from .convert import convert_, convert_reference
 from .rms_norm import rms_norm, rms_norm_reference
 from .status import LibraryStatus, NativeStatus, force_cpu_isa, native_status
 
@@ -13,6 +14,8 @@ __all__ = [
     "NativeStatus",
     "adamw_step_",
     "adamw_step_reference",
+    "convert_",
+    "convert_reference",
     "force_cpu_isa",
     "native_status",
     "rms_norm",

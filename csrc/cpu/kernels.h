@@ -31,6 +31,11 @@ using AdamwKernel = void (*)(
     Element* params, const Element* grads, Moment* moments_1, Moment* moments_2, Moment* max_moments_2, int64_t begin,
     int64_t end, const AdamwScalars<accumulate_t<Element>>& scalars, bool cautious);
 
+// Converts values [begin, end); whether a finite one became infinite. One for each type of source, by its ElementKind.
+struct ConvertKernels {
+  bool (*from[4])(const void* sources, void* targets, int64_t begin, int64_t end);
+};
+
 struct Kernels {
   const char* isa;
 
@@ -45,6 +50,8 @@ struct Kernels {
   AdamwKernel<BFloat16, float> adamw_bfloat16_float32;
   AdamwKernel<Float16, Float16> adamw_float16;
   AdamwKernel<Float16, float> adamw_float16_float32;
+
+  ConvertKernels convert[4];  // for each type of target, by its ElementKind
 };
 
 // The kernels of the instruction set in use: the best one that this machine has, unless one was chosen.

@@ -8,7 +8,14 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from burnlike.ops import adamw_step_, adamw_step_reference, rms_norm, rms_norm_reference
+from burnlike.ops import (
+    adamw_step_,
+    adamw_step_reference,
+    convert_,
+    convert_reference,
+    rms_norm,
+    rms_norm_reference,
+)
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
@@ -130,6 +137,40 @@ def _adamw_case(
     )
 
 
+def _convert_case(
+    name: str, dtype: torch.dtype, target: torch.dtype, make: Callable[[torch.dtype], list[Tensor]]
+) -> OpCase:
+    def inputs() -> list[Tensor]:
+        torch.manual_seed(3)
+        return make(dtype)
+
+    def targets(sources: Sequence[Tensor], exact: bool = False) -> list[Tensor]:
+        return [torch.empty(it.shape, dtype=it.dtype if exact else target, device=it.device) for it in sources]
+
+    def flags(sources: Sequence[Tensor]) -> Tensor:
+        return torch.zeros(len(sources), dtype=torch.int32, device=sources[0].device)
+
+    def native(*sources: Tensor) -> list[Tensor]:
+        made = targets(sources)
+        convert_(made, list(sources), flags(sources))
+        return made
+
+    def reference(*sources: Tensor) -> list[Tensor]:
+        made = targets(sources, exact=sources[0].dtype == torch.float64)
+        convert_reference(made, sources, flags(sources))
+        return made
+
+    return OpCase(
+        name=f"convert-{name}-{_name(dtype)}-{_name(target)}",
+        raw=torch.ops.burnlike.convert_.default,
+        native=native,
+        reference=reference,
+        inputs=inputs,
+        raw_arguments=lambda tensors: (targets(tensors), tensors, flags(tensors)),
+        dtype=dtype,
+    )
+
+
 def _odd(dtype: torch.dtype) -> Tensor:
     return torch.randn(5, 3, 123, dtype=dtype)
 
@@ -166,5 +207,12 @@ CASES: list[OpCase] = [
         _adamw_case("mixed", dtype, torch.float32, _LISTS["odd"], amsgrad=amsgrad)
         for amsgrad in (False, True)
         for dtype in FLOATS[2:]
+    ),
+    # From float64, which is the exact value here, in test_convert.py.
+    *(
+        _convert_case(name, dtype, target, make)
+        for name, make in _LISTS.items()
+        for dtype in (torch.float32, *FLOATS[2:])
+        for target in FLOATS
     ),
 ]

@@ -8,6 +8,7 @@ namespace burnlike::cpu {
 namespace {
 
 #include "adamw_step.inl"
+#include "convert.inl"
 #include "rms_norm.inl"
 
 }  // namespace
@@ -24,6 +25,8 @@ constinit const Kernels BURNLIKE_TABLE = {
     .adamw_bfloat16_float32 = adamw_run<BFloat16, float>,
     .adamw_float16 = adamw_run<Float16, Float16>,
     .adamw_float16_float32 = adamw_run<Float16, float>,
+    .convert =
+        {convert_kernels<float>, convert_kernels<double>, convert_kernels<BFloat16>, convert_kernels<Float16>},
 };
 
 }  // namespace burnlike::cpu

@@ -1,0 +1,92 @@
+"""Conversion of many float tensors to other float types, in one pass with the check for values that are too large.
+
+Values are rounded to nearest, ties to even, as `tensor.to` does it; float64 becomes float16 or bfloat16 by way of
+float32, as there.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..errors import ArgumentError, AutodiffError
+from ._checks import DEVICES, check_device, check_dtype, check_shape
+from ._library import WITHOUT_NATIVE, fake, op
+
+_convert = op("convert_")
+
+
+def convert_(targets: Sequence[Tensor], sources: Sequence[Tensor], lost: Tensor) -> None:
+    """Write the values of `sources` into `targets`, in their types.
+
+    All tensors are on one device; nothing is written when one of them is refused. On CUDA nothing waits: targets that
+    are views of one buffer are filled by one launch for all sources of a type.
+
+    Args:
+        targets: contiguous; float32, float16, bfloat16 or float64. None may share memory with a source.
+        sources: one for each target, of its shape; of these types and of any strides.
+        lost: int32 `[len(targets)]`. Set to 1 where a finite value of the source became infinite; else left as it is,
+            so it can gather what several calls find.
+
+    Raises:
+        ArgumentError: lists of different lengths, or a target that is not contiguous.
+        ShapeError: a target does not have its source's shape, or `lost` not its own.
+        DTypeError: a tensor has another dtype.
+        DeviceError: a tensor is on another kind of device than cpu and cuda, or not on the first target's.
+        AutodiffError: a target requires grad, and gradients are on: call it under `torch.no_grad()`.
+    """
+    if torch.is_grad_enabled() and any(target.requires_grad for target in targets):
+        raise AutodiffError(
+            "convert_: a target requires grad, and autograd would lose track of it; call it under torch.no_grad()"
+        )
+    device_type = lost.device.type
+    if device_type in WITHOUT_NATIVE or device_type not in DEVICES:
+        check_lists(targets, sources, lost)
+        convert_reference(targets, sources, lost)
+        return
+    try:
+        _convert(targets, sources, lost)
+    except RuntimeError:
+        check_lists(targets, sources, lost)
+        raise
+    if not torch.compiler.is_compiling():
+        # No dispatcher key does it for lists, and autograd would not see that a tensor it saved has changed.
+        torch.autograd.graph.increment_version([*targets, lost])
+
+
+@torch.no_grad()
+def convert_reference(targets: Sequence[Tensor], sources: Sequence[Tensor], lost: Tensor) -> None:
+    """The same as `convert_` in plain torch, on any device."""
+    for index, (target, source) in enumerate(zip(targets, sources, strict=True)):
+        target.copy_(source)
+        lost[index] |= (source.isfinite() & ~target.isfinite()).any()
+
+
+def check_lists(targets: Sequence[Tensor], sources: Sequence[Tensor], lost: Tensor) -> None:
+    """Raise the error that says what is wrong with the arguments of a conversion, if anything is.
+
+    The kernels check the same before they write, in fewer words; this runs when they refused, and without data.
+    """
+    name = "convert_"
+    if len(sources) != len(targets):
+        raise ArgumentError(f"{name}: expected {len(targets)} sources, one for each target, got {len(sources)}")
+    check_dtype(name, "lost", lost, (torch.int32,))
+    check_shape(name, "lost", lost, [len(targets)])
+    check_device(name, "lost", lost, targets[0].device if targets else None)
+    if not lost.is_contiguous():
+        raise ArgumentError(f"{name}: expected lost to be contiguous; make it with torch.zeros")
+    for index, (target, source) in enumerate(zip(targets, sources, strict=True)):
+        label, source_label = f"targets[{index}]", f"sources[{index}]"
+        check_device(name, label, target)
+        check_device(name, label, target, targets[0].device)
+        check_device(name, source_label, source, targets[0].device)
+        check_dtype(name, label, target)
+        check_dtype(name, source_label, source)
+        check_shape(name, label, target, source.shape)
+        if not target.is_contiguous():
+            raise ArgumentError(f"{name}: expected {label} to be contiguous, got strides {list(target.stride())}")
+
+
+@fake("convert_")
+def _(targets: list[Tensor], sources: list[Tensor], lost: Tensor) -> None:
+    check_lists(targets, sources, lost)

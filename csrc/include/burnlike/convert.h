@@ -1,0 +1,32 @@
+// Converting a value to another float type, and whether it was too large for that. For CPU and CUDA.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "element.h"
+
+namespace burnlike {
+
+// float64 becomes float16 or bfloat16 by way of float32, as torch does it.
+template <class Target, class Source>
+BURNLIKE_INLINE Target converted(Source value) {
+  return store<Target>(static_cast<accumulate_t<Target>>(load(value)));
+}
+
+BURNLIKE_INLINE bool is_finite(float value) { return (detail::bits_of(value) & 0x7F800000u) != 0x7F800000u; }
+BURNLIKE_INLINE bool is_finite(BFloat16 value) { return (value.bits & 0x7F80u) != 0x7F80u; }
+BURNLIKE_INLINE bool is_finite(Float16 value) { return (value.bits & 0x7C00u) != 0x7C00u; }
+BURNLIKE_INLINE bool is_finite(double value) {
+  uint64_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return (bits & 0x7FF0000000000000u) != 0x7FF0000000000000u;
+}
+
+// 1 where a finite value became infinite.
+template <class Target, class Source>
+BURNLIKE_INLINE uint32_t is_lost(Source before, Target after) {
+  return static_cast<uint32_t>(is_finite(before)) & static_cast<uint32_t>(!is_finite(after));
+}
+
+}  // namespace burnlike
