@@ -160,7 +160,7 @@ def _pack(found: Any, source: Source, head_bytes: int) -> Pack:
             ids[name] = param_id
     tensors.sort(key=lambda it: (it.start, it.start + it.stored_bytes, it.name))
     _check_overlaps(tensors, ids, path)
-    start = _data_start(source, head_bytes, max((it.start + it.stored_bytes for it in tensors), default=0))
+    start = _data_start(source, head_bytes, tensors)
     placed: dict[str, Entry] = {it.name: replace(it, start=it.start + start) for it in tensors}
     return Pack(placed, {}, ids, _texts(found.get("metadata"), path), _scalars(found.get("scalars"), path))
 
@@ -202,20 +202,40 @@ def _check_overlaps(tensors: list[StoredTensor], ids: Mapping[str, int], path: s
             raise _wrong(path, other.name, f"bytes in common with '{one.name[:80]}'")
 
 
-def _data_start(source: Source, head_bytes: int, data_bytes: int) -> int:
-    """Where the tensors begin; files of 0.19 have no padding, which only their length shows."""
-    start = _aligned(head_bytes)
-    if source.has(start, data_bytes) and start + data_bytes <= MAX_FILE_BYTES:
-        if not source.has(start + data_bytes, 1):
-            return start
-        what = f"bytes lie behind its last tensor, which ends at byte {start + data_bytes}"
-    elif source.has(head_bytes, data_bytes) and not source.has(head_bytes + data_bytes, 1):
-        return head_bytes
-    elif start + data_bytes > MAX_FILE_BYTES:
-        what = f"it takes {start + data_bytes} bytes, at most {MAX_FILE_BYTES} are allowed"
+def _data_start(source: Source, head_bytes: int, tensors: list[StoredTensor]) -> int:
+    """Where the tensors begin, those of the oldest files unpadded.
+
+    Raises:
+        RecordFormatError: the file has fewer or more bytes than they need, or than is allowed.
+    """
+    start, count = _aligned(head_bytes), _end(tensors)
+    if start + count > MAX_FILE_BYTES:
+        what = f"it takes {start + count} bytes, at most {MAX_FILE_BYTES} are allowed"
+    elif not source.has(start, count):
+        if _is_unpadded(source, head_bytes, tensors):
+            return head_bytes
+        what = f"truncated: its tensors end at byte {start + count}, the file ends before"
+    elif source.has(start + count, 1):
+        what = f"bytes lie behind its last tensor, which ends at byte {start + count}"
     else:
-        what = f"truncated: its tensors end at byte {start + data_bytes}, the file ends before"
+        return start
     raise RecordFormatError(f"{source.path}: {what}; save or fetch it again")
+
+
+def _is_unpadded(source: Source, head_bytes: int, tensors: list[StoredTensor]) -> bool:
+    """Whether the file is one of Burn 0.19, whose bytes lie close together; nothing but their number says so.
+
+    A padded file that was cut may have the same length. It has gaps, or zeros where the other has its first values.
+    """
+    count = _end(tensors)
+    whole = source.has(head_bytes, count) and not source.has(head_bytes + count, 1)
+    if not whole or any(one.start + one.stored_bytes != other.start for one, other in pairwise(tensors)):
+        return False
+    return any(source.read(head_bytes, min(count, _aligned(head_bytes) - head_bytes)))
+
+
+def _end(tensors: list[StoredTensor]) -> int:
+    return max((it.start + it.stored_bytes for it in tensors), default=0)
 
 
 def _texts(found: Any, path: str) -> dict[str, str]:

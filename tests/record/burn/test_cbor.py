@@ -1,5 +1,6 @@
 """CBOR against the examples of RFC 8949, appendix A, and hostile bytes."""
 
+import contextlib
 import math
 from typing import Any
 
@@ -188,7 +189,5 @@ def test_values_come_back(value: Any) -> None:
 @settings(derandomize=True, max_examples=1000, deadline=None)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_value_or_an_error(data: bytes) -> None:
-    try:
+    with contextlib.suppress(RecordFormatError):
         decode(data, "x")
-    except RecordFormatError:
-        pass
