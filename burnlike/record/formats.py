@@ -62,7 +62,8 @@ _FORMATS = {
 }
 """Extension -> the format's object. A longer extension comes before the shorter one that it ends in."""
 
-_READ_ONLY = {".pt": "burnlike.record.torch_file:TORCH"}
+_TORCH = ".pt"
+_READABLE = {**_FORMATS, _TORCH: "burnlike.record.torch_file:TORCH"}
 
 EXTENSIONS = tuple(_FORMATS)
 """What the names of records' files end in."""
@@ -108,10 +109,10 @@ def detect(source: Source, path: str | os.PathLike[str] = "") -> Format:
     if extension is None:
         size = getattr(source, "size", "?")
         raise RecordFormatError(
-            f"{source.path}: expected a record ({', '.join(_FORMATS)}), got {size} bytes that begin with {head[:8]!r};"
+            f"{source.path}: expected a record ({', '.join(_READABLE)}), got {size} bytes that begin with {head[:8]!r};"
             " it may be an interrupted download or copy: fetch it again"
         )
-    return resolve(_FORMATS[extension])
+    return resolve(_READABLE[extension])
 
 
 _FIRST_KEYS = (b"\xa8metadata", b"\xa4item", b"\xa2_b", b"\xa8burnlike")
@@ -131,4 +132,6 @@ def _extension_of(head: bytes) -> str | None:
         return ".mpk"
     if head[:1] in (b"\x03", b"\x12", b"\x13") and head[1:4] in (b"f32", b"f64", b"hal"):  # a length and a text
         return ".bin"
+    if head[:4] == b"PK\x03\x04" or head[:1] == b"\x80":  # a zip archive or, of older versions, a pickle
+        return _TORCH
     return None

@@ -71,13 +71,14 @@ class LazyTensors(Mapping[str, Tensor]):
         return FileValues(entry, self.dtype(name), torch_dtype(entry.stored_as or entry.dtype, name, self.path))
 
     def check_length(self) -> None:
-        """Raise if the file was cut since it was opened.
+        """Raise if a file was cut since it was opened.
 
         Raises:
-            RecordIOError: it is shorter than its header says.
+            RecordIOError: it is shorter than it was.
         """
-        if isinstance(self._source, FileSource):
-            self._source.check_length()
+        for source in {entry.source for entry in self._entries.values()}:
+            if isinstance(source, FileSource):
+                source.check_length()
 
     def each_piece(self, name: str, do: Callable[[Tensor], object]) -> None:
         """Show the values to `do`, piece by piece: flat tensors that last for the call; several threads call it.
