@@ -1,28 +1,38 @@
 """`burnlike inspect FILE`: what a record's file holds, read without the tensors' values.
 
-Imports no torch, but for `.pt` files and `--model`.
+Imports no torch, but for `--model`.
 """
 
 import argparse
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..module.param_id import ParamId
-from ..record.outline import Entry, Outline
+from ..record.formats import detect
+from ..record.gzip_source import GzipSource
+from ..record.outline import Entry, Outline, StoredTensor
 from ..record.reading import read_outline
+from ..record.shards import INDEX_SUFFIX
+from ..record.source import FileSource
 from ..record.values import to_json
 from .record_options import add_layout_options, layout_of
 from .tables import printable, shortened, table
 
 _COLUMNS = ("tensor", "dtype", "shape", "bytes", "id", "tied to")
+_NAMELESS = (
+    "bincode carries no names and no types of plain values: these are the tensors that were found by their form, in the"
+    " order of the file; --layout or --model gives all, with their names"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument(
-        "file", metavar="FILE", help="a record of any format, told by its content, written by burnlike, Burn or others"
+        "file",
+        metavar="FILE",
+        help="a record of any format, told by its content; or the directory or index of a set of files",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_layout_options(parser)
@@ -56,9 +66,10 @@ def summarize(path: str, file_bytes: int, outline: Outline, notes: Sequence[str]
     aliases: dict[str, list[str]] = {}
     for alias, name in outline.aliases.items():
         aliases.setdefault(name, []).append(alias)
-    states = set(outline.states)
+    roles = _roles(outline)
     tensors = [
-        _tensor(entry, outline, aliases.get(entry.name, []), entry.name in states) for entry in outline.entries.values()
+        _tensor(entry, outline, aliases.get(entry.name, []), roles.get(entry.name))
+        for entry in outline.entries.values()
     ]
     return {
         "file": path,
@@ -74,9 +85,15 @@ def summarize(path: str, file_bytes: int, outline: Outline, notes: Sequence[str]
     }
 
 
-def _tensor(entry: Entry, outline: Outline, aliases: list[str], is_state: bool) -> dict[str, Any]:
+def _roles(outline: Outline) -> dict[str, str]:
+    """`weight` or `state` (running statistics and other buffers), of files that tell them apart."""
+    if not outline.states and (outline.format != "safetensors" or outline.version in (None, "1")):
+        return {}
+    return {**dict.fromkeys(outline.ids, "weight"), **dict.fromkeys(outline.states, "state")}
+
+
+def _tensor(entry: Entry, outline: Outline, aliases: list[str], role: str | None) -> dict[str, Any]:
     param_id = outline.ids.get(entry.name) or _id_in_name(entry.name, outline)
-    role = "state" if is_state else "weight" if param_id is not None and "states" not in outline.values else None
     return {
         "path": entry.name,
         "id": None if param_id is None else str(param_id),
@@ -91,33 +108,35 @@ def _tensor(entry: Entry, outline: Outline, aliases: list[str], is_state: bool) 
 
 
 def _id_in_name(name: str, outline: Outline) -> ParamId | None:
-    """The id that a tensor of an optimizer's record begins with."""
-    if "states" not in outline.values:
+    """The id that a tensor of an optimizer's record begins with, also of one that was found by its form."""
+    text, _, rest = name.partition(".")
+    if "states" not in outline.values and not rest.startswith("?"):
         return None
     try:
-        return ParamId.parse(name.partition(".")[0])
+        return ParamId.parse(text)
     except ValueError:
         return None
 
 
 def _read(path: str, layout: Any) -> tuple[int, Outline, list[str]]:
-    if _needs_torch(path):
-        from ..record.opening import open_record
-        from ..record.precision import Precision
-        from ..record.recorder import outline_of
+    """Bytes of the file or the set of files, what is in it, and what the reader should know."""
+    if layout is None and os.path.isfile(path):
+        source = FileSource(path)
+        found = detect(source)
+        if found.extension.startswith(".bin"):
+            from ..record.burn.bincode_scan import scan
 
-        record = open_record(path)
-        return _total_bytes([path]), outline_of(record, Precision(None)), []
+            outline = scan(GzipSource(source) if found.compressed else source, found.name)
+            return source.size, outline, [_NAMELESS]
     _, outline = read_outline(path, layout)
-    return _total_bytes([path]), outline, []
+    return _total_bytes(path, outline), outline, []
 
 
-def _total_bytes(paths: Iterable[str]) -> int:
-    return sum(os.stat(path).st_size for path in paths)
-
-
-def _needs_torch(path: str) -> bool:
-    return False
+def _total_bytes(path: str, outline: Outline) -> int:
+    if os.path.isfile(path) and not path.endswith(INDEX_SUFFIX):
+        return os.path.getsize(path)
+    parts = {entry.source.path for entry in outline.entries.values() if isinstance(entry, StoredTensor)}
+    return sum(map(os.path.getsize, parts))
 
 
 def _text(summary: dict[str, Any]) -> str:

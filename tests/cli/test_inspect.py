@@ -1,10 +1,10 @@
 """`burnlike inspect`: the header as a table and as JSON, without torch."""
 
-import argparse
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import safetensors.torch
@@ -15,11 +15,25 @@ from burnlike.errors import RecordFormatError, RecordIOError
 from burnlike.module import ParamId
 from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder
 
+from .commands import run
 
-def inspected(path: Path | str, *options: str) -> int:
-    parser = argparse.ArgumentParser()
-    inspect.add_arguments(parser)
-    return inspect.run(parser.parse_args([str(path), *options]))
+HERE = Path(__file__).parent
+GOLDEN = HERE.parent / "golden"
+
+
+def inspected(path: Path | str, *options: object) -> int:
+    return run(inspect, path, *options)
+
+
+@pytest.fixture
+def found(capsys: pytest.CaptureFixture[str]):
+    """What `--json` prints."""
+
+    def found(path: Path | str, *options: object) -> dict[str, Any]:
+        assert inspected(path, "--json", *options) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return found
 
 
 @pytest.fixture
@@ -85,8 +99,117 @@ def test_wrong_files_are_errors(tmp_path: Path) -> None:
 
 
 def test_torch_is_not_imported(path: str) -> None:
-    code = (
-        "import argparse, sys; from burnlike.cli import inspect; parser = argparse.ArgumentParser();"
-        "inspect.add_arguments(parser); inspect.run(parser.parse_args(sys.argv[1:])); sys.exit('torch' in sys.modules)"
+    assert without_torch(path)
+
+
+def without_torch(path: Path | str) -> bool:
+    """Whether a process that inspects the file does not import torch."""
+    code = "import sys; from burnlike.cli.main import main; main(sys.argv[1:]); sys.exit('torch' in sys.modules)"
+    command = [sys.executable, "-c", code, "inspect", str(path)]
+    return subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def expected(name: str) -> list[tuple[Any, ...]]:
+    """Path, id, kind, dtype and shape of each tensor that Burn says is in its file."""
+    params = json.loads((GOLDEN / f"{name}.values.json").read_text())["params"]
+    dtypes = {"float": "F32", "int": "I32", "bool": "BOOL"}
+    return sorted(
+        (it["path"], it["id"], str(it["id_u64"]), it["kind"].lower(), dtypes[it["kind"].lower()], it["shape"])
+        for it in params
     )
-    assert subprocess.run([sys.executable, "-c", code, path], stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def told(summary: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return sorted(
+        tuple(it[key] for key in ("path", "id", "id_u64", "kind", "dtype", "shape")) for it in summary["tensors"]
+    )
+
+
+@pytest.mark.parametrize("extension", ["mpk", "mpk.gz", "json", "json.gz"])
+@pytest.mark.parametrize("name", ["linear", "two"])
+def test_burns_files_of_version_21(found, name: str, extension: str) -> None:
+    path = GOLDEN / "v0.21" / f"{name}-full.{extension}"
+    summary = found(path)
+    assert told(summary) == expected(f"v0.21/{name}")
+    assert summary["version"] == "0.21.0"
+    assert summary["metadata"]["settings"] == "FullPrecisionSettings"
+    assert summary["file_bytes"] == path.stat().st_size
+
+
+@pytest.mark.parametrize("name", ["linear", "batch_norm", "tree", "kinds", "train_run-end"])
+def test_burnpack(found, name: str) -> None:
+    values = f"v0.22/{name.removesuffix('-end')}"
+    summary = found(GOLDEN / "v0.22" / f"{name}.bpk")
+    assert [row[:4] for row in told(summary)] == [row[:4] for row in expected(values)]
+
+
+def test_an_optimizers_record_tells_the_ids(found) -> None:
+    ids = {it["id"] for it in json.loads((GOLDEN / "v0.21" / "optim_adamw.values.json").read_text())["params"]}
+    for extension in ("mpk", "json", "bin"):
+        summary = found(GOLDEN / "v0.21" / f"optim_adamw-full.{extension}")
+        assert {it["id"] for it in summary["tensors"]} == ids
+        assert [it["role"] for it in summary["tensors"]] == [None] * 4
+
+
+def test_bincode_without_a_layout_tells_what_stands_out(found, capsys: pytest.CaptureFixture[str]) -> None:
+    for extension in ("bin", "bin.gz", "binbytes"):
+        summary = found(GOLDEN / "v0.21" / f"linear-full.{extension}")
+        named = {row[1:] for row in map(tuple, map(str_shapes, told(summary)))}
+        assert named == {row[1:] for row in map(tuple, map(str_shapes, expected("v0.21/linear")))}
+        assert [it["path"] for it in summary["tensors"]] == ["?0", "?1"]
+        assert "--layout or --model" in summary["notes"][0]
+    inspected(GOLDEN / "v0.21" / "linear-full.bin")
+    assert "note: bincode carries no names" in capsys.readouterr().out
+
+
+def str_shapes(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(str(it) for it in row)
+
+
+def test_bincode_with_a_layout_or_a_model_has_names(tmp_path: Path, found) -> None:
+    (tmp_path / "layout.yaml").write_text("weight: param\nbias: {$option: param}\n")
+    (tmp_path / "layout.json").write_text('{"weight": "param", "bias": {"$option": "param"}}')
+    (tmp_path / "model.yaml").write_text("type: Linear\nd_input: 3\nd_output: 2\n")
+    for options in (("--layout", "layout.yaml"), ("--layout", "layout.json"), ("--model", "model.yaml")):
+        summary = found(GOLDEN / "v0.21" / "linear-full.bin", options[0], tmp_path / options[1])
+        assert told(summary) == expected("v0.21/linear")
+        assert summary["notes"] == []
+
+
+def test_layout_of_another_model_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "layout.json").write_text('{"weight": "param"}')
+    with pytest.raises(RecordFormatError, match="layout"):
+        inspected(GOLDEN / "v0.21" / "linear-full.bin", "--layout", tmp_path / "layout.json")
+
+
+def test_files_of_format_version_1(found) -> None:
+    # written by the code that had this version
+    summary = found(HERE.parent / "record" / "data" / "version_1.safetensors")
+    assert summary["version"] == "1"
+    assert [(it["path"], it["id"], it["aliases"]) for it in summary["tensors"]] == [
+        ("steps", None, []),
+        ("embedding.weight", "83h0200000000", ["head.weight"]),
+        ("norm.gamma", "vvvvvvvvvvvvu", []),
+        ("mask", None, []),
+    ]
+    assert summary["values"]["rate"] == {"$float": "inf"}
+
+
+def test_running_statistics_are_told_from_weights(tmp_path: Path, found) -> None:
+    path = SafetensorsRecorder().save(Record.from_module(torch.nn.BatchNorm1d(2)), tmp_path / "x")
+    assert {it["path"]: it["role"] for it in found(path)["tensors"]} == {
+        "weight": "weight",
+        "bias": "weight",
+        "running_mean": "state",
+        "running_var": "state",
+        "num_batches_tracked": "state",
+    }
+
+
+@pytest.mark.parametrize("extension", ["mpk", "mpk.gz", "json", "json.gz", "bin", "bin.gz"])
+def test_no_format_needs_torch(extension: str) -> None:
+    assert without_torch(GOLDEN / "v0.21" / f"linear-full.{extension}")
+
+
+def test_burnpack_needs_no_torch() -> None:
+    assert without_torch(GOLDEN / "v0.22" / "linear.bpk")
