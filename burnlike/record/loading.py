@@ -1,6 +1,6 @@
 """Putting a record's tensors into a module: everything is checked before anything is changed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from torch import nn
@@ -21,6 +21,15 @@ from .report import LoadReport, Mismatch
 
 def load_into(record: Record, module: nn.Module, options: LoadOptions) -> LoadReport:
     """Put the tensors of `record` into `module`; see `burnlike.record.load`."""
+    return prepare(record, module, options)()
+
+
+def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Callable[[], LoadReport]:
+    """Check everything, and give what does the load: for loads of several things that happen together or not at all.
+
+    Raises:
+        RecordError: see `burnlike.record.load`.
+    """
     device = find_device(options.device)
     found = params(module)
     matching = match(found, record, module, options)
@@ -40,15 +49,20 @@ def load_into(record: Record, module: nn.Module, options: LoadOptions) -> LoadRe
         check_values(matches, tensors)
     types = _types(matches, record)
     ids = _new_ids(matches, found, matching.ids)
-    fill(matches, tensors, device, as_saved)
-    for param, param_id in ids:
-        param.adopt(param_id)
-    return replace(
+    report = replace(
         report,
         renamed={it.name: it.param.path for it in matches if it.name != it.param.path},
         ids={record.ids[it.name]: matching.ids[it.name] for it in matches if it.name in record.ids},
         **{"retyped" if as_saved else "converted": types},
     )
+
+    def load() -> LoadReport:
+        fill(matches, tensors, device, as_saved)
+        for param, param_id in ids:
+            param.adopt(param_id)
+        return report
+
+    return load
 
 
 def _report(matching: Matching, wrong: Sequence[Mismatch]) -> LoadReport:
