@@ -92,7 +92,9 @@ def from_json(value: Any, place: str, depth: int = 0) -> Any:
         if set(value) in ({_FLOAT}, {_INT}):
             return _number(value, place)
         return {key.removeprefix(_ESCAPE): from_json(item, place, depth + 1) for key, item in value.items()}
-    return value
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise RecordFormatError(f"{place}: {value!r:.60} is no plain value")
 
 
 def _decimal(value: int, place: str) -> str:

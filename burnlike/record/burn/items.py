@@ -116,14 +116,11 @@ def default_layout(outline: Outline) -> Layout:
 
 def _put(tree: dict[str, Any], path: str, leaf: str) -> None:
     *above, last = path.split(".")
-    if (
-        len(above) >= _MOST_PARTS
-        or len(path) > _LONGEST_PATH
-        or "$" in (path[:1], *(name[:1] for name in above), last[:1])
-    ):
+    wrong_part = bool(path) and any(name == "" or name.startswith("$") for name in (*above, last))
+    if wrong_part or len(above) >= _MOST_PARTS or len(path) > _LONGEST_PATH:
         raise RecordError(
             f"'{path:.80}' can't be the name of a tensor in a format that nests: at most {_MOST_PARTS} parts and"
-            f" {_LONGEST_PATH} characters, none of them beginning with $; rename it"
+            f" {_LONGEST_PATH} characters, no part empty or beginning with $; rename it"
         )
     for name in above:
         tree = tree.setdefault(name, {})
