@@ -23,6 +23,9 @@ _FORMAT, _IDS, _ALIASES, _VALUES, _STATES, _LAYOUT = (
     f"{_PREFIX}{name}" for name in ("format", "ids", "aliases", "values", "states", "layout")
 )
 
+_FRAMEWORK = {"format": "pt"}
+"""transformers reads only safetensors files that say so."""
+
 _BURN_RECORDER = "burn_core::"
 _BURN_TEXTS = ("float", "int", "format", "version", "settings")
 """What Burn's recorders say about their files; in a safetensors file `format` means the framework."""
@@ -36,14 +39,19 @@ def encode(outline: Outline) -> dict[str, str]:
     Raises:
         RecordError: a value is neither a number, a text, a bool, None, nor a list or map of those.
     """
-    others, texts = foreign(outline.metadata), own_texts(outline)
+    others, texts = _others(outline.metadata), own_texts(outline)
     if others and not texts:
         return others
-    return {"format": "pt", **others, _FORMAT: FORMAT_VERSION, **texts}  # transformers reads only files that say "pt"
+    return {**_FRAMEWORK, **others, _FORMAT: FORMAT_VERSION, **texts}
 
 
 def foreign(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """What another program wrote about its file, as far as it is true of a file of another format, too."""
+    """What another program wrote about its file, as far as it is true of one of a format of Burn's, too."""
+    return {key: text for key, text in _others(metadata).items() if _FRAMEWORK.get(key) != text}
+
+
+def _others(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """What another program wrote about its file, as far as it is true of a safetensors file, too."""
     others = {key: str(text) for key, text in metadata.items() if not key.startswith(_PREFIX)}
     if others.get("format", "").startswith(_BURN_RECORDER):
         return {key: text for key, text in others.items() if key not in _BURN_TEXTS}
