@@ -16,7 +16,9 @@ from .record_options import (
     add_precision_options,
     byte_size,
     extension_named,
+    is_nameless,
     layout_of,
+    open_file,
     precision_of,
 )
 from .tables import amount
@@ -58,6 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="make OUT a directory: of safetensors files of at most this size, such as 2GB, and their index, if the"
         " tensors take more than one",
     )
+    parser.add_argument(
+        "--top-level-key", metavar="KEY", help="of a file of torch.save take only what is under this key, such as model"
+    )
     add_layout_options(parser)
 
 
@@ -78,11 +83,10 @@ def run(args: argparse.Namespace) -> int:
     shard_bytes = None if args.shard_size is None else byte_size("--shard-size", args.shard_size)
     name = _file_name(args.output, args.format, shard_bytes is not None)
     precision, layout = precision_of(args), layout_of(args)
-    from ..record import open_record
+    record = open_file(args.input, layout, args.top_level_key)
     from ..record.changing import rename, with_ids
 
-    record = open_record(args.input, layout)
-    if layout is not None and not _carries_no_names(args.input):
+    if layout is not None and not is_nameless(args.input):
         record = replace(record, layout=layout)
     record = rename(record, rules) if rules else record
     record = with_ids(record) if args.ids else record
@@ -117,15 +121,6 @@ def _file_name(output: str, format_name: str | None, sharded: bool) -> str:
         return f"x{format_of_path(output).extension}"
     except RecordError as error:
         raise RecordError(f"{error}, or --format") from error
-
-
-def _carries_no_names(path: str) -> bool:
-    from ..record.formats import detect
-    from ..record.source import FileSource
-
-    if os.path.isdir(path):
-        return False
-    return detect(FileSource(path)).extension.startswith(".bin")
 
 
 def _save(record: "Record", output: str, name: str, precision: "Precision | None", shard_bytes: int | None) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import RecordError
-from .record_options import add_layout_options, layout_of
+from .record_options import add_layout_options, layout_of, open_file
 from .tables import printable, shortened
 
 if TYPE_CHECKING:
@@ -46,10 +46,9 @@ def run(args: argparse.Namespace) -> int:
         RecordError: an option is wrong.
     """
     tolerance, layout = _tolerance(args.tolerance), layout_of(args)
-    from ..record import open_record
+    one, other = open_file(args.a, layout), open_file(args.b, layout)
     from ..record.comparison import compare
 
-    one, other = open_record(args.a, layout), open_record(args.b, layout)
     if args.ignore_ids:
         one, other = replace(one, ids={}), replace(other, ids={})
     found = compare(one, other, tolerance)

@@ -6,9 +6,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..record.formats import DEFAULT_EXTENSION, Format, detect, format_of_path
+from ..record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, format_of_path
 from .models import Model, first_step, read_model
-from .record_options import FORMATS, add_layout_options, add_precision_options, extension_named, layout_of, precision_of
+from .record_options import (
+    FORMATS,
+    add_layout_options,
+    add_precision_options,
+    extension_named,
+    format_of_file,
+    layout_of,
+    open_file,
+    precision_of,
+)
 from .tables import amount, printable
 
 if TYPE_CHECKING:
@@ -61,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: the config is wrong.
         RecordError: an option is wrong, or the format has no place for something.
     """
-    chosen = None if args.format is None else format_of_path(f"x{extension_named(args.format)}")
+    chosen = None if args.format is None else format_of_path(extension_named(args.format))
     is_config = args.file.endswith(_CONFIGS)
     subject = _of_config(args, chosen) if is_config else _of_file(args, chosen)
     found = _forecast(args, subject)
@@ -70,11 +79,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_file(args: argparse.Namespace, chosen: Format | None) -> _Subject:
-    from ..record import open_record
-    from ..record.source import FileSource
-
-    record = open_record(args.file, layout_of(args))
-    return _Subject(record, chosen or detect(FileSource(args.file)))
+    record = open_file(args.file, layout_of(args))
+    own = format_of_file(args.file)
+    writable = own.extension.endswith(EXTENSIONS)  # not so what torch.save wrote
+    return _Subject(record, chosen or (own if writable else format_of_path(DEFAULT_EXTENSION)))
 
 
 def _of_config(args: argparse.Namespace, chosen: Format | None) -> _Subject:
@@ -86,7 +94,7 @@ def _of_config(args: argparse.Namespace, chosen: Format | None) -> _Subject:
     layout = layout_of(args)
     if layout is not None:
         record = replace(record, layout=layout)
-    return _Subject(record, chosen or format_of_path(f"x{DEFAULT_EXTENSION}"), model, module)
+    return _Subject(record, chosen or format_of_path(DEFAULT_EXTENSION), model, module)
 
 
 def _forecast(args: argparse.Namespace, subject: _Subject) -> dict[str, Any]:
@@ -121,7 +129,7 @@ def _forecast(args: argparse.Namespace, subject: _Subject) -> dict[str, Any]:
         found["gpu_bytes"] |= {"gradients": cuda_memory(gradients), "optimizer": cuda_memory(moments)}
         # As checkpoints have it: in full precision, as safetensors.
         full = outline_of(states, Precision(None), with_values=False)
-        found["optimizer_file_bytes"] = file_size(format_of_path(f"x{DEFAULT_EXTENSION}"), full).bytes
+        found["optimizer_file_bytes"] = file_size(format_of_path(DEFAULT_EXTENSION), full).bytes
     found["gpu_bytes"]["total"] = sum(found["gpu_bytes"].values())
     return found
 

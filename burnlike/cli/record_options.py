@@ -6,12 +6,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from burnlike.errors import RecordError, RecordIOError, nearest
-from burnlike.record.formats import EXTENSIONS
+from burnlike.record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, detect, format_of_path
+from burnlike.record.sharded import find_record
+from burnlike.record.shards import INDEX_SUFFIX
+from burnlike.record.source import FileSource
 
 from .options import add_import_option
 
 if TYPE_CHECKING:
-    from burnlike.record import Precision
+    from burnlike.record import Precision, Record
 
 _FLOATS = {
     **dict.fromkeys(["f64", "float64", "double"], "float64"),
@@ -51,6 +54,39 @@ def extension_named(name: str) -> str:
     if wanted not in FORMATS:
         raise RecordError(f"--format {name}: expected one of {', '.join(FORMATS)}{nearest(wanted, FORMATS)}")
     return f".{wanted}"
+
+
+def format_of_file(path: str) -> Format:
+    """The format of a record that is there; of a set of files that of each.
+
+    Raises:
+        RecordIOError, RecordFormatError: it can't be read, or is no record.
+    """
+    found = find_record(path)
+    return format_of_path(DEFAULT_EXTENSION) if found.endswith(INDEX_SUFFIX) else detect(FileSource(found))
+
+
+def open_file(path: str, layout: Any, top_level_key: str | None = None) -> "Record":
+    """Open a record of any format; imports torch.
+
+    Raises:
+        RecordIOError, RecordFormatError: it can't be read, or is no record.
+        RecordError: it carries no names, and there is no layout.
+    """
+    if layout is None and is_nameless(path):
+        raise RecordError(f"{path}: bincode carries no names; give --layout FILE, or --model CONFIG.yaml of its model")
+    from burnlike.record import open_record
+
+    return open_record(path, layout, top_level_key)
+
+
+def is_nameless(path: str) -> bool:
+    """Whether a record that is there has only its layout to tell names.
+
+    Raises:
+        RecordIOError, RecordFormatError: it can't be read, or is no record.
+    """
+    return format_of_file(path).extension.startswith(".bin")
 
 
 def add_precision_options(parser: argparse.ArgumentParser) -> None:

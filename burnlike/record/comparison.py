@@ -13,7 +13,7 @@ from .lazy_tensors import LazyTensors
 from .record import Record
 from .stream import StoredValues
 
-_CHUNK_ELEMENTS = 1 << 18
+_CHUNK_ELEMENTS = 1 << 15  # few enough for torch to compute with one thread, and for a cache to hold
 _EXACT = 2.0**52  # below it, float64 tells neighbouring integers apart
 
 

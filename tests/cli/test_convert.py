@@ -173,6 +173,51 @@ def test_ids_are_drawn_for_those_without(tmp_path: Path) -> None:
     assert dict(open_record(tmp_path / "b.mpk").ids) == ids
 
 
+def test_shards_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = everything()
+    path = SafetensorsRecorder().save(record, tmp_path / "a")
+    run(convert, path, tmp_path / "new" / "set", "--shard-size", "16")
+    assert "model.safetensors.index.json" in capsys.readouterr().out
+    assert len(list((tmp_path / "new" / "set").glob("model-*.safetensors"))) > 1
+    run(convert, tmp_path / "new" / "set", tmp_path / "b.mpk")
+    assert_same(open_record(tmp_path / "b.mpk"), record)
+    run(convert, tmp_path / "new" / "set", tmp_path / "new" / "set", "--shard-size", "1GB")
+    assert [it.name for it in (tmp_path / "new" / "set").iterdir()] == ["model.safetensors"]
+    assert_same(open_record(tmp_path / "new" / "set"), record)
+
+
+def test_files_of_torch_save(tmp_path: Path) -> None:
+    torch.save({"model": {"a.weight": torch.ones(2, 3)}, "epoch": 3}, tmp_path / "a.pt")
+    run(convert, tmp_path / "a.pt", tmp_path / "b.safetensors")
+    found = open_record(tmp_path / "b.safetensors")
+    assert (list(found.tensors), found.values) == (["model.a.weight"], {"epoch": 3})
+    run(convert, tmp_path / "a.pt", tmp_path / "b.mpk", "--top-level-key", "model", "--ids")
+    found = open_record(tmp_path / "b.mpk")
+    assert (list(found.tensors), found.values, len(found.ids)) == (["a.weight"], {}, 1)
+
+
+LINEAR = "type: Linear\nd_input: 3\nd_output: 2\n"
+
+
+def test_bincode_is_written_and_read_by_a_layout(tmp_path: Path) -> None:
+    (tmp_path / "model.yaml").write_text(LINEAR)
+    (tmp_path / "layout.yaml").write_text("weight: param\nbias: {$option: param}\n")
+    golden = GOLDEN / "v0.21"
+    for options in (("--model", tmp_path / "model.yaml"), ("--layout", tmp_path / "layout.yaml")):
+        run(convert, golden / "linear-full.mpk", tmp_path / "a.bin", *options)
+        assert (tmp_path / "a.bin").read_bytes() == (golden / "linear-full.bin").read_bytes()
+        run(convert, tmp_path / "a.bin", tmp_path / "b.safetensors", *options)
+        run(convert, tmp_path / "b.safetensors", tmp_path / "c.mpk")
+        assert (tmp_path / "c.mpk").read_bytes() == (golden / "linear-full.mpk").read_bytes()
+        run(convert, tmp_path / "b.safetensors", tmp_path / "d.bin")  # which keeps the layout
+        assert (tmp_path / "d.bin").read_bytes() == (golden / "linear-full.bin").read_bytes()
+
+
+def test_bincode_without_a_layout_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="give --layout FILE, or --model"):
+        run(convert, GOLDEN / "v0.21" / "linear-full.bin", tmp_path / "a.mpk")
+
+
 def test_format_says_what_the_name_does_not(tmp_path: Path) -> None:
     run(convert, VERSION_1, tmp_path / "x.burn", "--format", "mpk")
     assert open_record(tmp_path / "x.burn").metadata["format"].startswith("burn_core::record::file::NamedMpk")

@@ -144,6 +144,15 @@ def test_async_saves_take_a_copy_in_the_precision(figures) -> None:
     assert copies == [43, 27]  # 32 of the bytes are float32
 
 
+def test_sets_and_files_of_torch_save_are_forecast_as_one_file(tmp_path: Path, figures) -> None:
+    record = numbers(100)
+    single = SafetensorsRecorder().save(record, tmp_path / "single")
+    SafetensorsRecorder(shard_bytes=500).save(record, tmp_path)
+    assert figures(tmp_path)["file_bytes"] == Path(single).stat().st_size
+    torch.save({"x": torch.ones(2)}, tmp_path / "x.pt")
+    assert figures(tmp_path / "x.pt")["format"] == "safetensors"
+
+
 def test_text_says_what_is_on_disk_and_in_memory(capsys: pytest.CaptureFixture[str]) -> None:
     run(forecast, VERSION_1)
     lines = capsys.readouterr().out.splitlines()

@@ -213,3 +213,20 @@ def test_no_format_needs_torch(extension: str) -> None:
 
 def test_burnpack_needs_no_torch() -> None:
     assert without_torch(GOLDEN / "v0.22" / "linear.bpk")
+
+
+def test_sets_of_files_and_files_of_torch_save_need_no_torch(tmp_path: Path, found) -> None:
+    record = Record({"a": torch.ones(3), "b": torch.ones(2)}, {"step": 1}, {"b": ParamId(1)}, {"c": "a"})
+    index = SafetensorsRecorder(shard_bytes=8).save(record, tmp_path)
+    for path in (tmp_path, index):
+        summary = found(path)
+        assert [(it["path"], it["id"], it["aliases"]) for it in summary["tensors"]] == [
+            ("a", None, ["c"]),
+            ("b", "0400000000000", []),
+        ]
+        assert summary["file_bytes"] == sum(it.stat().st_size for it in tmp_path.glob("*.safetensors"))
+        assert without_torch(path)
+    torch.save({"weight": torch.ones(2, 3)}, tmp_path / "x.pt")
+    summary = found(tmp_path / "x.pt")
+    assert (summary["format"], summary["tensors"][0]["shape"]) == ("pt", [2, 3])
+    assert without_torch(tmp_path / "x.pt")
