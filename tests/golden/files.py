@@ -146,11 +146,15 @@ class RecordFile:
     def check_rewritten(self, record: Record, precision: Precision | None = None) -> None:
         """Check that `record` makes the bytes of this file, compressed ones after decompression.
 
+        Args:
+            record: what is written, without a precision into a file, which is synced, and with one in memory.
+            precision: what it is converted to.
+
         Raises:
             CheckError: it makes others.
         """
         recorder = self.recorder(precision)
-        if self.is_in_memory:
+        if self.is_in_memory or precision is not None:
             found = recorder.to_bytes(record)
         else:
             with tempfile.TemporaryDirectory() as folder:

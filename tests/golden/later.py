@@ -1,6 +1,6 @@
-"""Layers, optimizers and runs that later work adds: what is computed with them is skipped, and nothing else is.
+"""Layers, optimizers and losses that later work adds: what is computed with them is skipped, and nothing else is.
 
-Their files are read and written again all the same. A line goes when the layer comes.
+Their files are read and written again all the same. A name goes when what it names comes.
 """
 
 from collections.abc import Iterable
@@ -11,32 +11,48 @@ LAYERS = frozenset(
     (
         *("BatchNorm", "LayerNorm", "GroupNorm", "InstanceNorm", "LocalResponseNorm"),
         *("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "DeformConv2d"),
-        *("Gru", "BiGru", "Lstm", "BiLstm", "Rnn", "BiRnn"),
-        *("MultiHeadAttention", "PositionWiseFeedForward", "TransformerEncoder", "TransformerDecoder"),
-        *("PositionalEncoding", "PRelu", "Relu", "Gelu", "Sigmoid", "Tanh", "LeakyRelu", "Softplus", "HardSigmoid"),
-        *("MaxPool1d", "MaxPool2d", "AvgPool1d", "AvgPool2d", "AdaptiveAvgPool1d", "AdaptiveAvgPool2d"),
+        *("Rnn", "BiRnn", "Gru", "BiGru", "Lstm", "BiLstm"),
+        *("MultiHeadAttention", "CrossAttention", "PositionWiseFeedForward", "PositionalEncoding"),
+        *("TransformerEncoder", "TransformerDecoder"),
+        *("MaxPool1d", "MaxPool2d", "AvgPool1d", "AvgPool2d"),
+        *("AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d"),
+        *("Fold4d", "Unfold4d", "Interpolate1d", "Interpolate2d", "PixelShuffle", "PixelUnshuffle"),
+        *("CosineSimilarity", "PairwiseDistance", "GaussianNoise"),
+        *("Relu", "Relu6", "PRelu", "LeakyRelu", "RRelu", "ThresholdedRelu", "Gelu", "GLU", "Elu", "Selu", "Celu"),
+        *("Sigmoid", "HardSigmoid", "LogSigmoid", "Tanh", "Hardtanh", "Tanhshrink", "HardSwish", "Mish", "SiLU"),
+        *("Softplus", "Softsign", "HardShrink", "SoftShrink", "Shrink", "Threshold"),
+    )
+)
+LOSSES = frozenset(
+    (
+        *("CrossEntropyLoss", "BinaryCrossEntropyLoss", "MseLoss", "HuberLoss", "SmoothL1Loss", "LpLoss", "KLDivLoss"),
+        *("PoissonNllLoss", "GaussianNLLLoss", "CosineEmbeddingLoss", "HingeEmbeddingLoss", "MarginRankingLoss"),
+        *("MultiMarginLoss", "SoftMarginLoss", "TripletMarginLoss", "CTCLoss", "RNNTLoss"),
     )
 )
 OPTIMIZERS = frozenset(
-    ("Adam", "AdaGrad", "Adan", "Adafactor", "Lamb", "Lion", "Lbfgs", "LBFGS", "Muon", "RmsProp", "Sgd")
+    ("Adam", "AdaGrad", "Adan", "Adafactor", "Lamb", "Lion", "Lbfgs", "LBFGS", "Muon", "RmsProp", "Sgd", "groups")
 )
 
 
 def check_layers(names: Iterable[str]) -> None:
-    """Skip the case if a layer is of later work.
+    """Skip the case if a layer or loss is of later work.
 
     Raises:
         LaterError: one is.
     """
-    if found := sorted(LAYERS.intersection(names)):
-        raise LaterError(f"{', '.join(found)}: of later work (layers)")
+    _check(names, LAYERS | LOSSES, "layers")
 
 
 def check_optimizers(names: Iterable[str]) -> None:
-    """Skip the case if an optimizer is of later work.
+    """Skip the case if an optimizer, or a part of one, is of later work.
 
     Raises:
         LaterError: one is.
     """
-    if found := sorted(OPTIMIZERS.intersection(names)):
-        raise LaterError(f"{', '.join(found)}: of later work (optimizers)")
+    _check(names, OPTIMIZERS, "optimizers")
+
+
+def _check(names: Iterable[str], later: frozenset[str], what: str) -> None:
+    if found := sorted(later.intersection(names)):
+        raise LaterError(f"{', '.join(found)}: of later work ({what})")

@@ -17,7 +17,7 @@ from .outcomes import CheckError, expect
 # which a difference of almost equal numbers (the foot of the cosine) makes larger.
 RELATIVE, ABSOLUTE = 1e-12, 1e-15
 _TYPES: Mapping[str, type[LrSchedulerConfig]] = {
-    "ConstantLr": optim.ConstantLrConfig,
+    **dict.fromkeys(["ConstantLr", "Constant"], optim.ConstantLrConfig),
     "Linear": optim.LinearLrConfig,
     "CosineAnnealing": optim.CosineAnnealingConfig,
     "Exponential": optim.ExponentialLrConfig,

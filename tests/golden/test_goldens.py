@@ -169,8 +169,8 @@ def in_file(name: str, offset: int) -> Callable[[Path], None]:
         ),
         (
             "v0.22/train_run",
-            in_values("train_run", "model", by="Linear(2, 2)"),
-            "training run: no layer of the run's model",
+            lambda folder: [in_values("train_run", key, by="SwiGlu(2, 2)")(folder) for key in ("model", "loss")],
+            "training run: nothing in the run is of later work",
         ),
         (
             "v0.22/train_run",
