@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .progress import PlainRenderer, Renderer, RichRenderer, choose_renderer
     from .run_dir import RunDir
     from .sampling import sample
+    from .state import TrainingState
 
 _NAMES = {
     "bigram_loss": "bigram",
@@ -28,6 +29,7 @@ _NAMES = {
     **dict.fromkeys(["Renderer", "PlainRenderer", "RichRenderer", "choose_renderer"], "progress"),
     "RunDir": "run_dir",
     "sample": "sampling",
+    "TrainingState": "state",
 }
 
 __all__ = ["OutputConfig", "TrainConfig", "TrainingConfig", *_NAMES]  # pyright: ignore[reportUnsupportedDunderAll]

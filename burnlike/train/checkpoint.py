@@ -40,6 +40,28 @@ class Checkpoint(NamedTuple):
         )
 
 
+def write_records(directory: Path, records: Mapping[str, Record]) -> None:
+    """Write a file `<name>.safetensors` for each record into a new directory, which is there whole or not at all.
+
+    It is written under a hidden name, synced to the disk, and renamed.
+
+    Raises:
+        OSError, RecordError: it can't be written, or exists and is not empty; nothing is left of it.
+    """
+    partial = directory.with_name(f"{_PARTIAL}{directory.name}")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+        partial.mkdir(parents=True)
+        for name, record in records.items():
+            SafetensorsRecorder().save(record, partial / f"{name}.safetensors")
+        sync_directory(partial)
+        partial.rename(directory)
+        sync_directory(directory.parent)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
 class Checkpointer:
     """Writes checkpoints `step-00000200` into a directory and keeps the last ones.
 
@@ -80,16 +102,9 @@ class Checkpointer:
         """
         checkpoint = Checkpoint(step, self.directory / f"step-{step:08d}")
         if not checkpoint.path.exists():
-            partial = self.directory / f"{_PARTIAL}{checkpoint.path.name}"
             try:
-                partial.mkdir(parents=True)
-                for name, record in records.items():
-                    SafetensorsRecorder().save(record, partial / f"{name}.safetensors")
-                sync_directory(partial)
-                partial.rename(checkpoint.path)
-                sync_directory(self.directory)
+                write_records(checkpoint.path, records)
             except (OSError, RecordError) as error:
-                shutil.rmtree(partial, ignore_errors=True)
                 raise self._unwritable(checkpoint, error) from error
         for old in self.all()[: -self.keep]:
             self._remove(old.path)

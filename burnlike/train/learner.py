@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ..data import DataLoader
-from ..errors import RecordMismatchError, TrainingError
+from ..errors import TrainingError
 from ..module import params
 from ..optim import GradientsParams, LrScheduler, OptimizerAdaptor
 from ..record import Record
@@ -18,7 +18,7 @@ from .interrupt import Interrupter
 from .loss import LossFunction, next_token_loss
 from .metrics import MetricsLog
 from .progress import PlainRenderer, Renderer
-from .random_state import random_tensors, random_values, restore_random
+from .state import TrainingState
 from .window import LossWindow
 
 Batch = TypeVar("Batch")
@@ -73,7 +73,7 @@ class Learner(Generic[Batch]):
         self.loss = loss
         self.device = torch.device(device)
         self.step = 0
-        self._window = LossWindow()
+        self._window = LossWindow(self.device)
         self._last: dict[str, float | None] = {"train": None, "valid": None, "best_valid": None}
 
     def fit(
@@ -160,18 +160,7 @@ class Learner(Generic[Batch]):
             TrainingError: a loss or a parameter is not finite; such a state is not worth keeping.
         """
         self._check_finite()
-        values = {
-            "step": self.step,
-            "loader": train_loader.state_dict(),
-            "lr_scheduler": self.lr_scheduler.to_record(),
-            "random": random_values(),
-            "last": self._last,
-        }
-        return {
-            "model": Record.from_module(self.model),
-            "optimizer": self.optimizer.to_record(),
-            "training": Record(tensors={**random_tensors(self.device), **self._window.tensors()}, values=values),
-        }
+        return self._state(train_loader, {"step": self.step, "last": self._last}).to_records()
 
     def load_checkpoint(self, checkpoint: Checkpoint, train_loader: DataLoader[Any, Batch]) -> None:
         """Go back to the state of a checkpoint.
@@ -181,30 +170,20 @@ class Learner(Generic[Batch]):
             RecordError: it is of another model or optimizer.
             DataError: it is of other data.
         """
-        training, model, optimizer = (checkpoint.load(name) for name in ("training", "model", "optimizer"))
-        values, tensors = training.values, dict(training.tensors)
-        try:
-            train_loader.load_state_dict(values["loader"])
-            self.lr_scheduler.load_record(values["lr_scheduler"])
-            self.step = int(values["step"])
-            self._last = dict(values["last"])
-            self._window.load(tensors, self.device)
-            restore_random(tensors, values["random"], self.device)
-        except KeyError as error:
-            raise RecordMismatchError(f"{training.source} is no record of a training: it has no {error}") from error
-        model.load_into(self.model)
-        self._check_optimizer(optimizer)
-        self.optimizer.load_record(optimizer)
+        counters: dict[str, Any] = {}
+        records = {name: checkpoint.load(name) for name in ("training", "model", "optimizer")}
+        self._state(train_loader, counters).load_records(records)
+        self.step, self._last = counters["step"], counters["last"]
 
-    def _check_optimizer(self, record: Record) -> None:
-        """Refuse states of parameters that the model does not have."""
-        paths = {str(param.id): param.path for param in params(self.model)}
-        for param_id, path in record.values.get("paths", {}).items():
-            if paths.get(param_id) != path:
-                raise RecordMismatchError(
-                    f"{record.source} belongs to another model: it has a state of '{path}' ({param_id}), "
-                    f"expected one of {paths.get(param_id, 'no parameter')!r}"
-                )
+    def _state(self, train_loader: DataLoader[Any, Batch], counters: dict[str, Any]) -> TrainingState:
+        return TrainingState(
+            model=self.model,
+            optimizer=self.optimizer,
+            lr_scheduler=self.lr_scheduler,
+            loader=train_loader,
+            window=self._window,
+            counters=counters,
+        )
 
     def _check_finite(self) -> None:
         mean = self._window.mean()

@@ -1,31 +1,59 @@
-"""The state of the random generators, as part of a checkpoint."""
+"""The states of all random generators, as plain values and tensors."""
 
 import random
+import sys
+from collections.abc import Mapping
+from typing import Any
 
 import torch
-from torch import Tensor
-
-_CPU, _CUDA, _PYTHON = "random.torch_cpu", "random.torch_cuda", "random.python"
 
 
-def random_tensors(device: torch.device) -> dict[str, Tensor]:
-    """The states of torch's generators of the CPU and of `device`, and of Python's `random`, as tensors by name."""
-    _, words, _ = random.getstate()
-    tensors = {_CPU: torch.get_rng_state(), _PYTHON: torch.tensor(words, dtype=torch.int64)}
-    if device.type == "cuda":
-        tensors[_CUDA] = torch.cuda.get_rng_state(device)
-    return tensors
+def random_state() -> dict[str, Any]:
+    """The states of Python's `random`, of torch's generators of the CPU and all CUDA devices, and of NumPy's.
+
+    NumPy's is there if it is imported, CUDA's are once the process has used CUDA.
+    """
+    state: dict[str, Any] = {"python": python_state(random), "torch_cpu": torch.get_rng_state()}
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        state["torch_cuda"] = torch.cuda.get_rng_state_all()
+    if "numpy" in sys.modules:
+        import numpy
+
+        state["numpy"] = numpy.random.get_state(legacy=False)
+    return state
 
 
-def random_values() -> dict[str, float | int | None]:
-    """The plain values that complete `random_tensors`."""
-    version, _, gauss = random.getstate()
-    return {"version": version, "gauss": gauss}
+def restore_random(state: Mapping[str, Any]) -> None:
+    """Put the generators back; those that the state or the machine lacks are left alone.
+
+    Raises:
+        KeyError, ValueError, TypeError, RuntimeError: the state is damaged.
+    """
+    words = state["python"]
+    numpy_state = state.get("numpy")
+    torch.set_rng_state(state["torch_cpu"])
+    restore_python(random, words)
+    if torch.cuda.is_available():
+        for index, device_state in enumerate(state.get("torch_cuda", ())[: torch.cuda.device_count()]):
+            torch.cuda.set_rng_state(device_state, index)
+    if numpy_state is not None:
+        try:
+            import numpy
+        except ImportError:
+            return
+        numpy.random.set_state(numpy_state)
 
 
-def restore_random(tensors: dict[str, Tensor], values: dict[str, float | int | None], device: torch.device) -> None:
-    """Put the generators back; a run that goes on with another kind of device keeps that one's own generator."""
-    torch.set_rng_state(tensors[_CPU])
-    if device.type == "cuda" and _CUDA in tensors:
-        torch.cuda.set_rng_state(tensors[_CUDA], device)
-    random.setstate((values["version"], tuple(tensors[_PYTHON].tolist()), values["gauss"]))
+def python_state(generator: Any) -> dict[str, Any]:
+    """The state of a `random.Random`, or of the module `random`."""
+    version, words, gauss = generator.getstate()
+    return {"version": version, "words": torch.tensor(words, dtype=torch.int64), "gauss": gauss}
+
+
+def restore_python(generator: Any, state: Mapping[str, Any]) -> None:
+    """Put a `random.Random`, or the module `random`, back.
+
+    Raises:
+        KeyError, ValueError, TypeError: the state is damaged.
+    """
+    generator.setstate((state["version"], tuple(state["words"].tolist()), state["gauss"]))

@@ -8,13 +8,12 @@ from torch import Tensor
 
 from .loss import Loss
 
-_MEANS, _SIZES = "window.means", "window.sizes"
-
 
 class LossWindow:
-    """Collects losses without waiting for the device, until their mean is asked for."""
+    """Collects losses without waiting for the device that they are on, until their mean is asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device | str = "cpu") -> None:
+        self._device = device
         self._means: list[Tensor] = []
         self._sizes: list[int] = []
         self.restart_clock()
@@ -47,12 +46,13 @@ class LossWindow:
         self.restart_clock()
         return mean, rate
 
-    def tensors(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """What was added, for a checkpoint."""
         means = torch.stack(self._means).cpu() if self._means else torch.zeros(0, dtype=torch.float64)
-        return {_MEANS: means, _SIZES: torch.tensor(self._sizes, dtype=torch.int64)}
+        return {"means": means, "sizes": torch.tensor(self._sizes, dtype=torch.int64)}
 
-    def load(self, tensors: Mapping[str, Tensor], device: torch.device) -> None:
-        """Go on with what was saved, on `device`."""
-        self._means = list(tensors[_MEANS].to(device).unbind())
-        self._sizes = tensors[_SIZES].tolist()
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on with what was saved."""
+        means, sizes = state["means"], state["sizes"].tolist()
+        self._means = list(means.to(self._device).unbind())
+        self._sizes = sizes

@@ -49,7 +49,7 @@ def last_whole_step(run: Path) -> int:
         records = {name: SafetensorsRecorder().load(path / f"{name}.safetensors") for name in RECORDS}
         for record in records.values():
             assert all(tensor is not None for tensor in dict(record.tensors).values())
-        assert records["training"].values["step"] == int(path.name.removeprefix("step-"))
+        assert records["training"].values["parts"]["counters"]["step"] == int(path.name.removeprefix("step-"))
         steps.append(int(path.name.removeprefix("step-")))
     return max(steps)
 

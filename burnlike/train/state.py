@@ -1,0 +1,207 @@
+"""TrainingState: all that decides how a training goes on, in safetensors files, bit for bit and without pickle."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..errors import BurnlikeError, CheckpointError, RecordError, RecordMismatchError, nearest
+from ..module import ParamId, params
+from ..optim import OptimizerAdaptor, torch_record
+from ..optim.state_entries import Target
+from ..optim.torch_records import read_torch_record, trained_by
+from ..record import Record, SafetensorsRecorder
+from ..record.load_options import LoadOptions
+from ..record.loading import prepare
+from ..record.state_tree import decode_tree, encode_tree
+from .checkpoint import write_records
+from .old_states import VERSION, upgraded
+from .random_state import random_state, restore_random
+from .state_parts import Handling, handling_of, is_large
+
+SMALL = "training"
+"""Name of the record of all parts but modules and optimizers."""
+_RANDOM = "random"
+
+
+class TrainingState:
+    """The parts of a training, by names of your choice, to be saved and put back together.
+
+    Modules and optimizers (OptimizerAdaptor, or any of torch's) have a record each. One more, `training`, has the rest:
+
+    - schedulers of burnlike and of torch, `torch.amp.GradScaler`, data loaders, and whatever else has `state_dict()`
+      and `load_state_dict()` of tensors and plain values;
+    - generators: `torch.Generator`, `random.Random`, NumPy's;
+    - dicts of plain values, such as counters; they are changed in place;
+    - the global random generators: Python's, torch's on the CPU and on all CUDA devices, and NumPy's if it is imported.
+
+    Example:
+        >>> import tempfile, torch
+        >>> model, counters = torch.nn.Linear(2, 2), {"step": 7}
+        >>> optimizer = torch.optim.AdamW(model.parameters())
+        >>> state = TrainingState(model=model, optimizer=optimizer, counters=counters)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = state.save(f"{folder}/saved")
+        ...     expected, counters["step"] = torch.rand(1), 0
+        ...     state.load(path)
+        >>> counters, torch.equal(torch.rand(1), expected)
+        ({'step': 7}, True)
+    """
+
+    def __init__(self, *, random: bool = True, **parts: Any) -> None:
+        """Name the parts; nothing is read yet.
+
+        Args:
+            random: whether the global random generators belong to it.
+            parts: by name.
+
+        Raises:
+            RecordError: a part can't be stored.
+        """
+        for name in (SMALL, _RANDOM):
+            if name in parts:
+                raise RecordError(f"expected another name for the part '{name}', which is taken")
+        self.parts = parts
+        self._modules = {name: part for name, part in parts.items() if isinstance(part, nn.Module)}
+        self._small: dict[str, Handling] = {
+            name: handling_of(name, part) for name, part in parts.items() if not is_large(part)
+        }
+        if random:
+            self._small[_RANDOM] = Handling(random_state, restore_random)
+
+    def to_records(self) -> dict[str, Record]:
+        """The records by name: one of each module and optimizer, and `training`; copies nothing.
+
+        Raises:
+            RecordError: a part holds what can't be stored without code; the message names it.
+        """
+        records = {}
+        for name, part in self.parts.items():
+            if isinstance(part, nn.Module):
+                records[name] = Record.from_module(part)
+            elif isinstance(part, OptimizerAdaptor):
+                records[name] = part.to_record()
+            elif isinstance(part, torch.optim.Optimizer):
+                records[name] = torch_record(part, *self._modules.values())
+        tensors: dict[str, torch.Tensor] = {}
+        states = {name: encode_tree(it.take(), name, tensors) for name, it in self._small.items()}
+        values = {"version": VERSION, "parts": states}
+        records[SMALL] = Record(tensors, values, source="the record of the training")
+        return records
+
+    def load_records(self, records: Mapping[str, Record]) -> None:
+        """Put every part back.
+
+        All records are read and checked first. If a part refuses its state, the parts before it get theirs back, and no
+        module is changed; only if a file can't be read any more in the middle of it is its module partly loaded.
+
+        Args:
+            records: what `to_records` gave.
+
+        Raises:
+            RecordError: a record is missing or does not fit.
+            BurnlikeError: a part refuses its state, as a data loader that of other data.
+        """
+        missing = [name for name in (SMALL, *self._names()) if name not in records]
+        if missing:
+            raise RecordMismatchError(f"the record '{missing[0]}' is missing{nearest(missing[0], [*records])}")
+        small = upgraded(records[SMALL])
+        states = self._decoded(small)
+        loads = [prepare(records[name], module, LoadOptions()) for name, module in self._modules.items()]
+        optimizers = [*self._optimizer_loads(records)]
+        with self._undone_on_error():
+            for name, handling in self._small.items():
+                _put(name, handling, states[name], small.source)
+            for load in (*loads, *optimizers):
+                load()
+        # Last, and once more: what was done since may have drawn numbers.
+        if _RANDOM in self._small:
+            restore_random(states[_RANDOM])
+
+    def save(self, directory: str | os.PathLike[str]) -> Path:
+        """Write a directory of one safetensors file for each record; it is there whole or not at all.
+
+        Returns:
+            The directory.
+
+        Raises:
+            CheckpointError: it exists, or can't be written.
+            RecordError: see `to_records`.
+        """
+        path = Path(directory)
+        if path.exists():
+            raise CheckpointError(f"{path} exists; choose another name, or let a Checkpointer number and keep them")
+        write_records(path, self.to_records())
+        return path
+
+    def load(self, directory: str | os.PathLike[str]) -> None:
+        """Put every part back from what `save` or a Checkpointer wrote.
+
+        Raises:
+            RecordIOError: a file is missing.
+            RecordError, BurnlikeError: see `load_records`.
+        """
+        paths = {name: Path(directory, f"{name}.safetensors") for name in (SMALL, *self._names())}
+        self.load_records({name: SafetensorsRecorder().load(path) for name, path in paths.items()})
+
+    def _names(self) -> list[str]:
+        """The parts that have a record of their own."""
+        return [name for name in self.parts if name not in self._small]
+
+    def _decoded(self, record: Record) -> dict[str, Any]:
+        states = dict(record.values["parts"])
+        if _RANDOM not in self._small:
+            states.pop(_RANDOM, None)
+        for name in self._small.keys() ^ states.keys():
+            where, other = ("record", states) if name in self._small else ("training", self._small)
+            raise RecordMismatchError(
+                f"{record.source}: the {where} has no part '{name}'{nearest(name, [*other])}; load it with the parts"
+                " that it was saved with"
+            )
+        return {name: decode_tree(state, record.tensors, record.source) for name, state in states.items()}
+
+    def _optimizer_loads(self, records: Mapping[str, Record]) -> Iterator[Callable[[], object]]:
+        """What puts each optimizer back, for the ids that the parameters are about to get from the modules' records."""
+        ids: dict[int, ParamId] = {}
+        everywhere: list[Target] = []
+        for name, module in self._modules.items():
+            for param in params(module, "weight"):
+                ids[id(param.tensor)] = records[name].ids.get(param.path, param.id)
+                everywhere.append(Target(param, ids[id(param.tensor)]))
+        for name, part in self.parts.items():
+            if isinstance(part, OptimizerAdaptor):
+                yield partial(part.take_states, part.read_states(records[name], everywhere or None))
+            elif isinstance(part, torch.optim.Optimizer):
+                own = trained_by(part, [*self._modules.values()])
+                targets = [Target(it.param, ids[id(it.param.tensor)]) for it in own]
+                yield partial(read_torch_record(part, records[name], targets).apply, part)
+
+    @contextmanager
+    def _undone_on_error(self) -> Iterator[None]:
+        """Give the small parts their states back if what is done meanwhile fails."""
+        tensors: dict[str, torch.Tensor] = {}
+        before = {name: encode_tree(it.take(), name, tensors) for name, it in self._small.items()}
+        tensors = {name: tensor.clone() for name, tensor in tensors.items()}
+        try:
+            yield
+        except BaseException:
+            for name, handling in self._small.items():
+                handling.put(decode_tree(before[name], tensors, "the state before"))
+            raise
+
+
+def _put(name: str, handling: Handling, state: Any, source: str) -> None:
+    try:
+        handling.put(state)
+    except BurnlikeError:
+        raise
+    except (KeyError, ValueError, TypeError, AttributeError, RuntimeError) as error:
+        raise RecordMismatchError(
+            f"{source}: '{name}' refused its state ({type(error).__name__}: {error}); it was saved by another kind of"
+            " part"
+        ) from error
