@@ -4,10 +4,12 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-cuda build lint format types docs cuda-compile asan bench clean
+.PHONY: train test test-slow test-cuda fuzz build lint format types docs cuda-compile asan bench clean
 
 PYTHON := .venv/bin/python
 CONFIG ?= configs/char_gpt.yaml
+FUZZ_SECONDS ?= 60
+FUZZ_SEED ?= 1
 NATIVE_SOURCES := setup.py pyproject.toml $(shell find csrc -type f)
 
 # Caches stay in the checkout; so do temporary files where the system's folder for them is not ours to write.
@@ -27,6 +29,10 @@ test-slow: build
 
 test-cuda: build
 	$(PYTHON) -m pytest -m cuda
+
+# FUZZ_SECONDS says how long, FUZZ_SEED where to begin; a file that breaks the rules is kept in .cache.
+fuzz: build
+	$(PYTHON) -m tests.record.fuzz.fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED) --keep .cache
 
 build: .venv/.native
 

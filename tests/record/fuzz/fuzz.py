@@ -3,8 +3,8 @@
     python -m tests.record.fuzz.fuzz [--seconds 60 | --cases 20000] [--seed 0]
 
 Every file is read whole, loaded into a module, and must give a record or a RecordError. The process may take 400 MB
-more than it begins with and five seconds a file. A file that breaks that is kept as `fuzz-SEED.bin`, and the exit status
-is 1. A crash of the process itself leaves it, too.
+more than it begins with and five seconds a file. A file that breaks that is kept as `fuzz-SEED.bin`, and the exit
+status is 1. A crash of the process itself leaves it, too.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from burnlike.errors import RecordError
+from burnlike.nn import LinearConfig
 from burnlike.record import EXTENSIONS, Record, recorder_for
 from burnlike.record.formats import detect
 from burnlike.record.gzip_source import GzipSource
@@ -78,7 +79,7 @@ def read(data: bytes, layout: Any) -> str:
             _ = record.tensors[name]
     except RecordError:
         return "refused"
-    module = torch.nn.Linear(2, 3)
+    module = LinearConfig(d_input=3, d_output=2).init()
     try:
         record.load_into(module)
         record.load_into(module, strict=False)
@@ -127,11 +128,14 @@ def main() -> int:
     limit = pages * resource.getpagesize() + EXTRA_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     case = first
+    file = kept.open("wb", buffering=0)
     while (arguments.seconds is None or time.monotonic() - begin < arguments.seconds) and (
         arguments.cases is None or counts.total() < arguments.cases
     ):
         number, data, layout = case
-        kept.write_bytes(data)
+        file.seek(0)
+        file.truncate()
+        file.write(data)
         signal.setitimer(signal.ITIMER_REAL, SECONDS_EACH)
         try:
             counts[read(data, layout)] += 1

@@ -1,4 +1,4 @@
-"""Damaged and hostile files are refused with a RecordError: no crash, no hang, no memory that the file doesn't justify."""
+"""Damaged and hostile files are refused with a RecordError: no crash, no hang, no memory without a reason."""
 
 import re
 import subprocess
