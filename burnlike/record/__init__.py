@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .lazy_tensors import LazyTensors
     from .load_options import LoadOptions
     from .materialize import init_from
+    from .module_layout import layout_of
     from .opening import open_record
     from .precision import BFloat16Precision, DoublePrecision, FullPrecision, HalfPrecision, Precision
     from .record import Record
@@ -57,6 +58,7 @@ __all__ = [
     "SafetensorsRecorder",
     "SaveHandle",
     "init_from",
+    "layout_of",
     "load",
     "open_record",
     "recorder_for",
@@ -80,6 +82,7 @@ __getattr__, __dir__ = attach(
         **dict.fromkeys(["NamedMpkBytesRecorder", "NamedMpkFileRecorder", "NamedMpkGzFileRecorder"], "burn.recorders"),
         "DistributedRecorder": "distributed_recorder",
         "EXTENSIONS": "formats",
+        "layout_of": "module_layout",
         "open_record": "opening",
         "LazyTensors": "lazy_tensors",
         "LoadOptions": "load_options",

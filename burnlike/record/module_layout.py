@@ -33,6 +33,7 @@ def layout_of(module: nn.Module) -> Layout:
     - A field is an `$option` if the class annotates it so (`bias: Tensor | None`), or if it is None in the place of a
       tensor. An empty list is a `$vec` if it is annotated as one of modules or tensors.
     - The variants of a ModuleEnum are those that its class annotates, in that order.
+    - A class that defines `record_layout(self)` tells the layout of its part itself.
     - A tied tensor is at each of its places; wrappers (DDP, `torch.compile`, ...) are looked through.
 
     Raises:

@@ -21,8 +21,8 @@ from .fill import Fill
 from .varint import encoded, zigzag
 
 _REMEDY = (
-    "bincode carries no names: give the layout, as that of a burnlike module (burnlike.record.load does) or one"
-    " declared as data, see burnlike.record.layout"
+    "bincode carries no names: give the layout, that of a module (burnlike.record.layout_of; burnlike.record.load takes"
+    " it by itself) or one declared as data, see burnlike.record.layout"
 )
 
 
