@@ -37,17 +37,20 @@ class ModuleConfig(Config):
         """Build the module with its parameters initialized, on `device` (default: torch's default device)."""
         raise NotImplementedError(f"{type(self).__name__} does not define init(device)")
 
-    def init_from(self, source: "str | os.PathLike[str] | Any", device: "torch.device | str | None" = None) -> Any:
+    def init_from(
+        self, source: "str | os.PathLike[str] | Any", device: "torch.device | str | None" = None, **options: Any
+    ) -> Any:
         """Build the module and fill it from a record, running no initializer.
 
         Args:
             source: the path of a record's file, or a `burnlike.record.Record`.
             device: where the parameters go.
+            options: of `burnlike.record.load`.
 
         Raises:
             RecordError: the file can't be read, or the record leaves a parameter without a value.
         """
-        return resolve("burnlike.record:init_from")(self, source, device)
+        return resolve("burnlike.record:init_from")(self, source, device, **options)
 
 
 class OptimizerConfig(Config):

@@ -1,5 +1,6 @@
 """Building without initializing: the module equals the saved one, nothing random or slow has run."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +74,33 @@ class Attribute(nn.Module):
         self.table = torch.arange(3.0)
 
 
-class ForgetfulTable(Table):
-    def reset_non_persistent_buffers(self, device: torch.device) -> None:
-        pass
+class Nested(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.tables = {"cosine": [torch.arange(3.0).cos()], "own": self.weight}
+
+
+class RandomTable(Table):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("noise", torch.randn(2) * torch.arange(2.0), persistent=False)
+
+
+class Looks(Table):
+    def __init__(self) -> None:
+        super().__init__()
+        noise = torch.randn(1)
+        self.positive = not noise.is_meta and noise.item() > 0
+
+
+class Initialized(Table):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+        for initialize in (nn.init.orthogonal_, nn.init.trunc_normal_, nn.init.kaiming_normal_):
+            initialize(self.linear.weight)
+        self.scaled = nn.Parameter(torch.randn(4, 4).triu() * 0.02)
 
 
 def test_non_persistent_buffers_are_computed_by_their_module(tmp_path: Path) -> None:
@@ -84,11 +109,45 @@ def test_non_persistent_buffers_are_computed_by_their_module(tmp_path: Path) -> 
     assert found[0].table.tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("make", [Table, Attribute, ForgetfulTable])
-def test_tensor_left_without_a_value_is_an_error(make: type[nn.Module], tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [Table, Attribute, Initialized])
+def test_what_no_record_holds_is_computed_by_the_constructor_without_random_numbers(
+    make: Callable[[], Any], tmp_path: Path
+) -> None:
+    model = nn.Sequential(make())
+    path = save(model, tmp_path / "x")
+    before = torch.get_rng_state()
+    found = init_from(lambda: nn.Sequential(make()), path)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert found[0].table.tolist() == [0, 1, 2]
+    assert all(torch.equal(one, other) for one, other in zip(found.parameters(), model.parameters(), strict=True))
+
+
+def test_tensors_in_lists_are_computed_and_references_to_parameters_follow(tmp_path: Path) -> None:
+    found = init_from(Nested, save(Nested(), tmp_path / "x"))
+    assert torch.equal(found.tables["cosine"][0], torch.arange(3.0).cos())
+    assert found.tables["own"] is found.weight
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (RandomTable, r"no values for 0\.noise: .*depend on random numbers.*reset_non_persistent_buffers\(device\)"),
+        (Looks, r"no values for 0\.table: .*looks at random numbers.*reset_non_persistent_buffers\(device\)"),
+    ],
+)
+def test_tensor_left_without_a_value_is_an_error(make: Callable[[], Any], message: str, tmp_path: Path) -> None:
     path = save(nn.Sequential(make()), tmp_path / "x")
-    with pytest.raises(RecordError, match=r"no values for 0\.table: .*reset_non_persistent_buffers\(device\)"):
+    with pytest.raises(RecordError, match=message):
         init_from(lambda: nn.Sequential(make()), path)
+
+
+def test_options_of_load_are_taken(tmp_path: Path) -> None:
+    path = save(nn.ModuleDict({"inner": nn.Linear(2, 2)}), tmp_path / "x", BFloat16Precision)
+    found = init_from(lambda: nn.Linear(2, 2), path, remap=[(r"^inner\.", "")], dtype="as_saved")
+    assert found.weight.dtype == torch.bfloat16
+    torch.save({"state": found.state_dict()}, tmp_path / "x.pt")
+    again = init_from(lambda: nn.Linear(2, 2), tmp_path / "x.pt", top_level_key="state")
+    assert torch.equal(again.weight, found.weight.float())
 
 
 def test_parameter_that_the_record_lacks_is_an_error(tmp_path: Path) -> None:
