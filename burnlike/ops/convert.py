@@ -51,7 +51,7 @@ def convert_(targets: Sequence[Tensor], sources: Sequence[Tensor], lost: Tensor)
         raise
     if not torch.compiler.is_compiling():
         # No dispatcher key does it for lists, and autograd would not see that a tensor it saved has changed.
-        torch.autograd.graph.increment_version([*targets, lost])
+        torch.autograd.graph.increment_version([it for it in (*targets, lost) if not it.is_inference()])
 
 
 @torch.no_grad()

@@ -49,6 +49,31 @@ def can_lose(source: torch.dtype, target: torch.dtype) -> bool:
     return info(target).max < info(source).max or info(target).min > info(source).min
 
 
+def convert_checked(name: str, source: Tensor, into: Tensor) -> None:
+    """Copy floats into memory of another float type.
+
+    Args:
+        name: of the tensor, for messages.
+        source: on any device, of any strides.
+        into: contiguous, on the CPU.
+
+    Raises:
+        PrecisionError: a value of `source` is too large for the type of `into`.
+    """
+    if source.device.type == "cpu" and {source.dtype, into.dtype} <= set(_SUMMABLE):
+        from ..ops import convert_
+
+        lost = torch.zeros(1, dtype=torch.int32)
+        convert_([into], [source], lost)
+        if lost.item():
+            check_floats(name, source, into)
+        return
+    converted = into.copy_(source) if source.device.type == "cpu" else source.to(into.dtype)
+    check_floats(name, source, converted)
+    if converted is not into:
+        into.copy_(converted)
+
+
 def check_floats(name: str, source: Tensor, converted: Tensor) -> None:
     """Raise if a value of `source` was too large for the type of `converted`.
 

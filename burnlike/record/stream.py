@@ -22,7 +22,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from .convert import can_lose, check_floats, check_ints, pieces
+from .convert import can_lose, check_ints, convert_checked, pieces
 from .workers import BLOCK_BYTES, MAX_WORKERS, run_steps
 
 DIRECT_BYTES = 16 << 20
@@ -88,11 +88,10 @@ class Part:
                 into = values[begin + before : begin + before + source.numel()].view(source.shape)
                 if checked and not self.dtype.is_floating_point:
                     check_ints(self.name, source, self.dtype)
-                converted = into.copy_(source) if source.device.type == "cpu" else source.to(self.dtype)
                 if checked and self.dtype.is_floating_point and not allow_overflow:
-                    check_floats(self.name, source, converted)
-                if converted is not into:
-                    into.copy_(converted)
+                    convert_checked(self.name, source, into)
+                else:
+                    into.copy_(source)
 
     def _sources(self, start: int, stop: int) -> Iterable[tuple[Tensor, int]]:
         if isinstance(self.values, Tensor):

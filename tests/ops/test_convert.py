@@ -94,6 +94,13 @@ def test_version_counters_see_the_change() -> None:
     assert lost._version > before[1]
 
 
+def test_inference_mode_is_no_obstacle() -> None:
+    with torch.inference_mode():
+        target = torch.empty(3)
+        convert_([target], [torch.ones(3)], flags())
+    assert target.eq(1).all()
+
+
 def test_wrong_arguments_are_named_and_nothing_is_written() -> None:
     target, source = torch.zeros(3), torch.ones(3)
     with pytest.raises(ArgumentError, match="expected 1 sources, one for each target, got 2"):

@@ -1,16 +1,26 @@
 // A run of values converted, in one pass with the check of what is lost by it.
 
 template <class Target, class Source>
-bool convert_values(const void* sources_of_any, void* targets_of_any, int64_t begin, int64_t end) {
-  const Source* __restrict__ sources = static_cast<const Source*>(sources_of_any);
-  Target* __restrict__ targets = static_cast<Target*>(targets_of_any);
+bool any_is_lost(const Source* sources, const Target* targets, int64_t count) {
   uint32_t lost = 0;
-  for (int64_t index = begin; index < end; ++index) {
-    const Target value = converted<Target>(sources[index]);
-    targets[index] = value;
-    lost |= is_lost(sources[index], value);
-  }
+  for (int64_t index = 0; index < count; ++index) lost |= is_lost(sources[index], targets[index]);
   return lost != 0;
+}
+
+template <class Target, class Source>
+bool convert_run(const Source* __restrict__ sources, Target* __restrict__ targets, int64_t count) {
+  uint32_t not_finite = 0;
+  for (int64_t index = 0; index < count; ++index) {
+    targets[index] = converted<Target>(sources[index]);
+    not_finite |= static_cast<uint32_t>(!is_finite(targets[index]));
+  }
+  // Rare enough to look again; with the sources looked at above, too, GCC does not vectorize the loop.
+  return not_finite != 0 && any_is_lost(sources, targets, count);
+}
+
+template <class Target, class Source>
+bool convert_values(const void* sources, void* targets, int64_t begin, int64_t end) {
+  return convert_run(static_cast<const Source*>(sources) + begin, static_cast<Target*>(targets) + begin, end - begin);
 }
 
 template <class Target>
