@@ -20,7 +20,14 @@ from burnlike.optim import (
     SequentialLrConfig,
     StepLrConfig,
 )
-from burnlike.record import NamedMpkFileRecorder, NamedMpkGzFileRecorder, Record, SafetensorsRecorder
+from burnlike.record import (
+    BinFileRecorder,
+    BurnpackRecorder,
+    JsonGzFileRecorder,
+    NamedMpkFileRecorder,
+    Record,
+    SafetensorsRecorder,
+)
 
 TYPES: dict[str, type[LrSchedulerConfig]] = {
     "Linear": LinearLrConfig,
@@ -162,9 +169,11 @@ def test_records_of_every_form_continue_bit_for_bit(config: LrSchedulerConfig, s
     forms: list[Any] = [scheduler.to_record(), scheduler.into_record()]
     if config in BURN_0_21:
         forms.append(scheduler.into_record("0.21"))
+    recorders = (SafetensorsRecorder, NamedMpkFileRecorder, JsonGzFileRecorder, BinFileRecorder, BurnpackRecorder)
     for form in forms[1:]:
-        for index, recorder in enumerate((SafetensorsRecorder(), NamedMpkFileRecorder(), NamedMpkGzFileRecorder())):
-            forms.append(recorder.load(recorder.save(form, tmp_path / f"state{index}")))
+        for recorder in recorders:
+            path = recorder().save(form, tmp_path / "state")
+            forms.append(recorder().load(path, form.layout))
             assert forms[-1].values == form.values
     expected = rates(copy.deepcopy(scheduler), 12)
     for form in forms:
