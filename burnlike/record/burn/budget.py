@@ -6,7 +6,7 @@ from ..source import Source
 CONTAINER, NUMBER, TEXT = 512, 48, 96
 """Bytes that a map or list, a number, and a text beside its characters take, with what the outline keeps of each."""
 
-_LEAST_BYTES = 64 << 20
+_LEAST_BYTES = 16 << 20
 _BYTES_PER_STORED_BYTE = 64
 
 

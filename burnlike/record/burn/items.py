@@ -142,7 +142,9 @@ def _with_lists(tree: Any) -> Any:
 
 def _scalar(value: Any) -> str:
     """The leaf that fits a plain value; that of nothing, if none does."""
-    return next((leaf for leaf in ("usize", "i64", "f64", "bool", "str") if is_scalar(value, leaf)), "constant")
+    if type(value) is int:
+        return next((leaf for leaf in ("usize", "i64") if is_scalar(value, leaf)), "constant")
+    return {float: "f64", bool: "bool", str: "str"}.get(type(value), "constant")
 
 
 Make = Callable[[Blob, str, str, tuple[int, ...], str], StoredTensor]
@@ -203,7 +205,7 @@ class _Reader:
             values = [value for _, value in below]
             return {"$vec": [layout for layout, _ in below]}, values if any(it is not None for it in values) else None
         if isinstance(item, Mapping):
-            if item.keys() == {"bytes", "shape", "dtype"} and isinstance(item["bytes"], Blob):
+            if _is_tensor(item):
                 self.found.tensor(self._tensor(item, path))
                 return "tensor", None
             if _is_param(item):
@@ -230,6 +232,13 @@ class _Reader:
         dtype, stored_as = read_dtype(item.get("dtype"), f"{self.source.path}: '{path}'")
         self.found.check_bytes(path, blob.count, stored_as or dtype, shape)
         return self.make(blob, path, dtype, tuple(shape), stored_as)
+
+
+def _is_tensor(item: Mapping[str, Any]) -> bool:
+    """Whether a map is a tensor, and not a module with fields of these names."""
+    if item.keys() != {"bytes", "shape", "dtype"}:
+        return False
+    return isinstance(item["bytes"], Blob) or (isinstance(item["shape"], list) and isinstance(item["dtype"], str))
 
 
 def _is_param(item: Mapping[str, Any]) -> bool:
