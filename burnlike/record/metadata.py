@@ -8,9 +8,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import RecordFormatError
+from ..errors import RecordError, RecordFormatError
 from ..module.param_id import ParamId
-from .layout import LayoutOf
+from .layout import LayoutOf, check_layout
 from .outline import Entry, Outline
 from .values import dump_values, load_values
 
@@ -115,6 +115,10 @@ def decode(texts: Mapping[str, str], entries: Mapping[str, Entry], path: str) ->
     if not isinstance(states, list) or not all(isinstance(name, str) and name in entries for name in states):
         raise RecordFormatError(f"{path}: {_STATES} is not a list of tensors of the file")
     layout = _load(texts, _LAYOUT, path, None)
+    try:
+        check_layout({} if layout is None else layout)
+    except RecordError as error:
+        raise RecordFormatError(f"{path}: {_LAYOUT}: {error}") from error
     return Outline(
         entries,
         _decode_ids(texts, entries, path),

@@ -99,6 +99,11 @@ def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
     return _plain(found)
 
 
+def has_tag(name: str) -> bool:
+    """Whether a part of the name would be taken for one of the words that layouts have."""
+    return name.startswith("$") or ".$" in name
+
+
 class _Tree(dict[str, Any]):
     """A map that `nested` made, as opposed to one that is a leaf."""
 

@@ -14,7 +14,7 @@ from ...module.param_id import ParamId
 from .. import metadata
 from ..layout import Layout, join, tag_of
 from ..outline import Entry, Outline
-from .pack import LEAVES, Pack, Scalar, nested, scalar_of
+from .pack import LEAVES, Pack, Scalar, has_tag, nested, scalar_of
 from .state_layouts import leaves_of, state_layout
 
 _RANK = "__rank"
@@ -25,6 +25,7 @@ def is_optimizer(pack: Pack) -> bool:
     """Whether the file of this content is read as that of an optimizer."""
     return (
         any(name.endswith(f".{_RANK}") for name in pack.scalars)
+        and not any(has_tag(name) for name in (*pack.scalars, *pack.tensors))
         and all(_owner(name) is not None for name in pack.scalars)
         and all(_owner(name) == pack.ids.get(name, -1) for name in pack.tensors)
     )

@@ -17,7 +17,7 @@ from ..outline import Outline, StoredTensor
 from . import pack_optimizer
 from .gathered import same_values
 from .items import default_layout, item_of
-from .pack import LEAVES, Pack, Scalar, flat, nested, scalar_of
+from .pack import LEAVES, Pack, Scalar, flat, has_tag, nested, scalar_of
 from .state_layouts import leaves_of, normal
 
 
@@ -80,7 +80,7 @@ def _split(values: Mapping[str, Any], types: Mapping[str, str]) -> tuple[dict[st
 def _layout_of(pack: Pack) -> Layout:
     """The layout that a file suggests; None where the names of the tensors say it all."""
     copies = len(set(pack.ids.values())) < len(pack.ids.keys() - pack.tied.keys())
-    if not pack.scalars and not copies:
+    if (not pack.scalars and not copies) or any(has_tag(name) for name in (*pack.scalars, *pack.tensors)):
         return None
     try:
         if not pack.scalars:
