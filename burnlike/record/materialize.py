@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ..errors import RecordError
 from ..module.device import find_device
+from .module_layout import deferred_layout
 from .opening import open_record
 from .rebuilding import computed_tensors
 from .record import Record
@@ -47,8 +48,9 @@ def init_from(
     """
     target = find_device(device)
     opening = {key: options.pop(key) for key in ("layout", "top_level_key") if key in options}
-    record = source if isinstance(source, Record) else open_record(source, **opening)
     module = _on_meta(config)
+    opening = {"layout": deferred_layout(module), **opening}
+    record = source if isinstance(source, Record) else open_record(source, **opening)
     places = {id(tensor): (part, group, name, tensor) for part, group, name, tensor in _registered(module)}
     record.load_into(module, device=target, **options)
     _follow(module, places)

@@ -1,7 +1,7 @@
 """Reading bincode by a layout. Imports no torch.
 
-Every length is checked against the file before anything of that length is made, and what takes no bytes in a file can't
-be long in memory.
+Every length is checked against the file before anything of that length is made, and lists take no more memory than the
+file justifies.
 """
 
 import struct
@@ -14,6 +14,7 @@ from ..layout import Layout, holds_states, is_map, join, tag_of
 from ..outline import Outline, StoredTensor
 from ..source import Cursor
 from . import varint
+from .budget import CONTAINER, NUMBER, TEXT, Budget
 from .dtypes import BOOL_STORES, bool_has_store, numbered_dtypes, read_dtype
 from .envelope import KEYS
 from .fill import flat
@@ -21,7 +22,6 @@ from .gathered import Gathered
 
 _LONGEST_LABEL = 4096
 _LONGEST_TEXT = 1 << 20
-_MOST_ITEMS = 1 << 17
 _MOST_DIMENSIONS = 64
 
 
@@ -132,12 +132,14 @@ class _Reader:
         self.cursor = cursor
         self.version = version
         self.found = Gathered(cursor.source.path, "the file is damaged, or the layout is that of another model")
-        self._items = 0
+        self._budget = Budget(cursor.source)
 
     def read(self, layout: Layout, path: str) -> tuple[Layout, Any]:
         """The layout as the file has it, and the plain values, None for none, of the part at `path`."""
         if isinstance(layout, str):
+            self._budget.take(2 * CONTAINER if layout in ("param", "tensor") else NUMBER)
             return layout, self._leaf(layout, path)
+        self._budget.take(CONTAINER)
         match tag_of(layout):
             case None if is_map(layout):
                 return self._map(layout, path)
@@ -175,7 +177,6 @@ class _Reader:
         if tag == "$vec":
             count = varint.take(self.cursor)
             if not isinstance(content, list):
-                self._count(count, path)
                 layouts = (content for _ in range(count))
             elif count != len(content):
                 raise self.found.wrong(path, f"{count} items where the layout has {len(content)}")
@@ -196,13 +197,13 @@ class _Reader:
 
     def _map(self, layout: dict[str, Any], path: str) -> tuple[Layout, Any]:
         count = varint.take(self.cursor)
-        self._count(count, path)
         any_name = layout.get("$map")
         states = any_name is None or tag_of(any_name) == "$state"
         layouts: dict[str, Layout] = {}
         values: dict[str, Any] = {}
         for _ in range(count):
             name = take_text(self.cursor, _LONGEST_LABEL)
+            self._budget.take(TEXT + len(name))
             if name in layouts or not name or "." in name or (states and not _is_id(name)):
                 what = "comes twice" if name in layouts else "is no id" if states else "can't be part of a path"
                 raise self.found.wrong(path, f"the key {name!r:.60}, which {what}")
@@ -239,7 +240,9 @@ class _Reader:
             case "bool":
                 return self._flag(path, "a bool")
             case "str":
-                return take_text(self.cursor, _LONGEST_TEXT)
+                text = take_text(self.cursor, _LONGEST_TEXT)
+                self._budget.take(TEXT + len(text))
+                return text
             case "i32" | "i64":
                 return self._integer(varint.unzigzag(varint.take(self.cursor)), leaf, path)
             case "usize" | "u64" | "u32":
@@ -256,11 +259,6 @@ class _Reader:
         if byte > 1:
             raise self.found.wrong(path, f"0x{byte:02x} for {what} at byte {self.cursor.position - 1}")
         return byte == 1
-
-    def _count(self, count: int, path: str) -> None:
-        self._items += count
-        if self._items > _MOST_ITEMS:
-            raise self.found.wrong(path, f"{count} items, more than {_MOST_ITEMS} in all")
 
 
 def _is_id(text: str) -> bool:

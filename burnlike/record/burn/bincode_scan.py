@@ -8,13 +8,13 @@ from ...errors import RecordFormatError
 from ..outline import Outline, StoredTensor
 from ..source import Cursor, Source
 from .bincode_reader import take_envelope, take_tensor, take_text, version_of
+from .budget import CONTAINER, Budget
 from .gathered import Gathered
 
 # An id with its length in front: 13 characters, or the 36 of a UUID in Burn's oldest files.
 _ID = re.compile(rb"\x0d[0-9a-v]{13}|\x24[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ID_BYTES = 37
 _GAP_BYTES = 64
-_MOST_TENSORS = 100_000
 _FIRST_WINDOW, _LARGEST_WINDOW = 1 << 9, 1 << 18
 
 
@@ -33,11 +33,12 @@ def scan(source: Source, name: str = "Bin") -> Outline:
         The tensors and ids; there are no values and no layout.
 
     Raises:
-        RecordFormatError: it is no file in bincode of Burn's, or there seem to be more than 100,000 tensors.
+        RecordFormatError: it is no file in bincode of Burn's, or seems to hold far more tensors than one of its size
+            does.
     """
     cursor = Cursor(source)
     metadata = take_envelope(cursor)
-    scanner = _Scanner(source, version_of(metadata["version"], source.path))
+    scanner = _Scanner(source, version_of(metadata["version"], source.path), Budget(source))
     found = scanner.run(cursor.position)
     return Outline(
         found.entries,
@@ -53,14 +54,13 @@ def scan(source: Source, name: str = "Bin") -> Outline:
 class _Scanner:
     source: Source
     version: tuple[int, int]
+    budget: Budget
 
     def run(self, position: int) -> Gathered:
         """All that is found from `position` on."""
         found = Gathered(self.source.path)
         while (begin := self._next_id(position)) is not None:
             count = len(found.entries) + len(found.aliases)
-            if count > _MOST_TENSORS:
-                raise RecordFormatError(f"{self.source.path}: more than {_MOST_TENSORS} tensors; it is damaged")
             cursor = Cursor(self.source, begin, _FIRST_WINDOW)
             label = take_text(cursor, _ID_BYTES)
             behind = cursor.position
@@ -103,7 +103,10 @@ class _Scanner:
             tensor = take_tensor(cursor, name, self.version, Gathered(self.source.path))
         except RecordFormatError:
             return None
-        return tensor if tensor.stored_bytes else None
+        if not tensor.stored_bytes:
+            return None
+        self.budget.take(2 * CONTAINER)
+        return tensor
 
     def _next_id(self, position: int) -> int | None:
         """Where the next id begins. The window is small at first: ids are mostly near each other."""
