@@ -20,16 +20,17 @@ _COMPOSABLE = [("Linear", "usize"), ("Cosine", "usize"), ("Exponential", "f64"),
 
 def burn_0_22(scheduler: "LrScheduler") -> tuple[dict[str, Any], Any]:
     """Values and layout of a record."""
-    values, layout = scheduler.to_record(), _layout(scheduler)
+    values, layout = _named(scheduler)
     return ({"0": values}, {"0": layout}) if values else ({}, {})
 
 
-def _layout(scheduler: "LrScheduler") -> dict[str, Any]:
-    layout: dict[str, Any] = dict(scheduler.fields)
+def _named(scheduler: "LrScheduler") -> tuple[dict[str, Any], dict[str, Any]]:
+    values, layout = dict(scheduler.state), dict[str, Any](scheduler.fields)
     for index, child in enumerate(scheduler.children):
-        if below := _layout(child):
-            layout[str(index)] = below
-    return layout
+        below = _named(child)
+        if below[0]:
+            values[str(index)], layout[str(index)] = below
+    return values, layout
 
 
 def burn_0_21(scheduler: "LrScheduler") -> tuple[dict[str, Any], Any]:

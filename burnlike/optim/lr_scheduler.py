@@ -78,5 +78,5 @@ class LrScheduler(ABC):
         return self
 
     def upgraded(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The state in today's form; for subclasses whose form has changed."""
+        """The state as `fields` has it, from what `to_record` gave or gives; for subclasses where these differ."""
         return state

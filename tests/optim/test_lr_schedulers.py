@@ -181,7 +181,7 @@ def test_records_of_every_form_continue_bit_for_bit(config: LrSchedulerConfig, s
 
 
 def test_states_have_burns_names_and_types() -> None:
-    assert LINEAR.init().to_record() == {"remaining_iters": 5}
+    assert LINEAR.init().into_record().values == {"0": {"remaining_iters": 5}}
     assert COSINE.init().to_record() == {"current_iter": 2**64 - 1}
     assert STEP.init().to_record() == {"iter_idx": -1}
     assert NOAM.init().into_record("0.21").values == {"": 0}
@@ -202,6 +202,16 @@ def test_states_have_burns_names_and_types() -> None:
         {"Exponential": 1 / 0.9},
         {"Noam": 0},
     ]
+
+
+@pytest.mark.parametrize(
+    "config", [LinearLrConfig(initial_lr=1.0, final_lr=0.5), CosineAnnealingConfig(initial_lr=1.0)], ids=kind
+)
+def test_a_run_that_goes_on_with_another_length_follows_it(config: LrSchedulerConfig) -> None:
+    whole = rates(config.init(num_iters=8), 9)
+    first = config.init(num_iters=4)
+    rates(first, 3)
+    assert rates(config.init(num_iters=8).load_record(first.to_record()), 6) == pytest.approx(whole[3:], abs=1e-15)
 
 
 def test_checkpoints_of_the_first_release_continue() -> None:
