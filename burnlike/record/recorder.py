@@ -1,5 +1,6 @@
 """Recorder: what gives a record a format and a precision, and FileRecorder, the one that the formats here share."""
 
+import io
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -122,10 +123,10 @@ class FileRecorder(Recorder):
             PrecisionError, DTypeError, RecordError: see `save`.
         """
         record = self._record(record)
-        memory = _Memory()
+        memory = io.BytesIO()  # hands its bytes over without copying them
         content = content_of(self.format, outline_of(record, self.precision), record.tensors)
         write_sequential(memory, list(content), self.format.compressed, self._allow_overflow)
-        return bytes(memory.data)
+        return memory.getvalue()
 
     def from_bytes(self, data: bytes | bytearray | memoryview, layout: Any = None) -> Record:
         """The record that `to_bytes` made `data` of; its tensors are read when they are asked for.
@@ -175,16 +176,6 @@ def recorder_for(path: str | os.PathLike[str], precision: PrecisionRule | None =
     named = os.fspath(path).endswith(EXTENSIONS)
     recorder.format = format_of_path(path if named else f"{os.fspath(path)}{DEFAULT_EXTENSION}")
     return recorder
-
-
-class _Memory:
-    """A Sink that keeps everything."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def write(self, data: bytes | bytearray | memoryview, /) -> None:
-        self.data += data
 
 
 def outline_of(record: Record, precision: PrecisionRule, with_values: bool = True) -> Outline:
