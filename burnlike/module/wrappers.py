@@ -62,6 +62,16 @@ def is_distributed(tensor: Tensor) -> bool:
     return isinstance(tensor, getattr(loaded, "DTensor", ()))
 
 
+def part_of(whole: Tensor, like: Any) -> Any:
+    """What each rank has of `whole`, which all of them hold, where it is divided as the DTensor `like`; a DTensor."""
+    if is_distributed(whole):
+        return whole
+    from torch.distributed.tensor import distribute_tensor
+
+    # Every rank has the whole: nothing is sent.
+    return distribute_tensor(whole.to(like.device), like.device_mesh, like.placements, src_data_rank=None)
+
+
 # Where the classes of parametrize say that they were made: by ABCMeta, of classes that are abstract or containers.
 _MADE_IN = ("torch.nn.utils.parametrize", "abc")
 

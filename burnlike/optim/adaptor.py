@@ -16,7 +16,7 @@ from .clipping import clip
 from .clipping_config import GradientClipping
 from .gradients import GradientsParams
 from .optimizer_report import OptimizerLoadReport
-from .sharded import local, local_state
+from .sharded import divided_state, local, local_state
 from .simple_optimizer import SimpleOptimizer
 from .state import flatten, map_tensors, unflatten
 from .state_entries import (
@@ -91,15 +91,18 @@ class OptimizerAdaptor(Generic[State]):
     def to_record(self) -> Record:
         """All states, copying nothing: `<id>.<field>` tensors and values, and the path of each id.
 
-        Its layout makes it fit every format, Burn's included. Under `fully_shard` the states are this rank's parts.
+        Its layout makes it fit every format, Burn's included. Under `fully_shard` the states are DTensors, divided as
+        their parameters: `DistributedRecorder` saves them.
 
         Raises:
             RecordError: a state holds something that has no place in a record.
         """
         tensors: dict[str, Tensor] = {}
         values: dict[str, Any] = {}
+        divided = {param.id: param.tensor for param in self._last[0] or () if is_distributed(param.tensor)}
         for param_id, state in self._states.items():
-            state_tensors, state_values = flatten(state)
+            whole = divided_state(state, divided[param_id]) if param_id in divided else state
+            state_tensors, state_values = flatten(whole)
             tensors |= {f"{param_id}.{name}": tensor for name, tensor in state_tensors.items()}
             values |= {f"{param_id}.{name}": value for name, value in state_values.items()}
         return Record(
@@ -234,6 +237,7 @@ class OptimizerAdaptor(Generic[State]):
         if target is not None:
             tensor = target.param.tensor
             device = tensor.device
+            state = local_state(state, tensor)
             return state if tensor.is_meta else map_tensors(state, lambda it: it.to(device)), tensor.dim()
         ranks = [tensor.dim() for tensor in tensors.values()]
         return state, entry.rank if entry.rank is not None else max(ranks, default=None)

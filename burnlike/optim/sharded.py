@@ -4,11 +4,12 @@ Update rules go element by element, so a part needs no other; only a norm is of 
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
 
-from ..module.wrappers import is_distributed
+from ..module.wrappers import is_distributed, part_of
 
 
 def local(tensor: Any) -> Tensor:
@@ -17,7 +18,7 @@ def local(tensor: Any) -> Tensor:
 
 
 def local_state(state: Any, tensor: Tensor) -> Any:
-    """The state of a parameter that was sharded since: of each whole tensor the part that belongs to this rank's.
+    """The state of a parameter with, of each tensor that is whole or a DTensor, the part that belongs to this rank's.
 
     Args:
         state: a dataclass of tensors of the parameter's shape, or None.
@@ -28,18 +29,44 @@ def local_state(state: Any, tensor: Tensor) -> Any:
     """
     if state is None or not is_distributed(tensor):
         return state
-    parts = {}
+    return _mapped(state, lambda value: _local_part(value, tensor))
+
+
+def divided_state(state: Any, tensor: Tensor) -> Any:
+    """The state of a parameter with this rank's parts as DTensors that are divided as the parameter is.
+
+    Args:
+        state: a dataclass of this rank's parts.
+        tensor: the parameter, a DTensor or not.
+    """
+    if not is_distributed(tensor):
+        return state
+    return _mapped(state, lambda value: _divided(value, tensor))
+
+
+def _mapped(state: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    changed = {}
     for field in dataclasses.fields(state):
         value = getattr(state, field.name)
         if dataclasses.is_dataclass(value):
-            parts[field.name] = local_state(value, tensor)
-        elif isinstance(value, Tensor) and value.shape == tensor.shape != local(tensor).shape:
-            parts[field.name] = _part(value, tensor)
-    return dataclasses.replace(state, **parts) if parts else state
+            changed[field.name] = _mapped(value, change)
+        elif isinstance(value, Tensor):
+            changed[field.name] = change(value)
+    return dataclasses.replace(state, **changed) if changed else state
 
 
-def _part(value: Tensor, like: Any) -> Tensor:
-    from torch.distributed.tensor import distribute_tensor
+def _local_part(value: Tensor, tensor: Tensor) -> Tensor:
+    if is_distributed(value):
+        return local(value)
+    if value.shape == tensor.shape != local(tensor).shape:
+        return local(part_of(value, tensor)).clone()
+    return value
 
-    # Every rank has the whole: nothing is sent.
-    return distribute_tensor(value, like.device_mesh, like.placements, src_data_rank=None).to_local().clone()
+
+def _divided(value: Tensor, tensor: Any) -> Tensor:
+    if is_distributed(value) or value.shape != local(tensor).shape:
+        return value
+    from torch.distributed.tensor import DTensor
+
+    place = {"shape": tensor.shape, "stride": tensor.stride(), "run_check": False}
+    return DTensor.from_local(value, tensor.device_mesh, tensor.placements, **place)

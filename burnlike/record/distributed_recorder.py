@@ -2,26 +2,26 @@
 
 Each process writes the parts that it holds, as safetensors files that torch's HuggingFaceStorageWriter lays out;
 nothing is pickled. A file without tensors beside them, `record.safetensors`, has what burnlike adds: ids, aliases,
-states, values. On loading, torch's planner reads from whichever files hold them the parts that the module's own sharding
-needs.
+states, values. On loading, torch's planner reads, from whichever files hold them, the parts that the module's own
+sharding needs.
 """
 
 import os
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from .._atomic_file import sync_directory
-from ..errors import RecordError, RecordFormatError, RecordIOError
+from ..errors import RecordError, RecordIOError
 from ..module.wrappers import is_distributed
 from . import metadata
 from .convert import can_lose, check_floats, check_ints
+from .distributed_tensors import DETAILS, DistributedTensors
 from .dtypes import file_dtype
 from .outline import Entry, Outline
 from .precision import PrecisionRule
@@ -29,8 +29,6 @@ from .record import Record
 from .recorder import Recorder, checked_precision
 from .safetensors_format import build_header, read_header
 from .source import FileSource
-
-_DETAILS = "record.safetensors"
 
 
 class DistributedRecorder(Recorder):
@@ -65,7 +63,7 @@ class DistributedRecorder(Recorder):
                     raise RecordIOError(f"{target} exists; choose another name or remove it first")
                 shutil.rmtree(partial, ignore_errors=True)
                 partial.mkdir(parents=True)
-                _write_details(partial / _DETAILS, record, tensors)
+                _write_details(partial / DETAILS, record, tensors)
         with together:
             writer = HuggingFaceStorageWriter(str(partial), save_distributed=True)
             with warnings.catch_warnings():  # torch tells each time that there is only one process
@@ -86,7 +84,7 @@ class DistributedRecorder(Recorder):
             RecordFormatError: it is no such directory, or damaged.
         """
         tensors = DistributedTensors(os.fspath(path))
-        source = FileSource(Path(path) / _DETAILS)
+        source = FileSource(Path(path) / DETAILS)
         outline = metadata.decode(read_header(source).metadata, tensors.entries(), source.path)
         return Record(
             tensors,
@@ -114,68 +112,6 @@ class DistributedRecorder(Recorder):
             elif not self._allow_overflow:
                 check_floats(name, before, after)
         return converted
-
-
-class DistributedTensors(Mapping[str, Tensor]):
-    """Name -> tensor of a directory that `DistributedRecorder` wrote; each access reads the whole tensor."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._metadata = _read_metadata(path)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._metadata)
-
-    def __len__(self) -> int:
-        return len(self._metadata)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._metadata
-
-    def __getitem__(self, name: str) -> Tensor:
-        found = torch.empty(self.shape(name), dtype=self.dtype(name))
-        self.read_into({name: found})
-        return found
-
-    def dtype(self, name: str) -> torch.dtype:
-        """The type in the files."""
-        return self._metadata[name].properties.dtype
-
-    def shape(self, name: str) -> torch.Size:
-        """The shape of the whole tensor."""
-        return self._metadata[name].size
-
-    def entries(self) -> dict[str, Entry]:
-        """Names, types and shapes."""
-        return {name: Entry(name, file_dtype(self.dtype(name), name), tuple(self.shape(name))) for name in self}
-
-    def read_into(self, targets: Mapping[str, Tensor]) -> None:
-        """Fill tensors of the right shapes, in their own types; of a DTensor, the part that this process holds.
-
-        Raises:
-            RecordIOError: reading fails.
-        """
-        from torch.distributed.checkpoint import HuggingFaceStorageReader, load
-
-        try:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
-                load(dict(targets), storage_reader=HuggingFaceStorageReader(self.path), no_dist=True)
-        except Exception as error:  # whatever torch and safetensors raise for files that are cut or gone
-            raise RecordIOError(f"{self.path}: reading failed: {error}") from error
-
-
-def _read_metadata(path: str) -> Mapping[str, Any]:
-    from torch.distributed.checkpoint import HuggingFaceStorageReader
-
-    if not os.path.isfile(os.path.join(path, _DETAILS)):
-        raise RecordFormatError(
-            f"{path}: expected a directory that DistributedRecorder wrote, it has no file {_DETAILS}"
-        )
-    try:
-        return HuggingFaceStorageReader(path).read_metadata().state_dict_metadata
-    except Exception as error:
-        raise RecordFormatError(f"{path}: its files can't be read: {error}") from error
 
 
 def _write_details(path: Path, record: Record, tensors: Mapping[str, Tensor]) -> None:

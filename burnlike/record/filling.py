@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from ..errors import RecordIOError
+from ..module.wrappers import is_distributed, part_of
 from .convert import pieces
 from .device_filling import fill_device
+from .distributed_tensors import DistributedTensors
 from .lazy_tensors import FileValues, LazyTensors, dtype_in
 from .matching import Match
 from .stream import bytes_at
@@ -74,7 +76,10 @@ def _target(match: Match, tensors: Mapping[str, Tensor], device: torch.device, a
         dtype = dtype_in(tensors, match.name) if match.values is None else match.values.dtype
     if match.param.is_initialized() and not present.is_meta and dtype == present.dtype:
         return Target(match, present, is_new=False)
-    return Target(match, new_memory(present.shape, dtype, device if present.is_meta else present.device), is_new=True)
+    place = device if present.is_meta else present.device
+    if is_distributed(present):
+        return Target(match, torch.empty_like(present, dtype=dtype, device=place), is_new=True)
+    return Target(match, new_memory(present.shape, dtype, place), is_new=True)
 
 
 def new_memory(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -93,16 +98,20 @@ def new_memory(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -
 
 def _copy(targets: Sequence[Target], tensors: Mapping[str, Tensor]) -> None:
     from_file: list[tuple[FileValues, Tensor]] = []
+    from_parts: dict[str, Tensor] = {}
     for target in targets:
         match, into = target.match, target.into.detach()
-        if match.values is not None:
-            into.copy_(match.values)
-        elif not isinstance(tensors, LazyTensors):
-            into.copy_(tensors[match.name])
+        if isinstance(tensors, DistributedTensors) and match.values is None and match.name not in from_parts:
+            from_parts[match.name] = into
+        elif match.values is not None or not isinstance(tensors, LazyTensors) or is_distributed(into):
+            values = tensors[match.name] if match.values is None else match.values
+            into.copy_(part_of(values, into) if is_distributed(into) else values)
         elif type(into) is Tensor and into.layout == torch.strided and into.device.type in ("cpu", "cuda"):
             from_file.append((tensors.values_of(match.name), into))
         else:
             tensors.copy_into(match.name, into)
+    if isinstance(tensors, DistributedTensors):
+        tensors.read_into(from_parts)
     from_file.sort(key=lambda it: it[0].entry.start)
     read_all([it for it in from_file if it[1].device.type == "cpu"])
     for device in {into.device for _, into in from_file if into.device.type != "cpu"}:

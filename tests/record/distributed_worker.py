@@ -20,7 +20,7 @@ from burnlike.record import BFloat16Precision, DistributedRecorder, Record, open
 def net(seed: int) -> nn.Sequential:
     """Sizes that two processes can't share evenly, a buffer, and a tied weight."""
     torch.manual_seed(seed)
-    module = nn.Sequential(nn.Linear(5, 7), nn.BatchNorm1d(7), nn.Linear(7, 3, bias=False), nn.Linear(7, 3))
+    module = nn.Sequential(nn.Linear(5, 7), nn.BatchNorm1d(7), nn.Linear(7, 7, bias=False), nn.Linear(7, 7))
     module[3].weight = module[2].weight
     return module
 
