@@ -1,6 +1,5 @@
 """A run from config to record: everything that `burnlike train` does once it has read its options."""
 
-import random
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +19,7 @@ from .learner import Learner, LearningResult
 from .loss import loss_function
 from .metrics import MetricsLog
 from .progress import PlainRenderer, Renderer
+from .random_state import seed_random
 from .resume import check_resumable
 from .run_dir import RunDir
 from .sampling import sample
@@ -55,8 +55,7 @@ class Job:
         if config.threads is not None:
             torch.set_num_threads(config.threads)
         self.data = config.data.init()
-        torch.manual_seed(config.seed)
-        random.seed(config.seed)
+        seed_random(config.seed)
         seed_param_ids(config.seed)
         # made on the CPU, so that the initial values do not depend on the device
         self.model = config.model.init("cpu").to(self.device)

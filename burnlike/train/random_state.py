@@ -8,6 +8,16 @@ from typing import Any
 import torch
 
 
+def seed_random(seed: int) -> None:
+    """Seed the generators whose states `random_state` gives."""
+    torch.manual_seed(seed)
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        import numpy
+
+        numpy.random.seed(seed % 2**32)  # it takes no more bits
+
+
 def random_state() -> dict[str, Any]:
     """The states of Python's `random`, of torch's generators of the CPU and all CUDA devices, and of NumPy's.
 
