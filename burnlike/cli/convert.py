@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.description = (
+        "Write a record in another format, in other types or under other names, in a few megabytes of memory. OUT is"
+        " replaced when the new file is whole; nothing is lost: values, ids, ties and metadata are kept."
+    )
+    parser.epilog = "Example: burnlike convert model.safetensors model.mpk --precision bf16 --keep norm --ids"
     parser.add_argument(
         "input", metavar="IN", help="a record of any format, told by its content; a directory or index of shards, too"
     )

@@ -117,7 +117,7 @@ def _forecast(args: argparse.Namespace, subject: _Subject) -> dict[str, Any]:
         "host_bytes": {
             "save": buffers,
             "save_async": buffers + sum(entry.nbytes for entry in stored.entries.values()),
-            "load": sum(sizes) + loading_memory(),
+            "load": sum(sizes) + loading_memory(sum(sizes)),
         },
         "gpu_bytes": {"tensors": cuda_memory(sizes)},
     }

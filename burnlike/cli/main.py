@@ -43,7 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the arguments after the program's name; None takes those of the process.
 
     Returns:
-        0 for success, 2 for bad input or usage, 130 when interrupted, else what the command gives.
+        0 for success, 2 for bad input or usage, 130 when interrupted, else what the command gives, such as 1 for
+        records that differ.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
@@ -94,7 +95,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser = argparse.ArgumentParser(
         prog="burnlike",
-        description="Train PyTorch models from YAML configs; see `burnlike COMMAND --help`.",
+        description="Train PyTorch models from YAML configs; show, convert and compare records, the files that models"
+        " are saved in. See `burnlike COMMAND --help`.",
         parents=[shared],
         allow_abbrev=False,
     )

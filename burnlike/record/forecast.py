@@ -73,9 +73,9 @@ def saving_memory(size: FileSize) -> int:
     return BLOCK_BYTES if workers < 2 else (workers + 1) * BLOCK_BYTES
 
 
-def loading_memory() -> int:
-    """Host memory that a load takes beside the tensors that are filled."""
-    return MAX_WORKERS * BLOCK_BYTES
+def loading_memory(tensor_bytes: int) -> int:
+    """Host memory that a load takes beside the tensors that are filled: the buffers that blocks are read into."""
+    return min(MAX_WORKERS, -(-tensor_bytes // BLOCK_BYTES)) * BLOCK_BYTES
 
 
 def cuda_memory(sizes: Iterable[int]) -> int:

@@ -55,7 +55,7 @@ def test_help_lists_every_command_and_imports_none():
         "print(sorted(name for name in sys.modules if name.startswith('burnlike.')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
-    for name in ("train", "check", "inspect", "doctor", "schema"):
+    for name in ("train", "check", "inspect", "convert", "diff", "forecast", "doctor", "schema"):
         assert f"\n    {name} " in done.stdout
     assert done.stdout.endswith("['burnlike._lazy', 'burnlike.cli', 'burnlike.cli.main', 'burnlike.errors']\n")
 
