@@ -22,6 +22,9 @@ _DTYPES = {
     "I16": torch.int16,
     "I8": torch.int8,
     "U8": torch.uint8,
+    "U16": torch.uint16,
+    "U32": torch.uint32,
+    "U64": torch.uint64,
 }
 
 # Both sides add up the same float32 products in another order. Sums of some dozens of terms then differ by a few units
