@@ -14,16 +14,19 @@ import fcntl
 import itertools
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
 from .convert import can_lose, check_ints, convert_checked, pieces
 from .workers import BLOCK_BYTES, MAX_WORKERS, run_steps
+
+if TYPE_CHECKING:
+    from .device_filling import SideStream
 
 DIRECT_BYTES = 16 << 20
 """Files from this size on bypass the page cache."""
@@ -108,21 +111,29 @@ def total_bytes(content: Sequence[Piece]) -> int:
     return sum(len(piece) if isinstance(piece, bytes) else piece.nbytes for piece in content)
 
 
-def write_pieces(descriptor: int, content: Sequence[Piece], allow_overflow: bool = False) -> None:
+def write_pieces(
+    descriptor: int, content: Sequence[Piece], allow_overflow: bool = False, stream: "SideStream | None" = None
+) -> None:
     """Write the pieces one behind the other, each block where it belongs, by several threads.
 
     Args:
         descriptor: file open for writing.
         content: in file order; none of them text.
         allow_overflow: do not check that finite values stay finite.
+        stream: the queue of copies of the device that values are on; None makes one where that is a GPU.
 
     Raises:
         OSError: a write failed.
         PrecisionError: a value can't be stored in its part's dtype.
     """
     writer = _Writer(descriptor, content, allow_overflow)
+    devices = {part.values.device for part in content if isinstance(part, Part) and isinstance(part.values, Tensor)}
+    device = next((it for it in devices if it.type == "cuda"), None if stream is None else torch.device("cpu"))
     with _direct(descriptor, writer.file_bytes):
-        run_steps(range(writer.blocks), writer.write_block, BLOCK_BYTES, MAX_WORKERS)
+        if device is None:
+            run_steps(range(writer.blocks), writer.write_block, BLOCK_BYTES, MAX_WORKERS)
+        else:
+            writer.write_from_device(device, stream)
 
 
 class _Writer:
@@ -136,6 +147,32 @@ class _Writer:
         self.file_bytes = self.stops[-1] if self.stops else 0
         self.blocks = -(-self.file_bytes // BLOCK_BYTES)
         self.allow_overflow = allow_overflow
+        self.copied: Mapping[int, Part] = {}  # place in the file -> part whose values are in the buffers already
+
+    def write_from_device(self, device: torch.device, stream: "SideStream | None") -> None:
+        """Write all blocks, a number of them at a time, while the values of the next come from a device."""
+        from .device_copy import RANGE_BYTES, images
+        from .device_filling import CudaSideStream
+
+        starts = [0, *self.stops[:-1]]
+        self.copied = {
+            start: piece
+            for start, piece in zip(starts, self.pieces, strict=True)
+            if isinstance(piece, Part)
+            and isinstance(piece.values, Tensor)
+            and piece.values.device == device
+            and start % piece.dtype.itemsize == 0
+        }
+        ranges = [(at, min(at + RANGE_BYTES, self.file_bytes)) for at in range(0, self.file_bytes, RANGE_BYTES)]
+        stream = stream or CudaSideStream(device)
+        for (start, stop), image in zip(
+            ranges, images(self.copied, ranges, device, stream, self.allow_overflow), strict=True
+        ):
+
+            def write(index: int, _: Tensor, start: int = start, image: Tensor = image) -> None:
+                self.write_block(index, image[index * BLOCK_BYTES - start :])
+
+            run_steps(range(start // BLOCK_BYTES, -(-stop // BLOCK_BYTES)), write, BLOCK_BYTES, MAX_WORKERS)
 
     def write_block(self, index: int, buffer: Tensor) -> None:
         """Convert what belongs in one block into `buffer` and write it at its place."""
@@ -150,12 +187,13 @@ class _Writer:
         while at < stop:
             index = bisect_right(self.stops, at)
             piece, stop_of_piece = self.pieces[index], self.stops[index]
-            first = at - (self.stops[index - 1] if index else 0)
+            place = self.stops[index - 1] if index else 0
+            first = at - place
             count = min(stop, stop_of_piece) - at
             into = buffer[at - start : at - start + count]
             if isinstance(piece, bytes):
                 bytes_at(into.data_ptr(), count)[:] = piece[first : first + count]
-            else:
+            elif place not in self.copied:
                 self._fill_values(piece, first, into)
             at += count
 

@@ -96,7 +96,7 @@ def test_each_file_says_what_belongs_to_its_tensors(tmp_path: Path) -> None:
     ids = {"a": ParamId(1), "b": ParamId(2)}
     SafetensorsRecorder(shard_bytes=4).save(
         Record(
-            {name: torch.zeros(1) for name in "abc"}, {"step": 3}, ids, {"tied": "b"}, states={"c"}, layout={"a": None}
+            {name: torch.zeros(1) for name in "abc"}, {"step": 3}, ids, {"tied": "b"}, states={"c"}, layout={"a": "param"}
         ),
         tmp_path,
     )
@@ -105,7 +105,7 @@ def test_each_file_says_what_belongs_to_its_tensors(tmp_path: Path) -> None:
     assert [dict(file.aliases) for file in found] == [{}, {"tied": "b"}, {}]
     assert [set(file.states) for file in found] == [set(), set(), {"c"}]
     assert [dict(file.values) for file in found] == [{"step": 3}, {}, {}]
-    assert [file.layout for file in found] == [{"a": None}, None, None]
+    assert [file.layout for file in found] == [{"a": "param"}, None, None]
 
 
 @pytest.mark.parametrize("new", [1, 2, 3])
