@@ -96,6 +96,8 @@ def _layout_of(pack: Pack) -> Layout:
 def _says_the_same(outline: Outline, derived: Layout) -> bool:
     """Whether the layout that the file suggests is as good as the record's."""
     layout = outline.layout
+    if tag_of(layout) == "$map" and tag_of(layout["$map"]) == "$state" and pack_optimizer.is_optimizer_record(outline):
+        layout = {param_id: {"rank": state["rank"], **layout["$map"]} for param_id, state in derived.items()}
     if layout is None or normal(layout) == normal(derived):
         return True
     if tag_of(layout) != "$named":

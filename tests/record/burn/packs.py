@@ -1,7 +1,9 @@
-"""Burnpack files made by hand."""
+"""Burnpack files made by hand, and records compared."""
 
 import struct
 from typing import Any
+
+import torch
 
 from burnlike.record import BurnpackRecorder, Record
 from burnlike.record.burn.cbor import encode
@@ -25,3 +27,22 @@ def read(data: bytes) -> Record:
     for name in record.tensors:
         record.tensors[name]
     return record
+
+
+def ordered(value: Any) -> str:
+    """The same text for equal values, NaN and the sign of zero told apart, in whatever order maps are."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {ordered(value[key])}" for key in sorted(value)) + "}"
+    return "[" + ", ".join(map(ordered, value)) + "]" if isinstance(value, list) else repr(value)
+
+
+def same(one: Record, other: Record) -> None:
+    """Assert that two records hold the same."""
+    assert set(one.tensors) == set(other.tensors)
+    for name in one.tensors:
+        assert one.tensors[name].dtype == other.tensors[name].dtype
+        assert torch.equal(one.tensors[name], other.tensors[name])
+    assert ordered(one.values) == ordered(other.values)
+    assert one.ids == other.ids
+    assert one.aliases == other.aliases
+    assert set(one.states) == set(other.states)
