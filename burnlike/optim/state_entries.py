@@ -115,14 +115,16 @@ def match_entries(
     remapped: dict[str, str] = {}
     used: set[ParamId] = set()
     for index, entry in enumerate(entries):
-        target = _followed(entry, by_id, by_path, report)
-        if target is not None and entry.path is not None and target.param.path != entry.path:
-            remapped[entry.path] = target.param.path
-        target = target or by_id.get(entry.id)
-        if target is not None and target.id not in used:
-            used.add(target.id)
-            taken[index] = Match(entry, target)
+        followed = _followed(entry, by_id, by_path, report)
+        target = followed or by_id.get(entry.id)
+        if target is None or target.id in used:
+            continue
+        used.add(target.id)
+        taken[index] = Match(entry, target)
+        if followed is not None and entry.path is not None and followed.param.path != entry.path:
+            remapped[entry.path] = followed.param.path
     ids = [match.target.param.path for match in taken.values() if match.target]
+    moved = set(remapped.values())
     paths = []
     for index, entry in enumerate(entries):
         target = by_path.get(entry.path or "")
@@ -131,7 +133,7 @@ def match_entries(
             taken[index] = Match(entry, target)
             paths.append(target.param.path)
     return [taken[index] for index in sorted(taken)], OptimizerLoadReport(
-        by_id=[path for path in ids if path not in remapped.values()],
+        by_id=[path for path in ids if path not in moved],
         by_path=paths,
         remapped=remapped,
         orphaned=[str(entry) for index, entry in enumerate(entries) if index not in taken],

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
@@ -160,7 +161,7 @@ class Learner(Generic[Batch]):
             TrainingError: a loss or a parameter is not finite; such a state is not worth keeping.
         """
         self._check_finite()
-        return self._state(train_loader, {"step": self.step, "last": self._last}).to_records()
+        return self._state(train_loader).to_records()
 
     def load_checkpoint(self, checkpoint: Checkpoint, train_loader: DataLoader[Any, Batch]) -> None:
         """Go back to the state of a checkpoint.
@@ -170,19 +171,18 @@ class Learner(Generic[Batch]):
             RecordError: it is of another model or optimizer.
             DataError: it is of other data.
         """
-        counters: dict[str, Any] = {}
-        records = {name: checkpoint.load(name) for name in ("training", "model", "optimizer")}
-        self._state(train_loader, counters).load_records(records)
-        self.step, self._last = counters["step"], counters["last"]
+        self._state(train_loader).load_records(
+            {name: checkpoint.load(name) for name in ("training", "model", "optimizer")}
+        )
 
-    def _state(self, train_loader: DataLoader[Any, Batch], counters: dict[str, Any]) -> TrainingState:
+    def _state(self, train_loader: DataLoader[Any, Batch]) -> TrainingState:
         return TrainingState(
             model=self.model,
             optimizer=self.optimizer,
             lr_scheduler=self.lr_scheduler,
             loader=train_loader,
             window=self._window,
-            counters=counters,
+            counters=_Counters(self),
         )
 
     def _check_finite(self) -> None:
@@ -219,3 +219,17 @@ class Learner(Generic[Batch]):
         if metrics is not None:
             metrics.append({**line, "time": time.time()})
         renderer.show(line)
+
+
+class _Counters:
+    """The steps and last losses of a learner, as a part of its state."""
+
+    def __init__(self, learner: Learner[Any]) -> None:
+        self._learner = learner
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"step": self._learner.step, "last": self._learner._last}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        step, last = int(state["step"]), {name: state["last"][name] for name in self._learner._last}
+        self._learner.step, self._learner._last = step, last

@@ -1,7 +1,6 @@
 """TrainingState: every part comes back to the last bit; what does not fit changes nothing."""
 
 import random
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from burnlike.errors import BurnlikeError, CheckpointError, RecordError, RecordI
 from burnlike.module import params
 from burnlike.optim import AdamWConfig, CosineAnnealingConfig, GradientsParams
 from burnlike.record import SafetensorsRecorder
-from burnlike.record.state_tree import decode_tree, encode_tree
 from burnlike.train import TrainingState
 from tests.train.test_learner import loader
 
@@ -245,18 +243,3 @@ def test_torchs_schedulers_go_on(tmp_path: Path, name: str) -> None:
     path = TrainingState(**whole).save(tmp_path / "saved")
     TrainingState(**resumed).load(path)
     assert rates(resumed, 5) == rates(whole, 5)
-
-
-def test_trees_of_states_come_back_as_they_were() -> None:
-    tree = {
-        "tuple": (1, (2.5, None), [True]),
-        "numbers": {1: "one", (2, 3): {"$tensor": "no tensor"}},
-        "counter": Counter({5: 2}),
-        "tensor": [torch.arange(3), {"x": torch.ones(())}],
-        "array": np.arange(3, dtype=np.uint32),
-        "scalar": np.float64(0.1),
-    }
-    tensors: dict[str, torch.Tensor] = {}
-    found = decode_tree(encode_tree(tree, "it", tensors), tensors, "here")
-    assert repr(found) == repr({**tree, "scalar": 0.1})
-    assert set(tensors) == {"it.tensor.0", "it.tensor.1.x", "it.array"}
