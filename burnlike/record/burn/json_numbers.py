@@ -12,7 +12,7 @@ from ...errors import RecordFormatError
 from ..outline import StoredTensor
 from ..source import Source
 
-_CHUNK_BYTES = 1 << 16
+_FIRST_CHUNK_BYTES, _CHUNK_BYTES = 1 << 10, 1 << 16
 _DECODER = msgspec.json.Decoder(list[int])
 _GOOD = re.compile(rb"(?:[ \t\n\r]*(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])[ \t\n\r]*,)*[ \t\n\r]*")
 
@@ -38,9 +38,10 @@ def runs(source: Source, start: int) -> Iterator[Run]:
         RecordFormatError: an item is no number from 0 to 255, or the text ends within the array.
         RecordIOError: reading fails.
     """
-    begin, text, first = start + 1, b"", True
+    begin, text, first, chunk_bytes = start + 1, b"", True, _FIRST_CHUNK_BYTES
     while True:
-        more = source.read_some(begin + len(text), _CHUNK_BYTES)
+        more = source.read_some(begin + len(text), chunk_bytes)
+        chunk_bytes = min(2 * chunk_bytes, _CHUNK_BYTES)  # small at first, for files of many small tensors
         if not more:
             raise RecordFormatError(
                 f"{source.path}: truncated within bytes, at byte {begin + len(text)}; save or fetch it again"
@@ -53,7 +54,7 @@ def runs(source: Source, start: int) -> Iterator[Run]:
             if len(text) > _CHUNK_BYTES:
                 raise _no_byte(source, text, begin)
             continue
-        values = _values(text[:stop])
+        values = bytes_of(text[:stop])
         if values is None or not (values or (first and last)):
             raise _no_byte(source, text, begin)
         yield Run(values, begin + stop + 1, last)
@@ -62,7 +63,7 @@ def runs(source: Source, start: int) -> Iterator[Run]:
         begin, text, first = begin + stop + 1, text[stop + 1 :], False
 
 
-def _values(text: bytes) -> bytes | None:
+def bytes_of(text: bytes) -> bytes | None:
     """The bytes whose numbers the text lists; None if it lists something else."""
     if b"-" in text:  # of which -0 is a number
         return None

@@ -9,7 +9,7 @@ from ...errors import RecordFormatError
 from ..source import Source
 from .budget import CONTAINER, NUMBER, TEXT, Budget
 from .items import MAX_DEPTH, Blob
-from .json_numbers import runs
+from .json_numbers import bytes_of, runs
 
 _WINDOW_BYTES = 1 << 16
 _BLANK = re.compile(rb"[ \t\n\r]*")
@@ -35,6 +35,7 @@ class JsonReader:
         self._source = source
         self._budget = Budget(source)
         self._data, self._begin, self._at = b"", 0, 0
+        self._ended = False
         self._in_item = False
 
     def read(self) -> dict[str, Any]:
@@ -69,7 +70,7 @@ class JsonReader:
     def _map(self, depth: int) -> dict[str, Any]:
         self._budget.take(CONTAINER)
         found: dict[str, Any] = {}
-        few: list[int] | None = None
+        few: bytes | None = None
         self._at += 1
         while self._another(b"}", bool(found)):
             if self._peek() != b'"':
@@ -92,7 +93,7 @@ class JsonReader:
             self._in_item = above
         if isinstance(found.get("bytes"), Blob) and few is not None and "shape" not in found:
             self._budget.take(NUMBER * len(few))
-            found["bytes"] = few
+            found["bytes"] = list(few)
         return found
 
     def _list(self, depth: int) -> list[Any]:
@@ -118,18 +119,23 @@ class JsonReader:
             self._at += 1
         return True
 
-    def _bytes(self, depth: int) -> tuple[Any, list[int] | None]:
-        """The bytes that follow, and, if they are few, as a list; what else the list holds, if it begins otherwise."""
+    def _bytes(self, depth: int) -> tuple[Any, bytes | None]:
+        """The bytes that follow, and themselves, if they are few; what else the list holds, if it begins otherwise."""
         start, count = self._begin + self._at, 0
-        few: list[int] | None = None
+        few: bytes | None = None
         self._at += 1
         first = self._peek()
         if not first.isdigit() and first != b"]":
             return self._items(depth), None
+        stop = self._data.find(b"]", self._at)
+        values = bytes_of(self._data[self._at : stop]) if stop >= 0 else None
+        if values is not None:  # all of it is at hand
+            self._at = stop + 1
+            return Blob(start, len(values), text=True), values
         for run in runs(self._source, start):
-            few = list(run.values) if run.last and count == 0 else None
+            few = run.values if run.last and count == 0 else None
             count += len(run.values)
-            self._data, self._begin, self._at = b"", run.end, 0
+            self._data, self._begin, self._at, self._ended = b"", run.end, 0, False
         return Blob(start, count, text=True), few
 
     def _text(self) -> str:
@@ -214,7 +220,10 @@ class JsonReader:
 
     def _more(self) -> bool:
         """Get bytes behind those at hand, and forget those that were read; whether there were any."""
+        if self._ended:
+            return False
         more = self._source.read_some(self._begin + len(self._data), _WINDOW_BYTES)
+        self._ended = not more
         self._data, self._begin, self._at = self._data[self._at :] + more, self._begin + self._at, 0
         return bool(more)
 
