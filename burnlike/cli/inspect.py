@@ -110,7 +110,7 @@ def _tensor(entry: Entry, outline: Outline, aliases: list[str], role: str | None
 def _id_in_name(name: str, outline: Outline) -> ParamId | None:
     """The id that a tensor of an optimizer's record begins with, also of one that was found by its form."""
     text, _, rest = name.partition(".")
-    if "states" not in outline.values and not rest.startswith("?"):
+    if len(text) != 13 or ("states" not in outline.values and not rest.startswith("?")):
         return None
     try:
         return ParamId.parse(text)

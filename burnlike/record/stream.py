@@ -32,6 +32,7 @@ DIRECT_BYTES = 16 << 20
 """Files from this size on bypass the page cache."""
 
 _STEP_ELEMENTS = 1 << 18  # converted and then checked while still in the processor's cache
+_READ_ELEMENTS = 1 << 16  # of a file: memory of this size is used again, where larger pieces would pile up
 _PAGE_BYTES = 4096
 
 
@@ -99,7 +100,8 @@ class Part:
     def _sources(self, start: int, stop: int) -> Iterable[tuple[Tensor, int]]:
         if isinstance(self.values, Tensor):
             return pieces(self.values, start, stop)
-        return [(self.values.read(start, stop), 0)]
+        steps = range(start, stop, _READ_ELEMENTS)
+        return ((self.values.read(at, min(at + _READ_ELEMENTS, stop)), at - start) for at in steps)
 
 
 Piece = bytes | Part
