@@ -178,11 +178,22 @@ def snapshot(
     parts = [part_of(tensors, outline, Payload(name)) for name in outline.entries]
     copies = [new_memory(outline.entries[part.name].shape, part.dtype, torch.device("cpu")) for part in parts]
 
+    on_gpu: dict[torch.device, list[tuple[Part, Tensor]]] = {}
+    on_cpu: list[tuple[Part, Tensor]] = []
+    for part, made in zip(parts, copies, strict=True):
+        assert isinstance(part.values, Tensor)
+        device = part.values.device
+        (on_gpu.setdefault(device, []) if device.type == "cuda" else on_cpu).append((part, made))
+    for device, there in on_gpu.items():
+        from .device_copy import fetch  # it needs the native ops, which not every program does
+
+        fetch(there, device, allow_overflow=allow_overflow)
+
     def fill(step: tuple[Part, Tensor, int], _: Tensor) -> None:
         part, into, first = step
         part.fill(first, into, allow_overflow)
 
-    run_steps([step for part, made in zip(parts, copies, strict=True) for step in _steps(part, made)], fill)
+    run_steps([step for part, made in on_cpu for step in _steps(part, made)], fill)
     return kept, {part.name: made for part, made in zip(parts, copies, strict=True)}
 
 

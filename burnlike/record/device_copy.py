@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..ops import convert_
 from .convert import can_lose, check_floats, check_ints, pieces
-from .device_filling import SideStream
+from .device_filling import CudaSideStream, SideStream
 from .stream import Part
 
 RANGE_BYTES = 32 << 20
@@ -21,6 +21,7 @@ RANGE_BYTES = 32 << 20
 
 _CONVERTED = {torch.float64, torch.float32, torch.float16, torch.bfloat16}  # what the native op takes
 _PAGE_BYTES = 4096
+_ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,42 @@ def images(
         for slot in slots:
             slot.settle()
         stream.finish()
+
+
+def fetch(
+    copies: Sequence[tuple[Part, Tensor]],
+    device: torch.device,
+    stream: SideStream | None = None,
+    allow_overflow: bool = False,
+) -> None:
+    """Convert values of a device into tensors of the CPU.
+
+    Args:
+        copies: parts whose values are on `device`, and contiguous tensors of their types.
+        device: where the values are.
+        stream: its queue of copies; None makes one of CUDA.
+        allow_overflow: do not check that finite values stay finite.
+
+    Raises:
+        PrecisionError: a value can't be stored in its part's dtype.
+    """
+    placed: dict[int, Part] = {}
+    targets: dict[str, Tensor] = {}
+    end = 0
+    for part, target in copies:
+        if part.nbytes:
+            placed[end] = part
+            targets[part.name] = target.view(-1)
+            end += -(-part.nbytes // _ALIGNMENT) * _ALIGNMENT
+    ranges = [(start, min(start + RANGE_BYTES, end)) for start in range(0, end, RANGE_BYTES)]
+    if not ranges:
+        return
+    for (start, stop), image in zip(
+        ranges, images(placed, ranges, device, stream or CudaSideStream(device), allow_overflow), strict=True
+    ):
+        for slice_ in slices_of(placed, start, stop):
+            into = targets[slice_.part.name][slice_.first : slice_.first + slice_.count]
+            into.copy_(image[slice_.at : slice_.at + into.nbytes].view(into.dtype))
 
 
 class _Slot:

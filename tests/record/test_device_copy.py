@@ -128,6 +128,15 @@ def test_lost_values_of_other_types_are_named(values: Tensor, dtype: torch.dtype
         write_pieces(file.fileno(), [Part("a", values, dtype)], stream=FakeStream())
 
 
+def test_values_are_fetched_into_tensors_of_the_cpu() -> None:
+    content = [part for part in parts() if isinstance(part, Part)]
+    copies = [torch.zeros(part.values.numel(), dtype=part.dtype) for part in content]
+    device_copy.fetch(list(zip(content, copies, strict=True)), torch.device("cpu"), FakeStream())
+    for part, made in zip(content, copies, strict=True):
+        assert bytes(made.view(torch.uint8).tolist()) == bytes_of(part)
+    device_copy.fetch([], torch.device("cpu"), FakeStream())
+
+
 @pytest.mark.cuda
 def test_values_of_a_gpu_are_saved_alike(tmp_path: Path) -> None:
     tensors = {
