@@ -98,7 +98,7 @@ def _of_config(args: argparse.Namespace, chosen: Format | None) -> _Subject:
 
 
 def _forecast(args: argparse.Namespace, subject: _Subject) -> dict[str, Any]:
-    from ..record.forecast import cuda_memory, file_size, loading_memory, saving_memory
+    from ..record.forecast import cuda_memory, device_saving_memory, file_size, loading_memory, saving_memory
     from ..record.precision import Precision
     from ..record.recorder import outline_of
 
@@ -116,10 +116,11 @@ def _forecast(args: argparse.Namespace, subject: _Subject) -> dict[str, Any]:
         "file_bytes_exact": size.exact,
         "host_bytes": {
             "save": buffers,
+            "save_from_gpu": device_saving_memory(size),
             "save_async": buffers + sum(entry.nbytes for entry in stored.entries.values()),
             "load": sum(sizes) + loading_memory(sum(sizes)),
         },
-        "gpu_bytes": {"tensors": cuda_memory(sizes)},
+        "gpu_bytes": {"tensors": cuda_memory(sizes), "save": device_saving_memory(size)},
     }
     if subject.module is not None:
         found["gpu_bytes"]["buffers"] = cuda_memory(_unsaved_buffers(subject.module))
@@ -154,6 +155,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         rows.append(("disk", f"{amount(found['optimizer_file_bytes'])} for the optimizer's record"))
     rows += [
         ("host, save", f"{amount(host['save'])} for buffers"),
+        ("host, save from GPU", f"{amount(host['save_from_gpu'])} for pinned buffers"),
         ("host, save_async", f"{amount(host['save_async'])}: the buffers and a copy in the types of the file"),
         ("host, load", f"{amount(host['load'])}: the tensors and buffers"),
     ]

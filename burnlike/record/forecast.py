@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from .device_copy import RANGE_BYTES
 from .formats import Format
 from .outline import Outline
 from .sequential import CHUNK_BYTES
@@ -71,6 +72,14 @@ def saving_memory(size: FileSize) -> int:
         return CHUNK_BYTES * (2 + (8 + 2 * size.longest_number if size.longest_number else 0))
     workers = min(MAX_WORKERS, -(-size.bytes // BLOCK_BYTES))
     return BLOCK_BYTES if workers < 2 else (workers + 1) * BLOCK_BYTES
+
+
+def device_saving_memory(size: FileSize) -> int:
+    """Memory that a save of tensors on a GPU takes there, and as much (pinned) of the host's."""
+    if not size.exact:
+        return CHUNK_BYTES
+    ranges = -(-size.bytes // RANGE_BYTES)
+    return min(ranges, 2) * min(size.bytes, RANGE_BYTES)
 
 
 def loading_memory(tensor_bytes: int) -> int:
