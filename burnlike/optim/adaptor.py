@@ -99,7 +99,9 @@ class OptimizerAdaptor(Generic[State]):
         """
         tensors: dict[str, Tensor] = {}
         values: dict[str, Any] = {}
-        divided = {param.id: param.tensor for param in self._last[0] or () if is_distributed(param.tensor)}
+        # Only then: layers may have been taken out of a module since its last step.
+        stepped = self._last[0] if self._sharded else None
+        divided = {param.id: param.tensor for param in stepped or () if is_distributed(param.tensor)}
         for param_id, state in self._states.items():
             whole = divided_state(state, divided[param_id]) if param_id in divided else state
             state_tensors, state_values = flatten(whole)
