@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from torch import Tensor
 
@@ -9,10 +10,13 @@ from ..errors import ArgumentError
 from .formats import Format
 from .outline import Outline
 from .precision import PrecisionRule
-from .recorder import FileRecorder
+from .record import Record
+from .recorder import FileRecorder, record_of, with_extension
 from .safetensors_format import SAFETENSORS
 from .shard_set import replace_set
-from .shards import divide, single_path
+from .sharded import find_record, read_sharded
+from .shards import INDEX_SUFFIX, divide, single_path
+from .source import FileSource
 from .writing import write_file
 
 
@@ -51,6 +55,23 @@ class SafetensorsRecorder(FileRecorder):
                 f"shard_bytes: expected a positive whole number of bytes, as 5_000_000_000, got {shard_bytes!r}"
             )
         self.shard_bytes = shard_bytes
+
+    def load(self, path: str | os.PathLike[str], layout: Any = None) -> Record:
+        """Open the record at `path`; its tensors are read when they are asked for.
+
+        Args:
+            path: the file, whose name may lack the extension; or, of a record that is divided among files, the name
+                that its single file would have, its index, or its directory.
+            layout: not needed here.
+
+        Raises:
+            RecordIOError: a file can't be read.
+            RecordFormatError: it is damaged, truncated, or no safetensors file; or the files are not of one set.
+        """
+        found = find_record(path if os.path.exists(path) else with_extension(path, self.format.extension))
+        if not found.endswith(INDEX_SUFFIX):
+            return super().load(found, layout)
+        return record_of(*read_sharded(found, lambda shard: self.format.read(FileSource(shard))))
 
     def _target(self, path: str | os.PathLike[str]) -> str:
         return super()._target(path) if self.shard_bytes is None else single_path(path)

@@ -94,12 +94,9 @@ def test_precision_decides_what_fits(tmp_path: Path) -> None:
 
 def test_each_file_says_what_belongs_to_its_tensors(tmp_path: Path) -> None:
     ids = {"a": ParamId(1), "b": ParamId(2)}
-    SafetensorsRecorder(shard_bytes=4).save(
-        Record(
-            {name: torch.zeros(1) for name in "abc"}, {"step": 3}, ids, {"tied": "b"}, states={"c"}, layout={"a": "param"}
-        ),
-        tmp_path,
-    )
+    tensors = {name: torch.zeros(1) for name in "abc"}
+    divided = Record(tensors, {"step": 3}, ids, {"tied": "b"}, states={"c"}, layout={"a": "param"})
+    SafetensorsRecorder(shard_bytes=4).save(divided, tmp_path)
     found = [SafetensorsRecorder().load(tmp_path / f"model-0000{number}-of-00003.safetensors") for number in (1, 2, 3)]
     assert [dict(file.ids) for file in found] == [{"a": ids["a"]}, {"b": ids["b"]}, {}]
     assert [dict(file.aliases) for file in found] == [{}, {"tied": "b"}, {}]
@@ -270,6 +267,31 @@ def test_second_save_into_the_directory_is_refused_meanwhile(tmp_path: Path, mon
 @pytest.mark.parametrize("path", ["", "model", "model.safetensors", INDEX])
 def test_path_names_directory_file_or_index(path: str, tmp_path: Path) -> None:
     assert SafetensorsRecorder(shard_bytes=400).save(record(1.0), tmp_path / path) == str(tmp_path / INDEX)
+
+
+@pytest.mark.parametrize("files", [1, 3])
+@pytest.mark.parametrize("path", ["", "model", "model.safetensors"])
+def test_recorder_loads_what_it_saved(path: str, files: int, tmp_path: Path) -> None:
+    tensors = {name: torch.randn(100) for name in "abc"}
+    ids = {"a": ParamId(1), "c": ParamId(2)}
+    recorder = SafetensorsRecorder(shard_bytes=1200 // files)
+    written = recorder.save(Record(tensors, {"step": 3}, ids, {"tied": "c"}, states={"b"}), tmp_path / path)
+    for place in (tmp_path / path, written):
+        found = recorder.load(place)
+        assert list(found.tensors) == ["a", "b", "c"]
+        assert all(torch.equal(found.tensors[name], tensor) for name, tensor in tensors.items())
+        assert dict(found.ids) == ids
+        assert dict(found.aliases) == {"tied": "c"}
+        assert set(found.states) == {"b"}
+        assert dict(found.values) == {"step": 3}
+
+
+def test_single_file_counts_where_both_are_there(tmp_path: Path) -> None:
+    save(tmp_path, 1.0)
+    SafetensorsRecorder().save(record(2.0), tmp_path / "model.safetensors")
+    assert SafetensorsRecorder().load(tmp_path).values == {"value": 2.0}
+    save(tmp_path, 3.0)
+    assert SafetensorsRecorder().load(tmp_path).values == {"value": 3.0}
 
 
 def test_other_names_make_another_set(tmp_path: Path) -> None:
