@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError, RecordIOError, SavePendingError
-from .filling import new_memory
 from .lazy_tensors import LazyTensors
 from .outline import Outline, Payload
 from .stream import Part
@@ -176,7 +175,7 @@ def snapshot(
     if isinstance(tensors, LazyTensors):
         return kept, tensors
     parts = [part_of(tensors, outline, Payload(name)) for name in outline.entries]
-    copies = [new_memory(outline.entries[part.name].shape, part.dtype, torch.device("cpu")) for part in parts]
+    copies = [torch.empty(outline.entries[part.name].shape, dtype=part.dtype, device="cpu") for part in parts]
 
     on_gpu: dict[torch.device, list[tuple[Part, Tensor]]] = {}
     on_cpu: list[tuple[Part, Tensor]] = []
