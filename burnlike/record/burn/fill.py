@@ -8,6 +8,7 @@ from typing import Any
 from ...errors import RecordError
 from ..layout import Layout, join
 from ..outline import Outline
+from .optimizer_records import is_optimizer_record
 
 _RANGES = {
     "usize": range(2**64),
@@ -36,12 +37,12 @@ class Fill:
         self._tensors: set[str] = set()
         self._values: set[str] = set()
         values = outline.values
-        self._states: Mapping[str, Any] = values.get("states") or {}
-        optimizer = isinstance(values.get("states"), Mapping) and isinstance(values.get("paths"), Mapping)
+        self._optimizer = is_optimizer_record(outline)
+        self._states: Mapping[str, Any] = values["states"] if self._optimizer else {}
         pairs = leaves(values) if values else []
         self._plain = dict(pairs)
         self._ambiguous = {path for path, count in Counter(path for path, _ in pairs).items() if count > 1}
-        plain = [f"{param_id}." for param_id in values["paths"]] if optimizer else self._plain
+        plain = [f"{param_id}." for param_id in values["paths"]] if self._optimizer else self._plain
         self._tree: dict[str, Any] = {}
         for name in (*outline.entries, *outline.aliases, *self._states, *plain):
             tree = self._tree
@@ -151,7 +152,8 @@ class Fill:
     def unplaced(self) -> dict[str, Any]:
         """The values without those that have a place."""
         values = self.outline.values
-        if "states" in values and self._values >= self._states.keys():
+        has_place = self._states or self._tensors or self.outline.layout is not None
+        if self._optimizer and has_place and self._values >= self._states.keys():
             values = {name: value for name, value in values.items() if name != "states"}
             if not values.get("paths"):
                 values.pop("paths", None)

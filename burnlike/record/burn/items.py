@@ -12,6 +12,7 @@ from ..source import Source
 from .dtypes import read_dtype
 from .fill import Fill, flat, is_scalar
 from .gathered import Gathered
+from .optimizer_records import is_optimizer_record
 
 MAX_DEPTH = 128
 """Levels that files may be nested."""
@@ -95,9 +96,9 @@ def _leaf(fill: Fill, leaf: str, path: str) -> Any:
 
 def default_layout(outline: Outline) -> Layout:
     """The layout that names alone suggest: a map for each part of a path, lists where the parts are numbers."""
-    states = outline.values.get("states")
     tree: dict[str, Any] = {}
-    if isinstance(states, Mapping) and "paths" in outline.values:
+    if is_optimizer_record(outline):
+        states = outline.values["states"]
         for name in (*states, *outline.entries):
             param_id, _, path = name.partition(".")
             leaf = "tensor" if name in outline.entries else _scalar(states[name])

@@ -14,6 +14,7 @@ from ...module.param_id import ParamId
 from .. import metadata
 from ..layout import Layout, join, tag_of
 from ..outline import Entry, Outline
+from .optimizer_records import id_of
 from .pack import LEAVES, Pack, Scalar, has_tag, nested, scalar_of
 from .state_layouts import leaves_of, state_layout
 
@@ -42,23 +43,6 @@ def _owner(name: str) -> int | None:
 
 def _rest(name: str) -> str:
     return name.partition(".")[2]
-
-
-def is_optimizer_record(outline: Outline) -> bool:
-    """Whether a record has the form that those of optimizers have."""
-    states, paths = outline.values.get("states"), outline.values.get("paths")
-    if not isinstance(states, Mapping) or not isinstance(paths, Mapping):
-        return False
-    return all(_parsed(name) is not None for name in (*outline.entries, *states, *(f"{it}." for it in paths)))
-
-
-def _parsed(name: str) -> int | None:
-    text, dot, _ = name.partition(".")
-    try:
-        param_id = ParamId.parse(text)
-    except ValueError:
-        return None
-    return param_id.value if dot and str(param_id) == text else None
 
 
 def outline_of(pack: Pack, path: str) -> Outline:
@@ -221,4 +205,4 @@ def _state_layouts(outline: Outline, names: tuple[str, ...], paths: Mapping[str,
     every = layout["$map"] if tag_of(layout) == "$map" else {}
     owners = (name.partition(".")[0] for name in names)
     texts: list[str] = list(dict.fromkeys((*known, *owners, *([] if known else paths))))
-    return {text: known.get(text, every) for text in texts if _parsed(f"{text}.") is not None}
+    return {text: known.get(text, every) for text in texts if id_of(f"{text}.") is not None}

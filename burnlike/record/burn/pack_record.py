@@ -17,6 +17,7 @@ from ..outline import Outline, StoredTensor
 from . import pack_optimizer
 from .gathered import same_values
 from .items import default_layout, item_of
+from .optimizer_records import is_optimizer_record
 from .pack import LEAVES, Pack, Scalar, flat, has_tag, nested, scalar_of
 from .state_layouts import leaves_of, normal
 
@@ -30,7 +31,7 @@ def pack_of(outline: Outline) -> Pack:
     made_when_asked = isinstance(outline.layout, LayoutOf)
     if made_when_asked:
         outline = replace(outline, layout=known_layout(outline.layout) if outline.values else None)
-    if pack_optimizer.is_optimizer_record(outline):
+    if is_optimizer_record(outline):
         pack, rest = pack_optimizer.pack_of(outline)
         derived = pack_optimizer.layout_of(pack)
     else:
@@ -96,7 +97,7 @@ def _layout_of(pack: Pack) -> Layout:
 def _says_the_same(outline: Outline, derived: Layout) -> bool:
     """Whether the layout that the file suggests is as good as the record's."""
     layout = outline.layout
-    if tag_of(layout) == "$map" and tag_of(layout["$map"]) == "$state" and pack_optimizer.is_optimizer_record(outline):
+    if tag_of(layout) == "$map" and tag_of(layout["$map"]) == "$state" and is_optimizer_record(outline):
         layout = {param_id: {"rank": state["rank"], **layout["$map"]} for param_id, state in derived.items()}
     if layout is None or normal(layout) == normal(derived):
         return True
@@ -111,7 +112,7 @@ def _says_the_same(outline: Outline, derived: Layout) -> bool:
 def _shown(outline: Outline) -> Any:
     """The record's tree; maps are compared with their order, but for the one from ids to states."""
     item, _ = item_of(outline)
-    if pack_optimizer.is_optimizer_record(outline):
+    if is_optimizer_record(outline):
         return {param_id: repr(state) for param_id, state in item.items()}
     return repr(item)
 

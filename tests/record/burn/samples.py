@@ -113,7 +113,7 @@ _LEAVES = (
     | TEXTS
 )
 VALUES = st.dictionaries(
-    TEXTS,
+    TEXTS | st.sampled_from(["states", "paths", "values", "format"]),
     st.recursive(_LEAVES, lambda below: st.lists(below, max_size=3) | st.dictionaries(TEXTS, below, max_size=3)),
     max_size=4,
 )
