@@ -6,7 +6,7 @@ from typing import NamedTuple
 from .device_copy import RANGE_BYTES
 from .formats import Format
 from .outline import Outline
-from .sequential import CHUNK_BYTES
+from .sequential import CHUNK_BYTES, TEXT_BYTES
 from .workers import BLOCK_BYTES, MAX_WORKERS
 
 _DEFLATE_BLOCK = 16_383
@@ -69,7 +69,7 @@ def saving_memory(size: FileSize) -> int:
     """Host memory that a save takes beside the record: the buffers in which blocks are converted."""
     if not size.exact:
         # Of text there are, for each byte, a reference to its number, and twice the characters.
-        return CHUNK_BYTES * (2 + (8 + 2 * size.longest_number if size.longest_number else 0))
+        return 2 * CHUNK_BYTES + TEXT_BYTES * (8 + 2 * size.longest_number)
     workers = min(MAX_WORKERS, -(-size.bytes // BLOCK_BYTES))
     return BLOCK_BYTES if workers < 2 else (workers + 1) * BLOCK_BYTES
 

@@ -11,6 +11,9 @@ from .stream import Part, Piece, bytes_at
 CHUNK_BYTES = 1 << 19
 """Bytes of a tensor that are converted at a time."""
 
+TEXT_BYTES = 1 << 14
+"""Bytes of a tensor that become text at a time, many times as long."""
+
 _NUMBERS = [str(value).encode() for value in range(256)]
 _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"  # as flate2 writes it: no time, unknown system
 _GZIP_LEVEL = 6
@@ -73,8 +76,10 @@ def _json(part: Part, indent: int, allow_overflow: bool) -> Iterator[bytes]:
     yield b"[" + inner
     between = b""
     for chunk in _raw(part, allow_overflow):
-        yield between + (b"," + inner).join(map(_NUMBERS.__getitem__, chunk))
-        between = b"," + inner
+        for start in range(0, len(chunk), TEXT_BYTES):
+            numbers = map(_NUMBERS.__getitem__, chunk[start : start + TEXT_BYTES])
+            yield between + (b"," + inner).join(numbers)
+            between = b"," + inner
     yield outer + b"]"
 
 
