@@ -1,7 +1,5 @@
 """Putting a record's values into the tensors of a module, converted on the way, by several threads."""
 
-import ctypes
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,8 +18,6 @@ from .stream import bytes_at
 from .workers import BLOCK_BYTES, MAX_WORKERS, run_steps
 
 _LEAST_BYTES = 4 << 20  # less is read faster than threads start
-_HUGE_PAGE_BYTES = 2 << 20
-_MADV_HUGEPAGE = 14  # <sys/mman.h> of Linux
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +75,8 @@ def _target(match: Match, tensors: Mapping[str, Tensor], device: torch.device, a
     place = device if present.is_meta else present.device
     if is_distributed(present):
         return Target(match, torch.empty_like(present, dtype=dtype, device=place), is_new=True)
-    return Target(match, new_memory(present.shape, dtype, place), is_new=True)
-
-
-def new_memory(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """An uninitialized tensor; a large one in huge pages where the system has them.
-
-    The first use of a page costs more than what is written into it, and a huge one is 512 small ones.
-    """
-    made = torch.empty(shape, dtype=dtype, device=device)
-    if made.device.type == "cpu" and sys.platform.startswith("linux") and made.nbytes >= 2 * _HUGE_PAGE_BYTES:
-        begin = -(-made.data_ptr() // _HUGE_PAGE_BYTES) * _HUGE_PAGE_BYTES
-        count = (made.data_ptr() + made.nbytes - begin) // _HUGE_PAGE_BYTES * _HUGE_PAGE_BYTES
-        # A hint: where the system refuses it, pages are small.
-        ctypes.CDLL(None).madvise(ctypes.c_void_p(begin), ctypes.c_size_t(count), _MADV_HUGEPAGE)
-    return made
+    # In small pages: huge ones are slower to get, several times where the system has to make room for them.
+    return Target(match, torch.empty(present.shape, dtype=dtype, device=place), is_new=True)
 
 
 def _copy(targets: Sequence[Target], tensors: Mapping[str, Tensor]) -> None:

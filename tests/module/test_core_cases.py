@@ -42,7 +42,6 @@ BELONGS_TO = {
     "distributed/sharded_module_should_sync_gradients_sum": DISTRIBUTED,
     "distributed/sharded_module_should_sync_gradients_sum_residual": DISTRIBUTED,
     "lora/qlora": QUANTIZATION,
-    "module_record/validate_false": RECORDS,
     "quantize/weights": QUANTIZATION,
     "resilience/bin_file_recorder/new_field_order": RECORDS,
     "resilience/bin_file_recorder/new_optional_field": RECORDS,

@@ -1,0 +1,149 @@
+"""Files of torch.save are read without torch's pickle, and nothing in them is run."""
+
+import argparse
+import io
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from burnlike.errors import ArgumentError, RecordError, RecordFormatError
+from burnlike.record import load, open_record, save
+
+TENSORS = {
+    "half": torch.randn(3, 5).half(),
+    "bfloat16": torch.randn(4).bfloat16(),
+    "double": torch.randn(2, dtype=torch.float64),
+    "complex": torch.randn(2, dtype=torch.complex64),
+    "float8": torch.randn(4).to(torch.float8_e4m3fn),
+    "uint16": torch.tensor([1, 65535], dtype=torch.uint16),
+    "bool": torch.tensor([True, False]),
+    "scalar": torch.tensor(3),
+    "empty": torch.zeros(0, 4),
+    "transposed": torch.randn(3, 4, 5).permute(2, 0, 1),
+    "every_second": torch.arange(10)[3:9:2],
+    "parameter": nn.Parameter(torch.ones(2)),
+}
+BOTH = pytest.mark.parametrize("zipped", [True, False])
+
+
+def saved(content: Any, path: Path, zipped: bool = True) -> Path:
+    torch.save(content, path, _use_new_zipfile_serialization=zipped)
+    return path
+
+
+def bits(tensor: torch.Tensor) -> list[int]:
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8).tolist()
+
+
+@BOTH
+def test_tensors_of_every_type_and_stride_are_read(zipped: bool, tmp_path: Path) -> None:
+    record = open_record(saved(TENSORS, tmp_path / "x.pt", zipped))
+    assert list(record.tensors) == list(TENSORS)
+    for name, expected in TENSORS.items():
+        found = record.tensors[name]
+        assert (found.dtype, found.shape, bits(found)) == (expected.dtype, expected.shape, bits(expected)), name
+
+
+@BOTH
+def test_nested_maps_and_plain_values_are_read(zipped: bool, tmp_path: Path) -> None:
+    model = nn.Linear(2, 3)
+    content = {"model": model.state_dict(), "epoch": 3, "lr": [0.1, None], "size": torch.Size([2]), 7: {"text": "é"}}
+    path = saved(content, tmp_path / "x.pt", zipped)
+    record = open_record(path)
+    assert list(record.tensors) == ["model.weight", "model.bias"]
+    assert record.values == {"epoch": 3, "lr": [0.1, None], "size": [2], "7": {"text": "é"}}
+    target = nn.Linear(2, 3)
+    load(target, path, top_level_key="model")
+    assert torch.equal(target.weight, model.weight)
+
+
+@BOTH
+def test_tied_tensors_are_aliases(zipped: bool, tmp_path: Path) -> None:
+    weight = torch.randn(3)
+    record = open_record(saved({"a": weight, "b": weight, "c": weight[:2]}, tmp_path / "x.pt", zipped))
+    assert record.aliases == {"b": "a"}
+    assert list(record.tensors) == ["a", "c"]
+
+
+@BOTH
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_weights_of_a_whole_module_are_read(zipped: bool, tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    record = open_record(saved(model, tmp_path / "x.pt", zipped))
+    assert list(record.tensors) == list(model.state_dict())
+    assert torch.equal(record.tensors["0.weight"], model[0].weight)
+
+
+class Evil:
+    def __reduce__(self) -> Any:
+        return os.system, ("touch evil",)
+
+
+@BOTH
+@pytest.mark.parametrize("content", [Evil(), {"a": Evil()}, {"a": [argparse.Namespace(b=1)]}, {"a": b"bytes"}, [1]])
+def test_what_needs_code_is_refused_and_never_run(
+    content: Any, zipped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RecordFormatError, match="only code could make"):
+        open_record(saved(content, tmp_path / "x.pt", zipped))
+    assert not Path("evil").exists()
+
+
+@BOTH
+def test_a_part_is_read_although_another_needs_code(zipped: bool, tmp_path: Path) -> None:
+    path = saved({"state_dict": {"a": torch.ones(2)}, "arguments": argparse.Namespace(b=1)}, tmp_path / "x", zipped)
+    assert open_record(path, top_level_key="state_dict").tensors["a"].tolist() == [1, 1]
+    with pytest.raises(ArgumentError, match=r"did you mean 'state_dict'\?"):
+        open_record(path, top_level_key="statedict")
+
+
+def test_expanded_tensors_take_no_memory_that_the_file_does_not_have(tmp_path: Path) -> None:
+    with pytest.raises(RecordFormatError, match="more bytes than its storage"):
+        open_record(saved({"a": torch.ones(1).expand(10**9)}, tmp_path / "x.pt"))
+
+
+def test_lists_that_refer_to_themselves_a_million_times_are_refused(tmp_path: Path) -> None:
+    content: Any = {"a": 1}
+    for _ in range(30):
+        content = {"a": content, "b": content}
+    with pytest.raises(RecordFormatError, match="nested too deeply or refers to itself"):
+        open_record(saved(content, tmp_path / "x.pt"))
+
+
+@BOTH
+def test_files_cut_anywhere_or_changed_are_refused(zipped: bool, tmp_path: Path) -> None:
+    data = saved({"a": torch.arange(5), "b": 3}, tmp_path / "x.pt", zipped).read_bytes()
+    for end in range(0, len(data), 7):
+        (tmp_path / "x.pt").write_bytes(data[:end])
+        with pytest.raises(RecordError):
+            open_record(tmp_path / "x.pt")
+    for place in range(0, len(data), 3):
+        (tmp_path / "x.pt").write_bytes(data[:place] + bytes([data[place] ^ 0x5A]) + data[place + 1 :])
+        try:
+            record = open_record(tmp_path / "x.pt")
+            [record.tensors[name] for name in record.tensors]
+        except RecordError:
+            pass
+
+
+def test_other_archives_and_pickles_are_refused(tmp_path: Path) -> None:
+    memory = io.BytesIO()
+    with zipfile.ZipFile(memory, "w") as archive:
+        archive.writestr("other.txt", "text")
+    (tmp_path / "x.zip").write_bytes(memory.getvalue())
+    with pytest.raises(RecordFormatError, match=r"without data\.pkl"):
+        open_record(tmp_path / "x.zip")
+    (tmp_path / "x.pkl").write_bytes(b"\x80\x04K\x01.")
+    with pytest.raises(RecordFormatError, match=r"torch\.save did not write"):
+        open_record(tmp_path / "x.pkl")
+
+
+def test_top_level_key_is_for_files_of_torch(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="this is safetensors"):
+        open_record(save(nn.Linear(1, 1), tmp_path / "x"), top_level_key="model")
