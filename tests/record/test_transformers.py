@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 
 from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder
 
-transformers = pytest.importorskip("transformers", reason="needs the package transformers")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 SMALL = {"vocab_size": 64, "bos_token_id": 1, "eos_token_id": 2}
