@@ -1,12 +1,12 @@
 """All benchmarks, one after the other: `python -m benchmarks`, or `make bench`."""
 
-from benchmarks import record_load, record_save
+from benchmarks import record_device, record_load, record_save
 from benchmarks._harness import Comparison, main
 from benchmarks.module import traversal
 from benchmarks.ops import adamw_step, rms_norm
 from benchmarks.tensor import chain, compiled, forward, overhead
 
-BENCHMARKS = (rms_norm, adamw_step, record_save, record_load, overhead, compiled, forward, chain, traversal)
+BENCHMARKS = (rms_norm, adamw_step, record_save, record_load, record_device, overhead, compiled, forward, chain, traversal)
 
 
 def run(repeats: int) -> list[Comparison]:
