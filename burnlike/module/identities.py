@@ -1,5 +1,7 @@
 """Which id each tensor of a tree has: the one it had, whatever happened to the tree; a new one where it had none."""
 
+import hashlib
+
 from torch import nn
 
 from ..errors import DuplicateParamIdError
@@ -94,5 +96,6 @@ def fingerprint_of_tree(root: nn.Module) -> str:
     cls = own_class(unwrap(root))
     if not cls.__module__.startswith("torch.nn"):
         return cls.__qualname__
-    held = [f"{slot.path} {shape_text(slot.tensor)}" for slot in slots_of(root)]
-    return f"{cls.__qualname__} {held}"
+    held = "\n".join(f"{slot.path} {shape_text(slot.tensor)}" for slot in slots_of(root))
+    # Short, as it becomes a part of the fingerprint of each tensor.
+    return f"{cls.__qualname__} {hashlib.blake2b(held.encode(), digest_size=16).hexdigest()}"

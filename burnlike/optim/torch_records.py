@@ -62,8 +62,12 @@ def torch_record(optimizer: torch.optim.Optimizer, *modules: nn.Module) -> Recor
 
 
 def _encoded(group: Mapping[str, Any], place: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    options = {name: value for name, value in group.items() if name != "params"}
-    return encode_tree(options, place, tensors)
+    return encode_tree(_options(group), place, tensors)
+
+
+def _options(group: Mapping[str, Any]) -> dict[str, Any]:
+    """What a group says beside which parameters it has."""
+    return {name: value for name, value in group.items() if name not in ("params", "param_names")}
 
 
 def load_torch_record(
@@ -174,10 +178,10 @@ def _state(entry: StateEntry, record: Record) -> dict[str, Any]:
 
 def _groups(optimizer: torch.optim.Optimizer, saved: list[Any], record: Record) -> list[dict[str, Any]]:
     current = optimizer.state_dict()[GROUPS]
-    options = [{name: it for name, it in group.items() if name != "params"} for group in saved]
+    whose = [{name: it for name, it in group.items() if name not in _options(group)} for group in current]
     return [
-        {**decode_tree(group, record.tensors, record.source), "params": now["params"]}
-        for group, now in zip(options, current, strict=True)
+        {**decode_tree(_options(group), record.tensors, record.source), **its_params}
+        for group, its_params in zip(saved, whose, strict=True)
     ]
 
 

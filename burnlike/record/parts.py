@@ -1,6 +1,7 @@
 """Reaching what is in a record by attributes, as `record.layers[0].weight`."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from ..errors import RecordPathError, nearest
@@ -55,7 +56,7 @@ def step(record: "Record", path: str, name: str | int) -> Any:
     found, value = _value(record.values, below)
     if found and not isinstance(value, Mapping | list | tuple):
         return value
-    if found or names_below(record, below):
+    if found or any(map(str.startswith, chain(record.tensors, record.aliases), repeat(f"{below}."))):
         return RecordPart(record, below)
     known = names_below(record, path)
     where = f"'{path}' of {record.source}" if path else record.source

@@ -36,8 +36,9 @@ def encode_tree(tree: Any, name: str, tensors: dict[str, Tensor], depth: int = 0
     if tree is None or type(tree) in (bool, int, float, str):
         return tree
     if isinstance(tree, Tensor):
-        tensors[_free(name, tensors)] = tree.detach()
-        return {_TENSOR: [*tensors][-1]}
+        name = _free(name, tensors)
+        tensors[name] = tree.detach()
+        return {_TENSOR: name}
     if isinstance(tree, list):
         return [encode_tree(item, join(name, index), tensors, depth + 1) for index, item in enumerate(tree)]
     if isinstance(tree, tuple):
@@ -57,11 +58,12 @@ def _encode_other(tree: Any, name: str, tensors: dict[str, Tensor]) -> Any:
     if numpy is not None and isinstance(tree, numpy.number | numpy.bool):
         return tree.item()
     if numpy is not None and isinstance(tree, numpy.ndarray):
+        name = _free(name, tensors)
         try:
-            tensors[_free(name, tensors)] = torch.from_numpy(tree.copy())
+            tensors[name] = torch.from_numpy(tree.copy())
         except TypeError as error:
             raise RecordError(f"'{name}' can't become a tensor: {error}") from error
-        return {_ARRAY: [*tensors][-1]}
+        return {_ARRAY: name}
     for kind in (bool, int, float, str):
         if isinstance(tree, kind):
             return kind(tree)

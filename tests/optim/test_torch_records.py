@@ -1,6 +1,7 @@
 """torch's optimizers as records: the same bits after a load, states at their parameters."""
 
 import copy
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,3 +115,15 @@ def test_what_does_not_fit_is_refused_and_changes_nothing() -> None:
     assert repr(optimizer.state_dict()) == repr(before)
     with pytest.raises(RecordError, match="parameter 0 of group 0 of SGD belongs to none of the modules"):
         torch_record(torch.optim.SGD([nn.Parameter(torch.ones(1))]), model)
+
+
+def test_names_of_parameters_are_those_of_the_optimizer_that_loads() -> None:
+    model = model_of()
+    optimizer = torch.optim.Adam(model.named_parameters(), lr=0.5)
+    train(model, optimizer, 1)
+    renamed = nn.Sequential(OrderedDict(zip(("head", "act", "tail"), copy.deepcopy(model), strict=True)))
+    fresh = torch.optim.Adam(reversed([*renamed.named_parameters()]))
+    report = Record.from_module(model).load_into(renamed, remap=[("^0", "head"), ("^2", "tail")])
+    load_torch_record(fresh, torch_record(optimizer, model), renamed, report=report)
+    assert fresh.param_groups[0]["param_names"] == ["tail.bias", "tail.weight", "head.bias", "head.weight"]
+    assert fresh.param_groups[0]["lr"] == 0.5

@@ -1,6 +1,7 @@
 """What state_dict() methods give, as plain values and tensors and back; damaged trees are refused."""
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -74,3 +75,21 @@ def test_what_holds_itself_or_needs_code_is_refused() -> None:
         encode_tree(ring, "ring", {})
     with pytest.raises(RecordError, match=r"'it\.f': .* got builtin_function_or_method, which can't be stored"):
         encode_tree({"f": print}, "it", {})
+
+
+def test_time_grows_with_the_number_of_tensors_alone() -> None:
+    class Asked(dict[str, torch.Tensor]):
+        listed = 0
+
+        def __iter__(self) -> Iterator[str]:
+            self.listed += 1
+            return super().__iter__()
+
+        def keys(self) -> Any:
+            self.listed += 1
+            return super().keys()
+
+    tensors = Asked()
+    encode_tree([torch.ones(1) for _ in range(10)], "it", tensors)
+    assert len(tensors) == 10
+    assert not tensors.listed, "all names were gone through for a single one"
