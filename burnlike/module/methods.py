@@ -15,7 +15,7 @@ from .param import Param
 from .param_group import ParamGroup
 
 if TYPE_CHECKING:
-    from ..record import LoadReport, Record, SafetensorsRecorder
+    from ..record import LoadReport, Record, Recorder
     from .lora_config import LoraConfig
     from .reparameterization import Reparameterization
 
@@ -119,10 +119,12 @@ class ModuleMethods(nn.Module):
         """The module's tensors, or those of `group`, as a Record; copies nothing."""
         return resolve("burnlike.record:Record").from_module(self, group)
 
-    def save(self, path: str | PathLike[str], recorder: "SafetensorsRecorder | None" = None) -> None:
-        """Write the module's record to `path`, by default as safetensors in the module's own precision."""
-        recorder_or_default = recorder or resolve("burnlike.record:SafetensorsRecorder")()
-        recorder_or_default.save(self.into_record(), path)
+    def save(self, path: str | PathLike[str], recorder: "Recorder | None" = None) -> str:
+        """Write the module's record; by default in its own precision and the format that the extension of `path` says.
+
+        See `burnlike.record.save`; returns the path written.
+        """
+        return resolve("burnlike.record:save")(self, path, recorder=recorder)
 
     def load(self, path: str | PathLike[str], **options: Any) -> "LoadReport":
         """Load the record at `path` into this module; see `burnlike.record.load` for the options and errors."""
