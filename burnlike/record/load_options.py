@@ -14,6 +14,10 @@ Filter = ParamGroup | str | Callable[[str], object]
 """Which parameters are meant: a group, a regular expression found in the path, or a function of the path."""
 
 
+Remap = Iterable[tuple[str, str]] | Mapping[str, str]
+"""(Regular expression, replacement) pairs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
     """How a record is loaded into a module.
@@ -46,7 +50,7 @@ class LoadOptions:
     validate: bool = True
     match: Literal["path", "id"] = "path"
     filter: Filter | None = None
-    remap: Iterable[tuple[str, str]] | Mapping[str, str] = ()
+    remap: Remap = ()
     remap_ids: Mapping[ParamId | str, ParamId | str] = field(default_factory=dict)
     dtype: Literal["module", "as_saved"] = "module"
     device: torch.device | str | None = None

@@ -1,7 +1,7 @@
 """Putting a record's tensors into a module: everything is checked before anything is changed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from torch import nn
 
@@ -24,7 +24,26 @@ def load_into(record: Record, module: nn.Module, options: LoadOptions) -> LoadRe
     return prepare(record, module, options)()
 
 
-def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Callable[[], LoadReport]:
+@dataclass(frozen=True, slots=True)
+class PreparedLoad:
+    """A load that fits and is to be done by calling it.
+
+    Attributes:
+        report: what becomes of each tensor.
+        ids: path -> id that the parameter gets, for those that get one.
+    """
+
+    report: LoadReport
+    ids: Mapping[str, ParamId]
+    _load: Callable[[], None]
+
+    def __call__(self) -> LoadReport:
+        """Put the values in place."""
+        self._load()
+        return self.report
+
+
+def prepare(record: Record, module: nn.Module, options: LoadOptions) -> PreparedLoad:
     """Check everything, and give what does the load: for loads of several things that happen together or not at all.
 
     Raises:
@@ -56,13 +75,12 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Callable
         **{"retyped" if as_saved else "converted": types},
     )
 
-    def load() -> LoadReport:
+    def load() -> None:
         fill(matches, tensors, device, as_saved)
         for param, param_id in ids:
             param.adopt(param_id)
-        return report
 
-    return load
+    return PreparedLoad(report, {param.path: param_id for param, param_id in ids}, load)
 
 
 def _report(matching: Matching, wrong: Sequence[Mismatch]) -> LoadReport:

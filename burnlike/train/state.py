@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..errors import BurnlikeError, CheckpointError, RecordError, RecordMismatchError, nearest
+from ..errors import ArgumentError, BurnlikeError, CheckpointError, RecordError, RecordMismatchError, nearest
 from ..module import ParamId, params
 from ..optim import OptimizerAdaptor, torch_record
 from ..optim.state_entries import Target
 from ..optim.torch_records import read_torch_record, trained_by
-from ..record import Record, SafetensorsRecorder
-from ..record.load_options import LoadOptions
-from ..record.loading import prepare
+from ..record import LoadReport, Record, SafetensorsRecorder
+from ..record.load_options import LoadOptions, Remap
+from ..record.loading import PreparedLoad, prepare
 from ..record.state_tree import decode_tree, encode_tree
 from .checkpoint import write_records
 from .old_states import VERSION, upgraded
@@ -94,7 +94,7 @@ class TrainingState:
         records[SMALL] = Record(tensors, values, source="the record of the training")
         return records
 
-    def load_records(self, records: Mapping[str, Record]) -> None:
+    def load_records(self, records: Mapping[str, Record], remap: Mapping[str, Remap] | None = None) -> None:
         """Put every part back.
 
         All records are read and checked first. If a part refuses its state, the parts before it get theirs back, and no
@@ -102,22 +102,30 @@ class TrainingState:
 
         Args:
             records: what `to_records` gave.
+            remap: name of a module among the parts -> pairs that rename what its record has, as in
+                `burnlike.record.load`; the optimizers follow.
 
         Raises:
+            ArgumentError: `remap` names no module, or can't be meant.
             RecordError: a record is missing or does not fit.
             BurnlikeError: a part refuses its state, as a data loader that of other data.
         """
         missing = [name for name in (SMALL, *self._names()) if name not in records]
         if missing:
             raise RecordMismatchError(f"the record '{missing[0]}' is missing{nearest(missing[0], [*records])}")
+        if unknown := [name for name in remap or () if name not in self._modules]:
+            raise ArgumentError(f"remap: no module has the name '{unknown[0]}'{nearest(unknown[0], [*self._modules])}")
         small = upgraded(records[SMALL])
         states = self._decoded(small)
-        loads = [prepare(records[name], module, LoadOptions()) for name, module in self._modules.items()]
-        optimizers = [*self._optimizer_loads(records)]
+        loads = {
+            name: prepare(records[name], module, LoadOptions(remap=(remap or {}).get(name, ())))
+            for name, module in self._modules.items()
+        }
+        optimizers = [*self._optimizer_loads(records, loads)]
         with self._undone_on_error():
             for name, handling in self._small.items():
                 _put(name, handling, states[name], small.source)
-            for load in (*loads, *optimizers):
+            for load in (*loads.values(), *optimizers):
                 load()
         # Last, and once more: what was done since may have drawn numbers.
         if _RANDOM in self._small:
@@ -136,18 +144,25 @@ class TrainingState:
         path = Path(directory)
         if path.exists():
             raise CheckpointError(f"{path} exists; choose another name, or let a Checkpointer number and keep them")
-        write_records(path, self.to_records())
+        try:
+            write_records(path, self.to_records())
+        except OSError as error:
+            raise CheckpointError(f"{path} can't be written: {error}; nothing is left of it") from error
         return path
 
-    def load(self, directory: str | os.PathLike[str]) -> None:
+    def load(self, directory: str | os.PathLike[str], remap: Mapping[str, Remap] | None = None) -> None:
         """Put every part back from what `save` or a Checkpointer wrote.
+
+        Args:
+            directory: what was written.
+            remap: see `load_records`: `{"model": [("^old", "new")]}`.
 
         Raises:
             RecordIOError: a file is missing.
-            RecordError, BurnlikeError: see `load_records`.
+            ArgumentError, RecordError, BurnlikeError: see `load_records`.
         """
         paths = {name: Path(directory, f"{name}.safetensors") for name in (SMALL, *self._names())}
-        self.load_records({name: SafetensorsRecorder().load(path) for name, path in paths.items()})
+        self.load_records({name: SafetensorsRecorder().load(path) for name, path in paths.items()}, remap)
 
     def _names(self) -> list[str]:
         """The parts that have a record of their own."""
@@ -165,21 +180,27 @@ class TrainingState:
             )
         return {name: decode_tree(state, record.tensors, record.source) for name, state in states.items()}
 
-    def _optimizer_loads(self, records: Mapping[str, Record]) -> Iterator[Callable[[], object]]:
+    def _optimizer_loads(
+        self, records: Mapping[str, Record], loads: Mapping[str, PreparedLoad]
+    ) -> Iterator[Callable[[], object]]:
         """What puts each optimizer back, for the ids that the parameters are about to get from the modules' records."""
+        report = LoadReport(
+            renamed={name: path for load in loads.values() for name, path in load.report.renamed.items()},
+            ids={old: new for load in loads.values() for old, new in load.report.ids.items()},
+        )
         ids: dict[int, ParamId] = {}
         everywhere: list[Target] = []
         for name, module in self._modules.items():
             for param in params(module, "weight"):
-                ids[id(param.tensor)] = records[name].ids.get(param.path, param.id)
+                ids[id(param.tensor)] = loads[name].ids.get(param.path, param.id)
                 everywhere.append(Target(param, ids[id(param.tensor)]))
         for name, part in self.parts.items():
             if isinstance(part, OptimizerAdaptor):
-                yield partial(part.take_states, part.read_states(records[name], everywhere or None))
+                yield partial(part.take_states, part.read_states(records[name], everywhere or None, report=report))
             elif isinstance(part, torch.optim.Optimizer):
                 own = trained_by(part, [*self._modules.values()])
                 targets = [Target(it.param, ids[id(it.param.tensor)]) for it in own]
-                yield partial(read_torch_record(part, records[name], targets).apply, part)
+                yield partial(read_torch_record(part, records[name], targets, report).apply, part)
 
     @contextmanager
     def _undone_on_error(self) -> Iterator[None]:

@@ -10,7 +10,14 @@ import pytest
 import torch
 from torch import nn
 
-from burnlike.errors import BurnlikeError, CheckpointError, RecordError, RecordIOError, RecordMismatchError
+from burnlike.errors import (
+    ArgumentError,
+    BurnlikeError,
+    CheckpointError,
+    RecordError,
+    RecordIOError,
+    RecordMismatchError,
+)
 from burnlike.module import params
 from burnlike.optim import AdamWConfig, CosineAnnealingConfig, GradientsParams
 from burnlike.record import SafetensorsRecorder
@@ -243,3 +250,51 @@ def test_torchs_schedulers_go_on(tmp_path: Path, name: str) -> None:
     path = TrainingState(**whole).save(tmp_path / "saved")
     TrainingState(**resumed).load(path)
     assert rates(resumed, 5) == rates(whole, 5)
+
+
+class Renamed(nn.Module):
+    """The model of a `Training` after its layers got names, in another order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tail = nn.Linear(4, 1)
+        self.head = nn.Linear(2, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.tail(nn.functional.dropout(self.head(x), 0.5))
+
+
+def test_optimizers_follow_layers_that_were_renamed_and_moved_since(tmp_path: Path) -> None:
+    def made(model: nn.Module) -> dict[str, Any]:
+        return {
+            "model": model,
+            "optimizer": AdamWConfig().init(),
+            "other_optimizer": torch.optim.Adam(model.parameters(), lr=0.1),
+        }
+
+    def step(of: dict[str, Any]) -> float:
+        loss = of["model"](torch.rand(3, 2)).square().sum()
+        loss.backward()
+        of["other_optimizer"].step()
+        of["optimizer"].step(0.1, of["model"], GradientsParams.from_module(of["model"]))
+        return loss.item()
+
+    whole, resumed = made(nn.Sequential(nn.Linear(2, 4), nn.Dropout(0.5), nn.Linear(4, 1))), made(Renamed())
+    step(whole)
+    path = TrainingState(**whole).save(tmp_path / "saved")
+    expected = [step(whole) for _ in range(3)]
+    before = [it.tolist() for it in resumed["model"].parameters()]
+    with pytest.raises(RecordMismatchError, match="belongs to another model: 0 of the 4 tensors of Renamed"):
+        TrainingState(**resumed).load(path)
+    with pytest.raises(ArgumentError, match="remap: no module has the name 'modell'; did you mean 'model'"):
+        TrainingState(**resumed).load(path, remap={"modell": []})
+    assert [it.tolist() for it in resumed["model"].parameters()] == before
+    TrainingState(**resumed).load(path, remap={"model": [("^0", "head"), ("^2", "tail")]})
+    assert [step(resumed) for _ in range(3)] == expected
+    assert resumed["optimizer"].load_report.remapped["2.bias"] == "tail.bias"
+
+
+def test_a_place_that_can_not_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckpointError, match=r"file/saved can't be written: .*[Nn]ot a directory"):
+        TrainingState(counters={}).save(tmp_path / "file" / "saved")
