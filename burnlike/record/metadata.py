@@ -72,7 +72,8 @@ def own_texts(outline: Outline) -> dict[str, str]:
     if outline.values:
         texts[_VALUES] = dump_values(outline.values)
     if outline.states:
-        texts[_STATES] = _dump([name for name in outline.entries if name in set(outline.states)])
+        states = frozenset(outline.states)
+        texts[_STATES] = _dump([name for name in outline.entries if name in states])
     if outline.layout is not None and not isinstance(outline.layout, LayoutOf):
         texts[_LAYOUT] = _dump(outline.layout)
     return {_FORMAT: FORMAT_VERSION, **texts} if texts else {}

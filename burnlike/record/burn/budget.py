@@ -6,15 +6,16 @@ from ..source import Source
 CONTAINER, NUMBER, TEXT = 512, 48, 96
 """Bytes that a map or list, a number, and a text beside its characters take, with what the outline keeps of each."""
 
-_LEAST_BYTES = 16 << 20
-_BYTES_PER_STORED_BYTE = 64
+_LEAST_BYTES = 64 << 20  # 10,000 tensors that are all alike, and so take almost nothing in a gzipped file, need half
+_BYTES_PER_STORED_BYTE = 128
 
 
 class Budget:
     """What is left of the memory that the tree of a file may take; the values of tensors stay in the file.
 
     A compressed file of a megabyte may unpack to gigabytes of empty lists, and each of those takes fifty times the
-    text that says so. A record of many small tensors takes about ten times its file.
+    text that says so. A record of many small tensors takes about ten times its file, a gzipped one up to a hundred times
+    if their values are alike. What is counted is about twice what is really taken.
 
     Args:
         source: the file.

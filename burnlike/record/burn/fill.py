@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...errors import RecordError
@@ -99,6 +99,14 @@ class Fill:
             tree = tree[name]
         return list(tree)
 
+    def _all_below(self, path: str) -> Iterator[str]:
+        """The names that begin with `path` and a dot."""
+        for part in self.names_below(path):
+            if part:
+                name = join(path, part)
+                yield name
+                yield from self._all_below(name)
+
     def items(self, content: Layout, path: str) -> list[Layout]:
         """The layouts of a list's items."""
         if isinstance(content, list):
@@ -132,7 +140,8 @@ class Fill:
         """
         if layout.get("rank") is not None:
             return layout["rank"]
-        ranks = [len(entry.shape) for name, entry in self.outline.entries.items() if name.startswith(f"{path}.")]
+        entries = self.outline.entries
+        ranks = [len(entries[name].shape) for name in self._all_below(path) if name in entries]
         if not ranks:
             raise RecordError(f"the layout of the state '{path}', which has no tensors, lacks 'rank'")
         return max(ranks)
