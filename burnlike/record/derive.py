@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from ..errors import RecordError
 from .layout import join
+from .record import Record
 from .values import MAX_DEPTH
 
 T = TypeVar("T")
@@ -102,8 +103,16 @@ def _take(item: Any, path: str, tensors: dict[str, Tensor], depth: int) -> Any:
         if values and all(value is _ABSENT for value in values):
             return _ABSENT
         return [None if value is _ABSENT else value for value in values]
-    hint = "; take Record.from_module(module)" if isinstance(item, nn.Module) else ""
-    raise RecordError(
+    raise _no_part(item, path)
+
+
+def _no_part(item: Any, path: str) -> RecordError:
+    hint = ""
+    if isinstance(item, Record | nn.Module):
+        hint = ", which has a record of its own: save it to a file of its own, or all together as a TrainingState"
+    elif isinstance(item, torch.optim.Optimizer):
+        hint = "; take burnlike.optim.torch_record(optimizer, module)"
+    return RecordError(
         f"'{path}': expected a tensor, array, number, text, bool, None, enum, list, map, dataclass or an object with "
         f"into_item(), got {type(item).__name__}{hint}"
     )
@@ -135,6 +144,8 @@ def _array(item: Any, path: str) -> Tensor:
 
 def fields_of(item: Any) -> dict[Any, Any] | None:
     """Name -> part of a dataclass, NamedTuple or map; None for anything else."""
+    if isinstance(item, Record):
+        return None  # it has more than tensors and values
     if dataclasses.is_dataclass(item) and not isinstance(item, type):
         return {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
     if isinstance(item, tuple) and hasattr(item, "_fields"):

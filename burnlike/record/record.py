@@ -94,9 +94,9 @@ class Record:
         """The record of anything that has one.
 
         Args:
-            source: a Record; any `nn.Module`; an object with `into_record()`; a dataclass, or a map or list, of
-                tensors, NumPy arrays, plain values and further such things; an object with `into_item()`, which gives
-                one of these.
+            source: a Record; any `nn.Module`; an object with `into_record()` or `to_record()`, as optimizers and
+                schedulers have; a dataclass, or a map or list, of tensors, NumPy arrays, plain values and further such
+                things; an object with `into_item()`, which gives one of these.
 
         Raises:
             RecordError: it, or something in it, is none of these.
@@ -105,8 +105,9 @@ class Record:
             return source
         if isinstance(source, nn.Module):
             return cls.from_module(source)
-        if callable(made := getattr(source, "into_record", None)):
-            return cls.of(made())
+        for name in ("into_record", "to_record"):
+            if not isinstance(source, type) and callable(made := getattr(source, name, None)):
+                return cls.of(made())
         from .derive import to_leaves
 
         tensors, values = to_leaves(source)

@@ -1,4 +1,4 @@
-"""Saving and loading a module in one call."""
+"""Saving and loading in one call."""
 
 import os
 from typing import Any
@@ -17,15 +17,15 @@ from .report import LoadReport
 
 
 def save(
-    module: nn.Module,
+    source: Any,
     path: str | os.PathLike[str],
     precision: PrecisionRule | None = None,
     recorder: Recorder | None = None,
 ) -> str:
-    """Write the parameters and persistent buffers of any `nn.Module` to a file.
+    """Write the record of anything to a file: of an `nn.Module`, its parameters and persistent buffers.
 
     Args:
-        module: the module.
+        source: a module, a Record, or whatever else `Record.of` takes: an optimizer, a dataclass, a map of tensors.
         path: file. Its extension says the format, safetensors where it is none of `burnlike.record.EXTENSIONS`;
             `.safetensors` is appended to a name without an extension.
         precision: types to store in; None stores each tensor as it is.
@@ -41,23 +41,23 @@ def save(
         recorder = recorder_for(path, precision)
     elif precision is not None:
         raise RecordError("expected a precision or a recorder, got both; give the recorder its precision")
-    return recorder.save(Record.from_module(module), path)
+    return recorder.save(Record.of(source), path)
 
 
 def save_async(
-    module: nn.Module,
+    source: Any,
     path: str | os.PathLike[str],
     precision: PrecisionRule | None = None,
     recorder: FileRecorder | None = None,
     on_busy: OnBusy = "wait",
 ) -> SaveHandle:
-    """Write the parameters and persistent buffers of any `nn.Module` in the background.
+    """Write the record of anything in the background.
 
     Once this returns, training may go on. It takes memory for a copy of all values in the types of the file, so as many
     bytes as that has, until the file is written. A process that ends waits for the file.
 
     Args:
-        module: the module.
+        source: see `save`.
         path: see `save`.
         precision: see `save`.
         recorder: writes it, whatever the extension.
@@ -74,7 +74,7 @@ def save_async(
         recorder = recorder_for(path, precision)
     elif precision is not None:
         raise RecordError("expected a precision or a recorder, got both; give the recorder its precision")
-    return recorder.save_async(Record.from_module(module), path, on_busy)
+    return recorder.save_async(Record.of(source), path, on_busy)
 
 
 def load(

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 
 import burnlike as bl
 from burnlike.errors import RecordError, RecordMismatchError, RecordPathError
+from burnlike.optim import AdamWConfig, CosineAnnealingConfig, GradientsParams
 from burnlike.record import EXTENSIONS, Record, Recorder, SafetensorsRecorder, open_record
 
 SENTINEL = 7.25e11
@@ -118,6 +120,30 @@ class MemoryRecorder(Recorder):
 
     def load(self, path: str | os.PathLike[str], layout: Any = None) -> Record:
         return Record(self.kept[os.fspath(path)])
+
+
+@dataclass
+class Seen:
+    mean: Tensor
+    count: int
+
+
+def test_whatever_has_a_record_is_saved_in_one_call(tmp_path: Path) -> None:
+    linear = nn.Linear(2, 1)
+    linear(torch.ones(2)).backward()
+    optimizer = AdamWConfig().init()
+    optimizer.step(0.1, linear, GradientsParams.from_module(linear))
+    path = bl.record.save(optimizer, tmp_path / "optimizer.mpk")
+    assert len(AdamWConfig().init().load_record(open_record(path), linear).to_record().tensors) == 4
+    scheduler = CosineAnnealingConfig(initial_lr=0.1, num_iters=9).init()
+    rates = [scheduler.step() for _ in range(3)]
+    path = bl.record.save(scheduler, tmp_path / "scheduler")
+    resumed = CosineAnnealingConfig(initial_lr=0.1, num_iters=9).init().load_record(open_record(path))
+    assert resumed.step() == scheduler.step() != rates[-1]
+    path = bl.record.save_async(Seen(torch.ones(2), 3), tmp_path / "seen.json").wait()
+    assert open_record(path).into(Seen).count == 3
+    path = bl.record.save({"a": torch.ones(2)}, tmp_path / "map", bl.HalfPrecision)
+    assert open_record(path).a.dtype == torch.float16
 
 
 def test_own_recorder_saves_and_loads_modules() -> None:
