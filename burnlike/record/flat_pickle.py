@@ -1,12 +1,14 @@
 """The tensors and plain values of a pickled object, by dotted names. Imports no torch."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..errors import ArgumentError, RecordFormatError, nearest
-from .torch_pickle import Opaque, PickledTensor, Storage, Symbol
+from .pickled import Opaque, PickledTensor, Symbol
 
 _MAX_DEPTH = 64
+_MAX_NAME = 4096  # characters
+_CHARACTERS = 16  # of tensors' names, for each byte of the pickle
 _MODULE_PARTS = ("_parameters", "_buffers", "_modules")
 
 
@@ -54,11 +56,16 @@ class _Walk:
         """The plain values in a map; its tensors are noted."""
         values: dict[str, Any] = {}
         for key, item in items.items():
-            if not isinstance(key, str) and type(key) is not int:
+            if isinstance(key, Opaque):
                 raise RecordFormatError(
-                    f"{self._path}: a key of '{prefix}' is {key!r:.80}, expected a text or an integer"
+                    f"{self._path}: a key of '{prefix[:80]}' is of the type {key.symbol.name}, expected a text or a"
+                    " small integer"
                 )
             name = f"{prefix}.{key}" if prefix else str(key)
+            if len(name) > _MAX_NAME:
+                raise RecordFormatError(f"{self._path}: '{name[:80]}...' is longer than {_MAX_NAME} characters")
+            if str(key) in values:
+                raise RecordFormatError(f"{self._path}: has two values with the name '{name}'")
             if (found := self.part(_as_map(item), name, depth + 1)) is not _NOTHING:
                 values[str(key)] = found
         return values
@@ -72,6 +79,7 @@ class _Walk:
             if name in self.tensors:
                 raise RecordFormatError(f"{self._path}: has two tensors with the name '{name}'")
             self.tensors[name] = item
+            self._left -= len(name) // _CHARACTERS
             return _NOTHING
         if item is None or isinstance(item, bool | int | float | str):
             return item
@@ -88,9 +96,8 @@ class _Walk:
 
     def refused(self, name: str, item: Any) -> RecordFormatError:
         """The error that a part is no plain value."""
-        kind = (
-            item.symbol if isinstance(item, Opaque) else str(item) if isinstance(item, Symbol) else type(item).__name__
-        )
+        named = item.symbol if isinstance(item, Opaque) else item
+        kind = str(named) if isinstance(named, Symbol) else type(item).__name__
         where = f"'{name[:80]}' is" if name else "expected a map of tensors, got"
         return RecordFormatError(
             f"{self._path}: {where} {kind[:80]}, which only code could make; nothing of a file is run. Save a"
@@ -112,19 +119,3 @@ def _as_map(item: Any) -> Any:
     left_out = passing if isinstance(passing, set | list) else ()
     held = {**parameters, **{key: it for key, it in buffers.items() if key not in left_out}, **modules}
     return {key: it for key, it in held.items() if it is not None}
-
-
-def storages(content: Any) -> Iterator[Storage]:
-    """The storages of all tensors in what a pickle has, some several times."""
-    seen: set[int] = set()
-    todo = [content]
-    while todo:
-        item = todo.pop()
-        if isinstance(item, PickledTensor):
-            yield item.storage
-        elif isinstance(item, dict | list | tuple | Opaque) and id(item) not in seen:
-            seen.add(id(item))
-            if isinstance(item, Opaque):
-                todo.append(item.state)
-            else:
-                todo.extend(item.values() if isinstance(item, dict) else item)

@@ -1,13 +1,13 @@
-"""StridedSource: the values of a tensor that do not lie in row-major order, in that order. Imports no torch."""
+"""StridedSource: the values of a tensor that do not lie in row-major order, in that order.
+
+Imports torch only when values are read.
+"""
 
 import threading
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 from .source import Source
-
-_CODES: Any = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
@@ -58,21 +58,15 @@ class StridedSource(Source):
         return offset + count <= self.stored_bytes
 
     def _in_order(self) -> memoryview:
-        dims = [pair for pair in zip(self._shape, self._strides, strict=True) if pair[0] != 1]
-        reach = 1 + sum((length - 1) * stride for length, stride in dims)
-        code = _CODES[self._size]
-        found = memoryview(self._source.read(self._start, reach * self._size)).cast(code)
-        ordered = memoryview(bytearray(self.stored_bytes))
-        _copy(ordered.cast(code), found, dims)
-        return ordered
+        import torch
 
-
-def _copy(into: memoryview, found: memoryview, dims: Sequence[tuple[int, int]]) -> None:
-    """Fill `into` with elements of `found`: those of the innermost dimension at once."""
-    (length, stride), rest = dims[0], dims[1:]
-    if not rest:
-        into[:] = found[: (length - 1) * stride + 1 : stride]
-        return
-    step = len(into) // length
-    for index in range(length):
-        _copy(into[index * step : (index + 1) * step], found[index * stride :], rest)
+        pairs = zip(self._shape, self._strides, strict=True)
+        reach = 1 + sum((length - 1) * stride for length, stride in pairs)
+        found = bytearray(reach * self._size)
+        self._source.read_into(self._start, memoryview(found))
+        ordered = bytearray(self.stored_bytes)
+        # As unsigned integers, which torch copies bit for bit.
+        dtype = (torch.uint8, torch.uint16, torch.uint32, torch.uint64)[self._size.bit_length() - 1]
+        into = torch.frombuffer(ordered, dtype=dtype).view(self._shape)
+        into.copy_(torch.frombuffer(found, dtype=dtype).as_strided(self._shape, self._strides))
+        return memoryview(ordered)

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import RecordError, RecordFormatError
-from .flat_pickle import flatten, storages
+from .flat_pickle import flatten
 from .outline import DTYPE_BITS, Outline, Segment, StoredTensor
+from .pickled import PickledTensor
 from .source import Cursor, Source
 from .strided_source import StridedSource, is_contiguous
-from .torch_pickle import PickledTensor, load_pickle
+from .torch_pickle import load_pickle
 
 ZIP_MAGIC = b"PK\x03\x04"
 PICKLE_MAGIC = b"\x80"
@@ -104,7 +105,7 @@ def _zip(source: Source) -> _Archive:
         raise RecordFormatError(f"{source.path}: its numbers are big-endian, which is not read")
     begin, count = places["data.pkl"]
     data = _pickle_bytes(source, begin, count)
-    content = load_pickle(io.BytesIO(data), source.path)
+    content, _ = load_pickle(io.BytesIO(data), source.path)
     storages = {name.removeprefix("data/"): place for name, place in places.items() if name.startswith("data/")}
     return _Archive(content, count, storages, _text(places, "version", source).strip())
 
@@ -134,29 +135,29 @@ def _pickle_bytes(source: Source, begin: int, count: int) -> bytes:
 
 def _old(source: Source) -> _Archive:
     file = _File(source)
-    if load_pickle(file, source.path) != _OLD_MAGIC or load_pickle(file, source.path) != _OLD_VERSION:
+    if load_pickle(file, source.path)[0] != _OLD_MAGIC or load_pickle(file, source.path)[0] != _OLD_VERSION:
         raise RecordFormatError(
             f"{source.path}: expected a record, got a pickle that torch.save did not write; only code could read it"
         )
-    system = load_pickle(file, source.path)
+    system, _ = load_pickle(file, source.path)
     if isinstance(system, dict) and system.get("little_endian") is False:
         raise RecordFormatError(f"{source.path}: its numbers are big-endian, which is not read")
     begin = file.tell()
-    content = load_pickle(file, source.path)
+    content, storages = load_pickle(file, source.path)
     pickle_bytes = file.tell() - begin
-    keys = load_pickle(file, source.path)
+    keys, _ = load_pickle(file, source.path)
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         raise RecordFormatError(f"{source.path}: does not list its storages; save or fetch it again")
-    item_bytes = {storage.key: DTYPE_BITS[storage.dtype or "U8"] // 8 for storage in storages(content)}
     places: dict[str, tuple[int, int]] = {}
     at = file.tell()
     for key in keys:
-        count = int.from_bytes(source.read(at, 8), "little") * item_bytes.get(key, 1)
-        source.require(at + 8, count)
-        if key not in item_bytes:
+        if key not in storages:
             raise RecordFormatError(
-                f"{source.path}: has a storage '{key}' that no tensor is in, its length is not known"
+                f"{source.path}: has a storage '{key[:80]}' that nothing refers to, its length is not known"
             )
+        item_bytes = DTYPE_BITS[storages[key].dtype or "U8"] // 8
+        count = int.from_bytes(source.read(at, 8), "little") * item_bytes
+        source.require(at + 8, count)
         places[key] = (at + 8, count)
         at += 8 + count
     return _Archive(content, pickle_bytes, places, str(_OLD_VERSION))

@@ -2,43 +2,16 @@
 
 Nothing that a pickle names is imported or called: names become `Symbol`s, calls of the few functions that rebuild
 tensors become `PickledTensor`s, and every other object becomes an `Opaque`, which remembers what it was to be.
+`torch.load(weights_only=True)` runs nothing either, but hostile files make it hang, crash or take any amount of memory,
+and it needs torch, which `burnlike inspect` does not load.
 """
 
 import pickle
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
 from ..errors import RecordFormatError
-
-STORAGE_DTYPES = {
-    "DoubleStorage": "F64",
-    "FloatStorage": "F32",
-    "HalfStorage": "F16",
-    "BFloat16Storage": "BF16",
-    "LongStorage": "I64",
-    "IntStorage": "I32",
-    "ShortStorage": "I16",
-    "CharStorage": "I8",
-    "ByteStorage": "U8",
-    "BoolStorage": "BOOL",
-    "ComplexFloatStorage": "C64",
-}
-"""torch's storage classes -> dtype; an UntypedStorage has bytes."""
-
-_DTYPES = {
-    "float64": "F64",
-    "float32": "F32",
-    "float16": "F16",
-    "bfloat16": "BF16",
-    "complex64": "C64",
-    "bool": "BOOL",
-    **{f"{'u' if kind == 'U' else ''}int{bits}": f"{kind}{bits}" for kind in "IU" for bits in (8, 16, 32, 64)},
-    "float8_e4m3fn": "F8_E4M3",
-    "float8_e5m2": "F8_E5M2",
-    "float8_e8m0fnu": "F8_E8M0",
-    "float8_e4m3fnuz": "F8_E4M3FNUZ",
-    "float8_e5m2fnuz": "F8_E5M2FNUZ",
-}
+from .pickled import MAX_INT_BITS, STORAGE_DTYPES, Opaque, Storage, Symbol, called, symbol_of
 
 
 class Readable(Protocol):
@@ -53,67 +26,7 @@ class Readable(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
-    """Something that a pickle names, as `collections.OrderedDict`."""
-
-    module: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.module}.{self.name}"
-
-
-@dataclass(slots=True, eq=False)
-class Opaque:
-    """An object that only code could make.
-
-    Attributes:
-        symbol: what it was to be.
-        state: what its attributes were to be, where the pickle says so.
-    """
-
-    symbol: str
-    state: Any = None
-
-    def append(self, item: object) -> None:
-        """Nothing; pickles fill lists so."""
-
-    def extend(self, items: object) -> None:
-        """Nothing; pickles fill lists so."""
-
-    def __setitem__(self, key: object, item: object) -> None:
-        """Nothing; pickles fill maps so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """Memory that tensors share.
-
-    Attributes:
-        key: its name in the file.
-        dtype: of its elements; None for bytes.
-        count: of its elements.
-    """
-
-    key: str
-    dtype: str | None
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class PickledTensor:
-    """A tensor: where its elements are in a storage."""
-
-    storage: Storage
-    dtype: str
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    metadata: Any = field(default=None, hash=False)
-
-
-def load_pickle(file: Readable, path: str) -> Any:
+def load_pickle(file: Readable, path: str) -> tuple[Any, Mapping[str, Storage]]:
     """Read one pickle.
 
     Args:
@@ -121,13 +34,14 @@ def load_pickle(file: Readable, path: str) -> Any:
         path: for messages.
 
     Returns:
-        Plain values, lists and dicts of them, and the classes above.
+        Plain values, lists and dicts of them, and the classes above; and the storages that it refers to, by key.
 
     Raises:
         RecordFormatError: it is damaged.
     """
+    reader = _Reader(file)
     try:
-        return _Reader(file).load()
+        return reader.load(), reader.storages
     except RecordFormatError as error:
         raise RecordFormatError(f"{path}: {error}") from error
     except Exception as error:  # a damaged pickle makes the reader fail in any way
@@ -139,14 +53,38 @@ def load_pickle(file: Readable, path: str) -> Any:
 # The one in Python: that in C takes memory for whatever number a pickle names.
 _Unpickler: Any = pickle._Unpickler
 
+_INSTRUCTIONS = (
+    *(pickle.PROTO, pickle.FRAME, pickle.STOP, pickle.MARK, pickle.GLOBAL, pickle.STACK_GLOBAL, pickle.BINPERSID),
+    *(pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.LONG1),
+    *(pickle.BINFLOAT, pickle.BINSTRING, pickle.SHORT_BINSTRING),
+    *(pickle.BINBYTES, pickle.SHORT_BINBYTES, pickle.EMPTY_TUPLE, pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2),
+    *(pickle.TUPLE3, pickle.EMPTY_LIST, pickle.APPEND, pickle.APPENDS, pickle.EMPTY_DICT),
+    *(pickle.BINGET, pickle.LONG_BINGET, pickle.BINPUT, pickle.LONG_BINPUT, pickle.MEMOIZE),
+)
+"""What is read as Python does; `torch.save` writes these, and those that `_Reader` reads in its own way."""
+
 
 class _Reader(_Unpickler):
-    dispatch: ClassVar[dict[int, Any]] = dict(_Unpickler.dispatch)
+    """Takes time and memory in proportion to the pickle: nothing is copied, and only texts and integers are hashed.
+
+    Tuples have no hash here, as a tuple of a tuple of a tuple, each twice in the next, takes forever to hash, and a
+    million of them in each other overflow the stack.
+    """
+
+    dispatch: ClassVar[dict[int, Any]] = {it[0]: _Unpickler.dispatch[it[0]] for it in _INSTRUCTIONS}
 
     def __init__(self, file: Readable) -> None:
         super().__init__(file, encoding="utf-8")
+        self.storages: dict[str, Storage] = {}
 
-    def find_class(self, module: str, name: str, /) -> Any:
+    def load(self) -> Any:
+        """Read the pickle."""
+        try:
+            return super().load()
+        except KeyError as error:
+            raise RecordFormatError(f"its pickle has the instruction or reference {error}, which is not read") from None
+
+    def find_class(self, module: str, name: str, /) -> Symbol:
         """A name, never the thing."""
         return Symbol(module, name)
 
@@ -155,100 +93,60 @@ class _Reader(_Unpickler):
         match pid:
             case ("module", Symbol() as kind, *_):
                 return kind
-            case ("storage", kind, str(key), _, int(count), *_):
-                dtype = STORAGE_DTYPES.get(kind.name) if isinstance(kind, Symbol) else None
-                if isinstance(kind, Symbol) and dtype is None and kind.name != "UntypedStorage":
-                    raise RecordFormatError(f"it has a {kind}, a kind of storage that is not known")
-                if len(pid) < 6 or pid[5] is None:
-                    return Storage(key, dtype, count)
-        raise RecordFormatError(f"it refers to {pid!r:.80}, expected a storage of tensors")
+            case ("storage", Symbol() as kind, str(key), _, _) | ("storage", Symbol() as kind, str(key), _, _, None):
+                dtype = STORAGE_DTYPES.get(kind.name)
+                if dtype is None and kind.name != "UntypedStorage":
+                    raise RecordFormatError(f"it has a {kind!s:.80}, a kind of storage that is not known")
+                return self.storages.setdefault(key, Storage(key, dtype))
+        raise RecordFormatError("it refers to something that is no storage of tensors")
 
-    def get_extension(self, code: int) -> None:
-        """Refuse: extensions are numbers for code."""
-        raise RecordFormatError(f"it asks for the extension {code} of pickle, which is not read")
+    def _set_item(self) -> None:
+        item, key = self.stack.pop(), self.stack.pop()
+        self.stack[-1][_key(key)] = item
+
+    def _set_items(self) -> None:
+        items = self.pop_mark()
+        target = self.stack[-1]
+        for index in range(0, len(items), 2):
+            target[_key(items[index])] = items[index + 1]
+
+    def _text(self) -> None:
+        self.append(self.read(int.from_bytes(self.read(4), "little")).decode())
+
+    def _short_text(self) -> None:
+        self.append(self.read(self.read(1)[0]).decode())
+
+    def _list(self) -> None:
+        self.append(self.pop_mark())
 
     def _reduce(self) -> None:
         arguments = self.stack.pop()
-        self.stack[-1] = _called(self.stack[-1], arguments)
+        self.stack[-1] = called(self.stack[-1], arguments)
 
     def _make(self) -> None:
         self.stack.pop()
-        self.stack[-1] = Opaque(str(self.stack[-1]))
-
-    def _make_with_keywords(self) -> None:
-        self.stack.pop()
-        self._make()
-
-    def _make_marked(self) -> None:
-        items = self.pop_mark()
-        self.append(Opaque(str(items[0]) if items else "an object"))
-
-    def _make_named(self) -> None:
-        module, name = (self.readline()[:-1].decode() for _ in range(2))
-        self.pop_mark()
-        self.append(Opaque(f"{module}.{name}"))
+        self.stack[-1] = Opaque(symbol_of(self.stack[-1]))
 
     def _build(self) -> None:
         state = self.stack.pop()
         if isinstance(self.stack[-1], Opaque):
             self.stack[-1].state = state
 
-    def _refuse(self) -> None:
-        raise RecordFormatError("its pickle has an instruction that torch.save does not write")
-
+    dispatch[pickle.SETITEM[0]] = _set_item
+    dispatch[pickle.SETITEMS[0]] = _set_items
+    # Python's own let lone surrogates pass, which no other format takes.
+    dispatch[pickle.BINUNICODE[0]] = _text
+    dispatch[pickle.SHORT_BINUNICODE[0]] = _short_text
+    dispatch[pickle.EMPTY_SET[0]] = _Unpickler.load_empty_list
+    dispatch[pickle.ADDITEMS[0]] = _Unpickler.load_appends
+    dispatch[pickle.FROZENSET[0]] = _list
     dispatch[pickle.REDUCE[0]] = _reduce
     dispatch[pickle.NEWOBJ[0]] = _make
-    dispatch[pickle.NEWOBJ_EX[0]] = _make_with_keywords
-    dispatch[pickle.OBJ[0]] = _make_marked
-    dispatch[pickle.INST[0]] = _make_named
     dispatch[pickle.BUILD[0]] = _build
-    dispatch[pickle.BYTEARRAY8[0]] = _refuse
-    dispatch[pickle.NEXT_BUFFER[0]] = _refuse
-    dispatch[pickle.READONLY_BUFFER[0]] = _refuse
 
 
-def _called(function: Any, arguments: Any) -> Any:
-    """What a call gives, if it is one of those that rebuild tensors and containers; an Opaque otherwise."""
-    match str(function), arguments:
-        case "collections.OrderedDict", ():
-            return {}
-        case "torch.Size" | "builtins.set" | "__builtin__.set", (list() | tuple() as items,):
-            return list(items)
-        case (
-            "torch._utils._rebuild_tensor" | "torch._utils._rebuild_tensor_v2",
-            (Storage() as storage, int(offset), tuple(shape), tuple(strides), *rest),
-        ):
-            if storage.dtype is None:
-                raise RecordFormatError(f"a tensor of the storage '{storage.key}' has no type")
-            return _tensor(storage, storage.dtype, offset, shape, strides, [*rest, None, None, None][2])
-        case (
-            "torch._utils._rebuild_tensor_v3",
-            (
-                Storage() as storage,
-                int(offset),
-                tuple(shape),
-                tuple(strides),
-                _,
-                _,
-                Symbol(module="torch") as kind,
-                *rest,
-            ),
-        ) if kind.name in _DTYPES:
-            return _tensor(storage, _DTYPES[kind.name], offset, shape, strides, [*rest, None][0])
-        case "torch._utils._rebuild_parameter", (PickledTensor() as tensor, *_):
-            return tensor
-        case "torch._utils._rebuild_parameter_with_state", (PickledTensor() as tensor, *_):
-            return tensor
-        case "torch._tensor._rebuild_from_type_v2", (inner, Symbol() as kind, tuple(inner_arguments), _) if str(
-            kind
-        ) in ("torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer", "torch.Tensor"):
-            return _called(inner, inner_arguments)
-        case _:
-            return Opaque(str(function))
-
-
-def _tensor(storage: Storage, dtype: str, offset: int, shape: Any, strides: Any, metadata: Any) -> PickledTensor:
-    numbers = (offset, *shape, *strides)
-    if len(shape) != len(strides) or not all(type(it) is int and 0 <= it < 2**63 for it in numbers):
-        raise RecordFormatError(f"a tensor has the shape {shape[:16]!r:.80} and the strides {strides[:16]!r:.80}")
-    return PickledTensor(storage, dtype, offset, shape, strides, metadata)
+def _key(key: Any) -> Any:
+    """A key of a map; an Opaque in the place of what is no text and no integer."""
+    if isinstance(key, str) or (type(key) is int and key.bit_length() <= MAX_INT_BITS):
+        return key
+    return Opaque(Symbol("builtins", type(key).__name__))

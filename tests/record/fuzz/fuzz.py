@@ -8,6 +8,7 @@ status is 1. A crash of the process itself leaves it, too.
 """
 
 import argparse
+import io
 import random
 import resource
 import signal
@@ -61,6 +62,11 @@ def seeds() -> list[tuple[bytes, Any]]:
     for extension in EXTENSIONS:
         if ".bin" not in extension:
             found.append((recorder_for(f"x{extension}").to_bytes(record), None))
+    views = {"whole": tensors["a.weight"], "turned": tensors["a.weight"].t(), "part": tensors["a.weight"][1]}
+    for zipped in (True, False):
+        memory = io.BytesIO()
+        torch.save({**tensors, "views": views, "values": values}, memory, _use_new_zipfile_serialization=zipped)
+        found.append((memory.getvalue(), None))
     return found
 
 

@@ -1,8 +1,10 @@
 """Damaged and hostile files, made of whole ones. Deterministic: a seed makes the same file again."""
 
 import gzip
+import io
 import random
 import struct
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 
@@ -96,8 +98,22 @@ MUTATIONS: tuple[Mutation, ...] = (
 )
 
 
+def archive(members: dict[str, bytes]) -> bytes:
+    """A zip archive."""
+    memory = io.BytesIO()
+    with zipfile.ZipFile(memory, "w") as file:
+        for name, content in members.items():
+            file.writestr(zipfile.ZipInfo(name), content)
+    return memory.getvalue()
+
+
 def mutated(rng: random.Random, data: bytes, others: list[bytes]) -> bytes:
-    """A damaged copy; a compressed file is damaged inside or outside."""
+    """A damaged copy; a compressed file or an archive is damaged inside or outside."""
+    if data[:2] == b"PK" and rng.random() < 0.7:
+        with zipfile.ZipFile(io.BytesIO(data)) as file:
+            members = {name: file.read(name) for name in file.namelist()}
+        name = rng.choice([*members, "archive/data.pkl", "archive/data.pkl"])
+        return archive({**members, name: mutated(rng, members[name], others)})
     inside = data[:2] == b"\x1f\x8b" and rng.random() < 0.7
     found = bytearray(gzip.decompress(data) if inside else data)
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
@@ -126,5 +142,29 @@ def hostile() -> Iterator[bytes]:
         yield b"NRUB\x01\x00" + struct.pack("<Q", length)[:4] + bytes(300)
         yield b"\x83\xa8metadata\xc6" + struct.pack(">Q", length)[4:] + bytes(100)
         yield b"\x03f32\xfd" + struct.pack("<Q", length) + bytes(100)
+    yield from (archive({"archive/data.pkl": b"\x80\x02" + content + b"."}) for content in _hostile_pickles())
     yield b""
     yield from (bytes([value]) for value in range(256))
+
+
+def _hostile_pickles() -> Iterator[bytes]:
+    """Pickles that take forever to hash, overflow the stack, or make much of little."""
+    text = b"X\x01\x00\x00\x00"
+    doubled = b")" + b"q\x00h\x00\x86" * 40  # a tuple of 2**40 tuples
+    for item in (doubled, b")" + b"\x85" * 300_000):
+        yield b"}" + item + b"K\x01s"  # as a key
+        yield b"\x8f(" + item + b"\x90"  # in a set
+        yield from (b"}" + text + b"a" + item + rest + b"s" for rest in (b"", b")R", b"Q", b")\x81", b"}b"))
+    yield (
+        b"}(" + b"".join(b"\x8a\x0b%bK\x01" % (it * (2**61 - 1)).to_bytes(11, "little") for it in range(100_000)) + b"u"
+    )
+    yield b"}" + text + b"a(c" + b"a" * 60_000 + b"\nb\nq\x00" + b"h\x00)R" * 200_000 + b"ts"
+    yield b"}" + text + b"ac__builtin__\nbytearray\n\x8a\x05" + (1 << 36).to_bytes(5, "little") + b"\x85Rs"
+    storage = b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\n" + text + b"0X\x03\x00\x00\x00cpuK\x01tQ"
+    tensor = b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\x00))\x89NtR"
+    for length in (4000, 1_000_000):  # of a name that many tensors' names begin with
+        many = b"(" + tensor + b"q\x01" + b"h\x01" * 300_000 + b"t"
+        yield b"}X" + struct.pack("<I", length) + b"a" * length + many + b"s"
+    for count in NUMBERS:
+        length = struct.pack("<Q", count)
+        yield from (code + length for code in (b"\x95", b"X", b"\x8d", b"\x8e", b"\x8b", b"B", b"T", b"r", b"j"))
