@@ -50,7 +50,7 @@ class LazyCell:
                 return
             everyone = [param for reference in self.waiting if (param := reference()) is not None]
             for param in everyone:
-                _check_free(param)
+                check_free(param)
             with outside_of_transforms():
                 values = _checked(self.init(first.device), first)
                 for param in everyone:
@@ -178,7 +178,7 @@ def fill_lazy(param: LazyParameter, values: Tensor) -> None:
     if cell is None:
         return
     with cell.lock, torch.no_grad(), as_plain_tensors():
-        _check_free(param)
+        check_free(param)
         exchange(param, nn.Parameter(values.detach(), requires_grad=param.requires_grad))
         # The class comes last: as long as it is this one, other threads wait for the lock.
         param.__class__ = nn.Parameter  # pyright: ignore[reportAttributeAccessIssue]
@@ -210,9 +210,13 @@ def _on_meta(param: LazyParameter) -> Tensor:
     return torch.empty(param.shape, dtype=param.dtype, device="meta")
 
 
-def _check_free(param: LazyParameter) -> None:
-    """Raise where C++ code holds the placeholder, and would go on with that when `param` has its values."""
-    if is_shared_with_cpp(param):
+def check_free(param: Tensor) -> None:
+    """Raise where C++ code holds the placeholder of a lazy parameter, and would go on with that when it has values.
+
+    Raises:
+        ModuleTreeError: it does.
+    """
+    if is_lazy(param) and is_shared_with_cpp(param):
         raise ModuleTreeError(
             f"a lazy parameter of shape {list(param.shape)} is held by C++ code (DistributedDataParallel, a graph of"
             " autograd) and can't get its values any more; call burnlike.module.initialize(module) before"
@@ -254,7 +258,7 @@ def _set_data(func: Any, param: LazyParameter, value: Any) -> None:
         return
     # The conversion of a lazy module: the parameter goes on waiting, for values of another type or device.
     with cell.lock, as_plain_tensors():
-        _check_free(param)
+        check_free(param)
         other = _like(value, cell)
         other.requires_grad_(param.requires_grad)
         exchange(param, other)

@@ -1,18 +1,19 @@
 """Putting a record's values into the tensors of a module, converted on the way, by several threads."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from ..errors import RecordIOError
+from ..errors import RecordFormatError, RecordIOError
 from ..module.wrappers import is_distributed, part_of
 from .convert import pieces
 from .device_filling import fill_device
 from .distributed_tensors import DistributedTensors
-from .lazy_tensors import FileValues, LazyTensors, dtype_in
+from .fitting import replacing_type
+from .lazy_tensors import FileValues, LazyTensors
 from .matching import Match
 from .stream import bytes_at
 from .workers import BLOCK_BYTES, MAX_WORKERS, run_steps
@@ -46,15 +47,21 @@ def fill(matches: Sequence[Match], tensors: Mapping[str, Tensor], device: torch.
         as_saved: whether parameters take the types of the record.
 
     Raises:
-        RecordIOError: reading fails; the message says whether parameters were changed.
+        RecordIOError, RecordFormatError: reading fails; the message says whether parameters were changed.
     """
-    targets = [_target(match, tensors, device, as_saved) for match in matches]
+    targets = _apart([_target(match, tensors, device, as_saved) for match in matches], tensors)
+    # A tensor that was made in inference mode can be changed only there.
+    inference = torch.is_inference_mode_enabled() or any(it.into.is_inference() for it in targets)
     try:
-        _copy(targets, tensors)
-    except RecordIOError as error:
-        if all(target.is_new for target in targets):
-            raise RecordIOError(f"{error}; nothing was loaded") from error
-        raise RecordIOError(f"{error}; the module is partly loaded: load it again before use") from error
+        with torch.inference_mode(inference):
+            _copy(targets, tensors)
+    except BaseException as error:
+        nothing = all(target.is_new for target in targets)
+        state = "nothing was loaded" if nothing else "the module is partly loaded: load it again before use"
+        if isinstance(error, RecordIOError | RecordFormatError):
+            raise type(error)(f"{error}; {state}") from error
+        error.add_note(state)
+        raise
     for target in targets:
         param = target.match.param
         if not target.is_new:
@@ -67,16 +74,38 @@ def fill(matches: Sequence[Match], tensors: Mapping[str, Tensor], device: torch.
 
 def _target(match: Match, tensors: Mapping[str, Tensor], device: torch.device, as_saved: bool) -> Target:
     present = match.param.tensor
-    dtype = present.dtype
-    if as_saved:
-        dtype = dtype_in(tensors, match.name) if match.values is None else match.values.dtype
-    if match.param.is_initialized() and not present.is_meta and dtype == present.dtype:
+    dtype = replacing_type(match, tensors, as_saved)
+    if dtype is None:
         return Target(match, present, is_new=False)
     place = device if present.is_meta else present.device
     if is_distributed(present):
         return Target(match, torch.empty_like(present, dtype=dtype, device=place), is_new=True)
     # In small pages: huge ones are slower to get, several times where the system has to make room for them.
     return Target(match, torch.empty(present.shape, dtype=dtype, device=place), is_new=True)
+
+
+def _apart(targets: list[Target], tensors: Mapping[str, Tensor]) -> list[Target]:
+    """The targets, with copies of the values that lie in memory of the module, where writing changes them."""
+    if isinstance(tensors, LazyTensors | DistributedTensors):
+        return targets
+    written = {address for target in targets if (address := _storage(target.into))}
+
+    def apart(target: Target) -> Target:
+        match, into = target.match, target.into
+        values = tensors[match.name] if match.values is None else match.values
+        if _storage(values) not in written:
+            return target
+        if values.data_ptr() == into.data_ptr() and values.stride() == into.stride():  # its own
+            return target
+        return replace(target, match=replace(match, values=values.clone()))
+
+    return [apart(target) for target in targets]
+
+
+def _storage(tensor: Tensor) -> int:
+    """The address of its memory; 0 where it has none of its own."""
+    tensor = tensor.detach()
+    return tensor.untyped_storage().data_ptr() if type(tensor) is Tensor and tensor.layout == torch.strided else 0
 
 
 def _copy(targets: Sequence[Target], tensors: Mapping[str, Tensor]) -> None:
@@ -89,6 +118,8 @@ def _copy(targets: Sequence[Target], tensors: Mapping[str, Tensor]) -> None:
         elif match.values is not None or not isinstance(tensors, LazyTensors) or is_distributed(into):
             values = tensors[match.name] if match.values is None else match.values
             into.copy_(part_of(values, into) if is_distributed(into) else values)
+        elif into.is_conj() or into.is_neg():  # what its bytes are is not what it is
+            into.copy_(tensors[match.name])
         elif type(into) is Tensor and into.layout == torch.strided and into.device.type in ("cpu", "cuda"):
             from_file.append((tensors.values_of(match.name), into))
         else:

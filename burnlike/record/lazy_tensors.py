@@ -46,7 +46,7 @@ class LazyTensors(Mapping[str, Tensor]):
     def __getitem__(self, name: str) -> Tensor:
         entry = self._entries[name]
         try:
-            found = torch.empty(entry.shape, dtype=self.dtype(name))
+            found = torch.empty(entry.shape, dtype=self.dtype(name), device="cpu")
         except RuntimeError as error:
             raise RecordFormatError(f"{self.path}: no tensor can have the shape of '{name}' ({error})") from error
         self.copy_into(name, found)
@@ -151,7 +151,7 @@ class FileValues:
         """
         size = self.stored.itemsize
         count = (stop - start) * size
-        raw = torch.empty(count, dtype=torch.uint8) if buffer is None else buffer[:count]
+        raw = torch.empty(count, dtype=torch.uint8, device="cpu") if buffer is None else buffer[:count]
         self.entry.read_into(start * size, bytes_at(raw.data_ptr(), count))
         # A hostile file may hold bytes that are no bool; comparing makes them one.
         values = raw.view(torch.uint8 if self.stored == torch.bool else self.stored)
@@ -171,5 +171,5 @@ def shape_in(tensors: Mapping[str, Tensor], name: str) -> torch.Size:
 def _buffer(count: int) -> Tensor:
     """Memory for `count` bytes that goes back to the system at once; the allocator would keep one for each tensor."""
     if count < _CHUNK_BYTES:
-        return torch.empty(count, dtype=torch.uint8)
+        return torch.empty(count, dtype=torch.uint8, device="cpu")
     return torch.frombuffer(mmap.mmap(-1, count), dtype=torch.uint8)

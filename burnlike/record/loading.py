@@ -10,7 +10,7 @@ from ..module import Param, ParamId, params
 from ..module.device import find_device
 from .dtypes import plain
 from .filling import fill
-from .fitting import check_values, mapped, misfits, mismatches, untied
+from .fitting import check_targets, check_values, mapped, misfits, mismatches, untied
 from .lazy_tensors import dtype_in
 from .load_options import LoadOptions
 from .matching import Match, Matching, match
@@ -64,13 +64,14 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
     matches, report = _without(wrong, matches, replace(report, mismatched=[*report.mismatched, *wrong]))
     refuse(report, record, module, options)
     as_saved = options.dtype == "as_saved"
+    check_targets(matches, tensors, device, as_saved)
     if not as_saved:
         check_values(matches, tensors)
-    types = _types(matches, record)
+    types = _types(matches, record, as_saved)
     ids = _new_ids(matches, found, matching.ids)
     report = replace(
         report,
-        renamed={it.name: it.param.path for it in matches if it.name != it.param.path},
+        renamed={name: param.path for name, param in _heirs(matches).items() if name != param.path},
         ids={record.ids[it.name]: matching.ids[it.name] for it in matches if it.name in record.ids},
         **{"retyped" if as_saved else "converted": types},
     )
@@ -100,9 +101,12 @@ def _without(wrong: Sequence[Mismatch], matches: Sequence[Match], report: LoadRe
     return fitting, replace(report, applied=[it.param.path for it in fitting])
 
 
-def _types(matches: Sequence[Match], record: Record) -> list[tuple[str, str, str]]:
-    """Path, type in the record and type in the module, where they are not the same."""
-    pairs = [(it.param, dtype_in(record.tensors, it.name)) for it in matches]
+def _types(matches: Sequence[Match], record: Record, as_saved: bool) -> list[tuple[str, str, str]]:
+    """Path, type in the record (or that a parameter gets from it) and type in the module, where they differ."""
+    pairs = [
+        (it.param, it.values.dtype if as_saved and it.values is not None else dtype_in(record.tensors, it.name))
+        for it in matches
+    ]
     return [
         (param.path, plain(source), plain(param.tensor.dtype))
         for param, source in pairs
@@ -110,18 +114,24 @@ def _types(matches: Sequence[Match], record: Record) -> list[tuple[str, str, str
     ]
 
 
+def _heirs(matches: Sequence[Match]) -> dict[str, Param]:
+    """Name in the record -> its parameter; of two that load one tied tensor, the one of its name."""
+    heirs: dict[str, Param] = {}
+    for it in matches:
+        if it.name not in heirs or it.name in (it.param.path, *it.param.aliases):
+            heirs[it.name] = it.param
+    return heirs
+
+
 def _new_ids(
     matches: Sequence[Match], found: Sequence[Param], ids: Mapping[str, ParamId]
 ) -> list[tuple[Param, ParamId]]:
-    """The id that each parameter takes over; of two that load one tied tensor, the one of its name.
+    """The id that each parameter takes over.
 
     Raises:
         RecordMismatchError: two parameters of the module would have one id.
     """
-    heir: dict[str, Param] = {}
-    for it in matches:
-        if it.name in ids and (it.name not in heir or it.param.path == it.name):
-            heir[it.name] = it.param
+    heir = {name: param for name, param in _heirs(matches).items() if name in ids}
     new_id = {param.path: ids[name] for name, param in heir.items()}
     path_of: dict[ParamId, str] = {}
     for param in found:

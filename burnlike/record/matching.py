@@ -70,17 +70,19 @@ def match(found: Sequence[Param], record: Record, module: nn.Module, options: Lo
     renamed = _renamed(record, options)
     pinned, ids = _pinned(found, record, module, options)
     names = _names_of_ids(record, ids) if by_id else _names_of_paths(record, renamed)
-    names = {key: name for key, name in names.items() if name not in pinned.values()}
+    taken = set(pinned.values())
+    names = {key: name for key, name in names.items() if name not in taken}
     wanted, name_is_wanted = _filter(record, module, options)
     result = Matching(ids=ids, names=names)
-    used, known = set(), set()
+    used: set[str | None] = set()
     for param in found:
         paths = (param.path, *param.aliases)
         name = pinned.get(param.path) or next(
             (names[key] for key in ((param.id,) if by_id else paths) if key in names), None
         )
         used.add(name)
-        known.update(() if by_id else paths)
+        if not by_id and param.path not in pinned:
+            used.update(names[path] for path in paths if path in names)  # a tied tensor's other names
         if not wanted(param):
             result.skipped.append(param.path)
         elif name is None:
@@ -88,8 +90,9 @@ def match(found: Sequence[Param], record: Record, module: nn.Module, options: Lo
         else:
             result.matches.append(Match(param, name))
     for name, new_name in renamed.items():
-        if name in record.tensors and name not in used and new_name not in known:
+        if name in record.tensors and name not in used:
             (result.unexpected if name_is_wanted(name, new_name) else result.skipped).append(new_name)
+    result.skipped[:] = dict.fromkeys(result.skipped)  # by ids, a path and a name of the record may be the same
     return result
 
 

@@ -59,7 +59,7 @@ def _raw(part: Part, allow_overflow: bool) -> Iterator[memoryview]:
     """The part's bytes in chunks that are valid until the next one."""
     total, size = part.values.numel(), part.dtype.itemsize
     count = min(total, CHUNK_BYTES // size)
-    buffer = torch.empty(count, dtype=part.dtype)
+    buffer = torch.empty(count, dtype=part.dtype, device="cpu")
     for first in range(0, total, max(count, 1)):
         values = buffer[: min(count, total - first)]
         part.fill(first, values, allow_overflow)

@@ -210,7 +210,7 @@ class _Writer:
         while done < into.numel():
             count = min(into.numel() - done, _STEP_ELEMENTS)
             begin = (first + done) // size
-            values = torch.empty(-(-(skipped + count) // size), dtype=part.dtype)
+            values = torch.empty(-(-(skipped + count) // size), dtype=part.dtype, device="cpu")
             part.fill(begin, values, self.allow_overflow)
             into[done : done + count] = values.view(torch.uint8)[skipped : skipped + count]
             done += count

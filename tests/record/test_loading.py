@@ -209,45 +209,6 @@ def test_file_cut_after_it_was_opened_is_refused(tmp_path: Path) -> None:
         [record.tensors[name] for name in record.tensors]
 
 
-def tied() -> nn.Module:
-    module = nn.ModuleDict({"embed": nn.Embedding(5, 3), "head": nn.Linear(3, 5, bias=False)})
-    module["head"].weight = module["embed"].weight
-    return module
-
-
-def test_tied_tensors_stay_tied(tmp_path: Path) -> None:
-    source, module = tied(), tied()
-    report = load(module, save(source, tmp_path / "x"))
-    assert module["head"].weight is module["embed"].weight
-    assert torch.equal(module["head"].weight, source["embed"].weight)
-    assert list(report.applied) == ["embed.weight"]
-
-
-@pytest.mark.parametrize("kept", ["embed.weight", "head.weight"])
-def test_tied_module_loads_a_file_with_either_name_or_both(kept: str, tmp_path: Path) -> None:
-    values = torch.randn(5, 3)
-    for tensors in ({kept: values}, {"embed.weight": values, "head.weight": values.clone()}):
-        safetensors.torch.save_file(tensors, tmp_path / "x")
-        module = tied()
-        load(module, tmp_path / "x")
-        assert torch.equal(module["head"].weight, values)
-
-
-def test_tied_module_refuses_two_different_tensors(tmp_path: Path) -> None:
-    safetensors.torch.save_file({"embed.weight": torch.ones(5, 3), "head.weight": torch.zeros(5, 3)}, tmp_path / "x")
-    assert "'head.weight', which the module ties to it" in refused(tied(), tmp_path / "x")
-
-
-def test_untied_module_loads_a_tied_file_into_both(tmp_path: Path) -> None:
-    source = tied()
-    module = nn.ModuleDict({"embed": nn.Embedding(5, 3), "head": nn.Linear(3, 5, bias=False)})
-    ids = [param.id for param in params(module)]
-    load(module, save(source, tmp_path / "x"))
-    assert torch.equal(module["embed"].weight, source["embed"].weight)
-    assert torch.equal(module["head"].weight, source["embed"].weight)
-    assert [param.id for param in params(module)] == [params(source)[0].id, ids[1]]
-
-
 def test_ids_of_a_partial_load_never_come_twice() -> None:
     source, module = make(), make()
     record = Record.from_module(source)
