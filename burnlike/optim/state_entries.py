@@ -76,6 +76,8 @@ def entries_of(record: Record) -> list[StateEntry]:
         text, _, path = name.partition(".")
         _entry(found, text, name).values[path] = value
     for text, path in paths.items():
+        if not isinstance(path, str):
+            raise RecordMismatchError(f"{record.source}: expected the path of {text} as a text, got {path!r:.60}")
         _entry(found, text, text).path = path
     for text, rank in _ranks(record).items():
         _entry(found, text, text).rank = rank

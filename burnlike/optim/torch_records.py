@@ -140,8 +140,11 @@ def read_torch_record(
     Raises:
         RecordMismatchError: see `load_torch_record`.
     """
-    groups = record.values.get(GROUPS)
-    if not isinstance(groups, list) or record.values.get("optimizer") != type(optimizer).__name__:
+    groups, shapes = record.values.get(GROUPS), record.values.get("shapes")
+    if (
+        not (isinstance(shapes, Mapping) and isinstance(groups, list) and all(isinstance(it, Mapping) for it in groups))
+        or record.values.get("optimizer") != type(optimizer).__name__
+    ):
         raise RecordMismatchError(
             f"expected the record of a {type(optimizer).__name__} of torch, got {record.source} of"
             f" {record.values.get('optimizer', 'another kind')}"
@@ -154,7 +157,6 @@ def read_torch_record(
     matches, found = match_entries(entries, targets, report)
     if not allow_unused:
         refuse_orphans(entries, found, targets, record.source)
-    shapes = record.values.get("shapes", {})
     mismatched = [
         Mismatch(it.param.path, str(list(it.param.tensor.shape)), str(shapes[str(entry.id)]))
         for entry, it in matches
@@ -179,10 +181,14 @@ def _state(entry: StateEntry, record: Record) -> dict[str, Any]:
 def _groups(optimizer: torch.optim.Optimizer, saved: list[Any], record: Record) -> list[dict[str, Any]]:
     current = optimizer.state_dict()[GROUPS]
     whose = [{name: it for name, it in group.items() if name not in _options(group)} for group in current]
-    return [
-        {**decode_tree(_options(group), record.tensors, record.source), **its_params}
-        for group, its_params in zip(saved, whose, strict=True)
-    ]
+    return [{**_decoded(group, record), **its_params} for group, its_params in zip(saved, whose, strict=True)]
+
+
+def _decoded(group: Mapping[str, Any], record: Record) -> Mapping[str, Any]:
+    found = decode_tree(_options(group), record.tensors, record.source)
+    if not isinstance(found, Mapping):
+        raise RecordMismatchError(f"{record.source}: expected the options of a parameter group, got {found!r:.60}")
+    return found
 
 
 def trained_by(optimizer: torch.optim.Optimizer, modules: Sequence[nn.Module]) -> list[Target]:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ..errors import RecordError, RecordMismatchError, nearest
 from .derive import flat_values
 from .layout import join
+from .parts import value_at
 
 _PLAIN = (bool, int, float, str)
 
@@ -21,6 +22,7 @@ class Reader:
 
     def __init__(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         self._tensors = tensors
+        self._nested = values
         self._values = {name: value for name, value in flat_values(values).items() if name not in tensors}
         self._used: set[str] = set()
         self._tree: dict[str, Any] = {}
@@ -129,7 +131,7 @@ class Reader:
         if not below:
             return self._checked(lambda value: True, Any, path, owner)
         numbers = [str(index) for index in range(len(below))]
-        if set(below) == set(numbers):
+        if set(below) == set(numbers) and not isinstance(value_at(self._nested, path)[1], Mapping):
             return [self._anything(join(path, name), owner) for name in numbers]
         return {name: self._anything(join(path, name), owner) for name in below}
 

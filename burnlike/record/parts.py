@@ -53,7 +53,7 @@ def step(record: "Record", path: str, name: str | int) -> Any:
     tensor_name = record.aliases.get(below, below)
     if tensor_name in record.tensors:
         return record.tensors[tensor_name]
-    found, value = _value(record.values, below)
+    found, value = value_at(record.values, below)
     if found and not isinstance(value, Mapping | list | tuple):
         return value
     if found or any(map(str.startswith, chain(record.tensors, record.aliases), repeat(f"{below}."))):
@@ -67,13 +67,13 @@ def names_below(record: "Record", path: str) -> list[str]:
     """The names one step below `path`, in the record's order."""
     prefix = f"{path}." if path else ""
     names = [name for name in (*record.tensors, *record.aliases) if name.startswith(prefix)]
-    found, value = _value(record.values, path)
+    found, value = value_at(record.values, path)
     numbered = isinstance(value, Sequence) and not isinstance(value, str)
     keys = map(str, range(len(value)) if numbered else value if isinstance(value, Mapping) else ()) if found else ()
     return list(dict.fromkeys((*(name[len(prefix) :].partition(".")[0] for name in names), *keys)))
 
 
-def _value(values: Any, path: str) -> tuple[bool, Any]:
+def value_at(values: Any, path: str) -> tuple[bool, Any]:
     """Whether there is a plain value at `path`, and which."""
     for name in path.split(".") if path else ():
         try:

@@ -221,7 +221,7 @@ def _put(name: str, handling: Handling, state: Any, source: str) -> None:
         handling.put(state)
     except BurnlikeError:
         raise
-    except (KeyError, ValueError, TypeError, AttributeError, RuntimeError) as error:
+    except (LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         raise RecordMismatchError(
             f"{source}: '{name}' refused its state ({type(error).__name__}: {error}); it was saved by another kind of"
             " part"

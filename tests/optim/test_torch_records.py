@@ -3,7 +3,9 @@
 import copy
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -127,3 +129,20 @@ def test_names_of_parameters_are_those_of_the_optimizer_that_loads() -> None:
     load_torch_record(fresh, torch_record(optimizer, model), renamed, report=report)
     assert fresh.param_groups[0]["param_names"] == ["tail.bias", "tail.weight", "head.bias", "head.weight"]
     assert fresh.param_groups[0]["lr"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ({"paths": {"0000000000001": {}}}, "expected the path of 0000000000001 as a text"),
+        ({"param_groups": [3]}, "expected the record of a Adam of torch"),
+        ({"shapes": []}, "expected the record of a Adam of torch"),
+        ({"param_groups": [{"$tuple": [1]}]}, "expected the options of a parameter group"),
+    ],
+)
+def test_damaged_records_are_refused(damage: dict[str, Any], message: str) -> None:
+    model = model_of()
+    optimizer = torch.optim.Adam(model.parameters())
+    record = torch_record(optimizer, model)
+    with pytest.raises(RecordMismatchError, match=message):
+        load_torch_record(optimizer, replace(record, values={**record.values, **damage}), model, allow_unused=True)

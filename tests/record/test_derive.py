@@ -241,7 +241,7 @@ LEAVES = st.one_of(st.integers(), st.floats(allow_nan=False), st.text(max_size=5
 TREES = st.recursive(
     LEAVES,
     lambda below: (
-        st.lists(below, max_size=3) | st.dictionaries(st.text("abc", min_size=1, max_size=3), below, max_size=3)
+        st.lists(below, max_size=3) | st.dictionaries(st.text("a01", min_size=1, max_size=3), below, max_size=3)
     ),
     max_leaves=12,
 )
