@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import RecordFormatError, RecordIOError, nearest
 from ..module.param_id import ParamId
+from .formats import DEFAULT_EXTENSION
 from .outline import Entry, Outline
 from .shards import INDEX_SUFFIX, SINGLE_NAME
 from .source import BytesSource, FileSource, Source
@@ -17,6 +18,8 @@ _TRIES = 5
 
 def find_record(path: str | os.PathLike[str]) -> str:
     """The file to read for a path: in a directory the single file or, where there is none, the index of a set.
+
+    A path that is not there may lack the extension that saving appends.
 
     Raises:
         RecordIOError: a directory has neither.
@@ -30,8 +33,10 @@ def find_record(path: str | os.PathLike[str]) -> str:
         raise RecordIOError(
             f"{text}: expected a record's file, got a directory without {SINGLE_NAME} and {SINGLE_NAME}{INDEX_SUFFIX}"
         )
-    if not os.path.exists(text) and os.path.exists(text + INDEX_SUFFIX):
-        return text + INDEX_SUFFIX
+    if not os.path.exists(text):
+        for suffix in (DEFAULT_EXTENSION, INDEX_SUFFIX):
+            if os.path.exists(text + suffix):
+                return text + suffix
     return text
 
 
