@@ -48,22 +48,29 @@ class AtomicFile:
         directory, name = os.path.split(self.path)
         name = name[:100]  # so that the temporary name is not too long for the file system
         remove_abandoned(directory, lambda found: found == name)
-        while not self._create(directory, name):
-            pass
         if present is None and self._like is not None:
             present = _status(self._like)
-        if present is not None:
-            with contextlib.suppress(OSError):  # only the superuser may give files away
-                if (present.st_uid, present.st_gid) != (os.geteuid(), os.getegid()):
-                    os.fchown(self.descriptor, present.st_uid, present.st_gid)
-            with contextlib.suppress(OSError):  # some network file systems have no modes
-                os.fchmod(self.descriptor, stat.S_IMODE(present.st_mode))
+        try:
+            while not self._create(directory, name, 0o666 if present is None else 0o600):
+                pass
+            if present is not None:
+                self._take_permissions(present)
+        except BaseException:  # an interrupt, say; `__exit__` is called only for what was entered
+            self.__exit__(None, None, None)
+            raise
         return self
 
-    def _create(self, directory: str, name: str) -> bool:
+    def _take_permissions(self, present: os.stat_result) -> None:
+        with contextlib.suppress(OSError):  # only the superuser may give files away
+            if (present.st_uid, present.st_gid) != (os.geteuid(), os.getegid()):
+                os.fchown(self.descriptor, present.st_uid, present.st_gid)
+        with contextlib.suppress(OSError):  # some network file systems have no modes
+            os.fchmod(self.descriptor, stat.S_IMODE(present.st_mode))
+
+    def _create(self, directory: str, name: str, mode: int) -> bool:
         """Make the temporary file and mark it as in use until this process ends; False if a clean-up took it away."""
         self._temporary = os.path.join(directory, f".{name}.{os.urandom(6).hex()}.tmp")
-        self.descriptor = os.open(self._temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        self.descriptor = os.open(self._temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         with contextlib.suppress(OSError):  # some network file systems have no locks
             fcntl.flock(self.descriptor, fcntl.LOCK_SH)
         if os.fstat(self.descriptor).st_nlink:

@@ -16,7 +16,7 @@ from .clipping import clip
 from .clipping_config import GradientClipping
 from .gradients import GradientsParams
 from .optimizer_report import OptimizerLoadReport
-from .sharded import divided_state, local, local_state
+from .sharded import Division, divided_state, division_of, local, local_state
 from .simple_optimizer import SimpleOptimizer
 from .state import flatten, map_tensors, unflatten
 from .state_entries import (
@@ -56,6 +56,7 @@ class OptimizerAdaptor(Generic[State]):
         # The parameters and states of the last step, in one order: while they stay the same, a step looks nothing up.
         self._last: tuple[Sequence[Param] | None, Sequence[State | None]] = (None, ())
         self._sharded = False
+        self._divisions: dict[ParamId, Division | None] = {}
         self.load_report: OptimizerLoadReport | None = None
 
     @torch.no_grad()
@@ -78,6 +79,7 @@ class OptimizerAdaptor(Generic[State]):
             before = [self._states.get(param.id) for param in stepped]
             if self._sharded:
                 before = [local_state(state, it) for state, it in zip(before, tensors, strict=True)]
+                self._divisions.update((param.id, division_of(param.tensor)) for param in stepped)
         if self._sharded:
             tensors, values = list(map(local, tensors)), list(map(local, values))
         after = self.optimizer.step_many(lr, tensors, values, before)
@@ -99,12 +101,8 @@ class OptimizerAdaptor(Generic[State]):
         """
         tensors: dict[str, Tensor] = {}
         values: dict[str, Any] = {}
-        # Only then: layers may have been taken out of a module since its last step.
-        stepped = self._last[0] if self._sharded else None
-        divided = {param.id: param.tensor for param in stepped or () if is_distributed(param.tensor)}
         for param_id, state in self._states.items():
-            whole = divided_state(state, divided[param_id]) if param_id in divided else state
-            state_tensors, state_values = flatten(whole)
+            state_tensors, state_values = flatten(divided_state(state, self._divisions.get(param_id)))
             tensors |= {f"{param_id}.{name}": tensor for name, tensor in state_tensors.items()}
             values |= {f"{param_id}.{name}": value for name, value in state_values.items()}
         return Record(
@@ -202,6 +200,8 @@ class OptimizerAdaptor(Generic[State]):
             param_id = entry.id if target is None else target.id
             state, rank = self._state_of(entry, target, record)
             loaded.states[param_id] = state
+            if target is not None:
+                loaded.divisions[param_id] = division_of(target.param.tensor)
             path = entry.path if target is None else target.param.path
             if path is not None:
                 loaded.paths[param_id] = path
@@ -212,6 +212,7 @@ class OptimizerAdaptor(Generic[State]):
     def take_states(self, loaded: "LoadedStates[State]") -> None:
         """Put what `read_states` gave in the place of all states."""
         self._states, self._paths, self._ranks = loaded.states, loaded.paths, loaded.ranks
+        self._divisions = loaded.divisions
         self._last = (None, ())
         self.load_report = loaded.report
 
@@ -223,7 +224,7 @@ class OptimizerAdaptor(Generic[State]):
             for part, name in entry.tensors.items():
                 shape = shape_of(record.tensors, name)
                 wanted = {self.optimizer.state_shape(part, it) for it in (tensor.shape, local(tensor).shape)}
-                if shape.numel() != 1 and None not in wanted and shape not in wanted:
+                if shape and None not in wanted and shape not in wanted:
                     expected = " or ".join(str(list(it)) for it in wanted if it is not None)
                     yield Mismatch(f"{target.param.path}, {part}", expected, str(list(shape)))
 
@@ -254,9 +255,11 @@ class LoadedStates(Generic[State]):
         states: the states.
         paths: of their parameters.
         ranks: dimensions of their parameters.
+        divisions: how those of them that are divided among ranks are divided.
     """
 
     report: OptimizerLoadReport
     states: dict[ParamId, State] = field(default_factory=dict)
     paths: dict[ParamId, str] = field(default_factory=dict)
     ranks: dict[ParamId, int] = field(default_factory=dict)
+    divisions: dict[ParamId, Division | None] = field(default_factory=dict)

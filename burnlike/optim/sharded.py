@@ -5,8 +5,10 @@ Update rules go element by element, so a part needs no other; only a norm is of 
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..module.wrappers import is_distributed, part_of
@@ -32,16 +34,43 @@ def local_state(state: Any, tensor: Tensor) -> Any:
     return _mapped(state, lambda value: _local_part(value, tensor))
 
 
-def divided_state(state: Any, tensor: Tensor) -> Any:
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How a parameter is divided among ranks, without its values.
+
+    Attributes:
+        mesh: the device mesh.
+        placements: for each of its dimensions.
+        shape: of the whole parameter.
+        stride: likewise.
+        local_shape: of this rank's part.
+    """
+
+    mesh: Any
+    placements: tuple[Any, ...]
+    shape: torch.Size
+    stride: tuple[int, ...]
+    local_shape: torch.Size
+
+
+def division_of(tensor: Any) -> Division | None:
+    """How a parameter is divided; None where it is whole."""
+    if not is_distributed(tensor):
+        return None
+    place = (tensor.device_mesh, tensor.placements, tensor.shape, tensor.stride())
+    return Division(*place, local(tensor).shape)
+
+
+def divided_state(state: Any, division: Division | None) -> Any:
     """The state of a parameter with this rank's parts as DTensors that are divided as the parameter is.
 
     Args:
         state: a dataclass of this rank's parts.
-        tensor: the parameter, a DTensor or not.
+        division: the parameter's; None where it is whole.
     """
-    if not is_distributed(tensor):
+    if division is None:
         return state
-    return _mapped(state, lambda value: _divided(value, tensor))
+    return _mapped(state, lambda value: _divided(value, division))
 
 
 def _mapped(state: Any, change: Callable[[Tensor], Tensor]) -> Any:
@@ -63,10 +92,10 @@ def _local_part(value: Tensor, tensor: Tensor) -> Tensor:
     return value
 
 
-def _divided(value: Tensor, tensor: Any) -> Tensor:
-    if is_distributed(value) or value.shape != local(tensor).shape:
+def _divided(value: Tensor, division: Division) -> Tensor:
+    if is_distributed(value) or value.shape != division.local_shape:
         return value
     from torch.distributed.tensor import DTensor
 
-    place = {"shape": tensor.shape, "stride": tensor.stride(), "run_check": False}
-    return DTensor.from_local(value, tensor.device_mesh, tensor.placements, **place)
+    place = {"shape": division.shape, "stride": division.stride, "run_check": False}
+    return DTensor.from_local(value, division.mesh, division.placements, **place)

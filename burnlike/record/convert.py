@@ -11,6 +11,7 @@ from .dtypes import kind_of, plain
 
 # Sums of these types are computed natively on every device; of float8 they are not.
 _SUMMABLE = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+_WITHOUT_INF = (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu)
 
 
 def pieces(tensor: Tensor, start: int, stop: int) -> Iterator[tuple[Tensor, int]]:
@@ -42,9 +43,11 @@ def pieces(tensor: Tensor, start: int, stop: int) -> Iterator[tuple[Tensor, int]
 
 
 def can_lose(source: torch.dtype, target: torch.dtype) -> bool:
-    """Whether `target` lacks some finite values' range, so that a conversion has to be checked."""
+    """Whether `target` lacks some values' range or inf, so that a conversion has to be checked."""
     if source == target or kind_of(source) != kind_of(target) or kind_of(source) in ("bool", "complex"):
         return False
+    if target in _WITHOUT_INF and source not in _WITHOUT_INF:
+        return True
     info = torch.finfo if source.is_floating_point else torch.iinfo
     return info(target).max < info(source).max or info(target).min > info(source).min
 
@@ -63,7 +66,7 @@ def convert_checked(name: str, source: Tensor, into: Tensor) -> None:
     if source.device.type == "cpu" and {source.dtype, into.dtype} <= set(_SUMMABLE):
         from ..ops import convert_
 
-        lost = torch.zeros(1, dtype=torch.int32)
+        lost = torch.zeros(1, dtype=torch.int32, device="cpu")
         convert_([into], [source], lost)
         if lost.item():
             check_floats(name, source, into)

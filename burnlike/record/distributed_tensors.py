@@ -34,7 +34,7 @@ class DistributedTensors(Mapping[str, Tensor]):
         return name in self._metadata
 
     def __getitem__(self, name: str) -> Tensor:
-        found = torch.empty(self.shape(name), dtype=self.dtype(name))
+        found = torch.empty(self.shape(name), dtype=self.dtype(name), device="cpu")
         self.read_into({name: found})
         return found
 
@@ -56,7 +56,9 @@ class DistributedTensors(Mapping[str, Tensor]):
         Raises:
             RecordIOError: reading fails.
         """
-        from torch.distributed.checkpoint import CheckpointException, HuggingFaceStorageReader, load
+        from torch.distributed.checkpoint.api import CheckpointException
+        from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+        from torch.distributed.checkpoint.state_dict_loader import load
 
         reader = HuggingFaceStorageReader(self.path)
         reader.read_metadata = lambda: self._found  # every file's header has been read
@@ -69,7 +71,7 @@ class DistributedTensors(Mapping[str, Tensor]):
 
 
 def _read_metadata(path: str) -> Any:
-    from torch.distributed.checkpoint import HuggingFaceStorageReader
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 
     if not os.path.isfile(os.path.join(path, DETAILS)):
         raise RecordFormatError(

@@ -46,7 +46,8 @@ class Precision:
     Attributes:
         float: type for floating-point tensors, None for as they are.
         int: type for integer tensors, None for as they are.
-        keep: regular expressions; a tensor whose name one of them finds (`re.search`) is stored as it is.
+        keep: regular expressions; a tensor whose name one of them finds (`re.search`) is stored as it is. A tied tensor
+            has several names.
         allow_overflow: store a finite value that is too large for `float` as inf (nan where the type has no inf) in
             place of raising PrecisionError.
 
@@ -82,6 +83,28 @@ class Precision:
         if kind == "int":
             return self.int or dtype
         return dtype
+
+
+def stored_dtype_of(precision: PrecisionRule, names: Sequence[str], dtype: torch.dtype) -> torch.dtype:
+    """The type in which a tensor is stored, whichever of its names the precision is asked for.
+
+    Args:
+        precision: the rule.
+        names: the name that it is stored under, then those it is tied to. Where the rule leaves the type as it is under
+            one of them, it stays; else the first one counts.
+        dtype: its type.
+
+    Raises:
+        DTypeError: the rule gives no type, or one of another kind.
+    """
+    found = [precision.stored_dtype(name, dtype) for name in names]
+    stored = dtype if dtype in found else found[0]
+    what = f"the Precision stores '{names[0]}' ({plain(dtype)}) as"
+    if not isinstance(stored, torch.dtype):
+        raise DTypeError(f"{what} {stored!r}, expected a torch.dtype")
+    if kind_of(stored) != kind_of(dtype):
+        raise DTypeError(f"{what} {plain(stored)}, which is of another kind")
+    return stored
 
 
 def _check(field: str, dtype: torch.dtype | None, allowed: Sequence[torch.dtype]) -> None:

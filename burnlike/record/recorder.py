@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import DTypeError, RecordError
+from ..errors import RecordError
 from .background import OnBusy, SaveHandle, settle, snapshot, start_save
-from .dtypes import file_dtype, kind_of, plain
+from .dtypes import file_dtype
 from .formats import DEFAULT_EXTENSION, EXTENSIONS, Format, format_of_path
 from .gzip_source import GzipSource
 from .lazy_tensors import LazyTensors
 from .outline import Entry, Outline
-from .precision import Precision, PrecisionRule
+from .precision import Precision, PrecisionRule, stored_dtype_of
 from .record import Record
 from .sequential import write_sequential
 from .source import BytesSource, FileSource, Source
@@ -74,7 +74,7 @@ class FileRecorder(Recorder):
             RecordError: a value is no plain value, a tensor has no values (meta) or no plain memory, or the format has
                 no place for something; likewise.
         """
-        record = self._record(record)
+        record = record_to_save(record)
         target = self._target(path)
         settle(target)
         return self._save(outline_of(record, self.precision), record.tensors, target)
@@ -98,7 +98,7 @@ class FileRecorder(Recorder):
             SavePendingError: another save goes on, and `on_busy` is "refuse".
             PrecisionError, DTypeError, RecordError: see `save`; what the copying shows is not left to the handle.
         """
-        record = self._record(record)
+        record = record_to_save(record)
         target = self._target(path)
         settle(target, self, on_busy)
         outline, tensors = snapshot(outline_of(record, self.precision), record.tensors, self._allow_overflow)
@@ -122,7 +122,7 @@ class FileRecorder(Recorder):
         Raises:
             PrecisionError, DTypeError, RecordError: see `save`.
         """
-        record = self._record(record)
+        record = record_to_save(record)
         memory = io.BytesIO()  # hands its bytes over without copying them
         content = content_of(self.format, outline_of(record, self.precision), record.tensors)
         write_sequential(memory, list(content), self.format.compressed, self._allow_overflow)
@@ -140,13 +140,6 @@ class FileRecorder(Recorder):
         inner = GzipSource(source) if self.format.compressed else source
         return record_of(inner, self.format.read(inner, layout))
 
-    def _record(self, record: Record) -> Record:
-        if isinstance(record, torch.nn.Module):
-            raise RecordError(
-                f"expected a Record, got {type(record).__name__}; for a module use burnlike.record.save(module, path)"
-            )
-        return Record.of(record)
-
     def _target(self, path: str | os.PathLike[str]) -> str:
         """The file that `save` replaces."""
         return with_extension(path, self.format.extension)
@@ -155,6 +148,20 @@ class FileRecorder(Recorder):
         """Write what `outline` says to `target`; returns the path written."""
         write_file(target, self.format, outline, tensors, self._allow_overflow)
         return target
+
+
+def record_to_save(source: Any) -> Record:
+    """The record of what a recorder is given.
+
+    Raises:
+        RecordError: it has none, or is a module.
+    """
+    if isinstance(source, torch.nn.Module):
+        raise RecordError(
+            f"expected a Record, got {type(source).__name__}; write Record.from_module(module), or use"
+            " burnlike.record.save(module, path)"
+        )
+    return Record.of(source)
 
 
 def checked_precision(precision: PrecisionRule | None) -> tuple[PrecisionRule, bool]:
@@ -188,9 +195,10 @@ def outline_of(record: Record, precision: PrecisionRule, with_values: bool = Tru
 
     Raises:
         RecordError: a tensor has no values or no plain memory.
-        DTypeError: a tensor's type can't be stored.
+        DTypeError: a tensor's type can't be stored, or the precision gives none of its kind.
     """
     lazy = record.tensors if isinstance(record.tensors, LazyTensors) else None
+    names = names_of(record)
     entries = {}
     for name in record.tensors:
         if lazy is not None:
@@ -200,11 +208,7 @@ def outline_of(record: Record, precision: PrecisionRule, with_values: bool = Tru
             dtype, shape = tensor.dtype, tensor.shape
             if with_values:
                 plain_tensor(name, tensor)
-        stored = precision.stored_dtype(name, dtype)
-        if stored != dtype and kind_of(stored) != kind_of(dtype):
-            raise DTypeError(
-                f"the Precision stores '{name}' ({plain(dtype)}) as {plain(stored)}, which is of another kind"
-            )
+        stored = stored_dtype_of(precision, names[name], dtype)
         entries[name] = Entry(name, file_dtype(stored, name), tuple(shape))
     target = getattr(precision, "float", None)
     return Outline(
@@ -217,6 +221,14 @@ def outline_of(record: Record, precision: PrecisionRule, with_values: bool = Tru
         record.metadata,
         precision=None if target is None else file_dtype(target, "Precision.float"),
     )
+
+
+def names_of(record: Record) -> dict[str, list[str]]:
+    """Name of each tensor -> that name, and those it is tied to."""
+    names = {name: [name] for name in record.tensors}
+    for alias, name in record.aliases.items():
+        names[name].append(alias)
+    return names
 
 
 def record_of(source: Source, outline: Outline) -> Record:

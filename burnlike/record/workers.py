@@ -39,7 +39,7 @@ def run_steps(
     """
     workers = min(most_workers, len(steps))
     if workers < 2:
-        buffer = torch.empty(buffer_bytes, dtype=torch.uint8)
+        buffer = torch.empty(buffer_bytes, dtype=torch.uint8, device="cpu")
         for step in steps:
             do(step, buffer)
         return
@@ -57,11 +57,17 @@ def run_steps(
         pool.error = pool.error or error
         ready.abort()
         for thread in threads:
-            if thread.ident is not None:
-                thread.join()
+            _join_in_any_case(thread)
         raise
     if pool.error is not None:
         raise pool.error
+
+
+def _join_in_any_case(thread: threading.Thread) -> None:
+    """Wait for a thread that was told to stop, whatever else interrupts: the files it writes to are about to close."""
+    while thread.is_alive():
+        with contextlib.suppress(KeyboardInterrupt):
+            thread.join()
 
 
 class _Pool:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Shard, distribute_tensor
 
 from burnlike.errors import RecordError
 from burnlike.module import agree_ids, params
@@ -52,6 +54,25 @@ def refused(message: str, call: object) -> bool:
     return False
 
 
+def save_on_full_disk(module: nn.Module, path: Path, full: bool) -> None:
+    """Save where no file may have more than 100 bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100 if full else before[0], before[1]))
+    try:
+        DistributedRecorder().save(Record.from_module(module), path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def saved_and_loaded(tensor: torch.Tensor, path: Path) -> bool:
+    """Whether it comes back, whole and as a part of each process."""
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    parts = distribute_tensor(tensor.T.contiguous(), mesh, [Shard(0)]).t()
+    DistributedRecorder().save(Record({"whole": tensor, "parts": parts}), path)
+    tensors = DistributedRecorder().load(path).tensors
+    return torch.equal(tensors["whole"], tensor) and torch.equal(tensors["parts"], tensor)
+
+
 def main(folder: Path) -> None:
     """Save, load, and write down what was found."""
     dist.init_process_group("gloo")
@@ -67,6 +88,11 @@ def main(folder: Path) -> None:
     found["overflow on one"] = refused(
         "too large", lambda: DistributedRecorder(BFloat16Precision).save(wide, folder / "no")
     )
+
+    named = Record({f"of rank {rank}": torch.ones(2)})
+    found["other names"] = refused("missing on rank 1", lambda: DistributedRecorder().save(named, folder / "no"))
+    found["full disk on one"] = refused("rank 1: OSError", lambda: save_on_full_disk(model, folder / "no", rank == 1))
+    found["transposed"] = saved_and_loaded(torch.arange(15.0).view(3, 5).T, folder / "transposed")
 
     other = sharded(seed=2)
     report = DistributedRecorder().load(folder / "full").load_into(other)
@@ -88,6 +114,8 @@ def main(folder: Path) -> None:
     resumed, again = sharded(seed=5), AdamWConfig().init()
     DistributedRecorder().load(folder / "stepped").load_into(resumed)
     again.load_record(DistributedRecorder().load(folder / "optimizer"))
+    at_once = AdamWConfig().init().load_record(DistributedRecorder().load(folder / "optimizer"), resumed)
+    DistributedRecorder().save(at_once.to_record(), folder / "optimizer again")
     step(model, optimizer)
     step(resumed, again)
     found["trained on"], found["resumed"] = whole(model), whole(resumed)

@@ -80,12 +80,27 @@ def test_both_processes_raise_where_one_fails_and_nothing_is_left(job: Job) -> N
     for each in found:
         assert each["exists is refused"]
         assert each["overflow on one"]
+        assert each["other names"]
+        assert each["full disk on one"]
     assert not (folder / "no").exists()
+    assert not list(folder.glob(".*"))
+
+
+def test_tensors_of_other_strides_are_saved(job: Job) -> None:
+    assert all(each["transposed"] for each in job[1])
+
+
+def test_states_that_were_loaded_and_not_used_are_saved_alike(job: Job) -> None:
+    before, after = (DistributedRecorder().load(job[0] / name) for name in ("optimizer", "optimizer again"))
+    assert before.values == after.values
+    assert before.tensors.keys() == after.tensors.keys() != set()
+    for name in before.tensors:
+        assert torch.equal(before.tensors[name], after.tensors[name])
 
 
 def test_files_are_plain_safetensors(job: Job) -> None:
     files = sorted((job[0] / "full").iterdir())
-    assert len(files) == 3
+    assert len(files) == 3  # two with parts, and one without tensors
     for file in files:
         with safetensors.safe_open(file, "pt") as opened:
             names = list(opened.keys())
@@ -113,6 +128,10 @@ def test_damaged_directories_are_refused(tmp_path: Path) -> None:
     DistributedRecorder(BFloat16Precision).save(record, path)
     opened = DistributedRecorder().load(path)
     shard = next(path.glob("shard*"))
+    moved = shard.rename(tmp_path / "elsewhere")
+    with pytest.raises(RecordFormatError, match=rf"of its files, {shard.name} is missing"):
+        DistributedRecorder().load(path)
+    moved.rename(shard)
     shard.write_bytes(shard.read_bytes()[:-10])
     with pytest.raises(RecordIOError, match="reading failed"):
         _ = opened.tensors["0.weight"]

@@ -111,8 +111,9 @@ def test_file_is_written_synced_renamed_and_the_folder_synced_in_this_order(save
 @pytest.mark.parametrize("failure", [FULL, EIO, SHORT, KILL], ids=["full disk", "EIO", "short write", "killed"])
 def test_old_or_new_record_is_whole_after_a_failure_at_each_call(save: str, failure: int, saver: Saver) -> None:
     target = saver.folder / save
-    old = saver(save, 1) and 1
+    old = 1
     count = len(saver.calls(save, old))
+    saver(save, old, next=True)
     assert count > 4
     for at in range(count):
         new = 3 - old
@@ -125,7 +126,8 @@ def test_old_or_new_record_is_whole_after_a_failure_at_each_call(save: str, fail
             assert (answer["error"], found) == ("", new)
         elif found == old:
             assert answer["error"].startswith("RecordIOError"), (at, answer)
-        old = saver(save, 3 - found) and 3 - found  # the next save goes well and tidies up
+        old = 3 - found
+        assert saver(save, old, next=True)["error"] == ""  # the next save goes well and tidies up
         assert version_of(target) == old
         assert leftovers(saver.folder) == []
 
@@ -139,8 +141,8 @@ def test_old_or_new_record_is_whole_after_a_kill_at_a_random_moment(save: str, k
     for _ in range(kills):
         killed += saver(save, 3 - old, fork=True, kill_within=1.5 * seconds)["killed"]
         found = version_of(target)
-        saver(save, 3 - found)
-        old = version_of(target)
-        assert old == 3 - found
+        old = 3 - found
+        assert saver(save, old, next=True)["error"] == ""
+        assert version_of(target) == old
         assert leftovers(saver.folder) == []
     assert killed > kills // 4  # most of them hit the save itself
