@@ -30,7 +30,7 @@ class SimpleOptimizer(ABC, Generic[State]):
 
         Returns:
             That of the parameter, as rules that go element by element have it; None allows any. Nothing is asked about
-            tensors of one value.
+            tensors without dimensions.
         """
         return shape
 

@@ -129,6 +129,13 @@ def test_states_of_another_shape_are_refused_with_their_names() -> None:
         AdamWConfig().init().load_record(record, other)
 
 
+def test_a_state_of_one_value_is_not_spread_over_a_parameter_that_has_grown() -> None:
+    model, optimizer = nn.Linear(3, 1), AdamWConfig().init()
+    train(model, optimizer)
+    with pytest.raises(RecordMismatchError, match=r"bias, momentum\.moment_1: expected \[2\], got \[1\]"):
+        AdamWConfig().init().load_record(optimizer.to_record(), nn.Linear(3, 2))
+
+
 def test_an_optimizer_and_its_twin_share_no_memory() -> None:
     model, optimizer, _ = trained()
     fresh = AdamWConfig().init().load_record(optimizer.to_record(), model)
