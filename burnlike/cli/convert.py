@@ -21,7 +21,7 @@ from .record_options import (
     open_file,
     precision_of,
 )
-from .tables import amount
+from .tables import amount, printable
 
 if TYPE_CHECKING:
     from ..record import Precision, Record
@@ -148,7 +148,7 @@ def _report(source: str, written: str, record: "Record", precision: "Precision |
     tensor_bytes = sum(entry.nbytes for entry in after.entries.values())
     file_bytes = _size(written)
     lines = [
-        f"{source} -> {written}: {len(after.entries)} tensors, {amount(tensor_bytes)},"
+        f"{printable(source)} -> {printable(written)}: {len(after.entries)} tensors, {amount(tensor_bytes)},"
         f" in {amount(file_bytes)} ({seconds:.1f} s)"
     ]
     lines += [f"  {count} stored as {new} instead of {old}" for (old, new), count in _changes(before, after).items()]

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(_summary(args, found, tolerance), indent=2, ensure_ascii=False))
     else:
-        print("\n".join(_lines(args.a, args.b, found)))
+        print("\n".join(_lines(printable(args.a), printable(args.b), found)))
     return EQUAL if found.is_equal else DIFFERENT
 
 

@@ -141,7 +141,7 @@ def _total_bytes(path: str, outline: Outline) -> int:
 
 def _text(summary: dict[str, Any]) -> str:
     tensors = summary["tensors"]
-    lines = [f"{summary['file']}: {_kind_of_file(summary)}, {summary['file_bytes']} bytes"]
+    lines = [f"{printable(summary['file'])}: {printable(_kind_of_file(summary))}, {summary['file_bytes']} bytes"]
     lines += [f"note: {note}" for note in summary["notes"]] + [""]
     if tensors:
         rows = [_COLUMNS, *map(_row, tensors)]

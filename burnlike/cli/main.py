@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = _parse(arguments)
         debug = getattr(args, "debug", False)  # not set where no option of this name stands
         status = args.run(args)
-        sys.stdout.flush()
+        print(end="", flush=True)  # as print does, it goes over a stream that was closed before the start
         return status
     except BrokenPipeError:
         # The reader of a pipe is gone: nothing can be printed any more, not even by the interpreter at its exit.
@@ -71,8 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             import traceback
 
             traceback.print_exc()
-        sys.stdout.flush()
-        print(message_of(error), file=sys.stderr)
+        print(end="", flush=True)
+        print(_harmless(message_of(error)), file=sys.stderr)
         return FAILED
 
 
@@ -85,6 +85,11 @@ def message_of(error: Exception) -> str:
         place = f"{os.fspath(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
         return f"burnlike: error: {place}{error.strerror}"
     return f"burnlike: error: {error}"
+
+
+def _harmless(text: str) -> str:
+    """The text with its lines, but without codes that a terminal would obey; names in files may have some."""
+    return "".join(it if it.isprintable() or it == "\n" else repr(it)[1:-1] for it in text)
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

@@ -31,7 +31,7 @@ def shortened(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """The text; quoted if it holds line breaks or codes that a terminal would obey."""
+    """The text; with line breaks and codes that a terminal would obey as `\\n`, `\\x1b` and the like, in quotes."""
     return text if text.isprintable() else repr(text)
 
 

@@ -97,7 +97,7 @@ def check_layout(layout: Layout, path: str = "", depth: int = 0) -> None:
     if isinstance(layout, str):
         if layout not in LEAVES:
             known = ", ".join(LEAVES)
-            raise RecordError(f"{place}: expected one of {known}, got {layout!r}{nearest(layout, list(LEAVES))}")
+            raise RecordError(f"{place}: expected one of {known}, got {layout!r:.80}{nearest(layout, list(LEAVES))}")
         return
     if not isinstance(layout, Mapping) or not all(isinstance(key, str) for key in layout):
         raise RecordError(f"{place}: expected a text or a map from texts, got {layout!r:.80}")

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -230,3 +231,14 @@ def test_sets_of_files_and_files_of_torch_save_need_no_torch(tmp_path: Path, fou
     summary = found(tmp_path / "x.pt")
     assert (summary["format"], summary["tensors"][0]["shape"]) == ("pt", [2, 3])
     assert without_torch(tmp_path / "x.pt")
+
+
+def test_versions_and_names_of_files_are_printed_without_codes_for_terminals(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x\x1b[2J.pt"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a/data.pkl", b"\x80\x02}.")
+        archive.writestr("a/version", "3\x1b[31m")
+    assert inspected(path) == 0
+    assert "\x1b" not in capsys.readouterr().out

@@ -161,3 +161,16 @@ def test_output_that_the_terminal_can_not_show_is_escaped(tmp_path):
     assert done.returncode == 2
     assert "\\xe4.yaml:1:1: \\xf6: unknown key" in done.stdout
     assert done.stderr == ""
+
+
+def test_codes_for_terminals_in_messages_are_shown_not_sent(command, capsys):
+    command(raising(RecordIOError("a\x1b[31m\x9b: b\nc\r")))
+    assert cli.main(["any"]) == 2
+    assert capsys.readouterr().err == "burnlike: error: a\\x1b[31m\\x9b: b\nc\\r\n"
+
+
+def test_output_that_is_closed_is_no_error():
+    done = subprocess.run(
+        f"{sys.executable} -m burnlike schema --list >&-", shell=True, capture_output=True, text=True, cwd=ROOT
+    )
+    assert (done.returncode, done.stderr) == (0, "")
