@@ -97,7 +97,7 @@ class RecordFile:
             RecordError: it can't be read.
             CheckError: it is bincode, and nothing tells its layout.
         """
-        if not self.extension.startswith(".bin"):
+        if not self.recorder_text.startswith("Bin"):
             return self._load(None)
         layout = layout_for(self.golden.values)
         if layout is not None:

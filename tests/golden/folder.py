@@ -41,7 +41,9 @@ class Golden:
     @property
     def is_burn_0_21(self) -> bool:
         """Whether Burn 0.21 wrote it."""
-        return str(self.values.get("burn", "")).startswith("0.21")
+        if "burn" in self.values:
+            return str(self.values["burn"]).startswith("0.21")
+        return all(file["recorder"].endswith("Recorder") for file in self.values["files"])
 
 
 def read_folder(folder: Path) -> list[Golden]:
