@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import RecordError
+from .arrays import is_array, tensor_of
 from .layout import join
 from .record import Record
 from .values import MAX_DEPTH
@@ -88,10 +89,10 @@ def _take(item: Any, path: str, tensors: dict[str, Tensor], depth: int) -> Any:
     plain = _plain(item)
     if plain is not _ABSENT:
         return plain
-    if isinstance(item, Tensor) or _is_array(item):
+    if isinstance(item, Tensor) or is_array(item):
         if not path or path in tensors:
             raise RecordError(f"two tensors would be named '{path}'" if path else "a tensor alone needs a name")
-        tensors[path] = item.detach() if isinstance(item, Tensor) else _array(item, path)
+        tensors[path] = item.detach() if isinstance(item, Tensor) else tensor_of(item.copy(), f"'{path}'")
         return _ABSENT
     if not isinstance(item, type) and callable(into_item := getattr(item, "into_item", None)):
         return _take(into_item(), path, tensors, depth + 1)
@@ -128,18 +129,6 @@ def _plain(item: Any) -> Any:
             return kind(item)
     numpy = sys.modules.get("numpy")
     return item.item() if numpy is not None and isinstance(item, numpy.number | numpy.bool) else _ABSENT
-
-
-def _is_array(item: Any) -> bool:
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(item, numpy.ndarray)
-
-
-def _array(item: Any, path: str) -> Tensor:
-    try:
-        return torch.from_numpy(item.copy())
-    except TypeError as error:
-        raise RecordError(f"'{path}' can't become a tensor: {error}") from error
 
 
 def fields_of(item: Any) -> dict[Any, Any] | None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ..errors import RecordError
 from ..module import ParamGroup, ParamId
 from ..module.param_group import selected
+from .arrays import is_array, tensor_of
 from .mappers import saved_form
 from .module_layout import deferred_layout
 from .parts import names_below, step
@@ -155,14 +156,10 @@ def _tensor(name: Any, value: Any) -> Tensor:
     """
     if isinstance(name, str) and isinstance(value, Tensor):
         return value
-    if isinstance(name, str) and type(value).__module__ == "numpy" and hasattr(value, "__array_interface__"):
-        try:
-            # torch can't share memory that is read-only or runs backwards.
-            shared = value.flags.writeable and all(step >= 0 for step in value.strides)
-            return torch.from_numpy(value if shared else value.copy())
-        except TypeError as error:
-            raise RecordError(f"Record.tensors: '{name}' can't become a tensor: {error}") from error
+    if isinstance(name, str) and is_array(value):
+        return tensor_of(value, f"Record.tensors: '{name}'")
+    nested = isinstance(value, Mapping | list | tuple)
     raise RecordError(
         f"Record.tensors: expected text -> torch.Tensor, got {name!r} -> {type(value).__name__}; "
-        "put numbers and texts into values"
+        + ("make records of nested things by Record.of" if nested else "put numbers and texts into values")
     )

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ..errors import RecordError, RecordFormatError
+from .arrays import is_array, tensor_of
 from .layout import join
 from .values import MAX_DEPTH
 
@@ -57,12 +57,9 @@ def _encode_other(tree: Any, name: str, tensors: dict[str, Tensor]) -> Any:
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(tree, numpy.number | numpy.bool):
         return tree.item()
-    if numpy is not None and isinstance(tree, numpy.ndarray):
+    if is_array(tree):
         name = _free(name, tensors)
-        try:
-            tensors[name] = torch.from_numpy(tree.copy())
-        except TypeError as error:
-            raise RecordError(f"'{name}' can't become a tensor: {error}") from error
+        tensors[name] = tensor_of(tree.copy(), f"'{name}'")
         return {_ARRAY: name}
     for kind in (bool, int, float, str):
         if isinstance(tree, kind):

@@ -102,7 +102,7 @@ def test_field_left_out_is_an_error_that_names_it() -> None:
     assert torch.equal(linear.weight, before)
 
 
-@pytest.mark.parametrize("value", [3, "text", np.array(["a"]), np.array([None])])
+@pytest.mark.parametrize("value", [3, "text", np.array(["a"]), np.array([None]), np.ones(2, ">f4"), {"b": np.ones(2)}])
 def test_what_is_no_tensor_is_refused(value: Any) -> None:
     with pytest.raises(RecordError, match=r"Record\.tensors: .*'a'"):
         Record({"a": value})
