@@ -4,8 +4,12 @@ Each is also the built-in exception that fits, so code that catches `ValueError`
 says what was expected, what came, where, and what to do. The command line prints it without a traceback.
 """
 
+import heapq
+import os.path
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Self
+
+_MOST_COMPARED = 100
 
 
 class BurnlikeError(Exception):
@@ -212,5 +216,13 @@ def nearest(name: str, known: "list[str] | tuple[str, ...] | set[str]") -> str:
     """The hint `; did you mean 'x'?` for the known name nearest to `name`, or an empty string where none is near."""
     import difflib
 
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    candidates = list(known)
+    if len(candidates) > _MOST_COMPARED:  # comparing takes long: of thousands, those that begin and end alike
+        candidates = heapq.nlargest(_MOST_COMPARED, candidates, key=lambda other: _alike_at_the_ends(name, other))
+    found = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
     return f"; did you mean '{found[0]}'?" if found else ""
+
+
+def _alike_at_the_ends(one: str, other: str) -> int:
+    begin, end = (one, other), (one[::-1], other[::-1])
+    return sum(len(os.path.commonprefix(pair)) for pair in (begin, end))  # noqa: RUF071, characters are meant

@@ -48,6 +48,13 @@ def untied(matches: Sequence[Match], tensors: Mapping[str, Tensor], names: Mappi
                 )
 
 
+def in_file_order(matches: Sequence[Match], tensors: Mapping[str, Tensor]) -> list[Match]:
+    """The matches as their tensors are stored: a compressed file is unpacked again for each step back."""
+    if not isinstance(tensors, LazyTensors):
+        return [*matches]
+    return sorted(matches, key=lambda it: tensors.values_of(it.name).entry.start)
+
+
 def mapped(match: Match, tensors: Mapping[str, Tensor], device: torch.device) -> Match:
     """The match with its values in the module's form, where they are in another one in the record.
 
@@ -117,7 +124,7 @@ def check_values(matches: Sequence[Match], tensors: Mapping[str, Tensor]) -> Non
     """
     if isinstance(tensors, LazyTensors):
         tensors.check_length()
-    for match in matches:
+    for match in in_file_order(matches, tensors):
         target = match.param.tensor.dtype
         if match.values is not None:
             if can_lose(match.values.dtype, target):

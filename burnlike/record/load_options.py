@@ -64,7 +64,13 @@ class LoadOptions:
             raise ArgumentError(
                 f"filter: expected a ParamGroup, a regular expression or a function of the path, got {self.filter!r}"
             )
+        for option in ("strict", "allow_partial", "allow_unused", "validate"):
+            value = getattr(self, option)
+            if not isinstance(value, bool) and not (value is None and option.startswith("allow")):
+                raise ArgumentError(f"{option}: expected True or False, got {value!r}")
         pairs = self.remap.items() if isinstance(self.remap, Mapping) else self.remap
+        if not isinstance(pairs, Iterable):
+            raise ArgumentError(f"remap: expected (regular expression, replacement) pairs of texts, got {pairs!r}")
         object.__setattr__(self, "remap", tuple(_pair(pair) for pair in pairs))
         if not isinstance(self.remap_ids, Mapping):
             raise ArgumentError(

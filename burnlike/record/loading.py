@@ -10,7 +10,7 @@ from ..module import Param, ParamId, params
 from ..module.device import find_device
 from .dtypes import plain
 from .filling import fill
-from .fitting import check_targets, check_values, mapped, misfits, mismatches, untied
+from .fitting import check_targets, check_values, in_file_order, mapped, misfits, mismatches, untied
 from .lazy_tensors import dtype_in
 from .load_options import LoadOptions
 from .matching import Match, Matching, match
@@ -59,7 +59,8 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
     matches, report = _without(wrong, matching.matches, _report(matching, wrong))
     refuse(report, record, module, options)
     _new_ids(matches, found, matching.ids)
-    matches = [mapped(it, tensors, device) for it in matches]
+    forms = {it.param.path: mapped(it, tensors, device) for it in in_file_order(matches, tensors)}
+    matches = [forms[it.param.path] for it in matches]
     wrong = [*misfits(matches)]
     matches, report = _without(wrong, matches, replace(report, mismatched=[*report.mismatched, *wrong]))
     refuse(report, record, module, options)

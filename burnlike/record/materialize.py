@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..errors import RecordError
+from ..errors import ArgumentError, BurnlikeError, RecordError
+from ..module import params
 from ..module.device import find_device
 from .module_layout import deferred_layout
 from .opening import open_record
@@ -28,7 +29,8 @@ def init_from(
 
     Tensors that no record holds (non-persistent buffers and plain attributes, such as tables of positions) are computed
     by the module that owns them, if it has a method `reset_non_persistent_buffers(device)`. For the others the module
-    is built once more, on the CPU, with all that draws random numbers left out.
+    is built once more, on the CPU, with all that draws random numbers left out: a constructor that reads a file does so
+    twice. Random numbers that are not torch's are not noticed.
 
     Args:
         config: has `init(device)`, as a ModuleConfig; or a function without arguments that makes the module.
@@ -44,7 +46,7 @@ def init_from(
         RecordMismatchError: the record does not fit the module.
         RecordError: a tensor is left that nothing sets, or the module can't be built without values.
         DeviceError: there is no such device.
-        ArgumentError: see `burnlike.record.load`.
+        ArgumentError: `config` makes no module, or see `burnlike.record.load`.
     """
     target = find_device(device)
     opening = {key: options.pop(key) for key in ("layout", "top_level_key") if key in options}
@@ -56,6 +58,11 @@ def init_from(
     _follow(module, places)
     _reset_buffers(module, target)
     reason = _rebuild(config, module, target) if unset_tensors(module) else ""
+    if left := [param.path for param in params(module, "weight") if param.tensor.is_meta]:
+        raise RecordError(
+            f"{record.source} gives no values for {', '.join(left[:_SHOWN])}, and no initializer runs here; build the"
+            " module as usual and load what there is into it"
+        )
     if unset := unset_tensors(module):
         raise RecordError(
             f"no values for {', '.join(sorted(unset)[:_SHOWN])}: {type(module).__name__} does not save them in a"
@@ -65,12 +72,25 @@ def init_from(
 
 
 def _build(config: Any, device: str) -> Any:
-    return config.init(device) if hasattr(config, "init") else config()
+    if isinstance(config, nn.Module) or not (hasattr(config, "init") or callable(config)):
+        raise ArgumentError(
+            f"expected a config with init(device), or a function that makes the module, got {type(config).__name__}"
+        )
+    init = getattr(config, "init", None)
+    return config() if init is None else init(device)
 
 
 def _on_meta(config: Any) -> nn.Module:
-    with torch.device("meta"):
-        module = _build(config, "meta")
+    try:
+        with torch.device("meta"):
+            module = _build(config, "meta")
+    except (RuntimeError, NotImplementedError) as error:
+        if isinstance(error, BurnlikeError) or "meta" not in str(error):
+            raise
+        raise RecordError(
+            f"the module can't be built without values: {error}; give device='cpu' to the tensors whose values its"
+            " constructor looks at, or build it as usual and load the record into it"
+        ) from error
     if not isinstance(module, nn.Module):
         raise RecordError(f"expected the config or function to make an nn.Module, got {type(module).__name__}")
     return module
@@ -120,4 +140,4 @@ def _rebuild(config: Any, module: nn.Module, device: torch.device) -> str:
         return found.detach().to(device)
 
     replace_tensors(module, value)
-    return " and they depend on random numbers"
+    return " and they depend on random numbers, or are in a container that can't be filled"

@@ -54,8 +54,8 @@ class LoadReport:
         converted = f", {len(self.converted)} of them converted" if self.converted else ""
         retyped = f", {len(self.retyped)} of them in the record's type" if self.retyped else ""
         lines = [f"{len(self.applied)} tensors loaded{converted}{retyped}"]
-        lines += _listed("missing in the record", [path + nearest(path, [*self.unexpected]) for path in self.missing])
-        lines += _listed("unexpected", [name + nearest(name, [*self.missing]) for name in self.unexpected])
+        lines += _listed("missing in the record", self.missing, self.unexpected)
+        lines += _listed("unexpected", self.unexpected, self.missing)
         lines += _listed(
             "mismatched", [f"{item.path}: expected {item.expected}, got {item.found}" for item in self.mismatched]
         )
@@ -63,8 +63,10 @@ class LoadReport:
         return "\n".join(lines)
 
 
-def _listed(title: str, items: Sequence[str]) -> list[str]:
-    lines = [f"  {title}: {item}" for item in items[:_SHOWN]]
+def _listed(title: str, items: Sequence[str], known: Sequence[str] = ()) -> list[str]:
+    own = {*items}  # loaded by ids, a name may be both missing and unexpected
+    others = [name for name in known if name not in own]
+    lines = [f"  {title}: {item}{nearest(item, others)}" for item in items[:_SHOWN]]
     if len(items) > _SHOWN:
         lines.append(f"  {title}: {len(items) - _SHOWN} more")
     return lines

@@ -1,5 +1,6 @@
 """What a load may leave out, rename and convert."""
 
+import copy
 import gzip
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from torch import nn
 
 from burnlike.errors import ArgumentError, ParamPathError, PrecisionError, RecordIOError, RecordMismatchError
 from burnlike.module import ParamGroup, ParamId, params
-from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder, load, save
+from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder, load, open_record, save
 from burnlike.record.lazy_tensors import LazyTensors
 from tests.module.cases import case
 
@@ -111,6 +112,10 @@ def test_ids_are_remapped_to_paths_and_to_ids() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"strict": "no"}, "strict: expected True or False, got 'no'"),
+        ({"allow_partial": 1}, "allow_partial: expected True or False"),
+        ({"validate": None}, "validate: expected True or False"),
+        ({"remap": 3}, "remap: expected .*pairs"),
         ({"strickt": True}, r"got 'strickt'; did you mean 'strict'\?"),
         ({"by_id": True}, "expected an option among"),
         ({"match": "ids"}, "match: expected 'path' or 'id', got 'ids'"),
@@ -206,6 +211,39 @@ def test_large_tensors_of_any_strides_and_types_are_read_in_parallel(tmp_path: P
     for name, target in targets.items():
         assert torch.equal(getattr(module, name), source[name].to(target.dtype)), name
         assert getattr(module, name).data_ptr() == target.data_ptr()
+
+
+def test_values_that_remap_ids_replaces_are_unexpected() -> None:
+    source, module = net(), net()
+    record = Record.from_module(source)
+    ids = {str(record.ids["0.weight"]): "0.weight", str(record.ids["1.bias"]): "0.bias"}
+    report = record.load_into(module, remap_ids=ids, strict=False, validate=False)
+    assert (list(report.missing), list(report.unexpected)) == (["1.bias"], ["0.bias"])
+
+
+def test_by_ids_a_name_is_listed_once_and_is_no_hint_for_itself() -> None:
+    source = net()
+    record = Record(dict(source.state_dict()), ids={"0.weight": params(source)[0].id})
+    moved = nn.Sequential(copy.deepcopy(source[1]), copy.deepcopy(source[0]))
+    report = record.load_into(moved, match="id", strict=False)
+    assert report.missing == ["0.weight", "0.bias", "1.bias"]
+    assert "did you mean '0.bias'" not in str(report)
+    report = record.load_into(moved, match="id", filter="none")
+    assert sorted(report.skipped) == ["0.bias", "0.weight", "1.bias", "1.weight"]
+
+
+def test_a_compressed_file_is_unpacked_no_more_often_for_another_order(tmp_path: Path) -> None:
+    names = [f"layer_{index}" for index in range(20)]
+    tensors = {name: torch.randn(50_000) for name in names}
+    record = open_record(save(nn.ParameterDict(tensors), tmp_path / "x.mpk.gz"))
+    source = record.tensors.values_of("layer_0").entry.source  # pyright: ignore[reportAttributeAccessIssue]
+    module: Any = nn.Module()
+    for name in reversed(names):
+        module.register_buffer(name, torch.zeros(50_000, dtype=torch.bfloat16))
+    before = source.restarts
+    record.load_into(module)
+    assert source.restarts - before <= 2  # to check the values, and to take them
+    assert torch.equal(module.layer_7, tensors["layer_7"].bfloat16())
 
 
 def test_compressed_records_load(tmp_path: Path) -> None:

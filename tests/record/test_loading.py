@@ -1,6 +1,7 @@
 """Loading into modules: reports, conversions, and that nothing changes when something does not fit."""
 
 import copy
+import time
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +266,15 @@ def test_long_reports_are_cut() -> None:
     assert "layer.9" in text
     assert "layer.10" not in text
     assert "40 more" in text
+
+
+def test_hints_among_thousands_of_names_take_no_time() -> None:
+    """Comparing each with each took hours."""
+    names = [f"model.layers.{index}.attention.{name}.weight" for index in range(2500) for name in "qkvo"]
+    report = LoadReport(missing=names, unexpected=[name.removeprefix("model.") for name in names])
+    start = time.perf_counter()
+    assert "model.layers.2.attention.k.weight; did you mean 'layers.2.attention.k.weight'?" in str(report)
+    assert time.perf_counter() - start < 30
 
 
 def test_record_made_by_hand_without_ids_keeps_the_module_s() -> None:

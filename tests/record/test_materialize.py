@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import nn
 
-from burnlike.errors import RecordError, RecordMismatchError
+from burnlike.errors import ArgumentError, RecordError, RecordMismatchError
 from burnlike.module import params
 from burnlike.nn import DecoderLmConfig
 from burnlike.record import BFloat16Precision, Record, init_from, save
@@ -81,6 +81,36 @@ class Nested(nn.Module):
         self.tables = {"cosine": [torch.arange(3.0).cos()], "own": self.weight}
 
 
+class Rotary:
+    """A plain object that a module keeps a table in."""
+
+    def __init__(self) -> None:
+        self.table = torch.arange(3.0)
+        self.itself = self
+
+
+class Object(Table):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rotary = [Rotary()]
+
+
+class NamedTable(NamedTuple):
+    table: torch.Tensor
+
+
+class InNamedTuple(Table):
+    def __init__(self) -> None:
+        super().__init__()
+        self.named = NamedTable(torch.arange(3.0))
+
+
+class Reads(Table):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rates = torch.linspace(0, 1, 3).tolist()
+
+
 class RandomTable(Table):
     def __init__(self) -> None:
         super().__init__()
@@ -133,6 +163,11 @@ def test_tensors_in_lists_are_computed_and_references_to_parameters_follow(tmp_p
     [
         (RandomTable, r"no values for 0\.noise: .*depend on random numbers.*reset_non_persistent_buffers\(device\)"),
         (Looks, r"no values for 0\.table: .*looks at random numbers.*reset_non_persistent_buffers\(device\)"),
+        (InNamedTuple, r"no values for 0\.named\.0: .*in a container that can't be filled"),
+        (
+            Reads,
+            "can't be built without values: .*; give device='cpu' to the tensors whose values its constructor looks",
+        ),
     ],
 )
 def test_tensor_left_without_a_value_is_an_error(make: Callable[[], Any], message: str, tmp_path: Path) -> None:
@@ -150,6 +185,23 @@ def test_options_of_load_are_taken(tmp_path: Path) -> None:
     assert torch.equal(again.weight, found.weight.float())
 
 
+def test_tensors_in_plain_objects_are_computed(tmp_path: Path) -> None:
+    found = init_from(Object, save(Object(), tmp_path / "x"))
+    assert found.rotary[0].table.tolist() == [0, 1, 2]
+    assert found.rotary[0].itself is found.rotary[0]
+
+
+def test_parameter_that_may_be_missing_can_not_be_left_without_values() -> None:
+    record = Record({"weight": torch.ones(2, 2)})
+    with pytest.raises(RecordError, match="the record gives no values for bias, and no initializer runs here"):
+        init_from(lambda: nn.Linear(2, 2), record, strict=False)
+
+
+def test_persistent_buffer_that_may_be_missing_is_computed() -> None:
+    found = init_from(lambda: nn.BatchNorm1d(2), Record({"weight": torch.ones(2), "bias": torch.ones(2)}), strict=False)
+    assert found.running_var.tolist() == [1, 1]
+
+
 def test_parameter_that_the_record_lacks_is_an_error(tmp_path: Path) -> None:
     path = save(nn.Linear(3, 3, bias=False), tmp_path / "x")
     with pytest.raises(RecordMismatchError, match="bias"):
@@ -160,6 +212,9 @@ def test_what_makes_no_module_is_refused(tmp_path: Path) -> None:
     path = save(nn.Linear(3, 3), tmp_path / "x")
     with pytest.raises(RecordError, match=r"make an nn\.Module, got int"):
         init_from(lambda: 3, path)
+    for wrong in (nn.Linear(3, 3), "config.yaml"):
+        with pytest.raises(ArgumentError, match=r"expected a config with init\(device\), or a function"):
+            init_from(wrong, path)
 
 
 @pytest.mark.cuda
