@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import RecordError
+from ..tensor.base import TensorBase
 from .arrays import is_array, tensor_of
 from .layout import join
 from .record import Record
@@ -89,6 +90,7 @@ def _take(item: Any, path: str, tensors: dict[str, Tensor], depth: int) -> Any:
     plain = _plain(item)
     if plain is not _ABSENT:
         return plain
+    item = item.inner if isinstance(item, TensorBase) else item
     if isinstance(item, Tensor) or is_array(item):
         if not path or path in tensors:
             raise RecordError(f"two tensors would be named '{path}'" if path else "a tensor alone needs a name")

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from torch import Tensor, nn
 
 from ..errors import RecordError, RecordMismatchError, nearest
+from ..tensor.base import TensorBase
 from .derive import flat_values
 from .layout import join
 from .parts import value_at
@@ -67,7 +68,7 @@ class Reader:
             return self._plain(origin, path, owner)
         if origin is types.NoneType:
             return self._checked(lambda value: value is None, hint, path, owner)
-        if issubclass(origin, Tensor) or (origin.__module__, origin.__name__) == ("numpy", "ndarray"):
+        if issubclass(origin, Tensor | TensorBase) or (origin.__module__, origin.__name__) == ("numpy", "ndarray"):
             return self._tensor(origin, path, owner)
         names = field_hints(origin)
         if names is not None:
@@ -139,14 +140,17 @@ class Reader:
         item = self.build(custom_item(kind), path, owner)
         try:
             return kind.from_item(item)
-        except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise RecordMismatchError(f"'{path}': {_shown(kind)}.from_item refused it: {error}") from error
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            what = f"{_shown(kind)}.from_item refused it: {type(error).__name__}: {error}"
+            raise RecordMismatchError(f"'{path}': {what}" if path else what) from error
 
     def _tensor(self, kind: type, path: str, owner: str) -> Any:
         if path not in self._tensors:
             raise self._missing(path, _shown(kind), owner)
         self._used.add(path)
         found = self._tensors[path]
+        if issubclass(kind, TensorBase):
+            return kind(found)
         if not issubclass(kind, Tensor):
             return found.detach().cpu().numpy()
         return nn.Parameter(found, requires_grad=found.is_floating_point()) if kind is nn.Parameter else found

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ..errors import RecordError
 from ..module import ParamGroup, ParamId
 from ..module.param_group import selected
+from ..tensor.base import TensorBase
 from .arrays import is_array, tensor_of
 from .mappers import saved_form
 from .module_layout import deferred_layout
@@ -26,7 +27,8 @@ class Record:
     """Named tensors and plain values, apart from any file format and any class.
 
     Making one copies nothing: it refers to the tensors as they are, so save it before they change. Only a save mapper
-    that copies takes memory, from the making of the record on. NumPy arrays become tensors that share their memory.
+    that copies takes memory, from the making of the record on. NumPy arrays and `burnlike.Tensor`s become tensors that
+    share their memory.
 
     What is in it is reached by attributes, too: `record.layers[0].weight`; where such a name is one of those below, by
     `record["values"]`.
@@ -156,6 +158,8 @@ def _tensor(name: Any, value: Any) -> Tensor:
     """
     if isinstance(name, str) and isinstance(value, Tensor):
         return value
+    if isinstance(name, str) and isinstance(value, TensorBase):
+        return value.inner
     if isinstance(name, str) and is_array(value):
         return tensor_of(value, f"Record.tensors: '{name}'")
     nested = isinstance(value, Mapping | list | tuple)

@@ -7,6 +7,7 @@ from typing import Any, Union, get_args, get_origin
 
 from torch import Tensor
 
+from ..tensor.base import TensorBase
 from .deriving import custom_item, field_hints, stripped
 from .layout import Layout
 
@@ -32,7 +33,7 @@ def layout_of_type(kind: Any) -> Layout | None:
         return None
     if hasattr(origin, "from_item"):
         return layout_of_type(custom_item(origin))
-    if issubclass(origin, Tensor) or origin.__module__ == "numpy":
+    if issubclass(origin, Tensor | TensorBase) or origin.__module__ == "numpy":
         return "tensor"
     if issubclass(origin, Enum):
         return "str"
