@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..errors import ArgumentError, RecordIOError, SavePendingError
+from ..errors import ArgumentError, RecordError, RecordIOError, SavePendingError
 from .lazy_tensors import LazyTensors
 from .outline import Outline, Payload
 from .stream import Part
@@ -82,6 +82,8 @@ class _SaveThread(threading.Thread):
         try:
             self._written = self._write()
         except BaseException as error:
+            if isinstance(error, RecordError):
+                _forget_frames(error)
             with self._state:
                 self._error = error
                 self._report_unknown()
@@ -108,6 +110,13 @@ class _SaveThread(threading.Thread):
         if error is not None and self._is_left and not self._is_known:
             self._is_known = True
             threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, self)))
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    """Let go of the frames of an error whose message says it all: they hold the values for as long as the handle is."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 def start_save(write: Callable[[], str], path: str, recorder: object) -> SaveHandle:

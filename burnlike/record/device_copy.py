@@ -41,25 +41,31 @@ class _Slice:
     at: int
 
 
-def slices_of(placed: Mapping[int, Part], start: int, stop: int) -> list[_Slice]:
-    """What of the parts lies between two places of a file.
+def slices_of(placed: Mapping[int, Part], ranges: Sequence[tuple[int, int]]) -> list[list[_Slice]]:
+    """What of the parts lies in each range of a file.
 
     Args:
-        placed: place of the first byte, a multiple of the element's size -> part.
-        start: the range's first byte, a multiple of every element's size.
-        stop: where it ends; likewise, or the end of a part.
+        placed: place of the first byte, a multiple of the element's size -> part; in order.
+        ranges: first byte, a multiple of every element's size, and end, likewise or the end of a part; each begins
+            where the one before it ends.
     """
-    found = []
+    found: list[list[_Slice]] = [[] for _ in ranges]
+    index = 0
     for place, part in placed.items():
-        begin, end = max(place, start), min(place + part.nbytes, stop)
-        if begin < end:
-            size = part.dtype.itemsize
-            found.append(_Slice(part, (begin - place) // size, (end - begin) // size, begin - start))
+        size, end_of_part = part.dtype.itemsize, place + part.nbytes
+        while ranges[index][1] <= place:
+            index += 1
+        for at in range(index, len(ranges)):
+            start, stop = ranges[at]
+            if start >= end_of_part:
+                break
+            begin, end = max(place, start), min(end_of_part, stop)
+            found[at].append(_Slice(part, (begin - place) // size, (end - begin) // size, begin - start))
     return found
 
 
 def images(
-    placed: Mapping[int, Part],
+    slices: Sequence[list[_Slice]],
     ranges: Sequence[tuple[int, int]],
     device: torch.device,
     stream: SideStream,
@@ -70,7 +76,7 @@ def images(
     It may be filled and written, and is valid until the next one is asked for.
 
     Args:
-        placed: see `slices_of`; all on `device`.
+        slices: what of each range comes from `device`, see `slices_of`.
         ranges: first byte and end of each, none longer than the first.
         device: where the values are.
         stream: its queue of copies.
@@ -82,7 +88,7 @@ def images(
     slots = [_Slot(ranges[0][1] - ranges[0][0], device, stream, allow_overflow) for _ in range(min(2, len(ranges)))]
     try:
         for index, (start, stop) in enumerate(ranges):
-            slots[index % 2].begin(slices_of(placed, start, stop), stop - start)
+            slots[index % 2].begin(slices[index], stop - start)
             if index:
                 yield slots[(index - 1) % 2].finish()
         yield slots[(len(ranges) - 1) % 2].finish()
@@ -120,10 +126,10 @@ def fetch(
     ranges = [(start, min(start + RANGE_BYTES, end)) for start in range(0, end, RANGE_BYTES)]
     if not ranges:
         return
-    for (start, stop), image in zip(
-        ranges, images(placed, ranges, device, stream or CudaSideStream(device), allow_overflow), strict=True
-    ):
-        for slice_ in slices_of(placed, start, stop):
+    slices = slices_of(placed, ranges)
+    copied = images(slices, ranges, device, stream or CudaSideStream(device), allow_overflow)
+    for there, image in zip(slices, copied, strict=True):
+        for slice_ in there:
             into = targets[slice_.part.name][slice_.first : slice_.first + slice_.count]
             into.copy_(image[slice_.at : slice_.at + into.nbytes].view(into.dtype))
 

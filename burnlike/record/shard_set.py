@@ -106,10 +106,10 @@ class _Directory:
         """Whether a temporary file was for a shard of this set; names of such files are cut off."""
         return self._pattern.fullmatch(name) is not None or (len(name) == 100 and name.startswith(self._stem))
 
-    def _listed(self) -> set[str] | None:
-        """The files that the index speaks of; None if it is damaged."""
+    def _listed(self, index: str | None = None) -> set[str] | None:
+        """The files that the index, or another one, speaks of; None if it is damaged."""
         try:
-            with open(self.index, "rb") as file:
+            with open(index or self.index, "rb") as file:
                 return listed_names(file.read())
         except FileNotFoundError:
             return set()
@@ -140,10 +140,22 @@ class _Directory:
                 self._unlink(os.path.join(self.path, name))
 
     def _remove_all_but(self, keep: Sequence[str] | set[str], also: set[str] | None = None) -> None:
-        """Remove the shards that are there, and those in `also`, except those in `keep` and the single file."""
+        """Remove the shards that are there, and those in `also`, except those in `keep` and the single file.
+
+        Files of another set stay: one called `model-100` has names that could be of `model`.
+        """
         with contextlib.suppress(OSError):  # what stays is removed by the next save
-            present = {name for name in os.listdir(self.path) if self._pattern.fullmatch(name)}
-            for name in (present | (also or set())) - set(keep) - {os.path.basename(self.single)}:
+            names = os.listdir(self.path)
+            found = {name for name in names if self._pattern.fullmatch(name)} | (also or set())
+            found -= {*keep, os.path.basename(self.single)}
+            others = [name for name in names if name.endswith(EXTENSION + INDEX_SUFFIX)] if found else []
+            for name in others:
+                path = os.path.join(self.path, name)
+                listed = set() if path == self.index else self._listed(path)
+                if listed is None:
+                    return  # nothing tells what belongs to it
+                found -= listed
+            for name in found:
                 self._unlink(os.path.join(self.path, name))
 
     @staticmethod

@@ -130,7 +130,10 @@ def write_pieces(
     """
     writer = _Writer(descriptor, content, allow_overflow)
     devices = {part.values.device for part in content if isinstance(part, Part) and isinstance(part.values, Tensor)}
-    device = next((it for it in devices if it.type == "cuda"), None if stream is None else torch.device("cpu"))
+    gpus = [it for it in devices if it.type == "cuda"]
+    for gpu in gpus:  # what is not fetched by the queue is read by threads, which know nothing of the caller's stream
+        torch.cuda.current_stream(gpu).synchronize()
+    device = next(iter(gpus), None if stream is None else torch.device("cpu"))
     with _direct(descriptor, writer.file_bytes):
         if device is None:
             run_steps(range(writer.blocks), writer.write_block, BLOCK_BYTES, MAX_WORKERS)
@@ -153,7 +156,7 @@ class _Writer:
 
     def write_from_device(self, device: torch.device, stream: "SideStream | None") -> None:
         """Write all blocks, a number of them at a time, while the values of the next come from a device."""
-        from .device_copy import RANGE_BYTES, images
+        from .device_copy import RANGE_BYTES, images, slices_of
         from .device_filling import CudaSideStream
 
         starts = [0, *self.stops[:-1]]
@@ -166,10 +169,9 @@ class _Writer:
             and start % piece.dtype.itemsize == 0
         }
         ranges = [(at, min(at + RANGE_BYTES, self.file_bytes)) for at in range(0, self.file_bytes, RANGE_BYTES)]
-        stream = stream or CudaSideStream(device)
-        for (start, stop), image in zip(
-            ranges, images(self.copied, ranges, device, stream, self.allow_overflow), strict=True
-        ):
+        slices = slices_of(self.copied, ranges)
+        copies = images(slices, ranges, device, stream or CudaSideStream(device), self.allow_overflow)
+        for (start, stop), image in zip(ranges, copies, strict=True):
 
             def write(index: int, _: Tensor, start: int = start, image: Tensor = image) -> None:
                 self.write_block(index, image[index * BLOCK_BYTES - start :])

@@ -115,3 +115,14 @@ def test_a_set_that_is_replaced_while_it_is_read_is_read_anew(tmp_path: Path, mo
 def test_directory_without_a_record_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordIOError, match=r"got a directory without model\.safetensors"):
         open_record(tmp_path)
+
+
+def test_sets_with_names_alike_leave_each_other_alone(tmp_path: Path) -> None:
+    recorder = SafetensorsRecorder(shard_bytes=400)
+    stems = ["model-100", "model-1", "model"]
+    for value in (1.0, 2.0, 3.0):
+        for stem in stems:
+            recorder.save(Record({name: torch.full((100,), value) for name in "abc"}), tmp_path / f"{stem}.safetensors")
+    for stem in stems:
+        assert recorder.load(tmp_path / f"{stem}.safetensors").tensors["c"].eq(3).all()
+    assert len(list(tmp_path.iterdir())) == 3 * 4, "and nothing is left"
