@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 from torch import nn
 
@@ -252,3 +253,26 @@ def test_compressed_records_load(tmp_path: Path) -> None:
     assert gzip.decompress(Path(path).read_bytes())
     load(module, path)
     assert same(module, values(source))
+
+
+def test_matched_by_id_a_record_follows_layers_that_were_moved_and_renamed(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Linear(2, 2))
+    save(model, tmp_path / "model.safetensors")
+    moved = nn.ModuleDict({"head": copy.deepcopy(model[2]), "norm": copy.deepcopy(model[1]), "new": nn.Linear(2, 2)})
+    for param in params(moved):
+        param.assign(torch.zeros_like(param.tensor))
+    kept = moved["new"].weight
+    report = load(moved, tmp_path / "model.safetensors", match="id", strict=False)
+    assert torch.equal(moved["head"].weight, model[2].weight)
+    assert torch.equal(moved["norm"].running_var, model[1].running_var)
+    assert moved["new"].weight is kept
+    assert (report.missing, report.unexpected) == (["new.weight", "new.bias"], ["0.weight", "0.bias"])
+
+
+def test_matched_by_id_needs_ids(tmp_path: Path) -> None:
+    model = nn.Linear(2, 2)
+    safetensors.torch.save_file(model.state_dict(), tmp_path / "plain.safetensors")
+    before = model.weight.clone()
+    with pytest.raises(RecordMismatchError, match="has no ids, as burnlike writes them; nothing was loaded"):
+        load(model, tmp_path / "plain.safetensors", match="id")
+    assert torch.equal(model.weight, before)
