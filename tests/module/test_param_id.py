@@ -1,8 +1,10 @@
 """ParamId: Burn's text form, randomness, seeds."""
 
 import pytest
+from torch import nn
 
 from burnlike.module import ParamId, seed_param_ids
+from burnlike.module.identities import fingerprint_of_tree
 
 from .cases import case
 
@@ -75,3 +77,9 @@ def test_a_seed_repeats_the_ids() -> None:
     assert [ParamId.new() for _ in range(3)] == first
     seed_param_ids(8)
     assert ParamId.new() not in first
+
+
+def test_what_ids_are_drawn_for_is_short_however_large_the_model() -> None:
+    small, large = (nn.Sequential(*(nn.Linear(1, 1) for _ in range(count))) for count in (1, 1000))
+    assert len(fingerprint_of_tree(large)) == len(fingerprint_of_tree(small)) < 100
+    assert fingerprint_of_tree(large) != fingerprint_of_tree(small)
