@@ -83,7 +83,7 @@ class Storage:
 
     Attributes:
         key: its name in the file.
-        dtype: of its elements; None for bytes.
+        dtype: of its elements; None for bytes, the name of the class where records have no such type.
     """
 
     key: str

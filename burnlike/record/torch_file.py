@@ -151,11 +151,10 @@ def _old(source: Source) -> _Archive:
     places: dict[str, tuple[int, int]] = {}
     at = file.tell()
     for key in keys:
-        if key not in storages:
-            raise RecordFormatError(
-                f"{source.path}: has a storage '{key[:80]}' that nothing refers to, its length is not known"
-            )
-        item_bytes = DTYPE_BITS[storages[key].dtype or "U8"] // 8
+        dtype = storages[key].dtype or "U8" if key in storages else "?"
+        if dtype not in DTYPE_BITS:
+            raise RecordFormatError(f"{source.path}: has a storage of the type {dtype[:80]}, its length is not known")
+        item_bytes = DTYPE_BITS[dtype] // 8
         count = int.from_bytes(source.read(at, 8), "little") * item_bytes
         source.require(at + 8, count)
         places[key] = (at + 8, count)
@@ -170,6 +169,11 @@ def _stored(name: str, tensor: PickledTensor, places: Mapping[str, tuple[int, in
         RecordFormatError: they are not all in the file.
     """
     what = f"{source.path}: the tensor '{name}'"
+    if tensor.dtype not in DTYPE_BITS:
+        raise RecordFormatError(
+            f"{what} is in a {tensor.dtype[:80]}, a type that records do not have; save complex128 as"
+            " torch.view_as_real(tensor), or read only a part of the file by top_level_key"
+        )
     if tensor.storage.key not in places:
         raise RecordFormatError(f"{what} is in a storage that the file lacks; save or fetch it again")
     begin, storage_bytes = places[tensor.storage.key]

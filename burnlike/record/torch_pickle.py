@@ -94,9 +94,7 @@ class _Reader(_Unpickler):
             case ("module", Symbol() as kind, *_):
                 return kind
             case ("storage", Symbol() as kind, str(key), _, _) | ("storage", Symbol() as kind, str(key), _, _, None):
-                dtype = STORAGE_DTYPES.get(kind.name)
-                if dtype is None and kind.name != "UntypedStorage":
-                    raise RecordFormatError(f"it has a {kind!s:.80}, a kind of storage that is not known")
+                dtype = None if kind.name == "UntypedStorage" else STORAGE_DTYPES.get(kind.name, kind.name)
                 return self.storages.setdefault(key, Storage(key, dtype))
         raise RecordFormatError("it refers to something that is no storage of tensors")
 

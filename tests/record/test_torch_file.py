@@ -76,7 +76,7 @@ def test_the_weights_of_a_whole_module_are_read(zipped: bool, tmp_path: Path) ->
     model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     record = open_record(saved(model, tmp_path / "x.pt", zipped))
     assert list(record.tensors) == list(model.state_dict())
-    assert torch.equal(record.tensors["0.weight"], model[0].weight)
+    assert torch.equal(record.tensors["0.weight"], model.state_dict()["0.weight"])
 
 
 class Evil:
@@ -101,6 +101,27 @@ def test_a_part_is_read_although_another_needs_code(zipped: bool, tmp_path: Path
     assert open_record(path, top_level_key="state_dict").tensors["a"].tolist() == [1, 1]
     with pytest.raises(ArgumentError, match=r"did you mean 'state_dict'\?"):
         open_record(path, top_level_key="statedict")
+
+
+def test_a_type_that_records_lack_is_refused_and_hinders_no_other_part(tmp_path: Path) -> None:
+    path = saved({"a": {"b": torch.ones(2, dtype=torch.complex128)}, "model": {"c": torch.ones(2)}}, tmp_path / "x.pt")
+    with pytest.raises(RecordFormatError, match=r"'a\.b' is in a ComplexDoubleStorage.*view_as_real"):
+        open_record(path)
+    assert open_record(path, top_level_key="model").tensors["c"].tolist() == [1, 1]
+
+
+def test_maps_with_keys_of_other_kinds_are_refused_and_hinder_no_other_part(tmp_path: Path) -> None:
+    path = saved({"a": {(1, 2): 3}, "b": {2**100: 3}, "model": {"c": torch.ones(2), 7: 1}}, tmp_path / "x.pt")
+    with pytest.raises(RecordFormatError, match=r"a key of 'a' is of the type tuple"):
+        open_record(path)
+    with pytest.raises(RecordFormatError, match=r"a key of '' is of the type int"):
+        open_record(path, top_level_key="b")
+    assert open_record(path, top_level_key="model").values == {"7": 1}
+
+
+def test_two_parts_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordFormatError, match=r"two values with the name 'a\.1'"):
+        open_record(saved({"a": {1: 2, "1": 3}}, tmp_path / "x.pt"))
 
 
 def test_expanded_tensors_take_no_memory_that_the_file_does_not_have(tmp_path: Path) -> None:
