@@ -3,10 +3,22 @@
 from benchmarks import record_device, record_load, record_save
 from benchmarks._harness import Comparison, main
 from benchmarks.module import traversal
-from benchmarks.ops import adamw_step, rms_norm
+from benchmarks.ops import adamw_step, convert, rms_norm
 from benchmarks.tensor import chain, compiled, forward, overhead
 
-BENCHMARKS = (rms_norm, adamw_step, record_save, record_load, record_device, overhead, compiled, forward, chain, traversal)
+BENCHMARKS = (
+    rms_norm,
+    adamw_step,
+    convert,
+    record_save,
+    record_load,
+    record_device,
+    overhead,
+    compiled,
+    forward,
+    chain,
+    traversal,
+)
 
 
 def run(repeats: int) -> list[Comparison]:
