@@ -12,7 +12,6 @@ DATA_LOADERS = "data loaders"
 DISTRIBUTED = "distributed training"
 CONFIGS = "configs"
 QUANTIZATION = "quantization"
-RECORDS = "records and recorders"
 TRAINING = "training"
 
 BELONGS_TO = {
@@ -43,9 +42,6 @@ BELONGS_TO = {
     "distributed/sharded_module_should_sync_gradients_sum_residual": DISTRIBUTED,
     "lora/qlora": QUANTIZATION,
     "quantize/weights": QUANTIZATION,
-    "resilience/bin_file_recorder/new_field_order": RECORDS,
-    "resilience/bin_file_recorder/new_optional_field": RECORDS,
-    "resilience/bin_file_recorder/removed_constant_field": RECORDS,
     "train/async_flush": TRAINING,
     "train/checkpoint_files": TRAINING,
     "train/checkpoint_restores_weights": TRAINING,

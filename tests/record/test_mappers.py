@@ -284,7 +284,7 @@ def test_a_record_of_a_group_holds_its_parameters_only() -> None:
     record = Record.from_module(Tiny(), ParamGroup.from_path("weight"))
     assert list(record.tensors) == ["weight"]
     target = Tiny(scale=0)
-    record.load_into(target, strict=False)
+    record.load_into(target, allow_partial=True)
     assert values(target) == {"weight": [1, 2, 3, 4], "bias": [0, 0]}
 
 
@@ -292,7 +292,7 @@ def test_a_record_of_a_group_holds_its_parameters_only() -> None:
 def test_what_the_module_lacks_is_refused_unless_allowed() -> None:
     record, target = TinyWide().into_record(), Tiny(scale=0)
     assert "unexpected: gamma" in refused(target, record)
-    record.load_into(target, strict=False)
+    record.load_into(target, allow_unused=True)
     assert values(target) == TINY
 
 
@@ -300,7 +300,7 @@ def test_what_the_module_lacks_is_refused_unless_allowed() -> None:
 def test_what_the_record_lacks_is_refused_unless_allowed() -> None:
     record, target = Tiny().into_record(), TinyWide(scale=0)
     assert "missing in the record: gamma" in refused(target, record)
-    record.load_into(target, strict=False)
+    record.load_into(target, allow_partial=True)
     assert values(target) == {**TINY, "gamma": [0, 0]}
 
 
@@ -309,7 +309,7 @@ def test_a_record_of_one_part_is_refused_unless_allowed() -> None:
     record = Record.from_module(Mlp(), ParamGroup.from_predicate("first"))
     target = Mlp(scale=0)
     assert "missing in the record: second.weight" in refused(target, record)
-    record.load_into(target, strict=False)
+    record.load_into(target, allow_partial=True)
     assert values(target) == {**MLP, "second.weight": [0, 0, 0, 0], "second.bias": [0, 0]}
 
 

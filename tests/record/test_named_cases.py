@@ -1,4 +1,4 @@
-"""Cases of Burn's core tests that formats with names decide: constants, memory, modules that changed."""
+"""Cases of Burn's core tests of formats: constants, memory, modules that changed since they were saved."""
 
 import json
 from pathlib import Path
@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from burnlike.errors import RecordError
+from burnlike.errors import RecordError, RecordFormatError
 from burnlike.module import Module, constant
 from burnlike.record import (
+    BinFileRecorder,
     FileRecorder,
     FullPrecision,
     HalfPrecision,
@@ -18,6 +19,8 @@ from burnlike.record import (
     NamedMpkFileRecorder,
     PrettyJsonFileRecorder,
     Record,
+    layout_of,
+    load,
 )
 from tests.module.cases import case
 
@@ -130,3 +133,34 @@ def test_fields_may_come_in_another_order(recorder: FileRecorder, tmp_path: Path
 @pytest.mark.parametrize("recorder", [NamedMpkFileRecorder(), PrettyJsonFileRecorder()])
 def test_a_field_that_is_none_may_be_new(recorder: FileRecorder, tmp_path: Path) -> None:
     carried_over(recorder, Old(), WithOption(), tmp_path)
+
+
+class WithConstant(Old):
+    def __init__(self) -> None:
+        super().__init__()
+        self.size = 3
+
+
+@case("resilience/bin_file_recorder/new_optional_field", "resilience/bin_file_recorder/removed_constant_field")
+@pytest.mark.parametrize(("before", "after"), [(Old, WithOption), (WithConstant, Old)])
+def test_bincode_of_a_module_that_changed_is_read_by_the_layout_that_it_had(
+    before: type[Old], after: type[Old], tmp_path: Path
+) -> None:
+    """Burn says nothing where the file ends early or late; here that is an error until the layout is told."""
+    source, target = before(), after()
+    path = BinFileRecorder(FullPrecision).save(Record.from_module(source), tmp_path / "model")
+    with pytest.raises(RecordFormatError):
+        load(target, path)
+    load(target, path, layout=layout_of(source))
+    for name, values in source.state_dict().items():
+        assert torch.equal(target.state_dict()[name], values), name
+
+
+@case("resilience/bin_file_recorder/new_field_order")
+def test_bincode_of_a_module_with_its_fields_in_another_order_goes_where_it_belongs(tmp_path: Path) -> None:
+    """Burn gives each layer the values of the other one; here they follow the names of the layout."""
+    source, target = Old(), Reordered()
+    path = BinFileRecorder(FullPrecision).save(Record.from_module(source), tmp_path / "model")
+    load(target, path, layout=layout_of(source))
+    for name, values in source.state_dict().items():
+        assert torch.equal(target.state_dict()[name], values), name
