@@ -58,8 +58,17 @@ def _others(metadata: Mapping[str, Any]) -> dict[str, str]:
     return others
 
 
-def own_texts(outline: Outline) -> dict[str, str]:
+def tells_states(texts: Mapping[str, str]) -> bool:
+    """Whether the texts say which tensors are states."""
+    return _STATES in texts
+
+
+def own_texts(outline: Outline, states: bool | None = None) -> dict[str, str]:
     """What a record holds beside its tensors, as texts; with the version if there are any.
+
+    Args:
+        outline: the record.
+        states: whether to say which tensors are states; None is if there are some.
 
     Raises:
         RecordError: a value is neither a number, a text, a bool, None, nor a list or map of those.
@@ -71,9 +80,9 @@ def own_texts(outline: Outline) -> dict[str, str]:
         texts[_ALIASES] = _dump(dict(outline.aliases))
     if outline.values:
         texts[_VALUES] = dump_values(outline.values)
-    if outline.states:
-        states = frozenset(outline.states)
-        texts[_STATES] = _dump([name for name in outline.entries if name in states])
+    if bool(outline.states) if states is None else states:
+        known = frozenset(outline.states)
+        texts[_STATES] = _dump([name for name in outline.entries if name in known])
     if outline.layout is not None and not isinstance(outline.layout, LayoutOf):
         texts[_LAYOUT] = _dump(outline.layout)
     return {_FORMAT: FORMAT_VERSION, **texts} if texts else {}

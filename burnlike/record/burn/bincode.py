@@ -18,6 +18,7 @@ from .bincode_reader import read_item, take_envelope
 from .dtypes import dtype_bytes
 from .envelope import KEYS, metadata_of
 from .fill import Fill
+from .roles import told_states
 from .varint import encoded, zigzag
 
 _REMEDY = (
@@ -86,7 +87,8 @@ class Bincode:
                 f"{source.path}: bytes lie behind the record, at byte {cursor.position}; the file is damaged, or the"
                 " layout is that of another model"
             )
-        return replace(outline, metadata=metadata, format=self.name, version=metadata["version"])
+        states = told_states(outline)
+        return replace(outline, states=states, metadata=metadata, format=self.name, version=metadata["version"])
 
 
 class _Writer:

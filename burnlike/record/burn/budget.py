@@ -14,8 +14,8 @@ class Budget:
     """What is left of the memory that the tree of a file may take; the values of tensors stay in the file.
 
     A compressed file of a megabyte may unpack to gigabytes of empty lists, and each of those takes fifty times the
-    text that says so. A record of many small tensors takes about ten times its file, a gzipped one up to a hundred times
-    if their values are alike. What is counted is about twice what is really taken.
+    text that says so. A record of many small tensors takes about ten times its file, a gzipped one up to a hundred
+    times if their values are alike. What is counted is about twice what is really taken.
 
     Args:
         source: the file.

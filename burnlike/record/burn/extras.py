@@ -10,6 +10,7 @@ from ..outline import Outline, StoredTensor
 from ..values import from_json, to_json
 from .envelope import KEYS
 from .gathered import differing
+from .roles import told_states
 
 KEY = "burnlike"
 """Beside `metadata`, `item` and `_b`; Burn's readers pass over it."""
@@ -28,6 +29,8 @@ def encode(outline: Outline, values: Mapping[str, Any]) -> dict[str, Any] | None
     aliases = {alias: name for alias, name in outline.aliases.items() if name not in outline.ids}
     if aliases:
         found["aliases"] = aliases
+    if frozenset(outline.states) != told_states(outline):
+        found["states"] = sorted(outline.states)
     texts = {key: text for key, text in outline.metadata.items() if key not in KEYS and isinstance(text, str)}
     if texts:
         found["metadata"] = texts
@@ -41,7 +44,7 @@ def decode(found: Any, outline: Outline, path: str) -> Outline:
         RecordFormatError: it is damaged or of a later version.
     """
     if found is None:
-        return outline
+        return replace(outline, states=told_states(outline))
     if not isinstance(found, dict) or found.get("format") != FORMAT_VERSION:
         raise RecordFormatError(f"{path}: its entry '{KEY}' is damaged, or a newer burnlike wrote it: update")
     values, aliases = from_json(found.get("values", {}), f"{path}: values"), found.get("aliases", {})
@@ -59,9 +62,13 @@ def decode(found: Any, outline: Outline, path: str) -> Outline:
     entries = {name: entry for name, entry in entries.items() if name not in aliases}
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
         raise RecordFormatError(f"{path}: its metadata is no map from text to text")
+    outline = replace(outline, entries=entries)
+    states = found.get("states", told_states(outline))
+    if not isinstance(states, list | frozenset) or not all(isinstance(it, str) and it in entries for it in states):
+        raise RecordFormatError(f"{path}: its states are no list of its tensors")
     return replace(
         outline,
-        entries=entries,
+        states=frozenset(states),
         values={**outline.values, **values},
         aliases={**outline.aliases, **aliases},
         metadata={**texts, **outline.metadata},

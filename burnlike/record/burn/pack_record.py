@@ -19,6 +19,7 @@ from .gathered import same_values
 from .items import default_layout, item_of
 from .optimizer_records import is_optimizer_record
 from .pack import LEAVES, Pack, Scalar, flat, has_tag, nested, scalar_of
+from .roles import told_states
 from .state_layouts import leaves_of, normal
 
 
@@ -38,8 +39,9 @@ def pack_of(outline: Outline) -> Pack:
         pack, rest = _pack_of(outline)
         derived = _layout_of(pack)
     keep = not made_when_asked and not _says_the_same(outline, derived)
+    told = frozenset(outline.states) == told_states(outline)
     rest = replace(rest, layout=outline.layout if keep else None, metadata={})
-    texts = {**metadata.foreign(outline.metadata), **metadata.own_texts(rest), **pack.metadata}
+    texts = {**metadata.foreign(outline.metadata), **metadata.own_texts(rest, states=not told), **pack.metadata}
     return replace(pack, metadata=texts)
 
 
@@ -136,10 +138,10 @@ def outline_of_pack(pack: Pack, path: str) -> Outline:
             found.add(cast(StoredTensor, entry), pack.ids.get(name))
     found.check(pack, declared)
     tied = {**found.tied, **{it: name for it, name in declared.items() if it in pack.tensors}}
-    outline = metadata.decode(pack.metadata, found.entries, path)
+    outline = replace(metadata.decode(pack.metadata, found.entries, path), ids=found.ids)
     return replace(
         outline,
-        ids=found.ids,
+        states=outline.states if metadata.tells_states(pack.metadata) else told_states(outline),
         aliases={**found.tied, **found.copies, **outline.aliases},
         values=_joined(pack.scalars, outline.values, path),
         layout=_layout_of(replace(pack, tied=tied)) if outline.layout is None else outline.layout,

@@ -60,6 +60,7 @@ def assert_same(found: Record, expected: Record) -> None:
     """Check that everything that formats with names hold is the same."""
     assert dict(found.ids) == dict(expected.ids)
     assert dict(found.aliases) == dict(expected.aliases)
+    assert set(found.states) == set(expected.states)
     assert exact(found.values) == exact(expected.values)
     assert set(found.tensors) == set(expected.tensors)
     for name in expected.tensors:
