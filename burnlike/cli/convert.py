@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import RecordError
 from ..record.formats import EXTENSIONS, format_of_path
+from ..record.layout import tag_of
 from ..record.shards import EXTENSION, INDEX_SUFFIX, listed_names
 from .record_options import (
     FORMATS,
@@ -91,9 +92,14 @@ def run(args: argparse.Namespace) -> int:
     record = open_file(args.input, layout, args.top_level_key)
     from ..record.changing import rename, with_ids
 
-    if layout is not None and not is_nameless(args.input):
-        record = replace(record, layout=layout)
     record = rename(record, rules) if rules else record
+    if layout is not None and not is_nameless(args.input):
+        record = replace(record, layout=layout)  # which has the new names
+    if name.startswith("x.bin") and (record.layout is None or tag_of(record.layout) == "$named"):
+        raise RecordError(
+            f"{args.output}: bincode needs the layout of the record, which is not known: give --layout FILE, or --model"
+            " CONFIG.yaml of its model"
+        )
     record = with_ids(record) if args.ids else record
     began = time.perf_counter()
     written = _save(record, args.output, name, precision, shard_bytes)
@@ -117,6 +123,8 @@ def _file_name(output: str, format_name: str | None, sharded: bool) -> str:
     if sharded:
         if format_name not in (None, "safetensors"):
             raise RecordError(f"--shard-size writes safetensors files, got --format {format_name}; leave one out")
+        if output.endswith(tuple(it for it in EXTENSIONS if it != EXTENSION)):
+            raise RecordError(f"--shard-size writes a directory of safetensors files, got {output}; leave out one")
         return "model.safetensors"
     if format_name is not None:
         return f"x{extension_named(format_name)}"

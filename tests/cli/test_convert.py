@@ -210,12 +210,19 @@ def test_bincode_is_written_and_read_by_a_layout(tmp_path: Path) -> None:
         run(convert, tmp_path / "b.safetensors", tmp_path / "c.mpk")
         assert (tmp_path / "c.mpk").read_bytes() == (golden / "linear-full.mpk").read_bytes()
         run(convert, tmp_path / "b.safetensors", tmp_path / "d.bin")  # which keeps the layout
-        assert (tmp_path / "d.bin").read_bytes() == (golden / "linear-full.bin").read_bytes()
+        run(convert, tmp_path / "b.safetensors", tmp_path / "e.mpk", "--rename", "^=old.")
+        run(convert, tmp_path / "e.mpk", tmp_path / "e.bin", "--rename", r"^old\.=", *options)
+        assert (
+            (tmp_path / "d.bin").read_bytes()
+            == (tmp_path / "e.bin").read_bytes()
+            == (golden / "linear-full.bin").read_bytes()
+        )
 
 
 def test_bincode_without_a_layout_is_told(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="give --layout FILE, or --model"):
-        run(convert, GOLDEN / "v0.21" / "linear-full.bin", tmp_path / "a.mpk")
+    for source, target in (("linear-full.bin", "a.mpk"), ("linear-full.mpk", "a.bin")):
+        with pytest.raises(RecordError, match="give --layout FILE, or --model"):
+            run(convert, GOLDEN / "v0.21" / source, tmp_path / target)
 
 
 def test_format_says_what_the_name_does_not(tmp_path: Path) -> None:
@@ -228,6 +235,7 @@ def test_format_says_what_the_name_does_not(tmp_path: Path) -> None:
     [
         (("x.mpkk",), r"ends in one of \.safetensors, .*or --format"),
         (("x",), "ends in one of"),
+        (("x.mpk", "--shard-size", "1MB"), r"a directory of safetensors files, got .*x\.mpk"),
         (("x.mpk", "--precision", "bf61"), "did you mean 'bf16'"),
         (("x.mpk", "--int", "i33"), r"--int i33: expected one of .*did you mean"),
         (("x.mpk", "--format", "mpkk"), "did you mean 'mpk'"),
