@@ -13,6 +13,9 @@ from .dtypes import kind_of, plain
 _SUMMABLE = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _WITHOUT_INF = (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu)
 
+_FLOAT_REMEDY = "choose another type, list the tensor in Precision(keep=[...]), or set allow_overflow=True"
+_INT_REMEDY = "choose a wider type or list the tensor in Precision(keep=[...])"
+
 
 def pieces(tensor: Tensor, start: int, stop: int) -> Iterator[tuple[Tensor, int]]:
     """Cut the elements `start` to `stop` (row-major) of a tensor of any strides into views.
@@ -77,7 +80,7 @@ def convert_checked(name: str, source: Tensor, into: Tensor) -> None:
         into.copy_(converted)
 
 
-def check_floats(name: str, source: Tensor, converted: Tensor) -> None:
+def check_floats(name: str, source: Tensor, converted: Tensor, remedy: str = _FLOAT_REMEDY) -> None:
     """Raise if a value of `source` was too large for the type of `converted`.
 
     That is a finite value that became inf, nan or (where torch saturates) the largest value, and an inf where the type
@@ -96,7 +99,7 @@ def check_floats(name: str, source: Tensor, converted: Tensor) -> None:
     if lost.any().item():
         raise PrecisionError(
             f"'{name}': {before[lost][0].item():g} is too large for {plain(converted.dtype)} (at most {limits.max:g});"
-            " choose another type, list the tensor in Precision(keep=[...]), or set allow_overflow=True"
+            f" {remedy}"
         )
 
 
@@ -108,7 +111,7 @@ def _surely_fits(source: Tensor, converted: Tensor) -> bool:
     return -torch.finfo(converted.dtype).max <= low.item() and high.item() <= torch.finfo(converted.dtype).max
 
 
-def check_ints(name: str, source: Tensor, target: torch.dtype) -> None:
+def check_ints(name: str, source: Tensor, target: torch.dtype, remedy: str = _INT_REMEDY) -> None:
     """Raise if a value of the integer tensor `source` does not fit `target`.
 
     Raises:
@@ -120,8 +123,7 @@ def check_ints(name: str, source: Tensor, target: torch.dtype) -> None:
     for value in _extremes(source):
         if not limits.min <= value <= limits.max:
             raise PrecisionError(
-                f"'{name}': {value} does not fit {plain(target)} ({limits.min} to {limits.max}); "
-                "choose a wider type or list the tensor in Precision(keep=[...])"
+                f"'{name}': {value} does not fit {plain(target)} ({limits.min} to {limits.max}); {remedy}"
             )
 
 

@@ -18,6 +18,8 @@ from .mappers import expected_form, loaded_form
 from .matching import Match
 from .report import Mismatch
 
+_REMEDY = "nothing was loaded; give the module a wider type, or load with dtype='as_saved'"
+
 
 def mismatches(matches: Sequence[Match], tensors: Mapping[str, Tensor]) -> Iterator[Mismatch]:
     """The tensors of another shape or kind, and those that the module ties and the record has with different values."""
@@ -138,9 +140,9 @@ def check_values(matches: Sequence[Match], tensors: Mapping[str, Tensor]) -> Non
 
 def _check(name: str, values: Tensor, target: torch.dtype) -> None:
     if target.is_floating_point:
-        check_floats(name, values, values.to(target))
+        check_floats(name, values, values.to(target), _REMEDY)
     else:
-        check_ints(name, values, target)
+        check_ints(name, values, target, _REMEDY)
 
 
 def _unreadable(tensors: Mapping[str, Tensor], name: str) -> str:

@@ -63,9 +63,10 @@ def match(found: Sequence[Param], record: Record, module: nn.Module, options: Lo
 
     Raises:
         ArgumentError: `remap` or `remap_ids` can't be meant.
-        RecordMismatchError: matching by ids needs ids, and the record has none.
+        RecordMismatchError: matching by ids needs ids, and the record has none; or two of its tensors have one id.
         ParamPathError: the filter names a path that the module lacks.
     """
+    _check_ids(record)
     by_id = options.match == "id"
     renamed = _renamed(record, options)
     pinned, ids = _pinned(found, record, module, options)
@@ -94,6 +95,16 @@ def match(found: Sequence[Param], record: Record, module: nn.Module, options: Lo
             (result.unexpected if name_is_wanted(name, new_name) else result.skipped).append(new_name)
     result.skipped[:] = dict.fromkeys(result.skipped)  # by ids, a path and a name of the record may be the same
     return result
+
+
+def _check_ids(record: Record) -> None:
+    names: dict[ParamId, str] = {}
+    for name, param_id in record.ids.items():
+        if (other := names.setdefault(param_id, name)) != name:
+            raise RecordMismatchError(
+                f"{record.source} gives both '{other}' and '{name}' the ParamId {param_id}; nothing was loaded;"
+                " Record(record.tensors) is the same without ids"
+            )
 
 
 def _renamed(record: Record, options: LoadOptions) -> dict[str, str]:

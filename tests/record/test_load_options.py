@@ -214,6 +214,13 @@ def test_large_tensors_of_any_strides_and_types_are_read_in_parallel(tmp_path: P
         assert getattr(module, name).data_ptr() == target.data_ptr()
 
 
+@pytest.mark.parametrize("match", ["path", "id"])
+def test_a_record_that_gives_one_id_twice_is_refused(match: str) -> None:
+    record = Record(values(net()), ids={"0.weight": ParamId(7), "1.weight": ParamId(7)})
+    with pytest.raises(RecordMismatchError, match=r"gives both '0\.weight' and '1\.weight' the ParamId.*nothing was"):
+        record.load_into(net(), match=match)
+
+
 def test_values_that_remap_ids_replaces_are_unexpected() -> None:
     source, module = net(), net()
     record = Record.from_module(source)
