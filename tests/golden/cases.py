@@ -19,6 +19,8 @@ _CHECKS = {"module": check_module, "optimizer": check_optimizer, "scheduler": ch
 def check_golden(golden: Golden, outcomes: Outcomes) -> None:
     """Run every case of a values file."""
     files = files_of(golden)
+    if not files:
+        outcomes.fail(golden.label, "its values file lists no file")
     for file in files:
         _check_file(file, files, outcomes)
     values = golden.values

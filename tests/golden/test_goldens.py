@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+
+from burnlike.record import BurnpackRecorder, Precision, open_record
 
 from .__main__ import check_folder, main
 from .folder import SUFFIX, read_folder
@@ -64,6 +67,30 @@ def test_a_good_folder_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert re.fullmatch(
         r"SKIPPED some/gru: module: Gru: of later work \(layers\)\n\d+ passed, 0 failed, 1 skipped\n", text
     )
+
+
+def test_values_files_may_say_less(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = copied(tmp_path / "less", "v0.21/linear", "v0.22/rms_norm", "v0.21/optim_adamw")
+    for name in ("linear", "rms_norm", "optim_adamw"):
+        file = folder / f"{name}{SUFFIX}"
+        left_out = ("burn", "display", "num_params", "grads")
+        file.write_text(json.dumps({key: value for key, value in values_of(file).items() if key not in left_out}))
+    assert run(capsys, folder)[0] == 0
+
+
+def test_models_of_narrow_types_are_computed_with_in_those(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = copied(tmp_path / "narrow", "v0.22/linear")
+    file = folder / f"linear{SUFFIX}"
+    values = values_of(file)
+    record = open_record(folder / "linear.bpk")
+    BurnpackRecorder(Precision(torch.float16)).save(record, folder / "linear.bpk")
+    values["files"] = [it for it in values["files"] if it["file"] == "linear.bpk"]
+    (folder / "linear.safetensors").unlink()
+    for entry in (*values["params"], *values["inputs"].values(), *values["outputs"].values(), *values["grads"]):
+        entry["dtype"] = "F16"
+        entry["values"] = torch.tensor(entry["values"]).half().tolist()
+    file.write_text(json.dumps(values))
+    assert run(capsys, folder) == (0, "9 passed, 0 failed, 0 skipped\n")
 
 
 def in_values(name: str, *path: Any, by: Any) -> Callable[[Path], None]:
@@ -131,6 +158,7 @@ def in_file(name: str, offset: int) -> Callable[[Path], None]:
         ("v0.21/linear", in_file("linear-full.bin", -8), "linear-full.bin: read: bias: 1 of 2 values differ"),
         ("v0.21/linear", in_file("linear-double.mpk.gz", 40), "linear-double.mpk.gz: read: "),
         ("v0.21/linear", in_file("linear-full.mpk", 70), "linear-full.mpk: written again: other bytes"),
+        ("v0.22/linear", in_values("linear", "files", by=[]), "linear: its values file lists no file"),
         ("v0.22/linear", in_file("linear.bpk", -1), "linear.bpk: read: "),
         ("v0.22/linear", lambda folder: (folder / "more.bpk").write_bytes(b""), "more.bpk: no values file lists it"),
         ("v0.22/linear", lambda folder: (folder / "linear.bpk").unlink(), "linear.bpk: read: RecordIOError"),

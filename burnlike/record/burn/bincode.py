@@ -81,7 +81,12 @@ class Bincode:
         if known is None:
             raise RecordError(f"{source.path}: {_REMEDY}")
         check_layout(known)
-        outline = read_item(cursor, known, metadata["version"])
+        try:
+            outline = read_item(cursor, known, metadata["version"])
+        except RecordFormatError as error:
+            if "layout" in str(error):
+                raise
+            raise RecordFormatError(f"{error}; or the layout is that of another model") from error
         if not cursor.at_end():
             raise RecordFormatError(
                 f"{source.path}: bytes lie behind the record, at byte {cursor.position}; the file is damaged, or the"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...errors import RecordError
-from ..layout import Layout, join
+from ..layout import Layout, holds_states, join, tag_of
 from ..outline import Outline
 from .optimizer_records import is_optimizer_record
 
@@ -161,7 +161,10 @@ class Fill:
     def unplaced(self) -> dict[str, Any]:
         """The values without those that have a place."""
         values = self.outline.values
-        has_place = self._states or self._tensors or self.outline.layout is not None
+        layout = self.outline.layout
+        if tag_of(layout) == "$named":
+            layout = layout["$named"]
+        has_place = self._states or self._tensors or holds_states(layout)
         if self._optimizer and has_place and self._values >= self._states.keys():
             values = {name: value for name, value in values.items() if name != "states"}
             if not values.get("paths"):

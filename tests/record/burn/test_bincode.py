@@ -278,3 +278,9 @@ def test_vague_layouts_are_refused() -> None:
         open_record(FOLDER / "two-full.bin", layout)
     with pytest.raises(RecordError, match="expected one of param"):
         open_record(FOLDER / "two-full.bin", {"weight": "parm", "bias": "constant"})
+
+
+def test_a_file_that_ends_too_early_may_be_that_of_another_model() -> None:
+    data = (FOLDER / "two-full.bin").read_bytes()
+    with pytest.raises(RecordFormatError, match=r"truncated.*or the layout is that of another model"):
+        BinFileRecorder().from_bytes(data, {"weight": "param", "bias": "constant", "more": "constant"})

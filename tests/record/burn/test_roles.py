@@ -1,4 +1,4 @@
-"""Which tensors are states is known again whatever the format, and Burn's own files need not say it."""
+"""What formats of Burn's have no word for is known again: which tensors are states, and whose record it is."""
 
 from pathlib import Path
 
@@ -51,3 +51,11 @@ def test_states_that_are_not_there_are_refused() -> None:
     data = BurnpackRecorder().to_bytes(Record(TENSORS, ids=IDS, states=["mask"]))
     with pytest.raises(RecordFormatError, match="states"):
         BurnpackRecorder().from_bytes(data.replace(b'["mask"]', b'["task"]'))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_optimizers_without_states_stay_records_of_optimizers(name: str) -> None:
+    record = Record(values={"states": {}, "paths": {str(ParamId(5)): "layer.weight"}})
+    recorder = getattr(burnlike.record, name)()
+    once = recorder.from_bytes(recorder.to_bytes(record))
+    assert once.values == recorder.from_bytes(recorder.to_bytes(once)).values == record.values
