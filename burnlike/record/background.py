@@ -42,7 +42,7 @@ class SaveHandle:
 
     def done(self) -> bool:
         """Whether it has ended, well or not."""
-        return not self._thread.is_alive()
+        return self._thread.has_ended()
 
     def wait(self, timeout: float | None = None) -> str:
         """Wait until the file is in its place and synced.
@@ -57,8 +57,7 @@ class SaveHandle:
             SavePendingError: it is not done after `timeout` seconds.
             RecordError: it failed; see `FileRecorder.save`.
         """
-        self._thread.join(timeout)
-        if self._thread.is_alive():
+        if not self._thread.has_ended(timeout):
             raise SavePendingError(f"{self.path}: is still being saved after {timeout} seconds; call wait() again")
         return self._thread.outcome()
 
@@ -75,6 +74,7 @@ class _SaveThread(threading.Thread):
         self._written: str | None = None
         self._error: BaseException | None = None
         self._is_left = self._is_known = False
+        self._ended = threading.Event()
 
     def run(self) -> None:
         """Write, and let go of the values."""
@@ -89,6 +89,17 @@ class _SaveThread(threading.Thread):
                 self._report_unknown()
         finally:
             self._write = None
+            self._ended.set()
+
+    def has_ended(self, timeout: float | None = 0.0) -> bool:
+        """Wait at most `timeout` seconds for it, None is as long as it takes; whether it has ended.
+
+        Not by `join`: before Python 3.13 a `join` that is interrupted takes the thread for one that has ended, and then
+        the interpreter does not wait for it either.
+        """
+        if not self.is_alive():  # a forked process has a copy of this, but not the thread
+            return True
+        return self._ended.wait(timeout)
 
     def outcome(self) -> str:
         """The path written, or the error."""
@@ -154,7 +165,7 @@ def settle(path: str, recorder: object = None, on_busy: OnBusy = "wait") -> None
             raise SavePendingError(
                 f"{path}: not saved, {thread.path} is still being saved; wait for its handle, or pass on_busy='wait'"
             )
-        thread.join()
+        thread.has_ended(None)
 
 
 def _real(path: str) -> str:

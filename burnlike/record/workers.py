@@ -4,6 +4,7 @@ import contextlib
 import mmap
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
@@ -43,9 +44,12 @@ def run_steps(
         for step in steps:
             do(step, buffer)
         return
-    pool = _Pool(steps, do)
+    pool = _Pool(steps, do, workers)
     ready = threading.Barrier(workers + 1)
-    threads = [threading.Thread(target=pool.work, args=(buffer, ready)) for buffer in _buffers(workers, buffer_bytes)]
+    threads = [
+        threading.Thread(target=pool.work, args=(number, buffer, ready))
+        for number, buffer in enumerate(_buffers(workers, buffer_bytes))
+    ]
     try:
         with _one_torch_thread_each():
             for thread in threads:
@@ -54,41 +58,50 @@ def run_steps(
         for thread in threads:
             thread.join()
     except BaseException as error:  # an interrupt of the main thread: the workers must not outlive what they use
-        pool.error = pool.error or error
+        pool.stop(error)
         ready.abort()
-        for thread in threads:
-            _join_in_any_case(thread)
         raise
     if pool.error is not None:
         raise pool.error
 
 
-def _join_in_any_case(thread: threading.Thread) -> None:
-    """Wait for a thread that was told to stop, whatever else interrupts: the files it writes to are about to close."""
-    while thread.is_alive():
-        with contextlib.suppress(KeyboardInterrupt):
-            thread.join()
-
-
 class _Pool:
     """The steps that are left, shared by the workers."""
 
-    def __init__(self, steps: Sequence[Step], do: Callable[[Step, Tensor], object]) -> None:
+    def __init__(self, steps: Sequence[Step], do: Callable[[Step, Tensor], object], workers: int) -> None:
         self.steps = iter(steps)
         self.do = do
         self.error: BaseException | None = None
+        self._busy = [False] * workers
 
-    def work(self, buffer: Tensor, ready: threading.Barrier) -> None:
+    def stop(self, error: BaseException) -> None:
+        """Let no step begin any more, and wait for those that have, however often the user interrupts.
+
+        Not by `join`: before Python 3.13 a `join` that is interrupted takes the thread for one that has ended.
+        """
+        self.error = self.error or error
+        while True:
+            try:
+                while any(self._busy):
+                    time.sleep(0.001)
+                return
+            except KeyboardInterrupt:
+                continue
+
+    def work(self, number: int, buffer: Tensor, ready: threading.Barrier) -> None:
         """Do steps, as one of several threads, until none is left or one has failed; keeps the first error of all."""
         try:
             torch.set_num_threads(1)
             ready.wait()
             for step in self.steps:
+                self._busy[number] = True  # before it looks at `error`, which `stop` sets before it looks at this
                 if self.error is not None:
                     return
                 self.do(step, buffer)
         except BaseException as error:
             self.error = self.error or error
+        finally:
+            self._busy[number] = False
 
 
 _starting = threading.Lock()  # who comes second would take the 1 of the first for the number to be put back

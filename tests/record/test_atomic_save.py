@@ -1,5 +1,6 @@
 """A save that fails at any point leaves the old file whole and nothing beside it."""
 
+import contextlib
 import errno
 import os
 import resource
@@ -101,22 +102,38 @@ def test_failure_within_a_conversion_leaves_the_old_file(
     assert_untouched(target)
 
 
-def test_interrupt_of_the_main_thread_waits_for_the_workers(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "BLOCK_BYTES", 4096)
+def test_interrupts_of_the_main_thread_wait_for_the_workers(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "BLOCK_BYTES", 65536)
     write = os.pwrite
+    descriptors: list[bool] = []
 
-    def slow_write(*args: Any) -> int:
-        time.sleep(0.01)
-        return write(*args)
+    def slow_write(descriptor: int, data: memoryview, offset: int) -> int:
+        with contextlib.suppress(IndexError):
+            timers.pop().start()
+        time.sleep(0.4)
+        descriptors.append(os.fstat(descriptor).st_nlink == 1)
+        return write(descriptor, data, offset)
 
     monkeypatch.setattr(os, "pwrite", slow_write)
-    threads = threading.active_count()
-    timer = threading.Timer(0.05, signal.raise_signal, [signal.SIGINT])
-    timer.start()
+    main = threading.get_ident()
+    timers = [threading.Timer(delay, signal.pthread_kill, [main, signal.SIGINT]) for delay in (0.2, 0.1)]
     with pytest.raises(KeyboardInterrupt):
         SafetensorsRecorder(BFloat16Precision).save(record(), target)
-    timer.join()
-    assert threading.active_count() == threads
+    assert len(descriptors) > 1
+    assert all(descriptors), "the file was there until the last of them had ended"
+    assert not timers
+    assert_untouched(target)
+
+
+@pytest.mark.parametrize("function", ["flock", "fstat", "fchmod"])
+def test_interrupt_while_the_file_is_made_leaves_nothing(
+    function: str, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = atomic_file.fcntl if function == "flock" else os
+    monkeypatch.setattr(module, function, failing(getattr(module, function), 1, KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        SafetensorsRecorder().save(record(), target)
+    monkeypatch.undo()
     assert_untouched(target)
 
 

@@ -75,6 +75,14 @@ def test_kept_tensors_are_stored_as_they_are(tmp_path: Path) -> None:
     }
 
 
+def test_tied_tensor_is_kept_by_any_of_its_names(tmp_path: Path) -> None:
+    record = Record({"embed": torch.ones(2), "other": torch.ones(2)}, aliases={"head": "embed"})
+    for keep in ("head", "embed"):
+        path = SafetensorsRecorder(Precision(torch.bfloat16, keep=[keep])).save(record, tmp_path / keep)
+        found = {name: tensor.dtype for name, tensor in safetensors.torch.load_file(path).items()}
+        assert found == {"embed": torch.float32, "other": torch.bfloat16}
+
+
 @pytest.mark.parametrize(
     ("value", "source", "target"),
     [
@@ -114,9 +122,18 @@ def test_inf_and_nan_that_were_there_pass(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [INF, -INF])
-def test_inf_in_a_type_without_inf_is_an_error(value: float, tmp_path: Path) -> None:
-    with pytest.raises(PrecisionError, match="inf is too large for float8_e4m3fn"):
-        stored(torch.tensor([1.0, value]), Precision(torch.float8_e4m3fn), tmp_path)
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (torch.float32, torch.float8_e4m3fn),
+        (torch.float8_e5m2, torch.float8_e5m2fnuz),  # of the same range but for that
+    ],
+)
+def test_inf_in_a_type_without_inf_is_an_error(
+    value: float, source: torch.dtype, target: torch.dtype, tmp_path: Path
+) -> None:
+    with pytest.raises(PrecisionError, match=f"inf is too large for {str(target).removeprefix('torch.')}"):
+        stored(torch.tensor([1.0, value]).to(source), Precision(target), tmp_path)
 
 
 def test_values_that_round_to_the_largest_pass(tmp_path: Path) -> None:

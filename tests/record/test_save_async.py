@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -150,6 +151,19 @@ def test_waiting_ends_after_the_timeout(tmp_path: Path, gate: Gate) -> None:
         handle.wait(0)
     gate.opened.set()
     assert handle.wait(30) == handle.path
+
+
+def test_wait_that_is_interrupted_takes_nothing_for_done(tmp_path: Path, gate: Gate) -> None:
+    handle = SafetensorsRecorder().save_async(Record({"a": torch.zeros(1)}), tmp_path / "x")
+    timer = threading.Timer(0.1, signal.pthread_kill, [threading.get_ident(), signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        handle.wait()
+    assert not handle.done()
+    assert not list(tmp_path.glob("x*"))
+    gate.opened.set()
+    assert Path(handle.wait()).exists()
+    timer.join()
 
 
 def test_errors_of_the_copy_are_raised_at_once(tmp_path: Path) -> None:
