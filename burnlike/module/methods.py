@@ -126,6 +126,10 @@ class ModuleMethods(nn.Module):
         """
         return resolve("burnlike.record:save")(self, path, recorder=recorder)
 
+    def load_record(self, record: "Record", **options: Any) -> "LoadReport":
+        """Put the tensors of `record` into this module; see `burnlike.record.load` for the options and errors."""
+        return record.load_into(self, **options)
+
     def load(self, path: str | PathLike[str], **options: Any) -> "LoadReport":
         """Load the record at `path` into this module; see `burnlike.record.load` for the options and errors."""
         return resolve("burnlike.record:load")(self, path, **options)

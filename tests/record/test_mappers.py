@@ -262,7 +262,7 @@ def test_values_and_ids_go_through_a_record_and_its_bytes(tmp_path: Path) -> Non
     for record in (source.into_record(), through_bytes(source.into_record(), tmp_path)):
         target = Tiny(scale=0)
         assert len(record.tensors) == 2
-        record.load_into(target)
+        target.load_record(record)
         assert values(target) == TINY
         assert [param.id for param in params(target)] == [param.id for param in params(source)]
 
