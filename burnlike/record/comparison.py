@@ -114,11 +114,11 @@ def compare(one: Record, other: Record, tolerance: float | None = None) -> Compa
     Raises:
         RecordIOError, RecordFormatError: a file can't be read, or holds a type that torch has not.
     """
-    names, others = list(_names(one)), set(_names(other))
+    names, others = dict.fromkeys(_names(one)), dict.fromkeys(_names(other))
     common = [name for name in names if name in others]
     found = (_compare_tensors(name, one, other, tolerance) for name in common)
     return Comparison(
-        missing=[name for name in _names(other) if name not in set(names)],
+        missing=[name for name in others if name not in names],
         extra=[name for name in names if name not in others],
         tensors=[it for it in found if not it.is_equal or it.values is not None],
         values=dict(_compare_values(one.values, other.values, "")),

@@ -205,18 +205,14 @@ def test_bincode_is_written_and_read_by_a_layout(tmp_path: Path) -> None:
     golden = GOLDEN / "v0.21"
     for options in (("--model", tmp_path / "model.yaml"), ("--layout", tmp_path / "layout.yaml")):
         run(convert, golden / "linear-full.mpk", tmp_path / "a.bin", *options)
-        assert (tmp_path / "a.bin").read_bytes() == (golden / "linear-full.bin").read_bytes()
         run(convert, tmp_path / "a.bin", tmp_path / "b.safetensors", *options)
         run(convert, tmp_path / "b.safetensors", tmp_path / "c.mpk")
         assert (tmp_path / "c.mpk").read_bytes() == (golden / "linear-full.mpk").read_bytes()
         run(convert, tmp_path / "b.safetensors", tmp_path / "d.bin")  # which keeps the layout
         run(convert, tmp_path / "b.safetensors", tmp_path / "e.mpk", "--rename", "^=old.")
         run(convert, tmp_path / "e.mpk", tmp_path / "e.bin", "--rename", r"^old\.=", *options)
-        assert (
-            (tmp_path / "d.bin").read_bytes()
-            == (tmp_path / "e.bin").read_bytes()
-            == (golden / "linear-full.bin").read_bytes()
-        )
+        for written in ("a.bin", "d.bin", "e.bin"):
+            assert (tmp_path / written).read_bytes() == (golden / "linear-full.bin").read_bytes()
 
 
 def test_bincode_without_a_layout_is_told(tmp_path: Path) -> None:
