@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy as is_shapeless
 
 from ..errors import ArgumentError, RecordError
 from ..module.lazy import check_free
@@ -22,8 +23,17 @@ _REMEDY = "nothing was loaded; give the module a wider type, or load with dtype=
 
 
 def mismatches(matches: Sequence[Match], tensors: Mapping[str, Tensor]) -> Iterator[Mismatch]:
-    """The tensors of another shape or kind, and those that the module ties and the record has with different values."""
+    """The tensors of another shape or kind, and those that the module ties and the record has with different values.
+
+    Raises:
+        RecordError: a parameter has no shape to compare with.
+    """
     for match in matches:
+        if is_shapeless(match.param.tensor):
+            raise RecordError(
+                f"'{match.param.path}' has no shape yet, as in torch's lazy modules; nothing was loaded; call the"
+                " module once with an input before"
+            )
         expected = expected_form(match.param)
         dtype, shape = dtype_in(tensors, match.name), shape_in(tensors, match.name)
         if unreadable := _unreadable(tensors, match.name):

@@ -136,6 +136,14 @@ def test_lazy_parameters_are_never_initialized(dtype: str) -> None:
     assert module.second.dtype == (torch.float32 if dtype == "module" else torch.float64)
 
 
+def test_a_parameter_without_a_shape_is_refused() -> None:
+    module = nn.Sequential(nn.Linear(2, 2), nn.LazyLinear(2))
+    record = Record.from_module(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)))
+    with pytest.raises(RecordError, match=r"'1\.weight' has no shape yet"):
+        record.load_into(module)
+    assert not torch.equal(module[0].weight, record.tensors["0.weight"])
+
+
 def test_an_error_in_the_middle_says_what_became_of_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
     module = holding(first=torch.zeros(3))
 
