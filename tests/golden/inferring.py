@@ -84,12 +84,22 @@ class _Matcher:
                     yield {"$enum": [*unknown, [names[0], below]]}, end
 
     def _items(self, trees: list[Tree], at: int) -> Iterator[tuple[list[Layout], int]]:
+        """Each way to explain one tree behind the other; lists may be longer than Python's stack is deep."""
         if not trees:
             yield [], at
             return
-        for first, behind in self.match(trees[0], at):
-            for rest, end in self._items(trees[1:], behind):
-                yield [first, *rest], end
+        found: list[Layout] = []
+        tried = [self.match(trees[0], at)]
+        while tried:
+            step = next(tried[-1], None)
+            if step is None:
+                tried.pop()
+                continue
+            found[len(tried) - 1 :] = [step[0]]
+            if len(found) == len(trees):
+                yield list(found), step[1]
+            else:
+                tried.append(self.match(trees[len(found)], step[1]))
 
     def _states(self, tree: Mapping[str, Tree], at: int) -> Iterator[tuple[Layout, int]]:
         """A map's order differs from file to file: the bytes say it."""

@@ -36,3 +36,11 @@ def test_models_of_other_folders_are_known_by_their_config() -> None:
     }
     assert layout_for({"name": "new", "config": {"type": "Unknown"}}) is None
     assert layout_for({"name": "new"}) is None
+
+
+def test_long_lists_are_inferred() -> None:
+    tree = json.loads((FOLDER / "linear-full.json").read_text())["item"]
+    data = (FOLDER / "linear-full.bin").read_bytes()
+    begin = data.index(b"FullPrecisionSettings", data.index(b"0.21.0")) + len("FullPrecisionSettings")
+    layout = infer([tree] * 3000, data[:begin] + b"\xfb" + (3000).to_bytes(2, "little") + data[begin:] * 3000)
+    assert layout == {"$vec": [infer(tree, data)] * 3000}
