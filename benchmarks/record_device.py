@@ -3,8 +3,8 @@
     python -m benchmarks.record_device
 
 355 M float32 values on the device, saved as bfloat16. Ours is `save_async`, which converts and packs on the device and
-copies through pinned buffers; theirs are `torch.save` of converted tensors, and `torch.distributed.checkpoint.async_save`
-of them, which holds the device until its copy is staged. Where there is no GPU nothing is measured.
+copies through pinned buffers; theirs are `torch.save` of converted tensors, and `async_save` of them by
+`torch.distributed.checkpoint`, which holds the device until its copy is staged. Without a GPU nothing is measured.
 """
 
 import tempfile

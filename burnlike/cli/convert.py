@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..errors import RecordError
 from ..record.formats import EXTENSIONS, format_of_path
 from ..record.layout import tag_of
-from ..record.shards import EXTENSION, INDEX_SUFFIX, listed_names
+from ..record.saving.shards import EXTENSION, INDEX_SUFFIX, listed_names
 from .record_options import (
     FORMATS,
     add_layout_options,
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     name = _file_name(args.output, args.format, shard_bytes is not None)
     precision, layout = precision_of(args), layout_of(args)
     record = open_file(args.input, layout, args.top_level_key)
-    from ..record.changing import rename, with_ids
+    from ..record.tools.changing import rename, with_ids
 
     record = rename(record, rules) if rules else record
     if layout is not None and not is_nameless(args.input):

@@ -12,7 +12,7 @@ from .record_options import add_layout_options, layout_of, open_file
 from .tables import printable, shortened
 
 if TYPE_CHECKING:
-    from ..record.comparison import Comparison, TensorDifference, ValueDifference
+    from ..record.tools.comparison import Comparison, TensorDifference, ValueDifference
 
 EQUAL, DIFFERENT = 0, 1
 
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     """
     tolerance, layout = _tolerance(args.tolerance), layout_of(args)
     one, other = open_file(args.a, layout), open_file(args.b, layout)
-    from ..record.comparison import compare
+    from ..record.tools.comparison import compare
 
     if args.ignore_ids:
         one, other = replace(one, ids={}), replace(other, ids={})
@@ -110,14 +110,14 @@ def _value_parts(values: "ValueDifference") -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
-    from ..record.comparison import MISSING
+    from ..record.tools.comparison import MISSING
     from ..record.values import to_json
 
     return "nothing" if value is MISSING else shortened(to_json(value, "values"))
 
 
 def _summary(args: argparse.Namespace, found: "Comparison", tolerance: float | None) -> dict[str, Any]:
-    from ..record.comparison import MISSING
+    from ..record.tools.comparison import MISSING
     from ..record.values import to_json
 
     return {

@@ -98,9 +98,9 @@ def _of_config(args: argparse.Namespace, chosen: Format | None) -> _Subject:
 
 
 def _forecast(args: argparse.Namespace, subject: _Subject) -> dict[str, Any]:
-    from ..record.forecast import cuda_memory, device_saving_memory, file_size, loading_memory, saving_memory
     from ..record.precision import Precision
     from ..record.recorder import outline_of
+    from ..record.tools.forecast import cuda_memory, device_saving_memory, file_size, loading_memory, saving_memory
 
     as_is = outline_of(subject.record, Precision(None), with_values=False)
     stored = outline_of(subject.record, precision_of(args) or Precision(None), with_values=False)

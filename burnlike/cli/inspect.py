@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..module.param_id import ParamId
+from ..record.files.gzip_source import GzipSource
+from ..record.files.reading import read_outline
+from ..record.files.source import FileSource
 from ..record.formats import detect
-from ..record.gzip_source import GzipSource
 from ..record.outline import Entry, Outline, StoredTensor
-from ..record.reading import read_outline
-from ..record.shards import INDEX_SUFFIX
-from ..record.source import FileSource
+from ..record.saving.shards import INDEX_SUFFIX
 from ..record.values import to_json
 from .record_options import add_layout_options, layout_of
 from .tables import printable, shortened, table

@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from burnlike.errors import RecordError, RecordIOError, nearest
+from burnlike.record.files.sharded import find_record
+from burnlike.record.files.source import FileSource
 from burnlike.record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, detect, format_of_path
-from burnlike.record.sharded import find_record
-from burnlike.record.shards import INDEX_SUFFIX
-from burnlike.record.source import FileSource
+from burnlike.record.saving.shards import INDEX_SUFFIX
 
 from .options import add_import_option
 
@@ -174,7 +174,7 @@ def layout_of(args: argparse.Namespace) -> Any:
     from .models import read_model
 
     model = read_model(args.model, args.imports)
-    from burnlike.record.module_layout import layout_of as layout_of_module
+    from burnlike.record.derived.module_layout import layout_of as layout_of_module
 
     return layout_of_module(model.build())
 

@@ -11,7 +11,7 @@ from ..errors import RecordError, RecordMismatchError
 from ..module import Param, ParamId, params
 from ..module.wrappers import is_distributed
 from ..record import LoadReport, Mismatch, Record
-from ..record.type_layout import layout_of_type
+from ..record.derived.type_layout import layout_of_type
 from .clipping import clip
 from .clipping_config import GradientClipping
 from .gradients import GradientsParams

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..record.report import Mismatch
+from ..record.loading.report import Mismatch
 
 _SHOWN = 10
 

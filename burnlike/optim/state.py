@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..record.derive import flat_values, from_leaves, to_leaves
+from ..record.derived.derive import flat_values, from_leaves, to_leaves
 
 Leaf = Tensor | int | float | str | bool
 

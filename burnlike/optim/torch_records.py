@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ..errors import RecordError, RecordMismatchError
 from ..module import params
 from ..record import LoadReport, Mismatch, Record
-from ..record.state_tree import decode_tree, encode_tree
+from ..record.derived.state_tree import decode_tree, encode_tree
 from .optimizer_report import OptimizerLoadReport
 from .state_entries import (
     GROUPS,

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from .._lazy import attach
 
 if TYPE_CHECKING:
-    from .background import SaveHandle
     from .burn.recorders import (
         BinBytesRecorder,
         BinFileRecorder,
@@ -17,18 +16,19 @@ if TYPE_CHECKING:
         NamedMpkGzFileRecorder,
         PrettyJsonFileRecorder,
     )
-    from .distributed_recorder import DistributedRecorder
+    from .derived.module_layout import layout_of
+    from .distributed.recorder import DistributedRecorder
+    from .files.lazy_tensors import LazyTensors
     from .formats import EXTENSIONS
-    from .lazy_tensors import LazyTensors
-    from .load_options import LoadOptions
-    from .materialize import init_from
-    from .module_layout import layout_of
+    from .loading.load_options import LoadOptions
+    from .loading.materialize import init_from
+    from .loading.report import LoadReport, Mismatch
     from .opening import open_record
     from .precision import BFloat16Precision, DoublePrecision, FullPrecision, HalfPrecision, Precision
     from .record import Record
     from .recorder import FileRecorder, Recorder, recorder_for
-    from .report import LoadReport, Mismatch
     from .safetensors_recorder import SafetensorsRecorder
+    from .saving.background import SaveHandle
     from .shortcuts import load, save, save_async
 
 __all__ = [
@@ -72,22 +72,22 @@ __getattr__, __dir__ = attach(
         **dict.fromkeys(
             ["BFloat16Precision", "DoublePrecision", "FullPrecision", "HalfPrecision", "Precision"], "precision"
         ),
-        **dict.fromkeys(["LoadReport", "Mismatch"], "report"),
+        **dict.fromkeys(["LoadReport", "Mismatch"], "loading.report"),
         **dict.fromkeys(["load", "save", "save_async"], "shortcuts"),
-        "SaveHandle": "background",
+        "SaveHandle": "saving.background",
         **dict.fromkeys(["FileRecorder", "Recorder", "recorder_for"], "recorder"),
         "BurnpackRecorder": "burn.recorders",
         **dict.fromkeys(["BinBytesRecorder", "BinFileRecorder", "BinGzFileRecorder"], "burn.recorders"),
         **dict.fromkeys(["JsonGzFileRecorder", "PrettyJsonFileRecorder"], "burn.recorders"),
         **dict.fromkeys(["NamedMpkBytesRecorder", "NamedMpkFileRecorder", "NamedMpkGzFileRecorder"], "burn.recorders"),
-        "DistributedRecorder": "distributed_recorder",
+        "DistributedRecorder": "distributed.recorder",
         "EXTENSIONS": "formats",
-        "layout_of": "module_layout",
+        "layout_of": "derived.module_layout",
         "open_record": "opening",
-        "LazyTensors": "lazy_tensors",
-        "LoadOptions": "load_options",
+        "LazyTensors": "files.lazy_tensors",
+        "LoadOptions": "loading.load_options",
         "Record": "record",
         "SafetensorsRecorder": "safetensors_recorder",
-        "init_from": "materialize",
+        "init_from": "loading.materialize",
     },
 )

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from .._lazy import resolve
 from ..errors import RecordError, RecordFormatError
+from .files.source import Source
 from .outline import Outline, Segment
-from .source import Source
 
 
 class Format(Protocol):
@@ -63,7 +63,7 @@ _FORMATS = {
 """Extension -> the format's object. A longer extension comes before the shorter one that it ends in."""
 
 _TORCH = ".pt"
-_READABLE = {**_FORMATS, _TORCH: "burnlike.record.torch_file:TORCH"}
+_READABLE = {**_FORMATS, _TORCH: "burnlike.record.torch_files.torch_file:TORCH"}
 
 EXTENSIONS = tuple(_FORMATS)
 """What the names of records' files end in."""
@@ -92,7 +92,7 @@ def detect(source: Source, path: str | os.PathLike[str] = "") -> Format:
     Raises:
         RecordFormatError: it is none of them.
     """
-    from .gzip_source import GzipSource, is_gzip
+    from .files.gzip_source import GzipSource, is_gzip
 
     compressed = is_gzip(source)
     inner = GzipSource(source) if compressed else source

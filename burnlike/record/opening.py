@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from .reading import read_outline
+from .files.reading import read_outline
 from .record import Record
 from .recorder import record_of
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..errors import RecordFormatError
 from ..module.param_id import ParamId
-from .source import Source
+from .files.source import Source
 
 DTYPE_BITS: Mapping[str, int] = {
     **dict.fromkeys(["F64", "I64", "U64", "C64"], 64),

@@ -11,13 +11,13 @@ from ..errors import RecordError
 from ..module import ParamGroup, ParamId
 from ..module.param_group import selected
 from ..tensor.base import TensorBase
-from .arrays import is_array, tensor_of
-from .mappers import saved_form
-from .module_layout import deferred_layout
+from .derived.arrays import is_array, tensor_of
+from .derived.module_layout import deferred_layout
+from .loading.mappers import saved_form
 from .parts import names_below, step
 
 if TYPE_CHECKING:
-    from .report import LoadReport
+    from .loading.report import LoadReport
 
 T = TypeVar("T")
 
@@ -111,7 +111,7 @@ class Record:
         for name in ("into_record", "to_record"):
             if not isinstance(source, type) and callable(made := getattr(source, name, None)):
                 return cls.of(made())
-        from .derive import to_leaves
+        from .derived.derive import to_leaves
 
         tensors, values = to_leaves(source)
         return cls(tensors, values, source=f"the record of {type(source).__name__}")
@@ -125,7 +125,7 @@ class Record:
         Raises:
             RecordMismatchError: a field is missing, or has something that does not fit it.
         """
-        from .derive import from_leaves
+        from .derived.derive import from_leaves
 
         return from_leaves(kind, self.tensors, self.values)
 
@@ -144,8 +144,8 @@ class Record:
         self, module: nn.Module, strict: bool = True, device: torch.device | str | None = None, **options: Any
     ) -> "LoadReport":
         """Put the tensors into `module`; see `burnlike.record.load`, and `LoadOptions` for the options."""
-        from .load_options import LoadOptions
-        from .loading import load_into
+        from .loading.load_into import load_into
+        from .loading.load_options import LoadOptions
 
         return load_into(self, module, LoadOptions.of({"strict": strict, "device": device, **options}))
 

@@ -10,17 +10,17 @@ import torch
 from torch import Tensor
 
 from ..errors import RecordError
-from .background import OnBusy, SaveHandle, settle, snapshot, start_save
 from .dtypes import file_dtype
+from .files.gzip_source import GzipSource
+from .files.lazy_tensors import LazyTensors
+from .files.source import BytesSource, FileSource, Source
 from .formats import DEFAULT_EXTENSION, EXTENSIONS, Format, format_of_path
-from .gzip_source import GzipSource
-from .lazy_tensors import LazyTensors
 from .outline import Entry, Outline
 from .precision import Precision, PrecisionRule, stored_dtype_of
 from .record import Record
-from .sequential import write_sequential
-from .source import BytesSource, FileSource, Source
-from .writing import content_of, plain_tensor, write_file
+from .saving.background import OnBusy, SaveHandle, settle, snapshot, start_save
+from .saving.sequential import write_sequential
+from .saving.writing import content_of, plain_tensor, write_file
 
 
 class Recorder(ABC):

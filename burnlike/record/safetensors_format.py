@@ -11,8 +11,8 @@ from typing import Any
 
 from ..errors import RecordError, RecordFormatError
 from . import metadata
+from .files.source import Source
 from .outline import DTYPE_BITS, Entry, Outline, Payload, Segment, StoredTensor, byte_count
-from .source import Source
 
 MAX_HEADER_BYTES = 100_000_000
 """Longer headers are refused, here and by the safetensors library."""

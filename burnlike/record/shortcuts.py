@@ -7,13 +7,13 @@ import torch
 from torch import nn
 
 from ..errors import RecordError
-from .background import OnBusy, SaveHandle
-from .module_layout import deferred_layout
+from .derived.module_layout import deferred_layout
+from .loading.report import LoadReport
 from .opening import open_record
 from .precision import PrecisionRule
 from .record import Record
 from .recorder import FileRecorder, Recorder, recorder_for
-from .report import LoadReport
+from .saving.background import OnBusy, SaveHandle
 
 
 def save(

@@ -16,9 +16,9 @@ from ..optim import OptimizerAdaptor, torch_record
 from ..optim.state_entries import Target
 from ..optim.torch_records import read_torch_record, trained_by
 from ..record import LoadReport, Record, SafetensorsRecorder
-from ..record.load_options import LoadOptions, Remap
-from ..record.loading import PreparedLoad, prepare
-from ..record.state_tree import decode_tree, encode_tree
+from ..record.derived.state_tree import decode_tree, encode_tree
+from ..record.loading.load_into import PreparedLoad, prepare
+from ..record.loading.load_options import LoadOptions, Remap
 from .checkpoint import write_records
 from .old_states import VERSION, upgraded
 from .random_state import random_state, restore_random

@@ -188,7 +188,7 @@ def test_large_tensors_take_little_memory(tmp_path: Path) -> None:
             file.write(len(header).to_bytes(8, "little") + header)
             file.truncate(8 + len(header) + 4 * count)
     code = (
-        "import sys; import torch; import burnlike.record.comparison; from burnlike.cli.main import main\n"
+        "import sys; import torch; import burnlike.record.tools.comparison; from burnlike.cli.main import main\n"
         "def peak(): return int(next(it for it in open('/proc/self/status') if it.startswith('VmHWM')).split()[1])\n"
         "before = peak(); status = main(sys.argv[1:]); print(peak() - before); sys.exit(status)"
     )

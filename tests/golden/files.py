@@ -15,8 +15,8 @@ import torch
 import burnlike.record
 from burnlike.errors import RecordError
 from burnlike.record import FileRecorder, Precision, Record
+from burnlike.record.files.source import FileSource
 from burnlike.record.formats import detect
-from burnlike.record.source import FileSource
 
 from .folder import Golden
 from .layouts import infer, layout_for

@@ -19,7 +19,8 @@ import torch
 
 from burnlike import _atomic_file as atomic_file
 from burnlike.errors import RecordIOError
-from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder, stream
+from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder
+from burnlike.record.saving import stream
 
 OLD = b"the old record"
 

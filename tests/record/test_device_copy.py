@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from burnlike.errors import PrecisionError
-from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder, device_copy, stream
-from burnlike.record.stream import Part, write_pieces
+from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder
+from burnlike.record.saving import device_copy, stream
+from burnlike.record.saving.stream import Part, write_pieces
 
 PAGE = 4096
 

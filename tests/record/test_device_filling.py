@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder, device_filling, load, save
-from burnlike.record.device_filling import fill_device
+from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder, load, save
+from burnlike.record.loading import device_filling
+from burnlike.record.loading.device_filling import fill_device
 
 
 class FakeStream:

@@ -8,8 +8,8 @@ import torch
 
 from burnlike.errors import RecordError, RecordFormatError
 from burnlike.record import Record, SafetensorsRecorder, open_record
+from burnlike.record.files.source import BytesSource
 from burnlike.record.formats import EXTENSIONS, detect, format_of_path
-from burnlike.record.source import BytesSource
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -13,7 +13,7 @@ from torch import nn
 from burnlike.errors import ArgumentError, ParamPathError, PrecisionError, RecordIOError, RecordMismatchError
 from burnlike.module import ParamGroup, ParamId, params
 from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder, load, open_record, save
-from burnlike.record.lazy_tensors import LazyTensors
+from burnlike.record.files.lazy_tensors import LazyTensors
 from tests.module.cases import case
 
 
@@ -167,7 +167,7 @@ def test_values_too_large_are_found_while_nothing_is_changed(tmp_path: Path) -> 
 def test_a_conversion_that_can_lose_nothing_reads_each_byte_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from burnlike.record.source import FileSource
+    from burnlike.record.files.source import FileSource
 
     tensors = {"big": torch.randn(3_000_000), "small": torch.randn(7)}
     path = SafetensorsRecorder(BFloat16Precision).save(Record(tensors), tmp_path / "x")

@@ -150,7 +150,7 @@ def test_an_error_in_the_middle_says_what_became_of_the_module(monkeypatch: pyte
     def fail(*_: Any) -> None:
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr("burnlike.record.filling._copy", fail)
+    monkeypatch.setattr("burnlike.record.loading.filling._copy", fail)
     with pytest.raises(RuntimeError, match="out of memory") as caught:
         Record({"first": torch.ones(3)}).load_into(module)
     assert not isinstance(caught.value, BurnlikeError)

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from burnlike.errors import RecordError, RecordFormatError, RecordIOError
+from burnlike.record.files.source import FileSource, open_file
 from burnlike.record.outline import Entry
 from burnlike.record.safetensors_format import Header, build_header, read_header
-from burnlike.record.source import FileSource, open_file
 
 
 def read(path: Path) -> Header:

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from burnlike.errors import DTypeError, RecordError
 from burnlike.module import ParamId
-from burnlike.record import BFloat16Precision, Precision, Record, SafetensorsRecorder, save, stream
+from burnlike.record import BFloat16Precision, Precision, Record, SafetensorsRecorder, save
+from burnlike.record.saving import stream
 
 DTYPES = [
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2),

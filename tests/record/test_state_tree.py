@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from burnlike.errors import RecordError, RecordFormatError
-from burnlike.record.state_tree import decode_tree, encode_tree
+from burnlike.record.derived.state_tree import decode_tree, encode_tree
 from burnlike.record.values import dump_values, load_values
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
+from ..files.source import Source
 from ..outline import Outline
-from ..source import Source
 from . import extras
 from .envelope import check_metadata, metadata_of
 from .items import Make, item_of, outline_of_item

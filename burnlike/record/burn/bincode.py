@@ -10,9 +10,9 @@ from itertools import groupby
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
+from ..files.source import Cursor, Source
 from ..layout import Layout, check_layout, is_map, join, known_layout, tag_of
 from ..outline import Outline, Payload, Segment
-from ..source import Cursor, Source
 from .artifact import no_text
 from .bincode_reader import read_item, take_envelope
 from .dtypes import dtype_bytes

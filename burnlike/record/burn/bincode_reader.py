@@ -10,9 +10,9 @@ from typing import Any
 
 from ...errors import RecordError, RecordFormatError
 from ...module.param_id import ParamId
+from ..files.source import Cursor
 from ..layout import Layout, holds_states, is_map, join, tag_of
 from ..outline import Outline, StoredTensor
-from ..source import Cursor
 from . import varint
 from .budget import CONTAINER, NUMBER, TEXT, Budget
 from .dtypes import BOOL_STORES, bool_has_store, numbered_dtypes, read_dtype

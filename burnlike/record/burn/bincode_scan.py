@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...errors import RecordFormatError
+from ..files.source import Cursor, Source
 from ..outline import Outline, StoredTensor
-from ..source import Cursor, Source
 from .bincode_reader import take_envelope, take_tensor, take_text, version_of
 from .budget import CONTAINER, Budget
 from .gathered import Gathered

@@ -1,7 +1,7 @@
 """How much memory a file may make its reader take. Imports no torch."""
 
 from ...errors import RecordFormatError
-from ..source import Source
+from ..files.source import Source
 
 CONTAINER, NUMBER, TEXT = 512, 48, 96
 """Bytes that a map or list, a number, and a text beside its characters take, with what the outline keeps of each."""

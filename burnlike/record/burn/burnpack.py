@@ -13,8 +13,8 @@ from math import prod
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
+from ..files.source import Source
 from ..outline import Entry, Outline, Payload, Segment, StoredTensor, byte_count
-from ..source import Source
 from . import cbor
 from .budget import Budget
 from .dtypes import burn_dtype, read_dtype

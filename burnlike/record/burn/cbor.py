@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
-from ..source import BytesSource
+from ..files.source import BytesSource
 from .budget import CONTAINER, NUMBER, TEXT, Budget
 
 MAX_DEPTH = 128

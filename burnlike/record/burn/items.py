@@ -6,9 +6,9 @@ from typing import Any
 
 from ...errors import RecordError
 from ...module.param_id import ParamId
+from ..files.source import Source
 from ..layout import SCALARS, Layout, join, known_layout, tag_of
 from ..outline import Outline, StoredTensor
-from ..source import Source
 from .dtypes import read_dtype
 from .fill import Fill, flat, is_scalar
 from .gathered import Gathered

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import msgspec
 
 from ...errors import RecordFormatError
+from ..files.source import Source
 from ..outline import StoredTensor
-from ..source import Source
 
 _FIRST_CHUNK_BYTES, _CHUNK_BYTES = 1 << 10, 1 << 16
 _DECODER = msgspec.json.Decoder(list[int])

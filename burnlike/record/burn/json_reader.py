@@ -6,7 +6,7 @@ import re
 from typing import Any, NoReturn
 
 from ...errors import RecordFormatError
-from ..source import Source
+from ..files.source import Source
 from .budget import CONTAINER, NUMBER, TEXT, Budget
 from .items import MAX_DEPTH, Blob
 from .json_numbers import bytes_of, runs

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ..files.source import Source
 from ..outline import Outline, Payload, Segment
-from ..source import Source
 from .artifact import artifact_of, no_text, outline_of_artifact
 from .dtypes import burn_dtype
 from .items import Blob, TensorLeaf

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from ...errors import RecordError, RecordFormatError
+from ..files.source import Cursor, Source
 from ..outline import Outline, Payload, Segment
-from ..source import Cursor, Source
 from .artifact import artifact_of, no_text, outline_of_artifact
 from .budget import CONTAINER, NUMBER, TEXT, Budget
 from .dtypes import burn_dtype

@@ -6,7 +6,7 @@ https://docs.rs/bincode/2.0.1/bincode/config/struct.Configuration.html, "variabl
 import struct
 
 from ...errors import RecordFormatError
-from ..source import Cursor
+from ..files.source import Cursor
 
 _FORMS = {251: "<H", 252: "<I", 253: "<Q"}
 

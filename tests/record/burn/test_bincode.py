@@ -19,8 +19,8 @@ from burnlike.record import (
     open_record,
 )
 from burnlike.record.burn.bincode import BIN
+from burnlike.record.files.source import BytesSource
 from burnlike.record.precision import HalfPrecision
-from burnlike.record.source import BytesSource
 from tests.golden.layouts import layout_for
 
 FOLDER = Path(__file__).parents[2] / "golden" / "v0.21"

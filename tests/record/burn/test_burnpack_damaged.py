@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from burnlike.errors import RecordError, RecordFormatError
 from burnlike.record.burn import burnpack
 from burnlike.record.burn.burnpack import BURNPACK
+from burnlike.record.files.source import BytesSource, Source
 from burnlike.record.outline import Entry, Outline
-from burnlike.record.source import BytesSource, Source
 
 from .packs import descriptor, made, read
 

@@ -24,10 +24,10 @@ import torch
 from burnlike.errors import RecordError
 from burnlike.nn import LinearConfig
 from burnlike.record import EXTENSIONS, Record, recorder_for
+from burnlike.record.files.gzip_source import GzipSource
+from burnlike.record.files.source import BytesSource
 from burnlike.record.formats import detect
-from burnlike.record.gzip_source import GzipSource
 from burnlike.record.recorder import record_of
-from burnlike.record.source import BytesSource
 
 from .mutations import hostile, mutated
 

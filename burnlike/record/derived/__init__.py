@@ -1,0 +1,1 @@
+"""Records and layouts of types: dataclasses, modules, whatever state_dict gives."""

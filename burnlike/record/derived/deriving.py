@@ -1,0 +1,251 @@
+"""Reader: what a type declares, built of the leaves of a record."""
+
+import dataclasses
+import inspect
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from torch import Tensor, nn
+
+from ...errors import RecordError, RecordMismatchError, nearest
+from ...tensor.base import TensorBase
+from ..layout import join
+from ..parts import value_at
+from .derive import flat_values
+
+_PLAIN = (bool, int, float, str)
+
+
+class Reader:
+    """Builds objects of the leaves of one record, and notes which it used."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+        self._tensors = tensors
+        self._nested = values
+        self._values = {name: value for name, value in flat_values(values).items() if name not in tensors}
+        self._used: set[str] = set()
+        self._tree: dict[str, Any] = {}
+        for name in (*tensors, *self._values):
+            tree = self._tree
+            for part in name.split("."):
+                tree = tree.setdefault(part, {})
+
+    def check_all_used(self, kind: type) -> None:
+        """Refuse leaves that were not used.
+
+        Raises:
+            RecordMismatchError: there are some.
+        """
+        there = (*self._tensors, *(name for name, value in self._values.items() if value not in (None, {}, [])))
+        left = [name for name in there if name not in self._used]
+        if left:
+            names = ", ".join(f"'{name}'" for name in left[:5])
+            more = f" and {len(left) - 5} more" if len(left) > 5 else ""
+            raise RecordMismatchError(
+                f"{names}{more} in the record, for which {_shown(kind)} has no place; add fields, or leave them out"
+            )
+
+    def build(self, hint: Any, path: str, owner: str) -> Any:
+        """What `hint` declares, of the leaves at and below `path`; `owner` is the type that declares it."""
+        hint = stripped(hint)
+        origin = get_origin(hint) or hint
+        if origin in (Union, types.UnionType):
+            return self._one_of(get_args(hint), path, owner)
+        if hint in (Any, object):
+            return self._anything(path, owner)
+        if origin is Literal:
+            return self._checked(lambda value: value in get_args(hint), hint, path, owner)
+        if not isinstance(origin, type):
+            raise _no_type(hint, path, owner)
+        if callable(getattr(origin, "from_item", None)):
+            return self._custom(origin, path, owner)
+        if issubclass(origin, Enum):
+            name = self._checked(lambda value: value in origin.__members__, origin, path, owner)
+            return origin[name]
+        if issubclass(origin, _PLAIN) and origin in _PLAIN:
+            return self._plain(origin, path, owner)
+        if origin is types.NoneType:
+            return self._checked(lambda value: value is None, hint, path, owner)
+        if issubclass(origin, Tensor | TensorBase) or (origin.__module__, origin.__name__) == ("numpy", "ndarray"):
+            return self._tensor(origin, path, owner)
+        names = field_hints(origin)
+        if names is not None:
+            return _made(origin, {name: self.build(it, join(path, name), _shown(origin)) for name, it in names.items()})
+        return self._collection(hint, origin, path, owner)
+
+    def _collection(self, hint: Any, origin: type, path: str, owner: str) -> Any:
+        if issubclass(origin, Mapping) or origin is Mapping:
+            keys, items = get_args(hint) or (str, Any)
+            return {_key(keys, name, path): self.build(items, at, owner) for name, at in self._keys(items, path, owner)}
+        if origin is tuple:
+            args = get_args(hint) or (Any, ...)
+            if args[-1] is ... or not args:
+                return tuple(self._items(args[0] if args else Any, path, owner))
+            return tuple(self.build(item, join(path, index), owner) for index, item in enumerate(args))
+        if origin is list or origin is Sequence:
+            return list(self._items((get_args(hint) or (Any,))[0], path, owner))
+        raise _no_type(hint, path, owner)
+
+    def _items(self, hint: Any, path: str, owner: str) -> Iterator[Any]:
+        below = self._below(path)
+        if not below:
+            self._checked(lambda value: value in ([], {}), list, path, owner)
+        index = 0
+        while str(index) in below:
+            yield self.build(hint, join(path, index), owner)
+            index += 1
+
+    def _keys(self, items: Any, path: str, owner: str) -> list[tuple[str, str]]:
+        """The keys of a map and where their items are; items without parts may have dots in their keys."""
+        below = self._below(path)
+        if not below:
+            self._checked(lambda value: value == {}, dict, path, owner)
+            return []
+        kind = stripped(items)
+        if kind is Tensor or kind in _PLAIN:
+            prefix = f"{path}." if path else ""
+            there = [name for name in (*self._tensors, *self._values) if name.startswith(prefix)]
+            return [(name[len(prefix) :], name) for name in there]
+        return [(name, join(path, name)) for name in below]
+
+    def _one_of(self, kinds: Sequence[Any], path: str, owner: str) -> Any:
+        there = bool(self._below(path)) or path in self._tensors or self._values.get(path) is not None
+        if types.NoneType in kinds and not there:
+            self._used.add(path)
+            return None
+        rest = [kind for kind in kinds if kind is not types.NoneType]
+        rest.sort(key=lambda kind: type(self._values.get(path)) is not kind)  # 3 is an int before it is a float
+        used = set(self._used)
+        for kind in rest[:-1]:
+            try:
+                return self.build(kind, path, owner)
+            except RecordMismatchError:
+                self._used = set(used)
+        return self.build(rest[-1], path, owner)
+
+    def _anything(self, path: str, owner: str) -> Any:
+        below = self._below(path)
+        if path in self._tensors:
+            return self._tensor(Tensor, path, owner)
+        if not below:
+            return self._checked(lambda value: True, Any, path, owner)
+        numbers = [str(index) for index in range(len(below))]
+        if set(below) == set(numbers) and not isinstance(value_at(self._nested, path)[1], Mapping):
+            return [self._anything(join(path, name), owner) for name in numbers]
+        return {name: self._anything(join(path, name), owner) for name in below}
+
+    def _custom(self, kind: Any, path: str, owner: str) -> Any:
+        item = self.build(custom_item(kind), path, owner)
+        try:
+            return kind.from_item(item)
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            what = f"{_shown(kind)}.from_item refused it: {type(error).__name__}: {error}"
+            raise RecordMismatchError(f"'{path}': {what}" if path else what) from error
+
+    def _tensor(self, kind: type, path: str, owner: str) -> Any:
+        if path not in self._tensors:
+            raise self._missing(path, _shown(kind), owner)
+        self._used.add(path)
+        found = self._tensors[path]
+        if issubclass(kind, TensorBase):
+            return kind(found)
+        if not issubclass(kind, Tensor):
+            return found.detach().cpu().numpy()
+        return nn.Parameter(found, requires_grad=found.is_floating_point()) if kind is nn.Parameter else found
+
+    def _plain(self, kind: type, path: str, owner: str) -> Any:
+        kinds = (int, float) if kind is float else (kind,)
+        return kind(self._checked(lambda value: type(value) in kinds, kind, path, owner))
+
+    def _checked(self, fits: Callable[[Any], bool], hint: Any, path: str, owner: str) -> Any:
+        if path not in self._values:
+            raise self._missing(path, _shown(hint), owner)
+        value = self._values[path]
+        if not fits(value):
+            raise RecordMismatchError(f"'{path}' of {owner}: expected {_shown(hint)}, got {value!r:.60}")
+        self._used.add(path)
+        return value
+
+    def _missing(self, path: str, what: str, owner: str) -> RecordMismatchError:
+        if path in self._tensors:
+            return RecordMismatchError(f"'{path}' of {owner}: expected {what}, got a tensor")
+        known = [name for name in (*self._tensors, *self._values) if name not in self._used]
+        known = known if len(known) < 1000 else []  # comparing with more takes long
+        return RecordMismatchError(f"'{path}' of {owner} is missing in the record ({what}){nearest(path, known)}")
+
+    def _below(self, path: str) -> list[str]:
+        tree = self._tree
+        for name in path.split(".") if path else ():
+            tree = tree.get(name, {})
+        return list(tree)
+
+
+def field_hints(kind: type) -> dict[str, Any] | None:
+    """Name -> declared type of the fields of a dataclass or NamedTuple; None for another type.
+
+    Raises:
+        RecordError: an annotation names something that is not there.
+    """
+    if dataclasses.is_dataclass(kind):
+        names = [field.name for field in dataclasses.fields(kind)]
+    elif issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        names = list(kind._fields)  # pyright: ignore[reportAttributeAccessIssue]
+    else:
+        return None
+    try:
+        hints = get_type_hints(kind)
+    except NameError as error:
+        raise RecordError(f"the types of the fields of {_shown(kind)} can't be told: {error}") from error
+    return {name: hints.get(name, Any) for name in names}
+
+
+def _made(kind: type, parts: dict[str, Any]) -> Any:
+    if not dataclasses.is_dataclass(kind):
+        return kind(**parts)
+    fields = dataclasses.fields(kind)
+    found = kind(**{field.name: parts[field.name] for field in fields if field.init})
+    for field in fields:
+        if not field.init:
+            object.__setattr__(found, field.name, parts[field.name])
+    return found
+
+
+def custom_item(kind: Any) -> Any:
+    """What `kind.from_item` takes, by its annotation; Any without one."""
+    names = [*inspect.signature(kind.from_item).parameters]
+    return get_type_hints(kind.from_item).get(names[0], Any) if names else Any
+
+
+def stripped(hint: Any) -> Any:
+    """The type behind Annotated, NewType and type variables."""
+    while True:
+        if get_origin(hint) is Annotated:
+            hint = get_args(hint)[0]
+        elif hasattr(hint, "__supertype__"):
+            hint = hint.__supertype__
+        elif isinstance(hint, TypeVar):
+            hint = hint.__bound__ or Any
+        else:
+            return hint
+
+
+def _key(kind: Any, name: str, path: str) -> Any:
+    try:
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            return kind[name]
+        return int(name) if kind is int else name
+    except (KeyError, ValueError) as error:
+        raise RecordMismatchError(f"'{path}': expected a key that is a {_shown(kind)}, got {name!r}") from error
+
+
+def _shown(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint).removeprefix("typing.")
+
+
+def _no_type(hint: Any, path: str, owner: str) -> RecordError:
+    return RecordError(
+        f"'{path}' of {owner} is declared as {_shown(hint)}, which can't be read from a record; declare a tensor, a "
+        "plain value, an enum, a list, tuple, dict or dataclass of those, or give the type from_item(cls, item)"
+    )

@@ -1,0 +1,164 @@
+"""The layout of a module's record: its fields in the order of declaration, as Burn's structs have them.
+
+A class that knows better than its fields do defines `record_layout(self)`, which returns the layout of its part.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+
+from torch import Tensor, nn
+
+from ...errors import RecordError
+from ...module import ModuleEnum
+from ...module.containers import Container
+from ...module.display_parts import shown_names
+from ...module.module import Module
+from ...module.tree import field_names, parametrizations_of, reparameterization_of, slots_of
+from ...module.wrappers import container_of, own_class, unwrap
+from ...tensor.base import TensorBase
+from ..layout import Layout, LayoutOf
+from .field_hints import FieldHint, hints_of, variants_of
+
+_HOOK = "record_layout"
+
+
+def layout_of(module: nn.Module) -> Layout:
+    """The layout of the record of `module`, for formats that nest or carry no names; see `burnlike.record.layout`.
+
+    - Parameters and persistent buffers are `param`, other modules are structs, lists and tuples of them `$vec` and
+      `$tuple`, dicts structs, a `ModuleEnum` is an `$enum`.
+    - What else a burnlike Module has as a field is a `constant`, but for names that begin with `_`. Of other modules
+      only parameters, persistent buffers and children count.
+    - A module that has no place for a tensor is a `constant`, as Burn's dropouts and activations are.
+    - A field is an `$option` if the class annotates it so (`bias: Tensor | None`), or if it is None in the place of a
+      tensor. An empty list is a `$vec` if it is annotated as one of modules or tensors.
+    - The variants of a ModuleEnum are those that its class annotates, in that order.
+    - A class that defines `record_layout(self)` tells the layout of its part itself.
+    - A tied tensor is at each of its places; wrappers (DDP, `torch.compile`, ...) are looked through.
+
+    Raises:
+        ModuleTreeError: the module holds itself.
+        RecordError: a tensor is reparameterized, or a name begins with `$`.
+    """
+    slots_of(module)
+    return _LayoutMaker().of(module)
+
+
+def deferred_layout(module: nn.Module) -> LayoutOf:
+    """What makes the layout of `module` when a format needs it."""
+    return LayoutOf(partial(layout_of, module))
+
+
+class _LayoutMaker:
+    def __init__(self) -> None:
+        self._hints: dict[type, dict[str, FieldHint]] = {}
+
+    def of(self, module: nn.Module) -> Layout:
+        """The layout of the part that `module` is."""
+        module = unwrap(module)
+        cls = own_class(module)
+        if hasattr(cls, _HOOK):
+            return getattr(module, _HOOK)()
+        names = list(_names(module))
+        kind = container_of(module)
+        if kind == "Vec" and names == [str(index) for index in range(len(names))]:
+            return {"$vec": self._items(module, names)}
+        if kind in ("Tuple", "Array"):
+            return {"$tuple": self._items(module, names)}
+        if isinstance(module, ModuleEnum):
+            return self._enum(module)
+        if kind.startswith("Struct:") and self._is_constant(module, names):
+            return "constant"
+        return self._struct(module, names)
+
+    def _is_constant(self, module: nn.Module, names: list[str]) -> bool:
+        """Whether it has no place for a tensor; Burn makes a struct of what holds a tensor that isn't saved, too."""
+        if module._parameters or module._buffers or module._modules:
+            return False
+        hints = self._hints_of(own_class(module))
+        return not any(
+            isinstance(getattr(module, name), Tensor | TensorBase) or hints.get(name, FieldHint()).holds
+            for name in names
+        )
+
+    def _struct(self, module: nn.Module, names: list[str]) -> Layout:
+        hints = self._hints_of(own_class(module))
+        found: dict[str, Layout] = {}
+        for name in names:
+            if name.startswith("$"):
+                raise RecordError(f"the field '{name}' of {type(module).__name__} can't begin with $ in a layout")
+            below = self._field(module, name, hints.get(name, FieldHint()))
+            if below is not None:
+                found[name] = below
+        if len(parametrizations_of(module)) > 0:
+            _add_parametrized(found, module)
+        return found
+
+    def _items(self, module: nn.Module, names: list[str]) -> list[Layout]:
+        return [self._field(module, name, FieldHint()) or "constant" for name in names]
+
+    def _field(self, module: nn.Module, name: str, hint: FieldHint) -> Layout | None:
+        """The layout of one field, None for what has no place."""
+        if name in parametrizations_of(module):
+            if reparameterization_of(module, name) is not None:
+                raise RecordError(
+                    f"'{name}' of {type(module).__name__} is reparameterized, for which formats that nest have no"
+                    " place; call burnlike.module.materialize(module) before, or save as safetensors"
+                )
+            return None
+        child = module._modules.get(name)
+        if child is not None:
+            return _optional(self.of(child), hint)
+        if module._parameters.get(name) is not None:
+            return _optional("param", hint)
+        if module._buffers.get(name) is not None and name not in module._non_persistent_buffers_set:
+            return _optional("param", hint)
+        return self._without_tensor(module, name, hint)
+
+    def _without_tensor(self, module: nn.Module, name: str, hint: FieldHint) -> Layout | None:
+        if getattr(module, name, None) is None and name not in module._non_persistent_buffers_set:
+            if name in module._parameters or name in module._buffers or hint.holds == "tensor":
+                return {"$option": "param"}
+            if name in module._modules or hint.holds == "module":
+                return {"$option": "constant", "some": False}
+        elif hint.holds == "list" and isinstance(value := getattr(module, name), list) and not value:
+            return {"$vec": []}
+        return "constant" if isinstance(module, Module) else None
+
+    def _enum(self, module: ModuleEnum) -> Layout:
+        own = self._field(module, module.variant, FieldHint()) or "constant"
+        names = variants_of(own_class(module))
+        if module.variant not in names:  # it can't be known which number it has
+            return {"$named": {"$enum": [[module.variant, own]], "is": module.variant}}
+        return {
+            "$enum": [[name, own if name == module.variant else "constant"] for name in names],
+            "is": module.variant,
+        }
+
+    def _hints_of(self, cls: type) -> dict[str, FieldHint]:
+        if cls not in self._hints:
+            self._hints[cls] = hints_of(cls)
+        return self._hints[cls]
+
+
+def _names(module: nn.Module) -> Iterable[str]:
+    """The fields in the order of declaration."""
+    if isinstance(module, Container):
+        return module._names()
+    fields = field_names(module)
+    return shown_names(module, dict.fromkeys(fields)) if isinstance(module, Module) else fields
+
+
+def _optional(layout: Layout, hint: FieldHint) -> Layout:
+    return {"$option": layout} if hint.optional else layout
+
+
+def _add_parametrized(found: dict[str, Layout], module: nn.Module) -> None:
+    """Add the tensors that torch's parametrizations moved, at their paths."""
+    for slot in slots_of(module):
+        if slot.path.startswith("parametrizations."):
+            *above, last = slot.path.split(".")
+            tree = found
+            for name in above:
+                tree = tree.setdefault(name, {})
+            tree[last] = "param"

@@ -1,0 +1,1 @@
+"""Records of sharded modules, through torch.distributed.checkpoint."""

@@ -1,0 +1,250 @@
+"""Records of modules that are spread over processes (`fully_shard`), through `torch.distributed.checkpoint`.
+
+Each process writes the parts that it holds, as safetensors files that torch's HuggingFaceStorageWriter lays out;
+nothing is pickled. A file without tensors beside them, `record.safetensors`, has what burnlike adds: ids, aliases,
+states, values. On loading, torch's planner reads, from whichever files hold them, the parts that the module's own
+sharding needs.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch.distributed as dist
+from torch import Tensor
+
+from ..._atomic_file import sync_directory
+from ...errors import RecordError, RecordFormatError, RecordIOError
+from ...module.wrappers import is_distributed
+from .. import metadata
+from ..dtypes import file_dtype, shown
+from ..files.source import FileSource
+from ..outline import Entry, Outline
+from ..precision import PrecisionRule, stored_dtype_of
+from ..record import Record
+from ..recorder import Recorder, checked_precision, names_of, record_to_save
+from ..safetensors_format import build_header, read_header
+from ..saving.convert import can_lose, check_floats, check_ints
+from ..saving.writing import plain_tensor
+from .tensors import DETAILS, DistributedTensors
+
+T = TypeVar("T")
+
+_FILES = "burnlike.files"
+
+
+class DistributedRecorder(Recorder):
+    """Saves and loads records whose tensors are DTensors, each process its own parts; where there is one, all.
+
+    `save` and `load` are called by all processes of the default group. A directory is there whole or not at all.
+
+    Args:
+        precision: types to store in; None stores each tensor as it is. Converted parts take memory meanwhile.
+    """
+
+    def __init__(self, precision: PrecisionRule | None = None) -> None:
+        self.precision, self._allow_overflow = checked_precision(precision)
+
+    def save(self, record: Record, path: str | os.PathLike[str]) -> str:
+        """Write `record` to the directory `path`, which must not exist; the file system is one that all processes see.
+
+        If one process fails, all raise: the one its own error, the others a RecordIOError that tells it.
+
+        Raises:
+            RecordIOError: the directory exists, or can't be written.
+            PrecisionError: a value can't be stored in the precision.
+            RecordError: see `FileRecorder.save`; or the processes' records have different names or ids.
+        """
+        target = Path(path)
+        partial = target.with_name(f".{target.name}.partial")
+        together = _Together(f"{target}: not saved")
+        try:
+            with together:
+                record = record_to_save(record)
+                names = names_of(record)
+                tensors = {name: self._stored(names[name], tensor) for name, tensor in record.tensors.items()}
+            together.check_alike(_facts(record, tensors))
+            with together:
+                if _rank() == 0:
+                    if target.exists():
+                        raise RecordIOError(f"{target} exists; choose another name or remove it first")
+                    shutil.rmtree(partial, ignore_errors=True)
+                    partial.mkdir(parents=True)
+            with together:
+                _write_parts(partial, tensors)
+            with together:
+                if _rank() == 0:
+                    _write_details(partial, record, tensors)
+                    _sync(partial)
+                    partial.rename(target)
+                    sync_directory(target.parent)
+        except BaseException:
+            if _rank() == 0:
+                shutil.rmtree(partial, ignore_errors=True)
+            raise
+        return os.fspath(path)
+
+    def load(self, path: str | os.PathLike[str], layout: Any = None) -> Record:
+        """The record in the directory `path`; of its tensors, what a process needs is read when it is asked for.
+
+        Raises:
+            RecordIOError: it can't be read.
+            RecordFormatError: it is no such directory, or damaged.
+        """
+        tensors = DistributedTensors(os.fspath(path))
+        source = FileSource(Path(path) / DETAILS)
+        texts = read_header(source).metadata
+        _check_files(source.path, texts.get(_FILES, "[]"))
+        outline = metadata.decode(texts, tensors.entries(), source.path)
+        return Record(
+            tensors,
+            outline.values,
+            outline.ids,
+            outline.aliases,
+            os.fspath(path),
+            outline.states,
+            None,
+            outline.metadata,
+        )
+
+    def _stored(self, names: Sequence[str], tensor: Tensor) -> Tensor:
+        """The tensor in the type that it is stored in, this process's part of it, without gaps."""
+        name, tensor = names[0], tensor.detach()
+        before = _local(tensor)
+        plain_tensor(name, before)
+        target = stored_dtype_of(self.precision, names, tensor.dtype)
+        file_dtype(target, name)
+        if target == tensor.dtype:
+            return tensor.contiguous()
+        converted = tensor.to(target)
+        if can_lose(tensor.dtype, target):
+            if not target.is_floating_point:
+                check_ints(name, before, target)
+            elif not self._allow_overflow:
+                check_floats(name, before, _local(converted))
+        return converted.contiguous()
+
+
+def _local(tensor: Any) -> Tensor:
+    """What this process has of it."""
+    return tensor.to_local() if is_distributed(tensor) else tensor
+
+
+def _facts(record: Record, tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """What all processes have to say alike of each tensor; optimizers' have ids for names."""
+    return {
+        name: f"{shown(tensor.dtype, tensor.shape)} with the ParamId {record.ids.get(name)}"
+        for name, tensor in tensors.items()
+    }
+
+
+def _write_parts(directory: Path, tensors: dict[str, Any]) -> None:
+    """Write the parts of this process.
+
+    Raises:
+        RecordIOError: it failed, here or elsewhere.
+    """
+    from torch.distributed.checkpoint.api import CheckpointException
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+    from torch.distributed.checkpoint.state_dict_saver import save
+
+    writer = HuggingFaceStorageWriter(str(directory), save_distributed=True)
+    try:
+        with warnings.catch_warnings():  # torch tells each time that there is only one process
+            warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
+            save(tensors, storage_writer=writer, no_dist=not _several())
+    except CheckpointException as error:  # no Exception, and its text is a page of tracebacks
+        reasons = {f"rank {rank}: {type(it[0]).__name__}: {it[0]}" for rank, it in error.failures.items()}
+        raise RecordIOError(f"{directory}: writing failed: {'; '.join(sorted(reasons))}") from error
+
+
+def _write_details(directory: Path, record: Record, tensors: Mapping[str, Tensor]) -> None:
+    """Write what burnlike adds, and which files there are: without one, torch would take tensors for smaller ones."""
+    entries = {
+        name: Entry(name, file_dtype(tensor.dtype, name), tuple(tensor.shape)) for name, tensor in tensors.items()
+    }
+    outline = Outline(entries, record.ids, record.aliases, record.values, record.states, metadata=record.metadata)
+    files = sorted(path.name for path in directory.iterdir())
+    head, _ = build_header((), {**metadata.encode(outline), _FILES: json.dumps(files)})
+    (directory / DETAILS).write_bytes(head)
+
+
+def _check_files(path: str, text: str) -> None:
+    try:
+        missing = sorted(
+            {name for name in json.loads(text) if not os.path.exists(os.path.join(os.path.dirname(path), name))}
+        )
+    except (ValueError, TypeError, RecursionError) as error:
+        raise RecordFormatError(f"{path}: {_FILES} is no list of names: {error}") from error
+    if missing:
+        raise RecordFormatError(f"{path}: of its files, {', '.join(missing)} is missing; fetch the directory again")
+
+
+def _sync(directory: Path) -> None:
+    for file in directory.iterdir():
+        descriptor = os.open(file, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    sync_directory(directory)
+
+
+def _several() -> bool:
+    return dist.is_available() and dist.is_initialized()
+
+
+def _rank() -> int:
+    return dist.get_rank() if _several() else 0
+
+
+class _Together:
+    """A step that all processes end alike: if one fails, all raise."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is not None and not isinstance(error, Exception):
+            return  # an interrupt: the others find out by their time limit
+        reasons = _gathered(None if error is None else f"{type(error).__name__}: {error}")
+        if isinstance(error, RecordError):
+            return
+        failed = [f"rank {rank}: {reason}" for rank, reason in enumerate(reasons) if reason is not None]
+        if failed:
+            raise RecordIOError(f"{self._what}: {'; '.join(failed)}") from error
+
+    def check_alike(self, facts: Mapping[str, str]) -> None:
+        """Raise on every process if one says something else than the first.
+
+        Raises:
+            RecordError: naming the first difference.
+        """
+        digest = hashlib.sha256(json.dumps(sorted(facts.items())).encode()).hexdigest()
+        if len(set(_gathered(digest))) == 1:  # all facts of a thousand ranks would be a lot to send
+            return
+        ours, *others = _gathered(facts)
+        for rank, theirs in enumerate(others, 1):
+            for name in [name for name in [*ours, *theirs] if ours.get(name) != theirs.get(name)][:1]:
+                raise RecordError(
+                    f"{self._what}: '{name}' is {ours.get(name, 'missing')} on rank 0, {theirs.get(name, 'missing')} on"
+                    f" rank {rank}; every process saves its parts of the same tensors: call"
+                    " burnlike.module.agree_ids(module) where ids differ"
+                )
+
+
+def _gathered(ours: T) -> list[T]:
+    """What every process has, by rank."""
+    if not _several():
+        return [ours]
+    found: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(found, ours)
+    return found

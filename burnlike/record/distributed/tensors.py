@@ -1,0 +1,83 @@
+"""The tensors of a directory that was written by several processes, read whole or in parts."""
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...errors import RecordFormatError, RecordIOError
+from ..dtypes import file_dtype
+from ..outline import Entry
+
+DETAILS = "record.safetensors"
+"""The file beside theirs that has what burnlike adds; it has no tensors."""
+
+
+class DistributedTensors(Mapping[str, Tensor]):
+    """Name -> tensor of a directory that `DistributedRecorder` wrote; each access reads the whole tensor."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._found = _read_metadata(path)
+        self._metadata = self._found.state_dict_metadata
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._metadata)
+
+    def __len__(self) -> int:
+        return len(self._metadata)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._metadata
+
+    def __getitem__(self, name: str) -> Tensor:
+        found = torch.empty(self.shape(name), dtype=self.dtype(name), device="cpu")
+        self.read_into({name: found})
+        return found
+
+    def dtype(self, name: str) -> torch.dtype:
+        """The type in the files."""
+        return self._metadata[name].properties.dtype
+
+    def shape(self, name: str) -> torch.Size:
+        """The shape of the whole tensor."""
+        return self._metadata[name].size
+
+    def entries(self) -> dict[str, Entry]:
+        """Names, types and shapes."""
+        return {name: Entry(name, file_dtype(self.dtype(name), name), tuple(self.shape(name))) for name in self}
+
+    def read_into(self, targets: Mapping[str, Tensor]) -> None:
+        """Fill tensors of the right shapes, in their own types; of a DTensor, the part that this process holds.
+
+        Raises:
+            RecordIOError: reading fails.
+        """
+        from torch.distributed.checkpoint.api import CheckpointException
+        from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+        from torch.distributed.checkpoint.state_dict_loader import load
+
+        reader = HuggingFaceStorageReader(self.path)
+        reader.read_metadata = lambda: self._found  # every file's header has been read
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
+                load(dict(targets), storage_reader=reader, no_dist=True)
+        except (Exception, CheckpointException) as error:  # whatever torch raises for files that are cut or gone
+            raise RecordIOError(f"{self.path}: reading failed: {error}") from error
+
+
+def _read_metadata(path: str) -> Any:
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+
+    if not os.path.isfile(os.path.join(path, DETAILS)):
+        raise RecordFormatError(
+            f"{path}: expected a directory that DistributedRecorder wrote, it has no file {DETAILS}"
+        )
+    try:
+        return HuggingFaceStorageReader(path).read_metadata()
+    except Exception as error:
+        raise RecordFormatError(f"{path}: its files can't be read: {error}") from error

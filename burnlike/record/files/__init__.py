@@ -1,0 +1,1 @@
+"""Where bytes come from, and the tensors in them."""

@@ -1,0 +1,143 @@
+"""Reading a record that is divided among several files, see `shards`; as one, each tensor from its file."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...errors import RecordFormatError, RecordIOError, nearest
+from ...module.param_id import ParamId
+from ..formats import DEFAULT_EXTENSION
+from ..outline import Entry, Outline
+from ..saving.shards import INDEX_SUFFIX, SINGLE_NAME
+from .source import BytesSource, FileSource, Source
+
+_MAX_INDEX_BYTES = 100_000_000
+_TRIES = 5
+
+
+def find_record(path: str | os.PathLike[str]) -> str:
+    """The file to read for a path: in a directory the single file or, where there is none, the index of a set.
+
+    A path that is not there may lack the extension that saving appends.
+
+    Raises:
+        RecordIOError: a directory has neither.
+    """
+    text = os.fspath(path)
+    if os.path.isdir(text):
+        single = os.path.join(text, SINGLE_NAME)
+        for found in (single, single + INDEX_SUFFIX):
+            if os.path.exists(found):
+                return found
+        raise RecordIOError(
+            f"{text}: expected a record's file, got a directory without {SINGLE_NAME} and {SINGLE_NAME}{INDEX_SUFFIX}"
+        )
+    if not os.path.exists(text):
+        for suffix in (DEFAULT_EXTENSION, INDEX_SUFFIX):
+            if os.path.exists(text + suffix):
+                return text + suffix
+    return text
+
+
+def read_sharded(index: str, read: Callable[[str], Outline]) -> tuple[Source, Outline]:
+    """Read all files of a set.
+
+    Args:
+        index: path of the index.
+        read: reads one of them.
+
+    Returns:
+        The index, and what is in the files together.
+
+    Raises:
+        RecordFormatError: the index is damaged, or names a file that is not beside it; or the files do not have just
+            the tensors that it says.
+        RecordIOError: a file can't be read.
+    """
+    for attempt in range(_TRIES):
+        text = _text(index)
+        try:
+            return BytesSource(text, index), _merged(index, _places(text, index), read)
+        except (RecordIOError, RecordFormatError):
+            # A save may have replaced the set in the meantime: its files are removed only after the index.
+            if attempt == _TRIES - 1 or _text(index) == text:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _text(index: str) -> bytes:
+    source = FileSource(index)
+    if source.size > _MAX_INDEX_BYTES:
+        raise RecordFormatError(f"{index}: has {source.size} bytes, at most {_MAX_INDEX_BYTES} are read")
+    return source.read(0, source.size)
+
+
+def _places(text: bytes, index: str) -> dict[str, str]:
+    """Name of each tensor -> name of its file."""
+    try:
+        found = json.loads(text, object_pairs_hook=_without_duplicates)
+    except (ValueError, RecursionError) as error:
+        raise RecordFormatError(f"{index}: is no index: {error}") from error
+    places = found.get("weight_map") if isinstance(found, dict) else None
+    if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+        raise RecordFormatError(f"{index}: expected an index with a weight_map of names to files")
+    for name in set(places.values()):
+        if os.path.basename(name) != name or name in ("", ".", "..") or "\0" in name or "\\" in name:
+            raise RecordFormatError(
+                f"{index}: names the file {name[:80]!r}, expected one beside it, without a directory"
+            )
+    return places
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name comes twice")
+    return found
+
+
+def _merged(index: str, places: Mapping[str, str], read: Callable[[str], Outline]) -> Outline:
+    directory = os.path.dirname(index)
+    entries: dict[str, Entry] = {}
+    ids: dict[str, ParamId] = {}
+    aliases: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
+    states: set[str] = set()
+    known_ids: set[ParamId] = set()
+    layout, first = None, None
+    for file in sorted(set(places.values())):
+        shard = read(os.path.join(directory, file))
+        first = first or shard
+        _check_names(index, file, places, shard)
+        for name, param_id in shard.ids.items():
+            if param_id in known_ids:
+                raise RecordFormatError(f"{index}: '{name}' and another tensor have the ParamId {param_id}")
+            ids[name] = param_id
+            known_ids.add(param_id)
+        entries.update(shard.entries)
+        aliases.update(shard.aliases)
+        values.update(shard.values)
+        metadata.update(shard.metadata)
+        states.update(shard.states)
+        layout = shard.layout if layout is None else layout
+    for alias in aliases:
+        if alias in entries:
+            raise RecordFormatError(f"{index}: '{alias}' is a tensor in one file and the name of another in a second")
+    version, name = (first.version, first.format) if first else (None, "safetensors")
+    return Outline(entries, ids, aliases, values, frozenset(states), layout, metadata, name, version)
+
+
+def _check_names(index: str, file: str, places: Mapping[str, str], shard: Outline) -> None:
+    for name in [name for name, place in places.items() if place == file and name not in shard.entries][:1]:
+        raise RecordFormatError(
+            f"{index}: says that '{name}' is in {file}, which lacks it{nearest(name, [*shard.entries])}; the files"
+            " are not of one save: fetch them again"
+        )
+    for name in shard.entries:
+        if places.get(name) != file:
+            where = f"says that it is in {places[name]}" if name in places else "does not name it"
+            raise RecordFormatError(
+                f"{index}: {file} has '{name}', but the index {where}; the files are not of one save: fetch them again"
+            )

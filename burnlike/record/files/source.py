@@ -1,0 +1,211 @@
+"""Where the bytes of a record come from: a file, memory, or something compressed. Imports no torch.
+
+Bytes are read by position into memory of our own, never mapped: a mapped file that is cut short by someone else kills
+the process. A file stays open as long as something reads from it, so a record that was loaded before its file was
+replaced goes on reading the old one.
+"""
+
+import os
+import stat
+import weakref
+from abc import ABC, abstractmethod
+
+from ...errors import RecordFormatError, RecordIOError
+
+_WINDOW_BYTES = 1 << 16
+
+
+class Source(ABC):
+    """Bytes with positions.
+
+    Attributes:
+        path: what messages call it.
+        stored_bytes: how many bytes are stored, compressed or not: what a reader may take memory for.
+        sequential: whether reading backwards is costly; several threads then only get in each other's way.
+    """
+
+    path: str
+    stored_bytes: int
+    sequential: bool = False
+
+    @abstractmethod
+    def read_into(self, offset: int, into: memoryview) -> None:
+        """Fill `into` with the bytes from `offset` on.
+
+        Raises:
+            RecordFormatError: there are fewer.
+            RecordIOError: reading fails.
+        """
+
+    @abstractmethod
+    def has(self, offset: int, count: int) -> bool:
+        """Whether there are `count` bytes from `offset` on; reads no more than it has to."""
+
+    def read(self, offset: int, count: int) -> bytes:
+        """`count` bytes from `offset` on; takes no memory for bytes that are not there.
+
+        Raises:
+            RecordFormatError: there are fewer.
+            RecordIOError: reading fails.
+        """
+        self.require(offset, count)
+        found = bytearray(count)
+        self.read_into(offset, memoryview(found))
+        return bytes(found)
+
+    def read_some(self, offset: int, most: int) -> bytes:
+        """Some of the bytes from `offset` on, at most `most`; none at the end.
+
+        Raises:
+            RecordIOError: reading fails.
+        """
+        while most and not self.has(offset, most):
+            most //= 2
+        return self.read(offset, most) if most else b""
+
+    def require(self, offset: int, count: int) -> None:
+        """Check that there are `count` bytes from `offset` on.
+
+        Raises:
+            RecordFormatError: there are fewer.
+        """
+        if not self.has(offset, count):
+            raise RecordFormatError(
+                f"{self.path}: truncated: {count} bytes expected at byte {offset}; save or fetch it again"
+            )
+
+
+class FileSource(Source):
+    """An open file.
+
+    Attributes:
+        size: its length in bytes when it was opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self.descriptor = open_file(path)
+        weakref.finalize(self, os.close, self.descriptor)
+        self.size = self.stored_bytes = os.fstat(self.descriptor).st_size
+
+    def read_into(self, offset: int, into: memoryview) -> None:
+        """See `Source.read_into`; a file that was cut since it was opened is a RecordIOError."""
+        self.require(offset, len(into))
+        while into:
+            try:
+                count = os.preadv(self.descriptor, [into], offset)
+            except OSError as error:
+                raise RecordIOError(f"{self.path}: reading failed: {error.strerror}") from error
+            if count == 0:
+                self.check_length()
+                raise RecordIOError(f"{self.path}: ends at byte {offset}; save or fetch it again")
+            into, offset = into[count:], offset + count
+
+    def has(self, offset: int, count: int) -> bool:
+        """See `Source.has`."""
+        return offset + count <= self.size
+
+    def check_length(self) -> None:
+        """Raise if the file was cut since it was opened.
+
+        Raises:
+            RecordIOError: it was.
+        """
+        length = os.fstat(self.descriptor).st_size
+        if length < self.size:
+            raise RecordIOError(
+                f"{self.path}: was cut to {length} of {self.size} bytes after it was opened; save or fetch it again"
+            )
+
+
+class BytesSource(Source):
+    """Bytes in memory."""
+
+    def __init__(self, data: bytes | bytearray | memoryview, path: str = "the bytes") -> None:
+        self.path = path
+        self.data = memoryview(data).cast("B")
+        self.size = self.stored_bytes = len(self.data)
+
+    def read_into(self, offset: int, into: memoryview) -> None:
+        """See `Source.read_into`."""
+        self.require(offset, len(into))
+        into[:] = self.data[offset : offset + len(into)]
+
+    def has(self, offset: int, count: int) -> bool:
+        """See `Source.has`."""
+        return offset + count <= self.size
+
+
+class Cursor:
+    """Reads a source from front to back, through a small window.
+
+    Args:
+        source: what is read.
+        position: where reading begins.
+        window_bytes: how much is read at once.
+
+    Attributes:
+        source: what is read.
+        position: offset of the next byte.
+    """
+
+    def __init__(self, source: Source, position: int = 0, window_bytes: int = _WINDOW_BYTES) -> None:
+        self.source = source
+        self.position = position
+        self._window, self._begin = b"", 0
+        self._window_bytes = window_bytes
+
+    def take(self, count: int) -> bytes:
+        """The next `count` bytes.
+
+        Raises:
+            RecordFormatError: there are fewer.
+        """
+        first = self.position - self._begin
+        if first < 0 or first + count > len(self._window):
+            if count > self._window_bytes:
+                found = self.source.read(self.position, count)
+                self.position += count
+                return found
+            self._fill(count)
+            first = 0
+        self.position += count
+        return self._window[first : first + count]
+
+    def take_byte(self) -> int:
+        """The next byte."""
+        return self.take(1)[0]
+
+    def skip(self, count: int) -> None:
+        """Go over `count` bytes, which must be there."""
+        self.source.require(self.position, count)
+        self.position += count
+
+    def at_end(self) -> bool:
+        """Whether no byte is left."""
+        return not self.source.has(self.position, 1)
+
+    def _fill(self, least: int) -> None:
+        found = self.source.read_some(self.position, self._window_bytes)
+        if len(found) < least:
+            found = self.source.read(self.position, least)
+        self._window, self._begin = found, self.position
+
+
+def open_file(path: str | os.PathLike[str]) -> int:
+    """Open a record's file for reading.
+
+    Raises:
+        RecordIOError: there is none, it can't be read, or it is no file.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError as error:
+        raise RecordIOError(f"{os.fspath(path)}: no such file; expected a record") from error
+    except (OSError, ValueError) as error:
+        what = getattr(error, "strerror", None) or error
+        raise RecordIOError(f"{os.fspath(path)}: can't be opened for reading: {what}") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise RecordIOError(f"{os.fspath(path)}: expected a record's file, got a directory or a device")
+    return descriptor

@@ -1,0 +1,179 @@
+"""Putting a record's values into the tensors of a module, converted on the way, by several threads."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from ...errors import RecordFormatError, RecordIOError
+from ...module.wrappers import is_distributed, part_of
+from ..distributed.tensors import DistributedTensors
+from ..files.lazy_tensors import FileValues, LazyTensors
+from ..saving.convert import pieces
+from ..saving.stream import bytes_at
+from ..saving.workers import BLOCK_BYTES, MAX_WORKERS, run_steps
+from .device_filling import fill_device
+from .fitting import replacing_type
+from .matching import Match
+
+_LEAST_BYTES = 4 << 20  # less is read faster than threads start
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the values of a parameter go.
+
+    Attributes:
+        match: the parameter and its tensor in the record.
+        into: memory for the values.
+        is_new: whether `into` is to take the place of the parameter's tensor.
+    """
+
+    match: Match
+    into: Tensor
+    is_new: bool
+
+
+@torch.no_grad()
+def fill(matches: Sequence[Match], tensors: Mapping[str, Tensor], device: torch.device, as_saved: bool) -> None:
+    """Give each parameter its values.
+
+    Args:
+        matches: the parameters and their tensors.
+        tensors: of the record.
+        device: for parameters on the meta device.
+        as_saved: whether parameters take the types of the record.
+
+    Raises:
+        RecordIOError, RecordFormatError: reading fails; the message says whether parameters were changed.
+    """
+    targets = _apart([_target(match, tensors, device, as_saved) for match in matches], tensors)
+    # A tensor that was made in inference mode can be changed only there.
+    inference = torch.is_inference_mode_enabled() or any(it.into.is_inference() for it in targets)
+    try:
+        with torch.inference_mode(inference):
+            _copy(targets, tensors)
+    except BaseException as error:
+        nothing = all(target.is_new for target in targets)
+        state = "nothing was loaded" if nothing else "the module is partly loaded: load it again before use"
+        if isinstance(error, RecordIOError | RecordFormatError):
+            raise type(error)(f"{error}; {state}") from error
+        error.add_note(state)
+        raise
+    for target in targets:
+        param = target.match.param
+        if not target.is_new:
+            continue
+        if param.is_initialized() or param.tensor.dtype != target.into.dtype:
+            param.assign(target.into)
+        else:
+            param.tensor.data = target.into  # its initializer never runs
+
+
+def _target(match: Match, tensors: Mapping[str, Tensor], device: torch.device, as_saved: bool) -> Target:
+    present = match.param.tensor
+    dtype = replacing_type(match, tensors, as_saved)
+    if dtype is None:
+        return Target(match, present, is_new=False)
+    place = device if present.is_meta else present.device
+    if is_distributed(present):
+        return Target(match, torch.empty_like(present, dtype=dtype, device=place), is_new=True)
+    # In small pages: huge ones are slower to get, several times where the system has to make room for them.
+    return Target(match, torch.empty(present.shape, dtype=dtype, device=place), is_new=True)
+
+
+def _apart(targets: list[Target], tensors: Mapping[str, Tensor]) -> list[Target]:
+    """The targets, with copies of the values that lie in memory of the module, where writing changes them."""
+    if isinstance(tensors, LazyTensors | DistributedTensors):
+        return targets
+    written = {address for target in targets if (address := _storage(target.into))}
+
+    def apart(target: Target) -> Target:
+        match, into = target.match, target.into
+        values = tensors[match.name] if match.values is None else match.values
+        if _storage(values) not in written:
+            return target
+        if values.data_ptr() == into.data_ptr() and values.stride() == into.stride():  # its own
+            return target
+        return replace(target, match=replace(match, values=values.clone()))
+
+    return [apart(target) for target in targets]
+
+
+def _storage(tensor: Tensor) -> int:
+    """The address of its memory; 0 where it has none of its own."""
+    tensor = tensor.detach()
+    return tensor.untyped_storage().data_ptr() if type(tensor) is Tensor and tensor.layout == torch.strided else 0
+
+
+def _copy(targets: Sequence[Target], tensors: Mapping[str, Tensor]) -> None:
+    from_file: list[tuple[FileValues, Tensor]] = []
+    from_parts: dict[str, Tensor] = {}
+    for target in targets:
+        match, into = target.match, target.into.detach()
+        if isinstance(tensors, DistributedTensors) and match.values is None and match.name not in from_parts:
+            from_parts[match.name] = into
+        elif match.values is not None or not isinstance(tensors, LazyTensors) or is_distributed(into):
+            values = tensors[match.name] if match.values is None else match.values
+            into.copy_(part_of(values, into) if is_distributed(into) else values)
+        elif into.is_conj() or into.is_neg():  # what its bytes are is not what it is
+            into.copy_(tensors[match.name])
+        elif type(into) is Tensor and into.layout == torch.strided and into.device.type in ("cpu", "cuda"):
+            from_file.append((tensors.values_of(match.name), into))
+        else:
+            tensors.copy_into(match.name, into)
+    if isinstance(tensors, DistributedTensors):
+        tensors.read_into(from_parts)
+    from_file.sort(key=lambda it: it[0].entry.start)
+    read_all([it for it in from_file if it[1].device.type == "cpu"])
+    for device in {into.device for _, into in from_file if into.device.type != "cpu"}:
+        fill_device([it for it in from_file if it[1].device == device], device)
+
+
+def read_all(readings: Sequence[tuple[FileValues, Tensor]]) -> None:
+    """Read the values of tensors into memory of the CPU, in its types and strides.
+
+    Args:
+        readings: what to read, and where to; in the order in which it is in the file.
+
+    Raises:
+        RecordIOError: reading fails.
+    """
+    total_bytes = sum(values.entry.stored_bytes for values, _ in readings)
+    sequential = any(values.entry.sequential for values, _ in readings)
+    steps = [step for values, into in readings for step in _steps(values, into)]
+    inference = torch.is_inference_mode_enabled()  # counts for the thread, as `no_grad` does
+    workers = 1 if sequential or total_bytes < _LEAST_BYTES else MAX_WORKERS
+    run_steps(steps, partial(_read, inference), most_workers=workers)
+    for _, into in readings:
+        if not into.is_inference():
+            torch.autograd.graph.increment_version(into)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Elements `start` to `stop` of a tensor."""
+
+    values: FileValues
+    into: Tensor
+    start: int
+    stop: int
+
+
+def _steps(values: FileValues, into: Tensor) -> list[_Step]:
+    count = BLOCK_BYTES // values.stored.itemsize
+    return [_Step(values, into, first, min(first + count, into.numel())) for first in range(0, into.numel(), count)]
+
+
+def _read(inference: bool, step: _Step, buffer: Tensor) -> None:
+    into, values, size = step.into, step.values, step.values.stored.itemsize
+    if values.stored == values.dtype == into.dtype != torch.bool and into.is_contiguous():
+        address = into.data_ptr() + step.start * size
+        values.entry.read_into(step.start * size, bytes_at(address, (step.stop - step.start) * size))
+        return
+    with torch.inference_mode(inference):
+        found = values.read(step.start, step.stop, buffer)
+        for piece, before in pieces(into, step.start, step.stop):
+            piece.copy_(found[before : before + piece.numel()].view(piece.shape))

@@ -1,0 +1,181 @@
+"""Whether a record's tensors fit the parameters that they belong to: found out before anything is changed."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn.parameter import is_lazy as is_shapeless
+
+from ...errors import ArgumentError, RecordError
+from ...module.lazy import check_free
+from ...module.wrappers import is_distributed
+from ..distributed.tensors import DistributedTensors
+from ..dtypes import kind_of, shown
+from ..files.lazy_tensors import LazyTensors, dtype_in, shape_in
+from ..saving.convert import can_lose, check_floats, check_ints
+from .mappers import expected_form, loaded_form
+from .matching import Match
+from .report import Mismatch
+
+_REMEDY = "nothing was loaded; give the module a wider type, or load with dtype='as_saved'"
+
+
+def mismatches(matches: Sequence[Match], tensors: Mapping[str, Tensor]) -> Iterator[Mismatch]:
+    """The tensors of another shape or kind, and those that the module ties and the record has with different values.
+
+    Raises:
+        RecordError: a parameter has no shape to compare with.
+    """
+    for match in matches:
+        if is_shapeless(match.param.tensor):
+            raise RecordError(
+                f"'{match.param.path}' has no shape yet, as in torch's lazy modules; nothing was loaded; call the"
+                " module once with an input before"
+            )
+        expected = expected_form(match.param)
+        dtype, shape = dtype_in(tensors, match.name), shape_in(tensors, match.name)
+        if unreadable := _unreadable(tensors, match.name):
+            target = match.param.tensor
+            yield Mismatch(match.param.path, shown(target.dtype, target.shape), f"{shown(dtype, shape)}, {unreadable}")
+        elif expected is not None and (shape != expected.shape or kind_of(dtype) != kind_of(expected.dtype)):
+            yield Mismatch(match.param.path, shown(*expected), shown(dtype, shape))
+
+
+def untied(matches: Sequence[Match], tensors: Mapping[str, Tensor], names: Mapping[object, str]) -> Iterator[Mismatch]:
+    """The tensors that the module ties and the record holds with different values: one of them would be lost.
+
+    Args:
+        matches: what belongs together.
+        tensors: of the record.
+        names: path -> name in the record.
+    """
+    for match in matches:
+        for alias in match.param.aliases:
+            name = names.get(alias, "")
+            if name in tensors and name != match.name and not _are_equal(tensors[match.name], tensors[name]):
+                yield Mismatch(
+                    match.param.path, f"the values of '{alias}', which the module ties to it", "other values"
+                )
+
+
+def in_file_order(matches: Sequence[Match], tensors: Mapping[str, Tensor]) -> list[Match]:
+    """The matches as their tensors are stored: a compressed file is unpacked again for each step back."""
+    if not isinstance(tensors, LazyTensors):
+        return [*matches]
+    return sorted(matches, key=lambda it: tensors.values_of(it.name).entry.start)
+
+
+def mapped(match: Match, tensors: Mapping[str, Tensor], device: torch.device) -> Match:
+    """The match with its values in the module's form, where they are in another one in the record.
+
+    Raises:
+        RecordError: the load mapper raised or gave no tensor.
+    """
+    if match.param.mappers.load is None:
+        return match
+    target = match.param.tensor
+    # A copy: the mapper may change what it is given, and a record in memory may be what another module computes with.
+    values = tensors[match.name].detach().to(device if target.is_meta else target.device, copy=True)
+    return replace(match, values=loaded_form(match.param, values))
+
+
+def misfits(matches: Sequence[Match]) -> Iterator[Mismatch]:
+    """Load mappers whose results are not of the module's form."""
+    for match in matches:
+        target, values = match.param.tensor, match.values
+        if values is not None and (values.shape != target.shape or kind_of(values.dtype) != kind_of(target.dtype)):
+            found = f"{shown(values.dtype, values.shape)} from its load mapper"
+            yield Mismatch(match.param.path, shown(target.dtype, target.shape), found)
+
+
+def replacing_type(match: Match, tensors: Mapping[str, Tensor], as_saved: bool) -> torch.dtype | None:
+    """The type of the tensor that takes the place of the parameter's; None if that one is written to."""
+    present = match.param.tensor
+    dtype = present.dtype
+    if as_saved:
+        dtype = dtype_in(tensors, match.name) if match.values is None else match.values.dtype
+    is_written = match.param.is_initialized() and not present.is_meta and dtype == present.dtype
+    return None if is_written else dtype
+
+
+def check_targets(
+    matches: Sequence[Match], tensors: Mapping[str, Tensor], device: torch.device, as_saved: bool
+) -> None:
+    """Check that each parameter can take values.
+
+    Raises:
+        RecordError: one can't.
+        ArgumentError: `device` is meta, and a parameter is to be made there.
+    """
+    for match in matches:
+        path, present = match.param.path, match.param.tensor
+        if replacing_type(match, tensors, as_saved) is not None:
+            if present.is_meta and device.type == "meta":
+                raise ArgumentError(
+                    f"device: '{path}' can't have values on the meta device; nothing was loaded; give a device such as"
+                    " 'cpu', or leave the `with torch.device('meta')` around the load"
+                )
+            check_free(present)
+        elif present.layout != torch.strided and not is_distributed(present):
+            raise RecordError(f"'{path}' is {present.layout}, only dense tensors can be loaded; nothing was loaded")
+        elif _has_shared_elements(present):
+            raise RecordError(
+                f"elements of '{path}' share memory, as after `expand`, so they can't have values of their own; nothing"
+                " was loaded; put `tensor.contiguous()` in its place"
+            )
+
+
+def check_values(matches: Sequence[Match], tensors: Mapping[str, Tensor]) -> None:
+    """Check that each value of the record fits the module's type; reads only tensors of a wider type.
+
+    Raises:
+        PrecisionError: one does not.
+        RecordIOError: reading fails.
+    """
+    if isinstance(tensors, LazyTensors):
+        tensors.check_length()
+    for match in in_file_order(matches, tensors):
+        target = match.param.tensor.dtype
+        if match.values is not None:
+            if can_lose(match.values.dtype, target):
+                _check(match.name, match.values, target)
+        elif can_lose(dtype_in(tensors, match.name), target):
+            if isinstance(tensors, LazyTensors):
+                tensors.each_piece(match.name, partial(_check, match.name, target=target))
+            else:
+                _check(match.name, tensors[match.name].detach(), target)
+
+
+def _check(name: str, values: Tensor, target: torch.dtype) -> None:
+    if target.is_floating_point:
+        check_floats(name, values, values.to(target), _REMEDY)
+    else:
+        check_ints(name, values, target, _REMEDY)
+
+
+def _unreadable(tensors: Mapping[str, Tensor], name: str) -> str:
+    """Why a tensor in memory can't be copied, or nothing."""
+    if isinstance(tensors, LazyTensors | DistributedTensors):
+        return ""
+    tensor = tensors[name]
+    if tensor.is_meta:
+        return "without values (it is on the meta device)"
+    return "" if tensor.layout == torch.strided else f"{tensor.layout}; call to_dense()"
+
+
+def _are_equal(one: Tensor, other: Tensor) -> bool:
+    other = other.to(one.device)
+    if torch.equal(one, other):
+        return True
+    return one.shape == other.shape and one.dtype == other.dtype and torch.equal(_bytes(one), _bytes(other))  # with nan
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    return tensor.detach().resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8)
+
+
+def _has_shared_elements(tensor: Tensor) -> bool:
+    """Whether two indices are one place in memory, where that can be told from the strides."""
+    return any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))

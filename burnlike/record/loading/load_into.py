@@ -1,0 +1,146 @@
+"""Putting a record's tensors into a module: everything is checked before anything is changed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from torch import nn
+
+from ...errors import RecordMismatchError
+from ...module import Param, ParamId, params
+from ...module.device import find_device
+from ..dtypes import plain
+from ..files.lazy_tensors import dtype_in
+from ..record import Record
+from .filling import fill
+from .fitting import check_targets, check_values, in_file_order, mapped, misfits, mismatches, untied
+from .load_options import LoadOptions
+from .matching import Match, Matching, match
+from .refusing import refuse
+from .report import LoadReport, Mismatch
+
+
+def load_into(record: Record, module: nn.Module, options: LoadOptions) -> LoadReport:
+    """Put the tensors of `record` into `module`; see `burnlike.record.load`."""
+    return prepare(record, module, options)()
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedLoad:
+    """A load that fits and is to be done by calling it.
+
+    Attributes:
+        report: what becomes of each tensor.
+        ids: path -> id that the parameter gets, for those that get one.
+    """
+
+    report: LoadReport
+    ids: Mapping[str, ParamId]
+    _load: Callable[[], None]
+
+    def __call__(self) -> LoadReport:
+        """Put the values in place."""
+        self._load()
+        return self.report
+
+
+def prepare(record: Record, module: nn.Module, options: LoadOptions) -> PreparedLoad:
+    """Check everything, and give what does the load: for loads of several things that happen together or not at all.
+
+    Raises:
+        RecordError: see `burnlike.record.load`.
+    """
+    device = find_device(options.device)
+    found = params(module)
+    matching = match(found, record, module, options)
+    tensors = record.tensors
+    wrong = [*mismatches(matching.matches, tensors)]
+    if options.match == "path":
+        wrong += untied(matching.matches, tensors, matching.names)
+    matches, report = _without(wrong, matching.matches, _report(matching, wrong))
+    refuse(report, record, module, options)
+    _new_ids(matches, found, matching.ids)
+    forms = {it.param.path: mapped(it, tensors, device) for it in in_file_order(matches, tensors)}
+    matches = [forms[it.param.path] for it in matches]
+    wrong = [*misfits(matches)]
+    matches, report = _without(wrong, matches, replace(report, mismatched=[*report.mismatched, *wrong]))
+    refuse(report, record, module, options)
+    as_saved = options.dtype == "as_saved"
+    check_targets(matches, tensors, device, as_saved)
+    if not as_saved:
+        check_values(matches, tensors)
+    types = _types(matches, record, as_saved)
+    ids = _new_ids(matches, found, matching.ids)
+    report = replace(
+        report,
+        renamed={name: param.path for name, param in _heirs(matches).items() if name != param.path},
+        ids={record.ids[it.name]: matching.ids[it.name] for it in matches if it.name in record.ids},
+        **{"retyped" if as_saved else "converted": types},
+    )
+
+    def load() -> None:
+        fill(matches, tensors, device, as_saved)
+        for param, param_id in ids:
+            param.adopt(param_id)
+
+    return PreparedLoad(report, {param.path: param_id for param, param_id in ids}, load)
+
+
+def _report(matching: Matching, wrong: Sequence[Mismatch]) -> LoadReport:
+    return LoadReport(
+        applied=[it.param.path for it in matching.matches],
+        missing=matching.missing,
+        unexpected=matching.unexpected,
+        mismatched=wrong,
+        skipped=matching.skipped,
+    )
+
+
+def _without(wrong: Sequence[Mismatch], matches: Sequence[Match], report: LoadReport) -> tuple[list[Match], LoadReport]:
+    """The matches that fit, and the report of them."""
+    paths = {it.path for it in wrong}
+    fitting = [it for it in matches if it.param.path not in paths]
+    return fitting, replace(report, applied=[it.param.path for it in fitting])
+
+
+def _types(matches: Sequence[Match], record: Record, as_saved: bool) -> list[tuple[str, str, str]]:
+    """Path, type in the record (or that a parameter gets from it) and type in the module, where they differ."""
+    pairs = [
+        (it.param, it.values.dtype if as_saved and it.values is not None else dtype_in(record.tensors, it.name))
+        for it in matches
+    ]
+    return [
+        (param.path, plain(source), plain(param.tensor.dtype))
+        for param, source in pairs
+        if source != param.tensor.dtype
+    ]
+
+
+def _heirs(matches: Sequence[Match]) -> dict[str, Param]:
+    """Name in the record -> its parameter; of two that load one tied tensor, the one of its name."""
+    heirs: dict[str, Param] = {}
+    for it in matches:
+        if it.name not in heirs or it.name in (it.param.path, *it.param.aliases):
+            heirs[it.name] = it.param
+    return heirs
+
+
+def _new_ids(
+    matches: Sequence[Match], found: Sequence[Param], ids: Mapping[str, ParamId]
+) -> list[tuple[Param, ParamId]]:
+    """The id that each parameter takes over.
+
+    Raises:
+        RecordMismatchError: two parameters of the module would have one id.
+    """
+    heir = {name: param for name, param in _heirs(matches).items() if name in ids}
+    new_id = {param.path: ids[name] for name, param in heir.items()}
+    path_of: dict[ParamId, str] = {}
+    for param in found:
+        param_id = new_id.get(param.path, param.id)
+        if param_id in path_of:
+            raise RecordMismatchError(
+                f"'{path_of[param_id]}' and '{param.path}' would both have the ParamId {param_id};"
+                " nothing was loaded; call burnlike.module.fresh_ids(module) first"
+            )
+        path_of[param_id] = param.path
+    return [(param, ids[name]) for name, param in heir.items()]

@@ -1,0 +1,65 @@
+"""The form that a parameter has in records, where it is another than in the module (Burn's save and load mappers)."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ...errors import RecordError
+from ...module import Param
+
+
+class Form(NamedTuple):
+    """What is known about a tensor without its values."""
+
+    dtype: torch.dtype
+    shape: torch.Size
+
+
+def saved_form(param: Param) -> Tensor:
+    """The tensor as it is in a record: itself, or what its save mapper makes of it.
+
+    Raises:
+        RecordError: the mapper raised or gave no tensor.
+    """
+    tensor = param.tensor.detach()
+    return tensor if param.mappers.save is None else _call(param, "save", tensor)
+
+
+def expected_form(param: Param) -> Form | None:
+    """What a record must hold for `param`, found out on the meta device; None if that can be told only by mapping."""
+    target = param.tensor
+    load, save = param.mappers
+    if load is None:
+        return Form(target.dtype, target.shape)
+    if save is None:
+        return None
+    try:
+        found = _call(param, "save", torch.empty(target.shape, dtype=target.dtype, device="meta"))
+    except RecordError:  # it looks at values
+        return None
+    return Form(found.dtype, found.shape)
+
+
+def loaded_form(param: Param, values: Tensor) -> Tensor:
+    """What the load mapper of `param` makes of a record's values.
+
+    Raises:
+        RecordError: the mapper raised or gave no tensor.
+    """
+    return _call(param, "load", values)
+
+
+@torch.no_grad()
+def _call(param: Param, which: str, tensor: Tensor) -> Tensor:
+    mapper = getattr(param.mappers, which)
+    try:
+        found = mapper(tensor)
+    except Exception as error:
+        raise RecordError(f"the {which} mapper of '{param.path}' failed: {error}; nothing was changed") from error
+    if not isinstance(found, Tensor):
+        raise RecordError(
+            f"the {which} mapper of '{param.path}' gave {type(found).__name__}, expected a torch.Tensor;"
+            " nothing was changed"
+        )
+    return found.detach()

@@ -1,0 +1,212 @@
+"""Which tensor of a record belongs to which parameter of a module."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from torch import Tensor, nn
+
+from ...errors import ArgumentError, ModuleTreeError, RecordMismatchError, nearest
+from ...module import Param, ParamGroup, ParamId
+from ...module.param_group import selected
+from ..record import Record
+from .load_options import LoadOptions
+
+_WRAPPERS = re.compile(r"(?<![^.])(?:_orig_mod|_checkpoint_wrapped_module)\.")
+_NO_ID = ParamId(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A parameter and its tensor in the record.
+
+    Attributes:
+        param: the parameter.
+        name: of its tensor in the record.
+        values: what its load mapper made of the values there, if it has one.
+    """
+
+    param: Param
+    name: str
+    values: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """What belongs together, and what is left.
+
+    Attributes:
+        matches: in the module's order.
+        missing: paths of the module that the record lacks.
+        unexpected: names in the record, as renamed, that the module lacks.
+        skipped: paths and names that the filter leaves out.
+        ids: name in the record -> the id that a parameter that gets its values has afterwards.
+        names: path, or id -> name in the record.
+    """
+
+    matches: list[Match] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    unexpected: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    ids: dict[str, ParamId] = field(default_factory=dict)
+    names: dict[object, str] = field(default_factory=dict)
+
+
+def match(found: Sequence[Param], record: Record, module: nn.Module, options: LoadOptions) -> Matching:
+    """Find the tensor of each parameter.
+
+    Args:
+        found: the parameters of `module`.
+        record: where the tensors are.
+        module: for messages.
+        options: say how.
+
+    Raises:
+        ArgumentError: `remap` or `remap_ids` can't be meant.
+        RecordMismatchError: matching by ids needs ids, and the record has none; or two of its tensors have one id.
+        ParamPathError: the filter names a path that the module lacks.
+    """
+    _check_ids(record)
+    by_id = options.match == "id"
+    renamed = _renamed(record, options)
+    pinned, ids = _pinned(found, record, module, options)
+    names = _names_of_ids(record, ids) if by_id else _names_of_paths(record, renamed)
+    taken = set(pinned.values())
+    names = {key: name for key, name in names.items() if name not in taken}
+    wanted, name_is_wanted = _filter(record, module, options)
+    result = Matching(ids=ids, names=names)
+    used: set[str | None] = set()
+    for param in found:
+        paths = (param.path, *param.aliases)
+        name = pinned.get(param.path) or next(
+            (names[key] for key in ((param.id,) if by_id else paths) if key in names), None
+        )
+        used.add(name)
+        if not by_id and param.path not in pinned:
+            used.update(names[path] for path in paths if path in names)  # a tied tensor's other names
+        if not wanted(param):
+            result.skipped.append(param.path)
+        elif name is None:
+            result.missing.append(param.path)
+        else:
+            result.matches.append(Match(param, name))
+    for name, new_name in renamed.items():
+        if name in record.tensors and name not in used:
+            (result.unexpected if name_is_wanted(name, new_name) else result.skipped).append(new_name)
+    result.skipped[:] = dict.fromkeys(result.skipped)  # by ids, a path and a name of the record may be the same
+    return result
+
+
+def _check_ids(record: Record) -> None:
+    names: dict[ParamId, str] = {}
+    for name, param_id in record.ids.items():
+        if (other := names.setdefault(param_id, name)) != name:
+            raise RecordMismatchError(
+                f"{record.source} gives both '{other}' and '{name}' the ParamId {param_id}; nothing was loaded;"
+                " Record(record.tensors) is the same without ids"
+            )
+
+
+def _renamed(record: Record, options: LoadOptions) -> dict[str, str]:
+    """Each name and alias of the record -> what `remap` makes of it."""
+    renamed = {name: options.renamed(name) for name in (*record.tensors, *record.aliases)}
+    if len(set(renamed.values())) < len(renamed):
+        first: dict[str, str] = {}
+        for name, new_name in renamed.items():
+            if new_name in first:
+                raise ArgumentError(
+                    f"remap gives both '{first[new_name]}' and '{name}' of {record.source} the name '{new_name}';"
+                    " nothing was loaded"
+                )
+            first[new_name] = name
+    return renamed
+
+
+def _names_of_paths(record: Record, renamed: dict[str, str]) -> dict[object, str]:
+    """Path -> the name of its tensor in the record: its own, that of a tied tensor, or one with a wrapper's prefix.
+
+    Others save the `state_dict` of a compiled or checkpoint-wrapped module as it is, prefixes included.
+    """
+    names = {new_name: name for name, new_name in renamed.items() if name in record.tensors}
+    bare = {_WRAPPERS.sub("", new_name): name for new_name, name in names.items()}
+    if len(bare) < len(names):  # without the prefixes two would be one: they are no prefixes here
+        bare = {}
+    return {**bare, **names, **{renamed[alias]: name for alias, name in record.aliases.items()}}
+
+
+def _names_of_ids(record: Record, ids: dict[str, ParamId]) -> dict[object, str]:
+    """ParamId -> the name of its tensor in the record."""
+    if not record.ids:
+        raise RecordMismatchError(
+            f"{record.source} has no ids, as burnlike writes them; nothing was loaded; load it by path"
+        )
+    return {param_id: name for name, param_id in ids.items()}
+
+
+def _pinned(
+    found: Sequence[Param], record: Record, module: nn.Module, options: LoadOptions
+) -> tuple[dict[str, str], dict[str, ParamId]]:
+    """What `remap_ids` says: path in the module -> name in the record; and the ids of the record's tensors then."""
+    ids = dict(record.ids)
+    if not options.remap_ids:
+        return {}, ids
+    names: dict[ParamId | None, str] = {param_id: name for name, param_id in record.ids.items()}
+    paths = {path: param.path for param in found for path in (param.path, *param.aliases)}
+    path_of_id = {param.id: param.path for param in found}
+    pinned: dict[str, str] = {}
+    for source, target in options.remap_ids.items():
+        name = names.get(_param_id(source))
+        if name is None:
+            raise ArgumentError(
+                f"remap_ids: {record.source} has no tensor with the id {str(source)!r}"
+                f"{nearest(str(source), [str(param_id) for param_id in names])}; nothing was loaded"
+            )
+        path = paths.get(target) if isinstance(target, str) else None
+        if path is None and (target_id := _param_id(target)) in path_of_id:
+            path, ids[name] = path_of_id[target_id], target_id
+        if path is None:
+            known = [*paths, *map(str, path_of_id)]
+            raise ArgumentError(
+                f"remap_ids: {str(target)!r} is neither a path nor an id of {type(module).__name__}"
+                f"{nearest(str(target), known)}; nothing was loaded"
+            )
+        if path in pinned:
+            raise ArgumentError(f"remap_ids gives '{path}' the values of two tensors; nothing was loaded")
+        pinned[path] = name
+    return pinned, ids
+
+
+def _param_id(value: ParamId | str) -> ParamId | None:
+    if isinstance(value, ParamId):
+        return value
+    try:
+        return ParamId.parse(value)
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
+def _filter(
+    record: Record, module: nn.Module, options: LoadOptions
+) -> tuple[Callable[[Param], bool], Callable[[str, str], bool]]:
+    """Whether a parameter is wanted; and whether a tensor is that the module lacks, by its name and new name."""
+    chosen = options.filter
+    if chosen is None:
+        return (lambda param: True), (lambda name, new_name: True)
+    if isinstance(chosen, ParamGroup):
+        group = chosen
+        wanted = {param.path for param in selected(module, group)}
+        return (lambda param: param.path in wanted), (
+            lambda name, new_name: _group_has(group, record.ids.get(name, _NO_ID), new_name)
+        )
+    accepts = re.compile(chosen).search if isinstance(chosen, str) else chosen
+    return (
+        lambda param: any(accepts(path) for path in (param.path, *param.aliases)),
+        lambda name, new_name: bool(accepts(new_name)),
+    )
+
+
+def _group_has(group: ParamGroup, param_id: ParamId, path: str) -> bool:
+    try:
+        return group.matches_id_path(param_id, path)
+    except ModuleTreeError:  # it asks a function of the program, which needs a parameter of the module
+        return False

@@ -1,0 +1,221 @@
+"""Saving in the background: a copy of the values is made at once, and a thread writes it while training goes on.
+
+The interpreter waits for the thread when it ends. Which saves are going on is told by its list of threads; there is no
+other.
+"""
+
+import copy
+import os
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ...errors import ArgumentError, RecordError, RecordIOError, SavePendingError
+from ..files.lazy_tensors import LazyTensors
+from ..outline import Outline, Payload
+from .stream import Part
+from .workers import BLOCK_BYTES, run_steps
+from .writing import part_of
+
+OnBusy = Literal["wait", "refuse"]
+"""What becomes of a save while the one before it goes on."""
+
+
+class SaveHandle:
+    """A save that goes on in the background.
+
+    An error that nobody asks for by `wait` is printed as that of a thread, when the handle goes or the program ends.
+
+    Attributes:
+        path: what is being saved.
+    """
+
+    def __init__(self, thread: "_SaveThread") -> None:
+        self.path = thread.path
+        self._thread = thread
+        weakref.finalize(self, thread.leave)
+
+    def done(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self._thread.has_ended()
+
+    def wait(self, timeout: float | None = None) -> str:
+        """Wait until the file is in its place and synced.
+
+        Args:
+            timeout: seconds to wait at most; None is as long as it takes.
+
+        Returns:
+            The path written.
+
+        Raises:
+            SavePendingError: it is not done after `timeout` seconds.
+            RecordError: it failed; see `FileRecorder.save`.
+        """
+        if not self._thread.has_ended(timeout):
+            raise SavePendingError(f"{self.path}: is still being saved after {timeout} seconds; call wait() again")
+        return self._thread.outcome()
+
+
+class _SaveThread(threading.Thread):
+    """Writes a file, and knows what came of it."""
+
+    def __init__(self, write: Callable[[], str], path: str, recorder: object) -> None:
+        super().__init__(name=f"saving {path}", daemon=False)
+        self.path = path
+        self.recorder = recorder
+        self._write: Callable[[], str] | None = write
+        self._state = threading.Lock()
+        self._written: str | None = None
+        self._error: BaseException | None = None
+        self._is_left = self._is_known = False
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        """Write, and let go of the values."""
+        assert self._write is not None
+        try:
+            self._written = self._write()
+        except BaseException as error:
+            if isinstance(error, RecordError):
+                _forget_frames(error)
+            with self._state:
+                self._error = error
+                self._report_unknown()
+        finally:
+            self._write = None
+            self._ended.set()
+
+    def has_ended(self, timeout: float | None = 0.0) -> bool:
+        """Wait at most `timeout` seconds for it, None is as long as it takes; whether it has ended.
+
+        Not by `join`: before Python 3.13 a `join` that is interrupted takes the thread for one that has ended, and then
+        the interpreter does not wait for it either.
+        """
+        if not self.is_alive():  # a forked process has a copy of this, but not the thread
+            return True
+        return self._ended.wait(timeout)
+
+    def outcome(self) -> str:
+        """The path written, or the error."""
+        if self._error is not None:
+            self._is_known = True
+            raise self._error
+        if self._written is None:  # a forked process has a copy of the handle, but not the thread
+            raise RecordIOError(f"{self.path}: is saved by another process; wait for it in the one that began to save")
+        return self._written
+
+    def leave(self) -> None:
+        """Note that nobody can ask any more."""
+        with self._state:
+            self._is_left = True
+            self._report_unknown()
+
+    def _report_unknown(self) -> None:
+        error = self._error
+        if error is not None and self._is_left and not self._is_known:
+            self._is_known = True
+            threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, self)))
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    """Let go of the frames of an error whose message says it all: they hold the values for as long as the handle is."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
+def start_save(write: Callable[[], str], path: str, recorder: object) -> SaveHandle:
+    """Let a thread of its own write.
+
+    Args:
+        write: writes, and returns the path written.
+        path: what it writes to.
+        recorder: on whose behalf.
+    """
+    thread = _SaveThread(write, _real(path), recorder)
+    thread.start()
+    return SaveHandle(thread)
+
+
+def settle(path: str, recorder: object = None, on_busy: OnBusy = "wait") -> None:
+    """See to the saves that still go on to `path`, so that they don't come after a new one.
+
+    Args:
+        path: what is to be saved now.
+        recorder: its saves to other paths, too; None is nobody's.
+        on_busy: what to do when there is one.
+
+    Raises:
+        SavePendingError: there is one, and `on_busy` is "refuse".
+        ArgumentError: `on_busy` is neither "wait" nor "refuse".
+    """
+    if on_busy not in ("wait", "refuse"):
+        raise ArgumentError(f"on_busy: expected 'wait' or 'refuse', got {on_busy!r}")
+    real = _real(path)
+    for thread in threading.enumerate():
+        if not isinstance(thread, _SaveThread) or (thread.path != real and thread.recorder is not recorder):
+            continue
+        if on_busy == "refuse":
+            raise SavePendingError(
+                f"{path}: not saved, {thread.path} is still being saved; wait for its handle, or pass on_busy='wait'"
+            )
+        thread.has_ended(None)
+
+
+def _real(path: str) -> str:
+    return os.path.realpath(path)
+
+
+def snapshot(
+    outline: Outline, tensors: Mapping[str, Tensor], allow_overflow: bool
+) -> tuple[Outline, Mapping[str, Tensor]]:
+    """Copy what a record holds, in the types of the outline: it takes as many bytes as the file.
+
+    Tensors of an open file are not copied, as what is open does not change.
+
+    Raises:
+        PrecisionError: a value can't be stored in its type.
+        RecordError: a tensor has no values or no plain memory.
+    """
+    kept = replace(
+        outline,
+        ids=dict(outline.ids),
+        aliases=dict(outline.aliases),
+        values=copy.deepcopy(outline.values),
+        states=frozenset(outline.states),
+        layout=copy.deepcopy(outline.layout),
+        metadata=copy.deepcopy(outline.metadata),
+    )
+    if isinstance(tensors, LazyTensors):
+        return kept, tensors
+    parts = [part_of(tensors, outline, Payload(name)) for name in outline.entries]
+    copies = [torch.empty(outline.entries[part.name].shape, dtype=part.dtype, device="cpu") for part in parts]
+
+    on_gpu: dict[torch.device, list[tuple[Part, Tensor]]] = {}
+    on_cpu: list[tuple[Part, Tensor]] = []
+    for part, made in zip(parts, copies, strict=True):
+        assert isinstance(part.values, Tensor)
+        device = part.values.device
+        (on_gpu.setdefault(device, []) if device.type == "cuda" else on_cpu).append((part, made))
+    for device, there in on_gpu.items():
+        from .device_copy import fetch  # it needs the native ops, which not every program does
+
+        fetch(there, device, allow_overflow=allow_overflow)
+
+    def fill(step: tuple[Part, Tensor, int], _: Tensor) -> None:
+        part, into, first = step
+        part.fill(first, into, allow_overflow)
+
+    run_steps([step for part, made in on_cpu for step in _steps(part, made)], fill)
+    return kept, {part.name: made for part, made in zip(parts, copies, strict=True)}
+
+
+def _steps(part: Part, made: Tensor) -> list[tuple[Part, Tensor, int]]:
+    flat, count = made.view(-1), BLOCK_BYTES // part.dtype.itemsize
+    return [(part, flat[first : first + count], first) for first in range(0, flat.numel(), count)]

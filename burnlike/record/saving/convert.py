@@ -1,0 +1,140 @@
+"""Copying values into another element type, and noticing those that the type can't hold."""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from ...errors import PrecisionError
+from ..dtypes import kind_of, plain
+
+# Sums of these types are computed natively on every device; of float8 they are not.
+_SUMMABLE = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+_WITHOUT_INF = (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu)
+
+_FLOAT_REMEDY = "choose another type, list the tensor in Precision(keep=[...]), or set allow_overflow=True"
+_INT_REMEDY = "choose a wider type or list the tensor in Precision(keep=[...])"
+
+
+def pieces(tensor: Tensor, start: int, stop: int) -> Iterator[tuple[Tensor, int]]:
+    """Cut the elements `start` to `stop` (row-major) of a tensor of any strides into views.
+
+    Returns:
+        Views, and how many elements come before each, in order; one view where the memory is contiguous.
+    """
+    if tensor.is_contiguous():
+        yield tensor.view(-1)[start:stop], 0
+        return
+    if tensor.dim() == 1:
+        yield tensor[start:stop], 0
+        return
+    row = tensor[0].numel()
+    first, last = -(-start // row), stop // row
+    if first > last:
+        yield from pieces(tensor[last], start - last * row, stop - last * row)
+        return
+    done = 0
+    if start < first * row:
+        yield from pieces(tensor[first - 1], start - (first - 1) * row, row)
+        done = first * row - start
+    if first < last:
+        yield tensor[first:last], done
+        done += (last - first) * row
+    if last * row < stop:
+        yield from ((view, done + before) for view, before in pieces(tensor[last], 0, stop - last * row))
+
+
+def can_lose(source: torch.dtype, target: torch.dtype) -> bool:
+    """Whether `target` lacks some values' range or inf, so that a conversion has to be checked."""
+    if source == target or kind_of(source) != kind_of(target) or kind_of(source) in ("bool", "complex"):
+        return False
+    if target in _WITHOUT_INF and source not in _WITHOUT_INF:
+        return True
+    info = torch.finfo if source.is_floating_point else torch.iinfo
+    return info(target).max < info(source).max or info(target).min > info(source).min
+
+
+def convert_checked(name: str, source: Tensor, into: Tensor) -> None:
+    """Copy floats into memory of another float type.
+
+    Args:
+        name: of the tensor, for messages.
+        source: on any device, of any strides.
+        into: contiguous, on the CPU.
+
+    Raises:
+        PrecisionError: a value of `source` is too large for the type of `into`.
+    """
+    if source.device.type == "cpu" and {source.dtype, into.dtype} <= set(_SUMMABLE):
+        from ...ops import convert_
+
+        lost = torch.zeros(1, dtype=torch.int32, device="cpu")
+        convert_([into], [source], lost)
+        if lost.item():
+            check_floats(name, source, into)
+        return
+    converted = into.copy_(source) if source.device.type == "cpu" else source.to(into.dtype)
+    check_floats(name, source, converted)
+    if converted is not into:
+        into.copy_(converted)
+
+
+def check_floats(name: str, source: Tensor, converted: Tensor, remedy: str = _FLOAT_REMEDY) -> None:
+    """Raise if a value of `source` was too large for the type of `converted`.
+
+    That is a finite value that became inf, nan or (where torch saturates) the largest value, and an inf where the type
+    has none.
+
+    Raises:
+        PrecisionError: naming the tensor and the value.
+    """
+    if source.numel() == 0 or _surely_fits(source, converted):
+        return
+    limits = torch.finfo(converted.dtype)
+    half_step = limits.eps * 2.0 ** math.floor(math.log2(limits.max)) / 2
+    before, after = _wide(source), _wide(converted)
+    lost = before.isfinite() & (~after.isfinite() | (before.abs() > limits.max + half_step))
+    lost |= before.isinf() & ~after.isinf()
+    if lost.any().item():
+        raise PrecisionError(
+            f"'{name}': {before[lost][0].item():g} is too large for {plain(converted.dtype)} (at most {limits.max:g});"
+            f" {remedy}"
+        )
+
+
+def _surely_fits(source: Tensor, converted: Tensor) -> bool:
+    """One fast pass that settles nearly every case."""
+    if converted.dtype in _SUMMABLE:
+        return bool(converted.sum().isfinite().item())  # a sum is finite only if all its terms are
+    low, high = _wide(source).aminmax()
+    return -torch.finfo(converted.dtype).max <= low.item() and high.item() <= torch.finfo(converted.dtype).max
+
+
+def check_ints(name: str, source: Tensor, target: torch.dtype, remedy: str = _INT_REMEDY) -> None:
+    """Raise if a value of the integer tensor `source` does not fit `target`.
+
+    Raises:
+        PrecisionError: naming the tensor and the value.
+    """
+    if source.numel() == 0:
+        return
+    limits = torch.iinfo(target)
+    for value in _extremes(source):
+        if not limits.min <= value <= limits.max:
+            raise PrecisionError(
+                f"'{name}': {value} does not fit {plain(target)} ({limits.min} to {limits.max}); {remedy}"
+            )
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    return tensor if tensor.dtype in _SUMMABLE else tensor.float()
+
+
+def _extremes(source: Tensor) -> tuple[int, int]:
+    if source.dtype != torch.uint64:
+        low, high = source.to(torch.int64).aminmax()
+        return int(low.item()), int(high.item())
+    # torch has no ordering of uint64: with the top bit turned over, int64's order is the same.
+    low, high = (source.view(torch.int64) ^ -(2**63)).aminmax()
+    return int(low.item()) + 2**63, int(high.item()) + 2**63

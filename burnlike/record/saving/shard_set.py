@@ -1,0 +1,189 @@
+"""Replacing a record that is divided among several files: the old set of files or the new one is there, never a mix.
+
+The names of index and single file are fixed, and one of the two decides what counts (see `shards`). So the new files
+get names that nothing has, and a single step makes them count: the rename of the index or of the single file, or the
+removal of the single file once the index is in place. Only then are the old files removed. What a killed save left is
+removed by the next one.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from ..._atomic_file import AtomicFile, remove_abandoned, sync_directory
+from ...errors import RecordError, RecordIOError
+from ..outline import Outline
+from .shards import EXTENSION, INDEX_SUFFIX, index_text, listed_names, shard_name, shard_pattern
+from .writing import write_error
+
+Write = Callable[[str, Outline, str | None], object]
+"""Writes one file: its path, what is in it, and a file whose permissions it gets. All or nothing."""
+
+
+def replace_set(single: str, shards: Sequence[Outline], write: Write) -> str:
+    """Write a file for each shard and let them take the place of those that are there.
+
+    Args:
+        single: path of the single file that the record is in where one shard is enough.
+        shards: what is to be in each file.
+        write: writes one of them.
+
+    Returns:
+        The path of the single file or of the index.
+
+    Raises:
+        RecordIOError: a file can't be written, or another save into the directory is under way; the old set is there.
+    """
+    directory = _Directory(single)
+    try:
+        with _locked(directory.path):
+            directory.remove_stale()
+            return directory.replace_by_one(shards[0], write) if len(shards) == 1 else directory.replace(shards, write)
+    except RecordError:
+        raise
+    except OSError as error:
+        total = sum(entry.nbytes for shard in shards for entry in shard.entries.values())
+        raise write_error(single, total, error) from error
+
+
+class _Directory:
+    """The files of one set.
+
+    Attributes:
+        path: where they are.
+        single: path of the single file.
+        index: path of the index.
+    """
+
+    def __init__(self, single: str) -> None:
+        self.single = os.path.abspath(single)
+        self.index = self.single + INDEX_SUFFIX
+        self.path, name = os.path.split(self.single)
+        self._stem = name.removesuffix(EXTENSION)
+        self._pattern = shard_pattern(self._stem)
+
+    def replace_by_one(self, shard: Outline, write: Write) -> str:
+        """Let a single file take the place of the set."""
+        listed = self._listed()
+        write(self.single, shard, self._example())
+        if self._unlink(self.index):
+            sync_directory(self.path)  # before it names files that are gone
+        self._remove_all_but(keep=(), also=listed)
+        return self.single
+
+    def replace(self, shards: Sequence[Outline], write: Write) -> str:
+        """Let several files take the place of the set."""
+        listed = self._listed()
+        like = self._example()
+        names = self._free_names(len(shards))
+        try:
+            for name, shard in zip(names, shards, strict=True):
+                write(os.path.join(self.path, name), shard, like)
+            with AtomicFile(self.index, like) as file:
+                with open(file.descriptor, "wb", closefd=False) as sink:
+                    sink.write(index_text(shards, names))
+                file.commit()
+            if self._unlink(self.single):
+                sync_directory(self.path)
+        except BaseException:
+            self._give_up(names)
+            raise
+        self._remove_all_but(names, listed)
+        return self.index
+
+    def remove_stale(self) -> None:
+        """Remove what saves left that were killed; nothing, while the index that says what counts is damaged."""
+        fixed = (os.path.basename(self.single), os.path.basename(self.index))
+        remove_abandoned(self.path, lambda name: name in fixed or self._may_be_shard(name))
+        listed = self._listed()
+        if listed is not None:
+            self._remove_all_but(listed)
+
+    def _may_be_shard(self, name: str) -> bool:
+        """Whether a temporary file was for a shard of this set; names of such files are cut off."""
+        return self._pattern.fullmatch(name) is not None or (len(name) == 100 and name.startswith(self._stem))
+
+    def _listed(self, index: str | None = None) -> set[str] | None:
+        """The files that the index, or another one, speaks of; None if it is damaged."""
+        try:
+            with open(index or self.index, "rb") as file:
+                return listed_names(file.read())
+        except FileNotFoundError:
+            return set()
+
+    def _example(self) -> str | None:
+        """A file whose permissions the new ones get."""
+        candidates = [self.single, *(os.path.join(self.path, name) for name in sorted(self._listed() or ()))]
+        return next(filter(os.path.isfile, candidates), None)
+
+    def _free_names(self, count: int) -> list[str]:
+        taken = set(os.listdir(self.path))
+        tag = 0
+        while True:
+            names = [shard_name(self._stem, str(tag or ""), number, count) for number in range(1, count + 1)]
+            if taken.isdisjoint(names):
+                return names
+            tag += 1
+
+    def _give_up(self, names: Sequence[str]) -> None:
+        """Remove files that were written, unless they count by now: an error of a later step came too late then."""
+        with contextlib.suppress(OSError):
+            if set(names) <= (self._listed() or set()):
+                if not os.path.lexists(self.single):
+                    return
+                os.unlink(self.index)
+                sync_directory(self.path)
+            for name in names:
+                self._unlink(os.path.join(self.path, name))
+
+    def _remove_all_but(self, keep: Sequence[str] | set[str], also: set[str] | None = None) -> None:
+        """Remove the shards that are there, and those in `also`, except those in `keep` and the single file.
+
+        Files of another set stay: one called `model-100` has names that could be of `model`.
+        """
+        with contextlib.suppress(OSError):  # what stays is removed by the next save
+            names = os.listdir(self.path)
+            found = {name for name in names if self._pattern.fullmatch(name)} | (also or set())
+            found -= {*keep, os.path.basename(self.single)}
+            others = [name for name in names if name.endswith(EXTENSION + INDEX_SUFFIX)] if found else []
+            for name in others:
+                path = os.path.join(self.path, name)
+                listed = set() if path == self.index else self._listed(path)
+                if listed is None:
+                    return  # nothing tells what belongs to it
+                found -= listed
+            for name in found:
+                self._unlink(os.path.join(self.path, name))
+
+    @staticmethod
+    def _unlink(path: str) -> bool:
+        """Remove a file; whether there was one."""
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+
+@contextmanager
+def _locked(directory: str) -> Iterator[None]:
+    """Let no other save of a set go on in this directory: each would take the other's files for stale ones."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno == errno.EWOULDBLOCK:
+                raise RecordIOError(
+                    f"{directory}: not saved, another save into this directory is under way; wait for it, or choose"
+                    " another directory"
+                ) from error
+            # some network file systems have no locks
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child process that was forked meanwhile has the lock, too
+        os.close(descriptor)

@@ -1,0 +1,94 @@
+"""A record divided among several safetensors files, as Hugging Face lays them out. Imports no torch.
+
+Beside `model-00001-of-00003.safetensors` and the others lies `model.safetensors.index.json`, which says in which file
+each tensor is. A record that fits one file is `model.safetensors`, without an index; where both are there, the single
+file counts, as it does for `transformers`.
+"""
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...errors import RecordError
+from ..outline import Entry, Outline
+
+SINGLE_NAME = "model.safetensors"
+"""What `transformers` looks for in a directory."""
+
+EXTENSION = ".safetensors"
+INDEX_SUFFIX = ".index.json"
+
+
+def divide(outline: Outline, shard_bytes: int) -> list[Outline]:
+    """Divide the tensors, in their order, among outlines of at most `shard_bytes` each.
+
+    A larger tensor is alone in its outline. Ids, aliases and states go with their tensors; values and layout are in the
+    first.
+    """
+    groups: list[list[Entry]] = [[]]
+    filled = 0
+    for entry in outline.entries.values():
+        if groups[-1] and filled + entry.nbytes > shard_bytes:
+            groups.append([])
+            filled = 0
+        groups[-1].append(entry)
+        filled += entry.nbytes
+    first, *others = [_part(outline, group) for group in groups]
+    return [first, *(replace(other, values={}, layout=None) for other in others)]
+
+
+def _part(outline: Outline, group: Sequence[Entry]) -> Outline:
+    entries = {entry.name: entry for entry in group}
+    return replace(
+        outline,
+        entries=entries,
+        ids={name: outline.ids[name] for name in entries if name in outline.ids},
+        aliases={alias: name for alias, name in outline.aliases.items() if name in entries},
+        states=frozenset(name for name in outline.states if name in entries),
+    )
+
+
+def shard_name(stem: str, tag: str, number: int, count: int) -> str:
+    """The name of file `number` of `count`, from 1; the tag tells apart sets that are there at the same time."""
+    between = f"-{tag}-" if tag else "-"
+    return f"{stem}{between}{number:05}-of-{count:05}{EXTENSION}"
+
+
+def shard_pattern(stem: str) -> re.Pattern[str]:
+    """Finds the names of files that `shard_name` makes, by `fullmatch`."""
+    return re.compile(rf"{re.escape(stem)}(-\d{{1,4}})?-\d{{5,}}-of-\d{{5,}}{re.escape(EXTENSION)}")
+
+
+def index_text(shards: Sequence[Outline], names: Sequence[str]) -> bytes:
+    """The index of shards that have these file names."""
+    places = {name: file for shard, file in zip(shards, names, strict=True) for name in shard.entries}
+    total = sum(entry.nbytes for shard in shards for entry in shard.entries.values())
+    index = {"metadata": {"total_size": total}, "weight_map": places}
+    return (json.dumps(index, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def listed_names(index: bytes) -> set[str] | None:
+    """The files that an index speaks of and that lie beside it; None if it is no index."""
+    try:
+        places = json.loads(index)["weight_map"].values()
+        return {name for name in places if name.endswith(EXTENSION) and os.path.basename(name) == name}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def single_path(path: str | os.PathLike[str]) -> str:
+    """The file that a record is in when it fits one, for a path that names it, its index or its directory.
+
+    Raises:
+        RecordError: the name is not one of a safetensors file.
+    """
+    text = os.fspath(path)
+    if os.path.isdir(text) or text.endswith(os.sep):
+        return os.path.join(text, SINGLE_NAME)
+    text = text.removesuffix(INDEX_SUFFIX)
+    root, extension = os.path.splitext(text)
+    if extension not in ("", EXTENSION):
+        raise RecordError(f"{text}: expected a directory or a name that ends in {EXTENSION}, to divide among files")
+    return root + EXTENSION

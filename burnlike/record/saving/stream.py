@@ -1,0 +1,258 @@
+"""Writing tensors to a file while they are converted, through a few small buffers.
+
+The file is cut into blocks. Each worker thread takes the next block, converts what belongs there into its buffer and
+writes it at its place: conversion and writing of different blocks overlap, and no step needs the whole of a tensor.
+
+Large files are written past the page cache (O_DIRECT). A file that is synced waits for the disk anyway, and so costs
+neither a copy nor gigabytes of page cache, which a training run has better uses for.
+"""
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import itertools
+import os
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+from torch import Tensor
+
+from .convert import can_lose, check_ints, convert_checked, pieces
+from .workers import BLOCK_BYTES, MAX_WORKERS, run_steps
+
+if TYPE_CHECKING:
+    from ..loading.device_filling import SideStream
+
+DIRECT_BYTES = 16 << 20
+"""Files from this size on bypass the page cache."""
+
+_STEP_ELEMENTS = 1 << 18  # converted and then checked while still in the processor's cache
+_READ_ELEMENTS = 1 << 16  # of a file: memory of this size is used again, where larger pieces would pile up
+_PAGE_BYTES = 4096
+
+
+class StoredValues(Protocol):
+    """The values of a tensor that lies in a file."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Its type."""
+        ...
+
+    def numel(self) -> int:
+        """How many they are."""
+        ...
+
+    def read(self, start: int, stop: int) -> Tensor:
+        """The elements `start` to `stop`, flat, in fresh memory."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A tensor as it is to be written.
+
+    Attributes:
+        name: for messages.
+        values: of any strides, on any device; or in another file.
+        dtype: the type to write.
+        json_indent: see `burnlike.record.outline.Payload`.
+    """
+
+    name: str
+    values: Tensor | StoredValues
+    dtype: torch.dtype
+    json_indent: int | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are written, unless they are written as text."""
+        return self.values.numel() * self.dtype.itemsize
+
+    def fill(self, first: int, values: Tensor, allow_overflow: bool) -> None:
+        """Fill `values` with the elements from index `first` on.
+
+        Args:
+            first: index of the first element.
+            values: flat, of the part's dtype.
+            allow_overflow: do not check that finite values stay finite.
+
+        Raises:
+            PrecisionError: a value can't be stored in the part's dtype.
+        """
+        checked = can_lose(self.values.dtype, self.dtype)
+        for begin in range(0, values.numel(), _STEP_ELEMENTS):
+            end = min(begin + _STEP_ELEMENTS, values.numel())
+            for source, before in self._sources(first + begin, first + end):
+                into = values[begin + before : begin + before + source.numel()].view(source.shape)
+                if checked and not self.dtype.is_floating_point:
+                    check_ints(self.name, source, self.dtype)
+                if checked and self.dtype.is_floating_point and not allow_overflow:
+                    convert_checked(self.name, source, into)
+                else:
+                    into.copy_(source)
+
+    def _sources(self, start: int, stop: int) -> Iterable[tuple[Tensor, int]]:
+        if isinstance(self.values, Tensor):
+            return pieces(self.values, start, stop)
+        steps = range(start, stop, _READ_ELEMENTS)
+        return ((self.values.read(at, min(at + _READ_ELEMENTS, stop)), at - start) for at in steps)
+
+
+Piece = bytes | Part
+"""What a file consists of: bytes that are known, and values of tensors."""
+
+
+def total_bytes(content: Sequence[Piece]) -> int:
+    """The length of a file without text."""
+    return sum(len(piece) if isinstance(piece, bytes) else piece.nbytes for piece in content)
+
+
+def write_pieces(
+    descriptor: int, content: Sequence[Piece], allow_overflow: bool = False, stream: "SideStream | None" = None
+) -> None:
+    """Write the pieces one behind the other, each block where it belongs, by several threads.
+
+    Args:
+        descriptor: file open for writing.
+        content: in file order; none of them text.
+        allow_overflow: do not check that finite values stay finite.
+        stream: the queue of copies of the device that values are on; None makes one where that is a GPU.
+
+    Raises:
+        OSError: a write failed.
+        PrecisionError: a value can't be stored in its part's dtype.
+    """
+    writer = _Writer(descriptor, content, allow_overflow)
+    devices = {part.values.device for part in content if isinstance(part, Part) and isinstance(part.values, Tensor)}
+    gpus = [it for it in devices if it.type == "cuda"]
+    for gpu in gpus:  # what is not fetched by the queue is read by threads, which know nothing of the caller's stream
+        torch.cuda.current_stream(gpu).synchronize()
+    device = next(iter(gpus), None if stream is None else torch.device("cpu"))
+    with _direct(descriptor, writer.file_bytes):
+        if device is None:
+            run_steps(range(writer.blocks), writer.write_block, BLOCK_BYTES, MAX_WORKERS)
+        else:
+            writer.write_from_device(device, stream)
+
+
+class _Writer:
+    """The blocks of one file, shared by the workers."""
+
+    def __init__(self, descriptor: int, content: Sequence[Piece], allow_overflow: bool) -> None:
+        self.descriptor = descriptor
+        lengths = [len(piece) if isinstance(piece, bytes) else piece.nbytes for piece in content]
+        self.pieces = [piece for piece, length in zip(content, lengths, strict=True) if length]
+        self.stops = list(itertools.accumulate(filter(None, lengths)))
+        self.file_bytes = self.stops[-1] if self.stops else 0
+        self.blocks = -(-self.file_bytes // BLOCK_BYTES)
+        self.allow_overflow = allow_overflow
+        self.copied: Mapping[int, Part] = {}  # place in the file -> part whose values are in the buffers already
+
+    def write_from_device(self, device: torch.device, stream: "SideStream | None") -> None:
+        """Write all blocks, a number of them at a time, while the values of the next come from a device."""
+        from ..loading.device_filling import CudaSideStream
+        from .device_copy import RANGE_BYTES, images, slices_of
+
+        starts = [0, *self.stops[:-1]]
+        self.copied = {
+            start: piece
+            for start, piece in zip(starts, self.pieces, strict=True)
+            if isinstance(piece, Part)
+            and isinstance(piece.values, Tensor)
+            and piece.values.device == device
+            and start % piece.dtype.itemsize == 0
+        }
+        ranges = [(at, min(at + RANGE_BYTES, self.file_bytes)) for at in range(0, self.file_bytes, RANGE_BYTES)]
+        slices = slices_of(self.copied, ranges)
+        copies = images(slices, ranges, device, stream or CudaSideStream(device), self.allow_overflow)
+        for (start, stop), image in zip(ranges, copies, strict=True):
+
+            def write(index: int, _: Tensor, start: int = start, image: Tensor = image) -> None:
+                self.write_block(index, image[index * BLOCK_BYTES - start :])
+
+            run_steps(range(start // BLOCK_BYTES, -(-stop // BLOCK_BYTES)), write, BLOCK_BYTES, MAX_WORKERS)
+
+    def write_block(self, index: int, buffer: Tensor) -> None:
+        """Convert what belongs in one block into `buffer` and write it at its place."""
+        start = index * BLOCK_BYTES
+        stop = min(start + BLOCK_BYTES, self.file_bytes)
+        self._fill(buffer, start, stop)
+        _write_all(self.descriptor, bytes_at(buffer.data_ptr(), buffer.numel()), stop - start, start)
+
+    def _fill(self, buffer: Tensor, start: int, stop: int) -> None:
+        """Put what belongs at `start` to `stop` of the file into `buffer`, converted."""
+        at = start
+        while at < stop:
+            index = bisect_right(self.stops, at)
+            piece, stop_of_piece = self.pieces[index], self.stops[index]
+            place = self.stops[index - 1] if index else 0
+            first = at - place
+            count = min(stop, stop_of_piece) - at
+            into = buffer[at - start : at - start + count]
+            if isinstance(piece, bytes):
+                bytes_at(into.data_ptr(), count)[:] = piece[first : first + count]
+            elif place not in self.copied:
+                self._fill_values(piece, first, into)
+            at += count
+
+    def _fill_values(self, part: Part, first: int, into: Tensor) -> None:
+        """Fill `into`, bytes anywhere in the file, with those of `part` from byte `first` on."""
+        size = part.dtype.itemsize
+        if first % size == 0 == into.numel() % size and into.data_ptr() % size == 0:
+            part.fill(first // size, into.view(part.dtype), self.allow_overflow)
+            return
+        # Other formats than safetensors don't align: convert into memory of its own, step by step.
+        skipped, done = first % size, 0
+        while done < into.numel():
+            count = min(into.numel() - done, _STEP_ELEMENTS)
+            begin = (first + done) // size
+            values = torch.empty(-(-(skipped + count) // size), dtype=part.dtype, device="cpu")
+            part.fill(begin, values, self.allow_overflow)
+            into[done : done + count] = values.view(torch.uint8)[skipped : skipped + count]
+            done += count
+            skipped = (first + done) % size
+
+
+@contextmanager
+def _direct(descriptor: int, file_bytes: int) -> Iterator[None]:
+    """Write a large file past the page cache, where the file system can; afterwards it has its exact length."""
+    if file_bytes < DIRECT_BYTES or not hasattr(os, "O_DIRECT"):
+        yield
+        return
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_DIRECT)
+    try:
+        yield
+    finally:
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
+    os.ftruncate(descriptor, file_bytes)
+
+
+def bytes_at(address: int, count: int) -> memoryview:
+    """The memory at `address` for reading and writing; whoever uses it keeps its tensor alive."""
+    return memoryview((ctypes.c_ubyte * count).from_address(address)).cast("B")
+
+
+def _write_all(descriptor: int, buffer: memoryview, count: int, offset: int) -> None:
+    """Write the first `count` bytes of `buffer`; past the page cache, whole pages, of which `_direct` cuts the rest."""
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+    direct = bool(flags & getattr(os, "O_DIRECT", 0))
+    data = buffer[: -(-count // _PAGE_BYTES) * _PAGE_BYTES if direct else count]
+    while data:
+        try:
+            written = os.pwrite(descriptor, data, offset)
+        except OSError as error:
+            if error.errno != errno.EINVAL or not direct:
+                raise
+            # This file system or an interrupted write does not allow it: go on through the page cache.
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, flags & ~os.O_DIRECT)
+            direct = False
+            continue
+        data, offset = data[written:], offset + written

@@ -1,0 +1,1 @@
+"""What the command line does with records: renames, comparisons, forecasts."""

@@ -1,0 +1,104 @@
+"""Records with other names, or with ids; nothing is read or copied."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from ...errors import RecordError
+from ...module.param_id import ParamId
+from ..files.lazy_tensors import LazyTensors
+from ..layout import Layout, tag_of
+from ..record import Record
+
+
+def is_optimizer_record(record: Record) -> bool:
+    """Whether the tensors are states of an optimizer, named `<id>.<field>`."""
+    return isinstance(record.values.get("states"), Mapping) and "paths" in record.values
+
+
+def rename(record: Record, rules: Sequence[tuple[str, str]]) -> Record:
+    """The record under other names; in an optimizer's, the paths of the parameters.
+
+    Its layout goes, as it has the old names.
+
+    Args:
+        record: the record.
+        rules: regular expressions and what takes the place of each match (`re.sub`), one after the other.
+
+    Raises:
+        RecordError: an expression is wrong, or two names become one.
+    """
+    compiled = [(_compiled(pattern), replacement) for pattern, replacement in rules]
+
+    def new(names: Iterable[str]) -> dict[str, str]:
+        return _new_names(names, compiled)
+
+    if is_optimizer_record(record):
+        paths = record.values["paths"]
+        renamed = new(paths.values())
+        return replace(record, values={**record.values, "paths": {key: renamed[it] for key, it in paths.items()}})
+    names = new([*record.tensors, *record.aliases])
+    if all(name == renamed for name, renamed in names.items()):
+        return record
+    return replace(
+        record,
+        tensors=_renamed_tensors(record.tensors, names),
+        ids={names[name]: param_id for name, param_id in record.ids.items()},
+        aliases={names[alias]: names[name] for alias, name in record.aliases.items()},
+        states=frozenset(names[name] for name in record.states),
+        layout=None,
+    )
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise RecordError(f"rename: {pattern!r} is no regular expression: {error}") from error
+
+
+def _new_names(names: Iterable[str], rules: Sequence[tuple[re.Pattern[str], str]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    old_of: dict[str, str] = {}
+    for name in names:
+        renamed = name
+        for pattern, replacement in rules:
+            try:
+                renamed = pattern.sub(replacement, renamed)
+            except (re.error, IndexError) as error:
+                raise RecordError(f"rename: {replacement!r} can't replace {pattern.pattern!r}: {error}") from error
+        if old_of.setdefault(renamed, name) != name:
+            raise RecordError(f"rename: both '{old_of[renamed]}' and '{name}' would become '{renamed}'")
+        found[name] = renamed
+    return found
+
+
+def _renamed_tensors(tensors: Mapping[str, Tensor], names: Mapping[str, str]) -> Mapping[str, Tensor]:
+    if isinstance(tensors, LazyTensors):
+        return tensors.renamed(names)
+    return {names[name]: tensors[name] for name in tensors}
+
+
+def with_ids(record: Record) -> Record:
+    """The record with new random ids for those of its tensors that have none; an optimizer's stays as it is."""
+    missing = [name for name in record.tensors if name not in record.ids]
+    if not missing or is_optimizer_record(record):
+        return record
+    ids = {**record.ids, **{name: ParamId.new(name) for name in missing}}
+    return replace(record, ids=ids, layout=_with_params(record.layout))
+
+
+def _with_params(layout: Layout) -> Any:
+    """The layout with parameters in the place of tensors without ids."""
+    if layout == "tensor":
+        return "param"
+    if isinstance(layout, list | tuple):
+        return [_with_params(below) for below in layout]
+    if tag_of(layout) == "$enum":
+        return {**layout, "$enum": [[name, _with_params(below)] for name, below in layout["$enum"]]}
+    if isinstance(layout, Mapping):
+        return {name: _with_params(below) for name, below in layout.items()}
+    return layout

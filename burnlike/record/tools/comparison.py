@@ -1,0 +1,237 @@
+"""Comparing two records, tensor by tensor, in a few megabytes of memory."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..dtypes import file_dtype, kind_of
+from ..files.lazy_tensors import LazyTensors
+from ..record import Record
+from ..saving.stream import StoredValues
+
+_CHUNK_ELEMENTS = 1 << 15  # few enough for torch to compute with one thread, and for a cache to hold
+_EXACT = 2.0**52  # below it, float64 tells neighbouring integers apart
+
+
+@dataclass(frozen=True, slots=True)
+class ValueDifference:
+    """How far the values of two tensors of one shape are apart, computed in float64.
+
+    Attributes:
+        count: how many differ by more than the tolerance.
+        elements: how many there are.
+        largest_absolute: of `|a - b|` over those that are finite in both.
+        largest_relative: likewise, of `|a - b| / max(|a|, |b|)`.
+        not_finite: how many are nan in one tensor only, or differ where one is infinite. nan equals nan here.
+    """
+
+    count: int
+    elements: int
+    largest_absolute: float
+    largest_relative: float
+    not_finite: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorDifference:
+    """How two tensors of one name differ; a pair is there where its parts differ.
+
+    Attributes:
+        name: their name.
+        ids: texts of the ids, None for none.
+        dtypes: names as safetensors has them.
+        shapes: both shapes; the values are not compared then.
+        tied_to: the name under which each is stored, where it is tied to another.
+        values: what became of the values; None where they were not compared or are equal.
+    """
+
+    name: str
+    ids: tuple[str | None, str | None] | None = None
+    dtypes: tuple[str, str] | None = None
+    shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    tied_to: tuple[str, str] | None = None
+    values: ValueDifference | None = None
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether nothing differs."""
+        return not any((self.ids, self.dtypes, self.shapes, self.tied_to)) and (
+            self.values is None or not self.values.count
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What differs between two records.
+
+    Attributes:
+        missing: names that only the second has.
+        extra: names that only the first has.
+        tensors: pairs that differ, or (with a tolerance) are equal but for it.
+        values: paths of plain values that differ, with both; `MISSING` where one has none.
+        compared: how many names both have.
+    """
+
+    missing: list[str]
+    extra: list[str]
+    tensors: list[TensorDifference]
+    values: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    compared: int = 0
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the records are equal, within the tolerance."""
+        return not (self.missing or self.extra or self.values) and all(it.is_equal for it in self.tensors)
+
+
+class _Missing:
+    """Stands where a record has no value."""
+
+    def __repr__(self) -> str:
+        return "missing"
+
+
+MISSING = _Missing()
+"""In the place of a plain value that only the other record has."""
+
+
+def compare(one: Record, other: Record, tolerance: float | None = None) -> Comparison:
+    """Compare two records.
+
+    Args:
+        one: a record.
+        other: another one.
+        tolerance: None wants equal values and types. A number lets values be apart by as much, absolutely or
+            relative to the larger, and floats or integers be of another width.
+
+    Returns:
+        What differs.
+
+    Raises:
+        RecordIOError, RecordFormatError: a file can't be read, or holds a type that torch has not.
+    """
+    names, others = dict.fromkeys(_names(one)), dict.fromkeys(_names(other))
+    common = [name for name in names if name in others]
+    found = (_compare_tensors(name, one, other, tolerance) for name in common)
+    return Comparison(
+        missing=[name for name in others if name not in names],
+        extra=[name for name in names if name not in others],
+        tensors=[it for it in found if not it.is_equal or it.values is not None],
+        values=dict(_compare_values(one.values, other.values, "")),
+        compared=len(common),
+    )
+
+
+def _names(record: Record) -> Iterator[str]:
+    yield from record.tensors
+    yield from record.aliases
+
+
+def _compare_tensors(name: str, one: Record, other: Record, tolerance: float | None) -> TensorDifference:
+    stored = [record.aliases.get(name, name) for record in (one, other)]
+    ids = [_id(record, at) for record, at in zip((one, other), stored, strict=True)]
+    (first, shape), (second, other_shape) = (
+        _values(record, at) for record, at in zip((one, other), stored, strict=True)
+    )
+    same_kind = kind_of(first.dtype) == kind_of(second.dtype)
+    strict = first.dtype != second.dtype and (tolerance is None or not same_kind)
+    values = None
+    if shape == other_shape and same_kind:
+        values = _compare_elements(first, second, tolerance or 0.0)
+    return TensorDifference(
+        name,
+        ids=(ids[0], ids[1]) if ids[0] != ids[1] else None,
+        dtypes=(file_dtype(first.dtype, name), file_dtype(second.dtype, name)) if strict else None,
+        shapes=(shape, other_shape) if shape != other_shape else None,
+        tied_to=(stored[0], stored[1]) if stored[0] != stored[1] else None,
+        values=values,
+    )
+
+
+def _id(record: Record, name: str) -> str | None:
+    return str(record.ids[name]) if name in record.ids else None
+
+
+def _values(record: Record, name: str) -> tuple[StoredValues, tuple[int, ...]]:
+    if isinstance(record.tensors, LazyTensors):
+        return record.tensors.values_of(name), tuple(record.tensors.shape(name))
+    tensor = record.tensors[name]
+    return _Flat(tensor.detach().reshape(-1)), tuple(tensor.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flat:
+    """A tensor in memory as `StoredValues`."""
+
+    tensor: Tensor
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.tensor.dtype
+
+    def numel(self) -> int:
+        return self.tensor.numel()
+
+    def read(self, start: int, stop: int) -> Tensor:
+        return self.tensor[start:stop].cpu()
+
+
+def _compare_elements(one: StoredValues, other: StoredValues, tolerance: float) -> ValueDifference | None:
+    """How the values differ, None where they are equal."""
+    count = not_finite = 0
+    largest_absolute = largest_relative = 0.0
+    for start in range(0, one.numel(), _CHUNK_ELEMENTS):
+        stop = min(start + _CHUNK_ELEMENTS, one.numel())
+        first, second = one.read(start, stop), other.read(start, stop)
+        absolute, size = _distance(first, second)
+        broken = ~absolute.isfinite()
+        absolute[broken] = 0
+        relative = absolute / size.clamp_min(torch.finfo(size.dtype).tiny)
+        not_finite += int(broken.sum().item())
+        count += int((broken | ((absolute > tolerance) & (relative > tolerance))).sum().item())
+        largest_absolute = max(largest_absolute, absolute.max().item())
+        largest_relative = max(largest_relative, relative.max().item())
+    if not count and not largest_absolute:
+        return None
+    return ValueDifference(count, one.numel(), largest_absolute, largest_relative, not_finite)
+
+
+def _distance(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    """`|a - b|` and `max(|a|, |b|)` in float64; the distance is nan or inf where a nan or inf has no equal partner."""
+    if one.is_complex():
+        # Infinite and nan parts count as in real numbers, so the parts are compared each by itself.
+        one, other = torch.view_as_real(one), torch.view_as_real(other)
+    first, second = one.to(torch.float64), other.to(torch.float64)
+    distance = (first - second).abs()
+    same = (first == second) | (first.isnan() & second.isnan())
+    distance = torch.where(same, 0.0, distance)
+    if kind_of(one.dtype) == "int":
+        # Subtraction of 64 bits wraps around, and is right wherever the numbers are near.
+        exact = one.to(torch.int64) - other.to(torch.int64)
+        distance = torch.where(distance < _EXACT, exact.abs().to(torch.float64), distance)
+    size = torch.maximum(first.abs(), second.abs())
+    return distance, torch.where(size.isfinite(), size, 1.0)
+
+
+def _compare_values(one: Any, other: Any, path: str) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        for name in dict.fromkeys([*one, *other]):
+            below = f"{path}.{name}" if path else str(name)
+            yield from _compare_values(one.get(name, MISSING), other.get(name, MISSING), below)
+    elif isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
+        for index, (item, partner) in enumerate(zip(one, other, strict=True)):
+            yield from _compare_values(item, partner, f"{path}[{index}]")
+    elif not _same_value(one, other):
+        yield path, (one, other)
+
+
+def _same_value(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return one == other or (math.isnan(one) and math.isnan(other))
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return False  # of other lengths
+    return type(one) is type(other) and one == other

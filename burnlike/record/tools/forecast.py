@@ -1,0 +1,92 @@
+"""How many bytes saving and loading take, from names, types and shapes alone."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ..formats import Format
+from ..outline import Outline
+from ..saving.device_copy import RANGE_BYTES
+from ..saving.sequential import CHUNK_BYTES, TEXT_BYTES
+from ..saving.workers import BLOCK_BYTES, MAX_WORKERS
+
+_DEFLATE_BLOCK = 16_383
+"""Bytes that zlib puts at least into a block of data that it can't compress; such a block takes 5 bytes more."""
+
+_GZIP_BYTES = 18
+"""What begins and ends a gzip stream."""
+
+_CUDA_BLOCK = 512
+"""torch's CUDA allocator rounds each tensor up to a multiple of it."""
+
+
+class FileSize(NamedTuple):
+    """Length of a file.
+
+    Attributes:
+        bytes: its length, or the most that it can be.
+        exact: whether it is just that long: text and compressed data depend on the values.
+        longest_number: characters that a byte of a tensor takes at most, 0 where it is not written as text.
+    """
+
+    bytes: int
+    exact: bool
+    longest_number: int = 0
+
+
+def file_size(file_format: Format, outline: Outline) -> FileSize:
+    """The length of the file that `outline` is written to.
+
+    Raises:
+        RecordError: the format has no place for something.
+    """
+    total = longest = 0
+    for segment in file_format.segments(outline):
+        if isinstance(segment, bytes):
+            total += len(segment)
+        elif segment.json_indent is None:
+            total += outline.entries[segment.name].nbytes
+        else:
+            number = _number_characters(segment.json_indent)
+            longest = max(longest, number)
+            total += _array_characters(outline.entries[segment.name].nbytes, number, segment.json_indent)
+    if file_format.compressed:
+        total += 5 * (total // _DEFLATE_BLOCK + 1) + _GZIP_BYTES
+    return FileSize(total, not (longest or file_format.compressed), longest)
+
+
+def _number_characters(indent: int) -> int:
+    """The most that a byte takes in a JSON array: on one line, or with a line and `indent + 2` spaces of its own."""
+    return len("255,") + (0 if indent < 0 else 1 + indent + 2)
+
+
+def _array_characters(count: int, number: int, indent: int) -> int:
+    if not count:
+        return len("[]")
+    return len("[") + count * number - len(",") + (0 if indent < 0 else 1 + indent) + len("]")
+
+
+def saving_memory(size: FileSize) -> int:
+    """Host memory that a save takes beside the record: the buffers in which blocks are converted."""
+    if not size.exact:
+        # Of text there are, for each byte, a reference to its number, and twice the characters.
+        return 2 * CHUNK_BYTES + TEXT_BYTES * (8 + 2 * size.longest_number)
+    workers = min(MAX_WORKERS, -(-size.bytes // BLOCK_BYTES))
+    return BLOCK_BYTES if workers < 2 else (workers + 1) * BLOCK_BYTES
+
+
+def device_saving_memory(size: FileSize) -> int:
+    """Memory that a save of tensors on a GPU takes there, and as much (pinned) of the host's."""
+    if not size.exact:
+        return CHUNK_BYTES
+    ranges = -(-size.bytes // RANGE_BYTES)
+    return min(ranges, 2) * min(size.bytes, RANGE_BYTES)
+
+
+def loading_memory(tensor_bytes: int) -> int:
+    """Host memory that a load takes beside the tensors that are filled: the buffers that blocks are read into."""
+    return min(MAX_WORKERS, -(-tensor_bytes // BLOCK_BYTES)) * BLOCK_BYTES
+
+
+def cuda_memory(sizes: Iterable[int]) -> int:
+    """Device memory that tensors of these sizes take."""
+    return sum(-(-size // _CUDA_BLOCK) * _CUDA_BLOCK for size in sizes)

@@ -1,0 +1,189 @@
+"""What the pickles of `torch.save` are made of, beside plain values: tensors, storages, and what stays closed.
+
+Imports no torch.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...errors import RecordFormatError
+
+STORAGE_DTYPES = {
+    "DoubleStorage": "F64",
+    "FloatStorage": "F32",
+    "HalfStorage": "F16",
+    "BFloat16Storage": "BF16",
+    "LongStorage": "I64",
+    "IntStorage": "I32",
+    "ShortStorage": "I16",
+    "CharStorage": "I8",
+    "ByteStorage": "U8",
+    "BoolStorage": "BOOL",
+    "ComplexFloatStorage": "C64",
+}
+"""torch's storage classes -> dtype; an UntypedStorage has bytes."""
+
+_DTYPES = {
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "complex64": "C64",
+    "bool": "BOOL",
+    **{f"{'u' if kind == 'U' else ''}int{bits}": f"{kind}{bits}" for kind in "IU" for bits in (8, 16, 32, 64)},
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e8m0fnu": "F8_E8M0",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+}
+
+_MAX_DIMENSIONS = 64  # as many as torch computes with
+MAX_INT_BITS = 60
+"""Integers that are hashed have no more: hashes of larger ones can be made equal on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """Something that a pickle names, as `collections.OrderedDict`."""
+
+    module: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}"
+
+
+@dataclass(slots=True, eq=False)
+class Opaque:
+    """An object that only code could make.
+
+    Attributes:
+        symbol: what it was to be.
+        state: what its attributes were to be, where the pickle says so.
+    """
+
+    symbol: Symbol
+    state: Any = None
+
+    def append(self, item: object) -> None:
+        """Nothing; pickles fill lists so."""
+
+    def extend(self, items: object) -> None:
+        """Nothing; pickles fill lists so."""
+
+    def __setitem__(self, key: object, item: object) -> None:
+        """Nothing; pickles fill maps so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Memory that tensors share.
+
+    Attributes:
+        key: its name in the file.
+        dtype: of its elements; None for bytes, the name of the class where records have no such type.
+    """
+
+    key: str
+    dtype: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PickledTensor:
+    """A tensor: where its elements are in a storage."""
+
+    storage: Storage
+    dtype: str
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    metadata: Any = field(default=None, hash=False)
+
+
+def symbol_of(item: Any) -> Symbol:
+    """`item`, which is to be a Symbol.
+
+    Raises:
+        RecordFormatError: it is none.
+    """
+    if not isinstance(item, Symbol):
+        raise RecordFormatError("it calls something that has no name")
+    return item
+
+
+def called(function: Any, arguments: Any) -> Any:
+    """What a call gives, if it is one of those that rebuild tensors and containers; an Opaque otherwise.
+
+    Raises:
+        RecordFormatError: it makes a tensor of a wrong shape, or calls what has no name.
+    """
+    symbol = symbol_of(function)
+    rebuild = _REBUILD.get(symbol)
+    found = None if rebuild is None or not isinstance(arguments, tuple) else rebuild(arguments)
+    return Opaque(symbol) if found is None else found
+
+
+def _items(arguments: Any) -> Any:
+    match arguments:
+        case (list() | tuple() as items,):
+            return items
+    return None
+
+
+def _typed(arguments: Any) -> PickledTensor | None:
+    """The type is that of the storage."""
+    match arguments:
+        case (Storage() as storage, offset, shape, strides, *rest) if storage.dtype is not None:
+            return _tensor(storage, storage.dtype, offset, shape, strides, [*rest, None, None, None][2])
+    return None
+
+
+def _untyped(arguments: Any) -> PickledTensor | None:
+    """The type is told."""
+    match arguments:
+        case (Storage() as storage, offset, shape, strides, _, _, Symbol("torch", name), *rest) if name in _DTYPES:
+            return _tensor(storage, _DTYPES[name], offset, shape, strides, [*rest, None][0])
+    return None
+
+
+def _parameter(arguments: Any) -> PickledTensor | None:
+    return arguments[0] if arguments and isinstance(arguments[0], PickledTensor) else None
+
+
+def _subclass(arguments: Any) -> Any:
+    """Classes of tensors that are no more than torch's own."""
+    match arguments:
+        case (inner, Symbol() as kind, tuple(inner_arguments), _) if kind in _TENSOR_CLASSES:
+            return called(inner, inner_arguments)
+    return None
+
+
+_TENSOR_CLASSES = {
+    *(Symbol("torch.nn.parameter", "Parameter"), Symbol("torch.nn.parameter", "Buffer"), Symbol("torch", "Tensor")),
+}
+
+_REBUILD: Mapping[Symbol, Callable[[Any], Any]] = {
+    Symbol("collections", "OrderedDict"): lambda arguments: None if arguments else {},
+    Symbol("torch", "Size"): _items,
+    Symbol("builtins", "set"): _items,
+    Symbol("__builtin__", "set"): _items,
+    Symbol("torch._utils", "_rebuild_tensor"): _typed,
+    Symbol("torch._utils", "_rebuild_tensor_v2"): _typed,
+    Symbol("torch._utils", "_rebuild_tensor_v3"): _untyped,
+    Symbol("torch._utils", "_rebuild_parameter"): _parameter,
+    Symbol("torch._utils", "_rebuild_parameter_with_state"): _parameter,
+    Symbol("torch._tensor", "_rebuild_from_type_v2"): _subclass,
+}
+"""Functions that pickles may call -> what makes the result of the arguments; None for arguments of another kind."""
+
+
+def _tensor(storage: Storage, dtype: str, offset: Any, shape: Any, strides: Any, metadata: Any) -> PickledTensor:
+    if not (isinstance(shape, tuple) and isinstance(strides, tuple) and len(shape) == len(strides) <= _MAX_DIMENSIONS):
+        raise RecordFormatError(
+            f"a tensor's shape and strides are not as many integers each, at most {_MAX_DIMENSIONS}"
+        )
+    if not all(type(it) is int and 0 <= it < 1 << MAX_INT_BITS for it in (offset, *shape, *strides)):
+        raise RecordFormatError("a tensor's offset, shape or strides are no positive integers")
+    return PickledTensor(storage, dtype, offset, shape, strides, metadata)
