@@ -143,8 +143,6 @@ def _save(record: "Record", output: str, name: str, precision: "Precision | None
         return recorder_for(name, precision).save(record, output)
     from ..record import SafetensorsRecorder
 
-    if not output.endswith((EXTENSION, EXTENSION + INDEX_SUFFIX)):
-        os.makedirs(output, exist_ok=True)
     return SafetensorsRecorder(precision, shard_bytes=shard_bytes).save(record, output)
 
 

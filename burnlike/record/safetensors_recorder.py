@@ -28,9 +28,9 @@ class SafetensorsRecorder(FileRecorder):
     Args:
         precision: types to store in; None stores each tensor as it is.
         shard_bytes: a record whose tensors take more is divided among several files, of at most so much each (a larger
-            tensor is alone), with an index beside them as Hugging Face lays it out. Then `save` takes a directory, in
-            which it writes `model.safetensors` or `model.safetensors.index.json`, or the path of either; and it
-            replaces what is there, single file or set of files, as a whole or not at all.
+            tensor is alone), with an index beside them as Hugging Face lays it out. Then `save` takes a directory
+            (made if it is missing), in which it writes `model.safetensors` or `model.safetensors.index.json`, or the
+            path of either; and it replaces what is there, single file or set of files, as a whole or not at all.
 
     Raises:
         ArgumentError: shard_bytes is not a positive whole number.

@@ -264,9 +264,16 @@ def test_second_save_into_the_directory_is_refused_meanwhile(tmp_path: Path, mon
     assert len(names(tmp_path)) == 4
 
 
-@pytest.mark.parametrize("path", ["", "model", "model.safetensors", INDEX])
+@pytest.mark.parametrize("path", ["", "model.safetensors", INDEX])
 def test_path_names_directory_file_or_index(path: str, tmp_path: Path) -> None:
     assert SafetensorsRecorder(shard_bytes=400).save(record(1.0), tmp_path / path) == str(tmp_path / INDEX)
+
+
+@pytest.mark.parametrize("path", ["new", "new/"])
+def test_directory_that_is_missing_is_made(path: str, tmp_path: Path) -> None:
+    written = SafetensorsRecorder(shard_bytes=400).save(record(1.0), f"{tmp_path}/{path}")
+    assert written == str(tmp_path / "new" / INDEX)
+    assert value_of(tmp_path / "new") == 1.0
 
 
 @pytest.mark.parametrize("files", [1, 3])
@@ -308,5 +315,6 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     for wrong in (0, -1, 1.5, True, "5GB"):
         with pytest.raises(ArgumentError, match="shard_bytes: expected a positive whole number"):
             SafetensorsRecorder(shard_bytes=wrong)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(RecordIOError, match="does not exist; create it first"):
-        SafetensorsRecorder(shard_bytes=400).save(record(1.0), f"{tmp_path}/none/")
+    (tmp_path / "file").touch()
+    with pytest.raises(RecordIOError, match="not saved"):
+        SafetensorsRecorder(shard_bytes=400).save(record(1.0), f"{tmp_path}/file/below/")

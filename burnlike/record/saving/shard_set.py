@@ -26,6 +26,8 @@ Write = Callable[[str, Outline, str | None], object]
 def replace_set(single: str, shards: Sequence[Outline], write: Write) -> str:
     """Write a file for each shard and let them take the place of those that are there.
 
+    The directory is made if it is missing.
+
     Args:
         single: path of the single file that the record is in where one shard is enough.
         shards: what is to be in each file.
@@ -39,6 +41,7 @@ def replace_set(single: str, shards: Sequence[Outline], write: Write) -> str:
     """
     directory = _Directory(single)
     try:
+        os.makedirs(directory.path, exist_ok=True)
         with _locked(directory.path):
             directory.remove_stale()
             return directory.replace_by_one(shards[0], write) if len(shards) == 1 else directory.replace(shards, write)

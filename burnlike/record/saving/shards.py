@@ -81,14 +81,15 @@ def listed_names(index: bytes) -> set[str] | None:
 def single_path(path: str | os.PathLike[str]) -> str:
     """The file that a record is in when it fits one, for a path that names it, its index or its directory.
 
+    A name without an extension is that of a directory.
+
     Raises:
         RecordError: the name is not one of a safetensors file.
     """
     text = os.fspath(path)
-    if os.path.isdir(text) or text.endswith(os.sep):
+    extension = os.path.splitext(text.removesuffix(INDEX_SUFFIX))[1]
+    if os.path.isdir(text) or text.endswith(os.sep) or not extension:
         return os.path.join(text, SINGLE_NAME)
-    text = text.removesuffix(INDEX_SUFFIX)
-    root, extension = os.path.splitext(text)
-    if extension not in ("", EXTENSION):
+    if extension != EXTENSION:
         raise RecordError(f"{text}: expected a directory or a name that ends in {EXTENSION}, to divide among files")
-    return root + EXTENSION
+    return text.removesuffix(INDEX_SUFFIX)
