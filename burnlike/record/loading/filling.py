@@ -13,12 +13,13 @@ from ..distributed.tensors import DistributedTensors
 from ..files.lazy_tensors import FileValues, LazyTensors
 from ..saving.convert import pieces
 from ..saving.stream import bytes_at
-from ..saving.workers import BLOCK_BYTES, MAX_WORKERS, run_steps
+from ..saving.workers import MAX_WORKERS, run_steps
 from .device_filling import fill_device
 from .fitting import replacing_type
 from .matching import Match
 
 _LEAST_BYTES = 4 << 20  # less is read faster than threads start
+_PIECE_BYTES = 512 << 10  # stays in a core's cache from being read to being converted
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ def read_all(readings: Sequence[tuple[FileValues, Tensor]]) -> None:
     steps = [step for values, into in readings for step in _steps(values, into)]
     inference = torch.is_inference_mode_enabled()  # counts for the thread, as `no_grad` does
     workers = 1 if sequential or total_bytes < _LEAST_BYTES else MAX_WORKERS
-    run_steps(steps, partial(_read, inference), most_workers=workers)
+    run_steps(steps, partial(_read, inference), _PIECE_BYTES, workers)
     for _, into in readings:
         if not into.is_inference():
             torch.autograd.graph.increment_version(into)
@@ -163,7 +164,7 @@ class _Step:
 
 
 def _steps(values: FileValues, into: Tensor) -> list[_Step]:
-    count = BLOCK_BYTES // values.stored.itemsize
+    count = _PIECE_BYTES // values.stored.itemsize
     return [_Step(values, into, first, min(first + count, into.numel())) for first in range(0, into.numel(), count)]
 
 
