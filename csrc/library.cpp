@@ -21,6 +21,7 @@ STABLE_TORCH_LIBRARY(burnlike, library) {
       "Tensor(d!)[] max_moments_2, int[] times, float lr, float beta_1, float beta_2, float epsilon, "
       "float weight_decay, bool cautious, float grad_scale) -> ()");
   library.def("convert_(Tensor(a!)[] targets, Tensor[] sources, Tensor(b!) lost) -> ()");
+  library.def("read_values_(Tensor(a!) target, int descriptor, int offset, int source) -> int");
 
   library.def("library_version() -> str");
   library.def("cpu_isa() -> str");

@@ -6,6 +6,7 @@ are used.
 
 from .adamw_step import adamw_step_, adamw_step_reference
 from .convert import convert_, convert_reference
+from .read_values import can_read_values, read_values_, read_values_reference
 from .rms_norm import rms_norm, rms_norm_reference
 from .status import LibraryStatus, NativeStatus, force_cpu_isa, native_status
 
@@ -14,10 +15,13 @@ __all__ = [
     "NativeStatus",
     "adamw_step_",
     "adamw_step_reference",
+    "can_read_values",
     "convert_",
     "convert_reference",
     "force_cpu_isa",
     "native_status",
+    "read_values_",
+    "read_values_reference",
     "rms_norm",
     "rms_norm_reference",
 ]
