@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ..errors import ArgumentError, ConfigError
 from ..module import Param, ParamGroup
 from ..module.registry import weights
+from ..optim.clipping_config import ClipByGlobalNorm
 from ..optim.learning_rates import BASE, last_match
 from ..optim.rule_set import OptimizerGroup, RuleSet
 from ..optim.simple_optimizer import SimpleOptimizer
@@ -79,6 +80,8 @@ def rule_set(configured: RuleSet, rules: Sequence[GroupRule], members: Sequence[
     groups = []
     for rule, params in zip(rules, members, strict=True):
         clipping = None if rule.group == BASE else configured.groups[rule.group].grad_clipping
+        if isinstance(clipping, ClipByGlobalNorm) and clipping.group is None:
+            clipping = clipping.replace(group=f"groups.{rule.group}")  # torch may have it in several groups
         groups.append(OptimizerGroup(params, rule.rule, clipping))
     return replace(configured, groups=tuple(groups))
 

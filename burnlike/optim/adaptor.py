@@ -186,7 +186,7 @@ class OptimizerAdaptor(StateKeeper, Generic[State]):
             seed=(self._kept.random_step + 1) << 16 if self.stochastic_rounding else None,
         )
         try:
-            options, found = plan_step(runs, of_runs, [self.rules.clipping(run.group) for run in runs], request)
+            options, found = plan_step(runs, of_runs, self.rules, request)
         except Exception:
             check_all(runs, tensors, of_runs)  # says it with the name of the parameter
             raise

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from .composed_lr_config import Reduction
-from .lr_scheduler import LrScheduler
+from .lr_scheduler import LrScheduler, each_its_own
 
 
 class ComposedLr(LrScheduler):
@@ -15,7 +15,7 @@ class ComposedLr(LrScheduler):
 
     def __init__(self, schedulers: Sequence[LrScheduler], reduction: Reduction = "prod") -> None:
         super().__init__()
-        self.schedulers = list(schedulers)
+        self.schedulers = each_its_own(schedulers)
         self.reduction = reduction
 
     @property

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
+from ..errors import ArgumentError
 from .lr_records import burn_0_21, burn_0_22, fitted
 
 if TYPE_CHECKING:
@@ -83,6 +84,22 @@ class AnyLrScheduler(ABC, Generic[Rate]):
     def upgraded(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
         """The state as `fields` has it, from what `to_record` gave or gives; for subclasses where these differ."""
         return state
+
+
+def each_its_own(schedulers: "Sequence[LrScheduler]") -> "list[LrScheduler]":
+    """The schedulers that another one is made of.
+
+    Raises:
+        ArgumentError: one is in two places, where it would advance twice in each step.
+    """
+    for index, scheduler in enumerate(schedulers):
+        for before, other in enumerate(schedulers[:index]):
+            if other is scheduler:
+                raise ArgumentError(
+                    f"schedulers {before} and {index} are one {type(scheduler).__name__} object, which would advance in"
+                    " both places: make one for each"
+                )
+    return list(schedulers)
 
 
 class LrScheduler(AnyLrScheduler[float]):

@@ -7,7 +7,7 @@ from torch import nn
 
 from ..module import ParamGroup, params
 from .learning_rates import ModuleLearningRate, check_groups
-from .lr_scheduler import AnyLrScheduler, LrScheduler
+from .lr_scheduler import AnyLrScheduler, LrScheduler, each_its_own
 
 
 class ModuleLrScheduler(AnyLrScheduler[ModuleLearningRate]):
@@ -30,11 +30,13 @@ class ModuleLrScheduler(AnyLrScheduler[ModuleLearningRate]):
         Args:
             base: of parameters in no group.
             groups: parameters, and their schedule.
+
+        Raises:
+            ArgumentError: a schedule is in two places.
         """
         super().__init__()
-        self.base = base
         self.groups = tuple(group for group, _ in groups)
-        self.schedulers = [scheduler for _, scheduler in groups]
+        self.base, *self.schedulers = each_its_own([base, *(scheduler for _, scheduler in groups)])
 
     @property
     def children(self) -> Sequence[LrScheduler]:

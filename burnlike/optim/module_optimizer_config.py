@@ -1,7 +1,6 @@
 """What the configs of all optimizers have in common: clipping, groups, and what is asked of every step."""
 
 from collections.abc import Iterable
-from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..config import Config, OptimizerConfig
@@ -47,8 +46,7 @@ class OptimizerGroupConfig(Config):
             if "weight_decay" not in config.__struct_fields__:
                 raise ConfigError(f"OptimizerGroupConfig: weight_decay: {type(config).__name__} has none")
             config = config.replace(weight_decay=self.weight_decay)
-        # A copy: runs with one object share a global norm, and a config may be used in several places.
-        clipping = None if self.optimizer is None else copy(config.grad_clipping)
+        clipping = None if self.optimizer is None else config.grad_clipping
         return OptimizerGroup(self.params, config.build(), clipping, self.lr_factor)
 
 

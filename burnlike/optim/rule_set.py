@@ -9,7 +9,7 @@ from torch import nn
 
 from ..errors import ConfigError
 from ..module import ParamGroup, ParamId, params
-from .clipping_config import GradientClipping
+from .clipping_config import ClipByGlobalNorm, GradientClipping
 from .learning_rates import BASE, check_groups, last_match
 from .module_optimizer_config import CANNOT_ROUND
 from .simple_optimizer import SimpleOptimizer
@@ -87,6 +87,13 @@ class RuleSet:
         """How the gradients of a group are clipped."""
         own = None if group == BASE else self.groups[group].grad_clipping
         return self.grad_clipping if own is None else own
+
+    def norm(self, group: int) -> str | int:
+        """Which norm the gradients of a group are part of: that of its clipping's name, or of the place that has it."""
+        clipping = self.clipping(group)
+        if isinstance(clipping, ClipByGlobalNorm) and clipping.group is not None:
+            return clipping.group
+        return BASE if group == BASE or self.groups[group].grad_clipping is None else group
 
     def lr_factor(self, group: int) -> float:
         """What the learning rate of a group is multiplied by."""

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from .lr_scheduler import LrScheduler
+from .lr_scheduler import LrScheduler, each_its_own
 
 
 class SequentialLr(LrScheduler):
@@ -14,7 +14,7 @@ class SequentialLr(LrScheduler):
 
     def __init__(self, schedulers: Sequence[LrScheduler], milestones: Sequence[int]) -> None:
         super().__init__(step=0)
-        self.schedulers = list(schedulers)
+        self.schedulers = each_its_own(schedulers)
         self.milestones = list(milestones)
 
     @property

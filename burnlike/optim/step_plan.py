@@ -10,7 +10,8 @@ from torch import Tensor
 from ..errors import ArgumentError
 from ..ops import StepOptions
 from .clipping import limits, needs_norms, squares_of
-from .clipping_config import ClipByGlobalNorm, GradientClipping
+from .clipping_config import ClipByGlobalNorm
+from .rule_set import RuleSet
 from .runs import Run
 
 
@@ -38,7 +39,7 @@ class StepRequest:
 def plan_step(
     runs: Sequence[Run],
     grads: Sequence[Sequence[Tensor]],
-    clippings: Sequence[GradientClipping | None],
+    rules: RuleSet,
     request: StepRequest,
 ) -> tuple[list[StepOptions], Tensor | None]:
     """Find out what to do; nothing waits for a device.
@@ -46,7 +47,7 @@ def plan_step(
     Args:
         runs: of the step.
         grads: of each.
-        clippings: of each; runs with the same object share a global norm.
+        rules: which clipping each has.
         request: what is asked.
 
     Returns:
@@ -55,6 +56,8 @@ def plan_step(
     Raises:
         ArgumentError: the loss scale is a number that is not positive and finite.
     """
+    clippings = [rules.clipping(run.group) for run in runs]
+    norms = [rules.norm(run.group) for run in runs]
     squares = [
         squares_of(its_grads) if request.skip_non_finite or needs_norms(clipping) else None
         for its_grads, clipping in zip(grads, clippings, strict=True)
@@ -70,11 +73,11 @@ def plan_step(
         scale *= unscale
     options = []
     for place, (run, clipping) in enumerate(zip(runs, clippings, strict=True)):
-        norms = squares[place]
+        its_squares = squares[place]
         if isinstance(clipping, ClipByGlobalNorm):
-            norms = _pooled(squares, [it is clipping for it in clippings], run.device)
+            its_squares = _pooled(squares, [norm == norms[place] for norm in norms], run.device)
         by = unscale.to(run.device) if isinstance(unscale, Tensor) else unscale
-        clip_value, factors = limits(clipping, norms, by)
+        clip_value, factors = limits(clipping, its_squares, by)
         if isinstance(by, Tensor):
             factors = by if factors is None else factors * by
         options.append(

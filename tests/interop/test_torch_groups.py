@@ -14,6 +14,7 @@ from burnlike.optim import (
     ClipByGlobalNorm,
     OptimizerGroupConfig,
     OptimizerGroupsConfig,
+    SgdConfig,
 )
 
 from .models import GROUPED, assert_equal_weights, loss_of, model_of, optimizer_of, theirs_of, train, weights_of
@@ -127,6 +128,20 @@ def test_clipping_by_the_global_norm_is_over_all_groups() -> None:
     loss_of(other).backward()
     nn.utils.clip_grad_norm_(other.parameters(), 0.1)
     theirs.step()
+    assert_equal_weights(model, other, 1e-5)  # torch adds 1e-6 to the norm
+
+
+def test_a_group_of_the_config_has_one_norm_in_however_many_groups_of_torch_it_is() -> None:
+    model, other = model_of(), model_of()
+    clipped = SgdConfig(grad_clipping=ClipByGlobalNorm(threshold=0.1))
+    config = SgdConfig(groups=(OptimizerGroupConfig(params=ParamGroup.from_predicate("bias"), optimizer=clipped),))
+    optimizer = TorchOptimizer(model, config, lr=0.1, params=model[0].parameters())
+    optimizer.add_param_group({"params": [model[2].bias, model[4].bias]})
+    optimizer.add_param_group({"params": [model[2].weight, model[4].weight]})
+    train(model, optimizer, 1)
+    loss_of(other).backward()
+    nn.utils.clip_grad_norm_([other[0].bias, other[2].bias, other[4].bias], 0.1)
+    torch.optim.SGD(other.parameters(), lr=0.1).step()
     assert_equal_weights(model, other, 1e-5)  # torch adds 1e-6 to the norm
 
 

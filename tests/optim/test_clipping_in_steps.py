@@ -1,15 +1,20 @@
 """Clipping in steps, against torch: of all kinds, of halves, shared by groups, after a loss scale."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
 
-from burnlike.module import params
+from burnlike.errors import ConfigError
+from burnlike.module import ParamGroup, params
 from burnlike.optim import (
     ClipByGlobalNorm,
     ClipByNorm,
     ClipByValue,
     GradientClipping,
+    OptimizerAdaptor,
+    OptimizerGroup,
     SgdConfig,
 )
 
@@ -82,3 +87,54 @@ def test_a_loss_scale_is_taken_out_before_clipping(clipping: GradientClipping | 
         config.init().step(LR, model, taken(model, scaled), loss_scale=scale)
         for param in params(model):
             close(param.tensor.detach() - before[param.path], expected[param.path])
+
+
+def norms_taken(rules: OptimizerAdaptor[Any]) -> list[list[str]]:
+    """The parameters of each norm of 1.0 that the gradients of a step are clipped to, found from the step alone."""
+    model = model_of()
+    grads = {path: grad * 100 for path, grad in gradients(model).items()}
+    before = {param.path: param.tensor.detach().clone() for param in params(model)}
+    rules.step(1.0, model, taken(model, grads))
+    after = {param.path: param.tensor.detach() for param in params(model)}
+    found: dict[float, list[str]] = {}
+    for path, grad in grads.items():
+        factor = ((before[path] - after[path]).norm() / grad.norm()).item()
+        found.setdefault(round(1 / factor, 6), []).append(path)
+    for norm, paths in found.items():
+        assert norm == pytest.approx(torch.cat([grads[path].flatten() for path in paths]).norm().item(), rel=1e-6)
+    return sorted(found.values())
+
+
+HALVES = [["0.bias", "0.weight"], ["1.bias", "1.weight"]]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("name", [None, "all"])
+def test_whether_norms_are_one_is_told_by_the_name_and_not_by_the_object(shared: bool, name: str | None) -> None:
+    first = ClipByGlobalNorm(threshold=1.0, group=name)
+    second = first if shared else ClipByGlobalNorm(threshold=1.0, group=name)
+    rule = SgdConfig().build()
+    made = OptimizerAdaptor(rule, first, [OptimizerGroup(LAST, SgdConfig().build(), second)])
+    added = OptimizerAdaptor(rule, first).with_group(LAST, SgdConfig().build(), second)
+    without_base = OptimizerAdaptor(
+        None, None, [OptimizerGroup(ParamGroup.all(), rule, first), OptimizerGroup(LAST, SgdConfig().build(), second)]
+    )
+    config = SgdConfig(grad_clipping=first, groups=(group(LAST, optimizer=SgdConfig(grad_clipping=second)),))
+    expected = HALVES if name is None else [sorted(sum(HALVES, []))]
+    for rules in (made, added, without_base, config.init(), SgdConfig.from_yaml(config.to_yaml()).init()):
+        assert [sorted(paths) for paths in norms_taken(rules)] == expected
+
+
+def test_parts_of_one_norm_may_have_thresholds_of_their_own() -> None:
+    base = ClipByGlobalNorm(threshold=0.5, group="all")
+    own = SgdConfig(grad_clipping=ClipByGlobalNorm(threshold=0.1, group="all"))
+    found = stepped(SgdConfig(grad_clipping=base, groups=(group(LAST, optimizer=own),)))
+    grads = gradients(model_of())
+    norm = torch.cat([grad.flatten() for grad in grads.values()]).norm()
+    for path, threshold in {"0.weight": 0.5, "0.bias": 0.5, "1.weight": 0.1, "1.bias": 0.1}.items():
+        close(found[path], -LR * grads[path] * threshold / norm)
+
+
+def test_a_norm_needs_a_name_that_can_be_read() -> None:
+    with pytest.raises(ConfigError, match="group"):
+        ClipByGlobalNorm(threshold=1.0, group="")

@@ -9,11 +9,12 @@ import torch
 from torch import nn
 
 from burnlike.config import Config, LrSchedulerConfig
-from burnlike.errors import ConfigError, RecordError, RecordMismatchError
+from burnlike.errors import ArgumentError, ConfigError, RecordError, RecordMismatchError
 from burnlike.module import ParamGroup, params
 from burnlike.optim import (
     AdamWConfig,
     AnyLrScheduler,
+    ComposedLr,
     ComposedLrConfig,
     ConstantLrConfig,
     CosineAnnealingConfig,
@@ -22,8 +23,10 @@ from burnlike.optim import (
     LinearLrConfig,
     LrGroupConfig,
     ModuleLearningRate,
+    ModuleLrScheduler,
     ModuleLrSchedulerConfig,
     NoamLrConfig,
+    SequentialLr,
     SequentialLrConfig,
     SgdConfig,
     StepLrConfig,
@@ -242,3 +245,21 @@ lr_scheduler:
 """
     assert Job.from_yaml(text).lr_scheduler == CONFIG
     assert Job.from_yaml(Job(lr_scheduler=CONFIG).to_yaml()).lr_scheduler == CONFIG
+
+
+def test_one_schedule_object_in_two_places_is_refused() -> None:
+    """It would advance twice in each step, which no config can say."""
+    schedule, group = CosineAnnealingConfig(initial_lr=0.1, num_iters=10).init(), ParamGroup.all()
+    for make in (
+        lambda: ModuleLrScheduler(schedule, [(group, schedule)]),
+        lambda: ComposedLr([schedule, schedule]),
+        lambda: SequentialLr([schedule, schedule], [3]),
+    ):
+        with pytest.raises(ArgumentError, match=r"schedulers 0 and 1 are one CosineAnnealing.*make one for each"):
+            make()
+    config = CosineAnnealingConfig(initial_lr=0.1, num_iters=10)
+    both = ModuleLrSchedulerConfig(base=config, groups=(LrGroupConfig(params=group, scheduler=config),)).init()
+    alone = config.init()
+    for _ in range(3):
+        rate, expected = both.step(), alone.step()
+        assert (rate.base, *rate.rates) == (expected, expected)
