@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy as is_shapeless
 
-from .constants import begin_references, settle_references
+from ..errors import ModuleTreeError
+from .constants import begin_references, references_of, settle_references
 from .device import find_device
 from .lazy import initialize_param
 from .registry import fresh_ids, params
@@ -63,15 +64,38 @@ def clone(module: M, new_ids: bool = False) -> M:
     Args:
         module: any `nn.Module`; of wrappers (DDP, torch.compile) the inner module is copied.
         new_ids: for a copy that is to live in one tree with the original.
+
+    Raises:
+        ModuleTreeError: a field holds something that can't be copied, as a database connection, a lock or an open file.
     """
     original = unwrap(module)
     if not new_ids:
         params(original)  # draws the ids that are not known yet
     memo: dict[int, Any] = _computed(original)
     begin_references(memo)
-    copied = copy.deepcopy(original, memo)
+    try:
+        copied = copy.deepcopy(original, memo)
+    except Exception as error:
+        raise _uncopied(original, error) or error from error
     settle_references(memo)
     return fresh_ids(copied) if new_ids else copied  # pyright: ignore[reportReturnType]
+
+
+def _uncopied(module: nn.Module, error: Exception) -> ModuleTreeError | None:
+    """What to say where a field can't be copied: which one, and how the copy could share it; None if it is no field."""
+    for path, part in module.named_modules():
+        for name, value in part.__dict__.items():
+            if name in ("_parameters", "_buffers", "_modules") or name in references_of(part):
+                continue
+            try:
+                copy.deepcopy(value, {id(it): it for it in module.modules()})
+            except Exception:
+                field = f"{path}.{name}" if path else name
+                return ModuleTreeError(
+                    f"the field '{field}' of {type(module).__name__}, a {type(value).__name__}, can't be copied"
+                    f" ({error}); assign it as burnlike.constant(value) in a burnlike Module, so that copies share it"
+                )
+    return None
 
 
 def _computed(module: nn.Module) -> dict[int, Any]:

@@ -1,23 +1,17 @@
 """Param, the handle through which visitors, records and optimizers see one tensor of a module tree."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from . import param_values
 from .lazy import Init, LazyParameter, initialize_param, is_lazy, mapped_lazy
 from .param_id import ParamId
-from .param_values import differentiable, lazy_parameter, mapped, parameter_or_state
+from .param_values import AnyTensor, Mappers, differentiable
 from .slots import Kind, Mapper, Meta, group_of, meta_of, set_meta, shape_text, stored_ids, tell_holder
 from .tree import reparameterization_of
-
-
-class Mappers(NamedTuple):
-    """What is between the form of a record and that of the module; None where they are one."""
-
-    load: Mapper | None
-    save: Mapper | None
 
 
 class Param:
@@ -56,12 +50,12 @@ class Param:
 
     @classmethod
     def from_tensor(
-        cls, tensor: Tensor, *, trainable: bool | None = None, name: str | None = None, id: ParamId | None = None
+        cls, tensor: AnyTensor, *, trainable: bool | None = None, name: str | None = None, id: ParamId | None = None
     ) -> "Param":
         """A parameter that holds `tensor`.
 
         Args:
-            tensor: its values. An `nn.Parameter` is taken as it is; whole numbers and bools become a `state`.
+            tensor: its values, shared. An `nn.Parameter` is taken as it is; whole numbers and bools become a `state`.
             trainable: whether it is optimized; None is the flag of an `nn.Parameter`, and True for other floats.
             name: a label for predicates.
             id: its identity; None draws one.
@@ -71,13 +65,17 @@ class Param:
             AutodiffError: the tensor was computed from others that require grad.
             DTypeError: whole numbers or bools are to be trainable.
         """
-        return cls._held(parameter_or_state(tensor, trainable), name, id)
+        return cls._held(param_values.parameter_or_state(tensor, trainable), name, id)
 
     @classmethod
     def from_data(cls, data: Any, device: torch.device | str | None = None, **options: Any) -> "Param":
-        """As `from_tensor`, from numbers in lists, NumPy arrays or TensorData; copies them."""
-        values = data.into_tensor() if hasattr(data, "into_tensor") else torch.tensor(data)
-        return cls.from_tensor(values.to(device) if device is not None else values, **options)
+        """As `from_tensor`, from a copy of numbers in lists, a NumPy array, TensorData or a tensor, in their dtype.
+
+        Raises:
+            TypeError, DTypeError: see `from_tensor`; or there are no numbers.
+            DeviceError: there is no such device.
+        """
+        return cls.from_tensor(param_values.values_of(data, device), **options)
 
     @classmethod
     def uninitialized(
@@ -109,12 +107,12 @@ class Param:
             DTypeError: whole numbers or bools.
             DeviceError: there is no such device.
         """
-        return cls._held(lazy_parameter(init, shape, device, dtype, requires_grad), name, id)
+        return cls._held(param_values.lazy_parameter(init, shape, device, dtype, requires_grad), name, id)
 
     @classmethod
-    def running(cls, tensor: Tensor, *, name: str | None = None, id: ParamId | None = None) -> "Param":
+    def running(cls, tensor: AnyTensor, *, name: str | None = None, id: ParamId | None = None) -> "Param":
         """A running statistic: saved and loaded, never optimized (Burn's RunningState)."""
-        return cls._held(tensor.detach(), name, id)
+        return cls._held(param_values.torch_tensor(tensor).detach(), name, id)
 
     @classmethod
     def _held(cls, tensor: Tensor, name: str | None, param_id: ParamId | None) -> "Param":
@@ -218,7 +216,7 @@ class Param:
         self.assign(
             mapped_lazy(tensor, mapper)
             if isinstance(tensor, LazyParameter)
-            else mapped(self.base().detach(), mapper, self)
+            else param_values.mapped(self.base().detach(), mapper, self)
         )
         return self
 
@@ -232,7 +230,7 @@ class Param:
         Raises:
             TypeError: the mapper gave no tensor, or whole numbers of floating-point ones.
         """
-        values = mapped(self.base().detach(), mapper, self)
+        values = param_values.mapped(self.base().detach(), mapper, self)
         return self._with(nn.Parameter(values, self.requires_grad) if self.kind == "weight" else values)
 
     def set_require_grad(self, require_grad: bool) -> "Param":

@@ -1,14 +1,28 @@
 """The tensors that a parameter may hold, checked before a module has them."""
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from ..backend.torch_ops.creation import TorchCreationOps
 from ..errors import AutodiffError, DTypeError
+from ..tensor.base import TensorBase
+from ..tensor.data import TensorData
 from .device import find_device
 from .lazy import Init, LazyCell, LazyParameter
 from .slots import Mapper
+
+AnyTensor = Tensor | TensorBase
+"""A tensor of torch or a typed one."""
+
+
+class Mappers(NamedTuple):
+    """What is between the form of a record and that of the module; None where they are one."""
+
+    load: Mapper | None
+    save: Mapper | None
 
 
 def differentiable(tensor: Tensor) -> bool:
@@ -16,10 +30,35 @@ def differentiable(tensor: Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
-def parameter_or_state(tensor: Tensor, trainable: bool | None) -> Tensor:
-    """The `nn.Parameter` of `tensor`, or itself if it holds whole numbers or bools; see `Param.from_tensor`."""
-    if not isinstance(tensor, Tensor):
+def torch_tensor(tensor: AnyTensor) -> Tensor:
+    """The torch tensor of a typed one; a torch tensor itself.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    found = tensor.inner if isinstance(tensor, TensorBase) else tensor
+    if not isinstance(found, Tensor):
         raise TypeError(f"expected a torch.Tensor, got {type(tensor).__name__}; for numbers use Param.from_data")
+    return found
+
+
+def values_of(data: Any, device: torch.device | str | None) -> Tensor:
+    """A copy of numbers; see `Param.from_data`."""
+    if isinstance(data, TensorData):
+        return TorchCreationOps.from_data(data.bytes, data.shape, data.dtype, find_device(device))
+    if isinstance(data, AnyTensor):
+        values = torch_tensor(data).detach().clone()
+        return values if device is None else values.to(find_device(device))
+    target = find_device(device)
+    try:
+        return torch.tensor(data, device=target)
+    except (ValueError, RuntimeError, TypeError) as error:
+        raise TypeError(f"expected numbers, in lists, an array, TensorData or a tensor: {error}") from error
+
+
+def parameter_or_state(given: AnyTensor, trainable: bool | None) -> Tensor:
+    """The `nn.Parameter` of a tensor, or itself if it holds whole numbers or bools; see `Param.from_tensor`."""
+    tensor = torch_tensor(given)
     if not tensor.is_leaf:
         raise AutodiffError("a parameter can't hold a tensor that was computed from others: give tensor.detach()")
     if not differentiable(tensor):

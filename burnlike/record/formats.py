@@ -1,6 +1,7 @@
 """The formats of record files: what each has to offer, and which one a file is of. Imports no torch."""
 
 import os
+import re
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -62,6 +63,14 @@ _FORMATS = {
 }
 """Extension -> the format's object. A longer extension comes before the shorter one that it ends in."""
 
+_OF_TORCH = re.compile(
+    r"\.(pt|pt2|pth|ckpt|pkl|pickle)(\.(tar|gz|zip))?$|(^|[_-])(pytorch_model|adapter_model)\b.*\.bin$"
+)
+"""Names, in lower case, that are those of files of `torch.save`: readers would take them for such."""
+
+_OF_AN_INDEX = ".index.json"
+"""What the name of the index of a sharded set ends in."""
+
 _TORCH = ".pt"
 _READABLE = {**_FORMATS, _TORCH: "burnlike.record.torch_files.torch_file:TORCH"}
 
@@ -77,13 +86,31 @@ def format_of_path(path: str | os.PathLike[str]) -> Format:
     Raises:
         RecordError: no format has this extension.
     """
+    check_name(path)
     text = os.fspath(path)
     for extension in sorted(_FORMATS, key=len, reverse=True):
         if text.endswith(extension):
             return resolve(_FORMATS[extension])
-    if text.endswith((".pt", ".pth")):
-        raise RecordError(f"{text}: burnlike writes no pickles; choose a name that ends in {DEFAULT_EXTENSION}")
     raise RecordError(f"{text}: expected a name that ends in one of {', '.join(_FORMATS)}")
+
+
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Refuse the name of a file that is to be written if it stands for something that burnlike does not write.
+
+    Raises:
+        RecordError: it is the name of a pickle, or of the index of a set of files.
+    """
+    text = os.fspath(path)
+    name = os.path.basename(text)
+    if _OF_TORCH.search(name.lower()):
+        raise RecordError(
+            f"{text}: files of this name are read by torch.load, and burnlike writes no pickles; choose a name that"
+            f" ends in {DEFAULT_EXTENSION}, or call torch.save(module.state_dict(), path)"
+        )
+    if name.endswith(_OF_AN_INDEX):
+        raise RecordError(
+            f"{text}: is the name of the index of a set of files; write one by SafetensorsRecorder(shard_bytes=...)"
+        )
 
 
 def detect(source: Source, path: str | os.PathLike[str] = "") -> Format:

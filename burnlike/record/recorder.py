@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import RecordError
+from ..errors import RecordError, RecordFormatError
 from .dtypes import file_dtype
 from .files.gzip_source import GzipSource
 from .files.lazy_tensors import LazyTensors
 from .files.source import BytesSource, FileSource, Source
 from .files.stored_tensors import StoredTensors, dtype_in, shape_in
-from .formats import DEFAULT_EXTENSION, EXTENSIONS, Format, format_of_path
+from .formats import DEFAULT_EXTENSION, EXTENSIONS, Format, check_name, detect, format_of_path
 from .outline import Entry, Outline
 from .precision import Precision, PrecisionRule, stored_dtype_of
 from .record import Record
@@ -72,8 +72,8 @@ class FileRecorder(Recorder):
             RecordIOError: the file can't be written; a file that was there is as it was.
             PrecisionError: a value can't be stored in the precision; likewise.
             DTypeError: a tensor's type is not one of the format's; likewise.
-            RecordError: a value is no plain value, a tensor has no values (meta) or no plain memory, or the format has
-                no place for something; likewise.
+            RecordError: a value is no plain value, a tensor has no values (meta) or no plain memory, the format has no
+                place for something, or the name is that of a file of torch.save; likewise.
         """
         record = record_to_save(record)
         target = self._target(path)
@@ -139,16 +139,34 @@ class FileRecorder(Recorder):
 
     def _read(self, source: Source, layout: Any) -> Record:
         inner = GzipSource(source) if self.format.compressed else source
-        return record_of(inner, self.format.read(inner, layout))
+        try:
+            return record_of(inner, self.format.read(inner, layout))
+        except RecordFormatError as error:
+            raise _of_another_format(source, self.format) or error from error
 
     def _target(self, path: str | os.PathLike[str]) -> str:
         """The file that `save` replaces."""
+        check_name(path)
         return with_extension(path, self.format.extension)
 
     def _save(self, outline: Outline, tensors: Mapping[str, Tensor], target: str) -> str:
         """Write what `outline` says to `target`; returns the path written."""
         write_file(target, self.format, outline, tensors, self._allow_overflow)
         return target
+
+
+def _of_another_format(source: Source, expected: Format) -> RecordFormatError | None:
+    """What to say where a file turns out to be of another format than the recorder's; None where it is not."""
+    try:
+        found = detect(source)
+    except RecordFormatError:
+        return None
+    if found.extension == expected.extension:
+        return None
+    return RecordFormatError(
+        f"{source.path}: expected a file of {expected.name}, got one of {found.name}; burnlike.record.open_record opens"
+        " files of every format"
+    )
 
 
 def record_to_save(source: Any) -> Record:
@@ -179,7 +197,11 @@ def checked_precision(precision: PrecisionRule | None) -> tuple[PrecisionRule, b
 
 
 def recorder_for(path: str | os.PathLike[str], precision: PrecisionRule | None = None) -> FileRecorder:
-    """The recorder of the format that the extension of `path` names; of safetensors, where it names none."""
+    """The recorder of the format that the extension of `path` names; of safetensors, where it names none.
+
+    Raises:
+        RecordError: it is the name of a file of torch.save (`pytorch_model.bin`).
+    """
     recorder = FileRecorder(precision)
     named = os.fspath(path).endswith(EXTENSIONS)
     recorder.format = format_of_path(path if named else f"{os.fspath(path)}{DEFAULT_EXTENSION}")

@@ -27,7 +27,8 @@ def save(
     Args:
         source: a module, a Record, or whatever else `Record.of` takes: an optimizer, a dataclass, a map of tensors.
         path: file. Its extension says the format, safetensors where it is none of `burnlike.record.EXTENSIONS`;
-            `.safetensors` is appended to a name without an extension.
+            `.safetensors` is appended to a name without an extension. Names of torch.save's files (`.pt`, `.pth`,
+            `.ckpt`, `pytorch_model.bin`, ...) are refused.
         precision: types to store in; None stores each tensor as it is.
         recorder: writes it, whatever the extension.
 

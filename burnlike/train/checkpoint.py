@@ -1,5 +1,6 @@
 """Checkpoints: directories that are there whole or not at all."""
 
+import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -69,14 +70,14 @@ class Checkpointer:
     whole, even after SIGKILL or a power cut at any moment.
     """
 
-    def __init__(self, directory: Path, keep: int) -> None:
+    def __init__(self, directory: str | os.PathLike[str], keep: int = 2) -> None:
         """Nothing is made before the first save.
 
         Args:
             directory: where the checkpoints are.
             keep: how many of the last ones stay, >= 1.
         """
-        self.directory = directory
+        self.directory = Path(directory)
         self.keep = keep
 
     def all(self) -> list[Checkpoint]:

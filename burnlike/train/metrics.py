@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ class MetricsLog:
     seconds); those of the training also `lr` and `tokens_per_s`.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
 
     def append(self, line: dict[str, Any]) -> None:
         """Write one line; it is in the file when this returns.

@@ -46,12 +46,13 @@ class RunDir:
         return self.path / "model.safetensors"
 
     @classmethod
-    def create(cls, path: Path) -> "RunDir":
+    def create(cls, path: str | os.PathLike[str]) -> "RunDir":
         """Make the directory of a new run; an empty directory may be there already.
 
         Raises:
             RunDirError: something is there, or it can't be made.
         """
+        path = Path(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
             occupied = any(path.iterdir())
@@ -66,14 +67,14 @@ class RunDir:
         raise RunDirError(f"{path} holds other files; choose a new directory for the run")
 
     @classmethod
-    def create_next(cls, root: Path, name: str) -> "RunDir":
+    def create_next(cls, root: str | os.PathLike[str], name: str) -> "RunDir":
         """Make `root/name`, or `root/name-2` and so on, numbered after the last run there is.
 
         Raises:
             RunDirError: it can't be made.
         """
+        path = root = Path(root)
         number = max((number for number, _ in _runs(root, name)), default=0) + 1
-        path = root
         try:
             root.mkdir(parents=True, exist_ok=True)
             while True:
@@ -88,13 +89,14 @@ class RunDir:
         return cls._locked(path)
 
     @classmethod
-    def open(cls, path: Path) -> "RunDir":
+    def open(cls, path: str | os.PathLike[str]) -> "RunDir":
         """Take up the run at `path`.
 
         Raises:
             CheckpointError: there is none.
             RunDirError: another process is working on it, or it can't be locked.
         """
+        path = Path(path)
         if not path.is_dir():
             raise CheckpointError(f"there is no run at {path}; leave out --resume to start one, or check the path")
         if any(path.iterdir()) and not (path / LOCK_NAME).exists():
@@ -102,14 +104,14 @@ class RunDir:
         return cls._locked(path)
 
     @classmethod
-    def open_newest(cls, root: Path, name: str) -> "RunDir":
+    def open_newest(cls, root: str | os.PathLike[str], name: str) -> "RunDir":
         """Take up the last run of this name.
 
         Raises:
             CheckpointError: there is none.
             RunDirError: another process is working on it, or it can't be locked.
         """
-        runs = _runs(root, name)
+        runs = _runs(Path(root), name)
         if not runs:
             raise CheckpointError(f"there is no run of {name} in {root}/; leave out --resume to start one")
         return cls.open(max(runs)[1])

@@ -1,6 +1,9 @@
 """Counting, moving and copying modules."""
 
 import copy
+import os
+import sqlite3
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,11 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import prune
 
-from burnlike.errors import DeviceError, DuplicateParamIdError
+from burnlike.errors import DeviceError, DuplicateParamIdError, ModuleTreeError
 from burnlike.module import (
     Module,
     Param,
     clone,
+    constant,
     devices,
     display,
     fork,
@@ -206,3 +210,44 @@ def test_a_pruned_module_is_copied_and_prunes_on() -> None:
     assert torch.equal(new[0].weight, 3 * model[0].weight_mask)
     assert model[0].weight_orig.grad is None
     assert (model[0].weight.grad_fn is not None, new[1].weight.grad_fn is None) == (True, True)
+
+
+def generated() -> Any:
+    yield 1
+
+
+NOT_COPIED: dict[str, Callable[[], Any]] = {
+    "connection": lambda: sqlite3.connect(":memory:"),
+    "lock": threading.Lock,
+    "file": lambda: open(os.devnull),  # noqa: SIM115
+    "generator": generated,
+    "in a list": lambda: [{"a": generated()}],
+}
+
+
+class Reader(Module):
+    def __init__(self, source: Any) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+        self.source = source
+
+
+@pytest.mark.parametrize("kind", NOT_COPIED)
+@pytest.mark.parametrize("copied", [clone, lambda it: fork(it, "cpu")])
+def test_a_field_that_cant_be_copied_is_named_and_shared_as_a_constant(kind: str, copied: Callable[..., Any]) -> None:
+    source = NOT_COPIED[kind]()
+    with pytest.raises(ModuleTreeError, match=r"the field '1\.source' of Sequential, .*burnlike.constant\(value\)"):
+        copied(nn.Sequential(nn.Linear(2, 2), Reader(source)))
+    model = Reader(constant(source))
+    twin = copied(model)
+    assert twin.source is source
+    assert twin.layer.weight is not model.layer.weight
+    if hasattr(source, "close"):
+        source.close()
+
+
+def test_a_plain_modules_field_that_cant_be_copied_is_named() -> None:
+    model = nn.Linear(2, 2)
+    model.lock = threading.Lock()
+    with pytest.raises(ModuleTreeError, match=r"the field 'lock' of Linear, a lock, can't be copied"):
+        clone(model)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+import burnlike as bl
 from burnlike.errors import AutodiffError, DeviceError, DTypeError
 from burnlike.module import Module, Param, ParamId, params
 
@@ -218,3 +219,36 @@ def test_repr_says_what_it_is_without_initializing() -> None:
     param = Param.uninitialized(lambda device: torch.ones(2), [2], id=ParamId(1))
     assert repr(param) == "Param('', weight, [2], torch.float32, trainable=True, id=0400000000000)"
     assert not param.is_initialized()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.bool])
+def test_data_and_tensors_of_every_kind_become_parameters(dtype: torch.dtype) -> None:
+    values = torch.tensor([[1, 0], [3, 4]]).to(dtype)
+    typed = bl.Tensor(values, bl.Cpu())
+    kind = "weight" if dtype.is_floating_point else "state"
+    for param in (
+        Param.from_data(typed.to_data()),
+        Param.from_data(typed),
+        Param.from_data(values),
+        Param.from_tensor(typed),
+        Param.from_tensor(typed, trainable=False),
+        Param.running(typed),
+    ):
+        assert torch.equal(param.tensor, values)
+        assert param.tensor.dtype == dtype
+        assert param.kind == kind or (param.kind == "state" and not param.trainable)
+    assert Param.from_tensor(typed).tensor.data_ptr() == values.data_ptr()
+    assert Param.from_data(typed).tensor.data_ptr() != values.data_ptr()
+    assert Param.from_data(bl.tensor.TensorData.zeros([0, 2])).tensor.shape == (0, 2)
+    layer = Scale(Param.from_data(typed.to_data()))
+    assert torch.equal(layer.gamma, values)
+
+
+def test_typed_tensors_that_were_computed_and_what_is_no_number_are_refused() -> None:
+    x = bl.Tensor(torch.ones(2, requires_grad=True), bl.Autodiff(bl.Cpu()))
+    with pytest.raises(AutodiffError, match="was computed from others"):
+        Param.from_tensor(x * 2)
+    with pytest.raises(TypeError, match=r"expected numbers, in lists, an array, TensorData or a tensor"):
+        Param.from_data(["a"])
+    with pytest.raises(DeviceError):
+        Param.from_data([1.0], device="nowhere")

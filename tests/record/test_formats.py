@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
+import burnlike as bl
 from burnlike.errors import RecordError, RecordFormatError
-from burnlike.record import Record, SafetensorsRecorder, open_record
+from burnlike.record import BinFileRecorder, Record, SafetensorsRecorder, layout_of, open_record
 from burnlike.record.files.source import BytesSource
 from burnlike.record.formats import EXTENSIONS, detect, format_of_path
 
@@ -55,3 +57,49 @@ def test_names_say_the_format_to_write(extension: str) -> None:
 def test_other_names_are_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(RecordError, match=r"ends in one of \.safetensors, \.mpk"):
         format_of_path("model.onnx")
+
+
+OF_TORCH = [
+    *("w.pt", "w.PT", "w.pth", "w.ckpt", "w.pkl", "model_best.pth.tar", "w.pt2"),
+    *("pytorch_model.bin", "pytorch_model-00001-of-00002.bin", "adapter_model.bin"),
+    *("diffusion_pytorch_model.fp16.bin", "pytorch_model.bin.index.json", "model.safetensors.index.json"),
+]
+"""Names that readers take for pickles of torch.save, or for the index of a set of files."""
+
+
+@pytest.mark.parametrize("name", OF_TORCH)
+def test_names_that_stand_for_other_files_are_refused_by_every_save(name: str, tmp_path: Path) -> None:
+    layer = bl.nn.LinearConfig(d_input=2, d_output=2).init()
+    saves = [
+        lambda path: bl.record.save(layer, path),
+        lambda path: bl.record.save(layer, str(path), bl.HalfPrecision),
+        lambda path: bl.record.save_async(layer, path).wait(),
+        lambda path: layer.save(path),
+        lambda path: SafetensorsRecorder().save(layer.into_record(), path),
+        lambda path: BinFileRecorder().save(layer.into_record(), path),
+    ]
+    for save in saves:
+        with pytest.raises(RecordError, match=r"are read by torch\.load|is the name of the index"):
+            save(tmp_path / name)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("name", ["model.bin", "optimizer.bin", "pt", "model.v1", "my_pytorch_models.bin", "x.pt.mpk"])
+def test_names_that_only_look_alike_are_taken(name: str, tmp_path: Path) -> None:
+    layer, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    path = bl.record.save(layer, tmp_path / name)
+    bl.record.load(other, path)
+    assert torch.equal(layer.weight, other.weight)
+
+
+def test_a_file_of_torch_is_told_by_its_content_whatever_its_name(tmp_path: Path) -> None:
+    layer, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    path = tmp_path / "pytorch_model.bin"
+    torch.save(layer.state_dict(), path)
+    bl.record.load(other, path)
+    assert torch.equal(layer.weight, other.weight)
+    for recorder in (BinFileRecorder(), SafetensorsRecorder()):
+        with pytest.raises(
+            RecordFormatError, match=f"expected a file of {recorder.format.name}, got one of pt; .*open_record"
+        ):
+            recorder.load(path, layout_of(layer))

@@ -9,7 +9,7 @@ import torch
 
 from burnlike.errors import CheckpointError, RecordIOError
 from burnlike.record import Record, SafetensorsRecorder
-from burnlike.train import Checkpointer
+from burnlike.train import Checkpointer, MetricsLog, RunDir
 
 
 def records(step: int) -> dict[str, Record]:
@@ -115,3 +115,16 @@ def test_missing_and_truncated_records_name_the_checkpoint_and_the_remedy(tmp_pa
         checkpoint.load("model")
     with pytest.raises(CheckpointError, match=r"step-00000001 can't be used: .*optimizer.safetensors"):
         checkpoint.load("optimizer")
+
+
+def test_directories_and_files_are_given_as_text_too(tmp_path: Path) -> None:
+    checkpointer = Checkpointer(str(tmp_path / "out"))
+    for step in (1, 2, 3):
+        checkpointer.save(step, records(step))
+    assert [checkpoint.step for checkpoint in Checkpointer(f"{tmp_path}/out").all()] == [2, 3]
+    RunDir.create_next(str(tmp_path), "gpt").close()
+    RunDir.open_newest(str(tmp_path), "gpt").close()
+    RunDir.open(f"{tmp_path}/gpt").close()
+    RunDir.create(f"{tmp_path}/other").close()
+    MetricsLog(f"{tmp_path}/metrics.jsonl").append({"step": 1})
+    assert MetricsLog(f"{tmp_path}/metrics.jsonl").read() == [{"step": 1}]
