@@ -4,10 +4,10 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-cuda fuzz build lint format types docs cuda-compile asan bench clean
+.PHONY: train test test-slow test-cuda test-dist test-torch fuzz build dist lint format types docs cuda-compile asan bench clean
 
-PYTHON := .venv/bin/python
-CONFIG ?= configs/char_gpt.yaml
+python := .venv/bin/python
+CONFIG ?= char_gpt
 FUZZ_SECONDS ?= 60
 FUZZ_SEED ?= 1
 NATIVE_SOURCES := setup.py pyproject.toml $(shell find csrc -type f)
@@ -19,46 +19,59 @@ export TMPDIR := $(CURDIR)/.cache/tmp
 endif
 
 train: build
-	$(PYTHON) -m burnlike train $(CONFIG)
+	$(python) -m burnlike train $(CONFIG)
 
 test: build
-	$(PYTHON) -m pytest
+	$(python) -m pytest
 
 test-slow: build
-	$(PYTHON) -m pytest -m "not cuda"
+	$(python) -m pytest -m "not cuda"
 
 test-cuda: build
-	$(PYTHON) -m pytest -m cuda
+	$(python) -m pytest -m cuda
+
+# Builds the source distribution and the wheel, installs each in an empty environment, and trains there.
+test-dist: build
+	$(python) -m pytest -m slow tests/test_distribution.py
+
+# The suite with another torch and Python, in a copy of the checkout below .cache: `make test-torch TORCH=2.15.0 PYTHON=3.13`.
+# torch's builds for Linux are for CUDA, of some gigabytes; where nvcc is, _C_cuda is built, linked and loaded too.
+test-torch:
+	@.ci/test_torch.sh "$(TORCH)" "$(PYTHON)"
 
 # FUZZ_SECONDS says how long, FUZZ_SEED where to begin; a file that breaks the rules is kept in .cache.
 fuzz: build
-	$(PYTHON) -m tests.record.fuzz.fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED) --keep .cache
+	$(python) -m tests.record.fuzz.fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED) --keep .cache
 
 build: .venv/.native
 
+# dist/ gets the source distribution and a wheel with the manylinux tag that fits it.
+dist: .venv/.packages
+	.ci/dist.sh dist
+
 lint: .venv/.packages
-	$(PYTHON) -m ruff check .
-	$(PYTHON) -m ruff format --check .
+	$(python) -m ruff check .
+	$(python) -m ruff format --check .
 	.venv/bin/lint-imports
 
 format: .venv/.packages
-	$(PYTHON) -m ruff check --fix .
-	$(PYTHON) -m ruff format .
+	$(python) -m ruff check --fix .
+	$(python) -m ruff format .
 
 types: build
-	$(PYTHON) -m basedpyright
+	$(python) -m basedpyright
 
 docs: build
-	$(PYTHON) -m tools.tensor_api
+	$(python) -m tools.tensor_api
 
 cuda-compile: .venv/.packages
-	$(PYTHON) .ci/cuda_compile.py
+	$(python) .ci/cuda_compile.py
 
 asan: .venv/.packages
 	.ci/asan.sh
 
 bench: build
-	$(PYTHON) -m benchmarks
+	$(python) -m benchmarks
 
 clean:
 	rm -rf .venv .cache build dist *.egg-info burnlike/*.so
@@ -70,7 +83,7 @@ clean:
 
 .venv/.native: .venv/.packages $(NATIVE_SOURCES)
 	@echo "Building the native ops"
-	@$(PYTHON) -m pip install --verbose --no-build-isolation --no-deps \
+	@$(python) -m pip install --verbose --no-build-isolation --no-deps \
 	    --config-settings editable_mode=compat --editable . > .cache/build.log 2>&1 \
 	    || { cat .cache/build.log; exit 1; }
 	@sed -n '/native build/,/libraries/s/^  //p' .cache/build.log

@@ -21,9 +21,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import setuptools
 from setuptools import Extension, setup
-from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # with --no-build-isolation nobody else looks at what pyproject.toml requires
+    sys.exit(
+        f"burnlike: setuptools 77 or newer is needed, this is {setuptools.__version__}: pip install 'setuptools>=77'"
+    )
 
 ROOT = Path(__file__).parent.resolve()
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
@@ -60,6 +67,13 @@ def words(name: str) -> list[str]:
 def includes(torch_folder: Path) -> list[str]:
     """Where the headers are."""
     return ["-I", str(ROOT / "csrc" / "include"), "-isystem", str(torch_folder / "include")]
+
+
+def without_paths(torch_folder: Path, for_nvcc: bool) -> list[str]:
+    """Flags that keep this machine's folders out of the libraries; messages of errors name their source."""
+    folders = {ROOT, torch_folder.parent, torch_folder.parent.resolve()}  # compilers name some of them resolved
+    flags = [f"-ffile-prefix-map={folder}/=" for folder in sorted(folders)]
+    return [f"-Xcompiler={flag}" for flag in flags] if for_nvcc else flags
 
 
 def sources(*patterns: str) -> list[str]:
@@ -178,7 +192,8 @@ class BuildNative(build_ext):
         command = [*self.cxx, *CXX_FLAGS, *optimize, *words("CXXFLAGS")]
         if source.endswith(".cu"):
             command = [str(self.nvcc), *NVCC_FLAGS, f"-ccbin={self.cxx[0]}", *cuda_arch_flags(str(self.nvcc))]
-        command += [*DEFINES, *includes(self.torch_folder), "-c", source, "-o", str(target)]
+        command += [*DEFINES, *without_paths(self.torch_folder, source.endswith(".cu"))]
+        command += [*includes(self.torch_folder), "-c", source, "-o", str(target)]
         subprocess.run(command, check=True, cwd=ROOT)
 
 

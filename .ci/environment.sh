@@ -1,24 +1,32 @@
 #!/usr/bin/env bash
 # Makes .venv with the pinned packages of requirements.lock. PYTHON=... chooses the interpreter, else the first of
-# python3.12, python3.11 and python3 that is one of the two and can make environments.
+# python3.11, python3.12, python3.13 and python3 that is one of the three and can make environments.
+# TORCH=2.15.0 takes that version of torch in place of the pinned one (on Linux a build for CUDA: gigabytes).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-fits='import sys, ensurepip, venv; sys.exit(sys.version_info[:2] not in [(3, 11), (3, 12)])'
+fits='import sys, ensurepip, venv; sys.exit(sys.version_info[:2] not in [(3, 11), (3, 12), (3, 13)])'
 python=""
-for candidate in ${PYTHON:-python3.11 python3.12 python3 python}; do
+for candidate in ${PYTHON:-python3.11 python3.12 python3.13 python3 python}; do
     if "$candidate" -c "$fits" 2>/dev/null; then
         python=$candidate
         break
     fi
 done
 if [ -z "$python" ]; then
-    echo "burnlike needs Python 3.11 or 3.12 with venv (Debian: apt-get install python3-venv); looked at:" \
-        "${PYTHON:-python3.11 python3.12 python3 python}. Set PYTHON=/path/to/python to choose one." >&2
+    echo "burnlike needs Python 3.11, 3.12 or 3.13 with venv (Debian: apt-get install python3-venv); looked at:" \
+        "${PYTHON:-python3.11 python3.12 python3.13 python3 python}. Set PYTHON=/path/to/python to choose one." >&2
     exit 1
 fi
 
 [ -x .venv/bin/python ] || "$python" -m venv --clear .venv
 export PIP_DISABLE_PIP_VERSION_CHECK=1
-echo "Installing the packages of requirements.lock into .venv ($("$python" --version))"
-.venv/bin/python -m pip install --quiet --requirement requirements.lock
+requirements=requirements.lock
+if [ -n "${TORCH:-}" ]; then
+    # `===` means this very text, so that a build with a suffix such as +cpu does not pass for it. Some versions of
+    # torch want an older setuptools than the pinned one.
+    requirements=.venv/requirements.txt
+    sed -e "s/^torch==.*/torch===$TORCH/" -e "s/^setuptools==.*/setuptools>=77/" requirements.lock > "$requirements"
+fi
+echo "Installing the packages of $requirements into .venv ($("$python" --version))"
+.venv/bin/python -m pip install --quiet --requirement "$requirements"

@@ -1,14 +1,26 @@
 """Fixtures shared by all tests: seeds, devices, and the values that Burn computed."""
 
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import torch
 
 HERE = Path(__file__).parent
+
+# Nothing here may depend on how busy the machine is.
+hypothesis.settings.register_profile(
+    "suite", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("suite")
+
+# A shell that starts the suite in the background has it ignore SIGINT, and so would the processes that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -11,5 +11,5 @@ def test_without_a_fitting_python_it_says_what_is_needed() -> None:
     done = subprocess.run(["bash", str(SCRIPT)], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stdout == ""
-    assert done.stderr.startswith("burnlike needs Python 3.11 or 3.12 with venv")
+    assert done.stderr.startswith("burnlike needs Python 3.11, 3.12 or 3.13 with venv")
     assert "no-such-python" in done.stderr

@@ -1,4 +1,4 @@
-"""`burnlike check FILE...`: every mistake of YAML configs, a line each, without importing torch."""
+"""`burnlike check CONFIG...`: every mistake of YAML configs, a line each, without importing torch."""
 
 import argparse
 import json
@@ -7,6 +7,7 @@ from typing import Any
 import burnlike.config.registry as registry
 from burnlike._lazy import resolve
 from burnlike.config import Config
+from burnlike.config.shipped import config_file
 from burnlike.errors import ConfigError, Problem
 
 from .options import TRAIN_CONFIG, add_import_option, add_set_option
@@ -14,7 +15,7 @@ from .options import TRAIN_CONFIG, add_import_option, add_set_option
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a YAML config")
+    parser.add_argument("files", nargs="+", type=config_file, metavar="CONFIG", help="a YAML file, or a shipped config")
     parser.add_argument("--root", metavar="TYPE", help="the config type of the files (default: TrainConfig)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_set_option(parser)

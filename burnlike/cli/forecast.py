@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..config.shipped import config_file
 from ..record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, format_of_path
 from .models import Model, first_step, read_model
 from .record_options import (
@@ -44,7 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " from a file's header or a model's config alone."
     )
     parser.add_argument(
-        "file", metavar="FILE|CONFIG.yaml", help="a record of any format; or a YAML config of a run or a model"
+        "file",
+        type=config_file,
+        metavar="FILE|CONFIG",
+        help="a record of any format; or a YAML config of a run or a model, or a shipped one",
     )
     parser.add_argument(
         "--format", metavar="NAME", help=f"the format to be written: {', '.join(FORMATS)}; default: that of FILE"

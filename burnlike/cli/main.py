@@ -26,6 +26,7 @@ class Command(NamedTuple):
 
 COMMANDS = (
     Command("train", "burnlike.cli.train", "train a model from a YAML config"),
+    Command("init", "burnlike.cli.init", "copy the shipped configs into a directory, to start from"),
     Command("check", "burnlike.cli.check", "check YAML configs, without importing torch"),
     Command("inspect", "burnlike.cli.inspect", "show what a record's file holds"),
     Command("convert", "burnlike.cli.convert", "write a record in another format, precision or under other names"),

@@ -1,4 +1,4 @@
-"""`burnlike train FILE`: train a model, or go on with a run that was stopped."""
+"""`burnlike train CONFIG`: train a model, or go on with a run that was stopped."""
 
 import argparse
 from contextlib import ExitStack, closing
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import burnlike.config.registry as registry
 from burnlike._allocator import keep_freed_memory
 from burnlike._env import shorten_spinning
+from burnlike.config.shipped import config_file, shipped_configs
 from burnlike.errors import CheckpointError, ConfigError
 from burnlike.train.config import TrainConfig
 
@@ -22,15 +23,22 @@ _NEWEST = ""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    parser.add_argument("file", nargs="?", metavar="FILE", help="a YAML config; with --resume DIR, default: that run's")
+    names = ", ".join(shipped_configs())
+    parser.add_argument(
+        "file",
+        nargs="?",
+        type=config_file,
+        metavar="CONFIG",
+        help=f"a YAML file, or a shipped config: {names}; with --resume DIR, default: that run's",
+    )
     parser.add_argument(
         "--resume",
         nargs="?",
         const=_NEWEST,
         metavar="DIR",
-        help="go on with the run in DIR from its last checkpoint; without DIR: with the last run of FILE",
+        help="go on with the run in DIR from its last checkpoint; without DIR: with the last run of CONFIG",
     )
-    parser.add_argument("--run-dir", metavar="DIR", help="where the run goes (default: runs/ and the name of FILE)")
+    parser.add_argument("--run-dir", metavar="DIR", help="where the run goes (default: runs/ and the name of CONFIG)")
     parser.add_argument("--device", help="auto, cpu, cuda or cuda:N, in place of the config's device")
     add_set_option(parser)
     add_import_option(parser)
@@ -81,7 +89,7 @@ def _paths(args: argparse.Namespace) -> tuple[Path, str | None]:
         resumed = place
     if file is None:
         if not resumed:
-            raise ConfigError("expected the YAML file of a config; shipped ones are in configs/, such as char_gpt.yaml")
+            raise ConfigError(f"expected the YAML file of a config or a shipped one: {', '.join(shipped_configs())}")
         from burnlike.train.run_dir import config_of
 
         file = config_of(Path(resumed))

@@ -5,6 +5,8 @@ import re
 
 from burnlike.errors import ConfigError, ConfigIOError, Problem
 
+from .shipped import shipped_configs
+
 MAX_BYTES = 4 * 2**20
 """Larger files are no configs; a mistaken path to a record of many gigabytes must not be read."""
 
@@ -74,8 +76,11 @@ def _beside(name: str) -> str:
         stems = {os.path.splitext(other)[0]: other for other in os.listdir(folder or ".") if other.endswith(suffix)}
     except OSError:
         return f"; the directory {folder} does not exist either"
-    hint = nearest(stem, set(stems))
-    return hint.replace("'?", f"{suffix}'?") or "; check the path"
+    if hint := nearest(stem, set(stems)):
+        return hint.replace("'?", f"{suffix}'?")
+    if base == name and not suffix:
+        return f"; shipped configs are {', '.join(shipped_configs())}"
+    return "; check the path"
 
 
 def _io_error(name: str, message: str) -> ConfigIOError:

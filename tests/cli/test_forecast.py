@@ -133,7 +133,7 @@ def test_a_files_optimizer_is_adamw(tmp_path: Path, figures, model) -> None:
 
 
 def test_a_config_of_a_run_names_the_optimizer(figures) -> None:
-    path = Path(__file__).parents[2] / "configs" / "char_gpt.yaml"
+    path = Path(__file__).parents[2] / "burnlike" / "configs" / "char_gpt.yaml"
     found = figures(path, "--optimizer")
     assert found["gpu_bytes"]["optimizer"] == 2 * found["gpu_bytes"]["tensors"]
 

@@ -11,6 +11,8 @@ from burnlike import __version__
 from burnlike.cli import main as cli
 from burnlike.errors import BurnlikeError, ConfigError, Problem, RecordIOError
 
+from ..processes import HANGS_S
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -55,7 +57,7 @@ def test_help_lists_every_command_and_imports_none():
         "print(sorted(name for name in sys.modules if name.startswith('burnlike.')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
-    for name in ("train", "check", "inspect", "convert", "diff", "forecast", "doctor", "schema"):
+    for name in ("train", "init", "check", "inspect", "convert", "diff", "forecast", "doctor", "schema"):
         assert f"\n    {name} " in done.stdout
     assert done.stdout.endswith("['burnlike._lazy', 'burnlike.cli', 'burnlike.cli.main', 'burnlike.errors']\n")
 
@@ -140,7 +142,7 @@ def test_a_real_interrupt_is_status_130_without_a_traceback():
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=30) == ("", "burnlike: interrupted\n")
+        assert process.communicate(timeout=HANGS_S) == ("", "burnlike: interrupted\n")
     assert process.returncode == 130
 
 
@@ -171,6 +173,6 @@ def test_codes_for_terminals_in_messages_are_shown_not_sent(command, capsys):
 
 def test_output_that_is_closed_is_no_error():
     done = subprocess.run(
-        f"{sys.executable} -m burnlike schema --list >&-", shell=True, capture_output=True, text=True, cwd=ROOT
+        ["sh", "-c", '"$0" -m burnlike schema --list >&-', sys.executable], capture_output=True, text=True, cwd=ROOT
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -101,6 +101,22 @@ def test_damaged_library_is_said(tmp_path: Path) -> None:
     assert result.returncode == 0
 
 
+def test_cuda_kernels_are_loaded_where_torch_is_for_cuda() -> None:
+    """A GPU is not needed for it: without one the library is linked, loaded and registered all the same."""
+    cuda = native_status().cuda
+    setup_py = module_of("setup.py")
+    nvcc, reason = setup_py.cuda_compiler(torch.version.cuda)
+    if nvcc is None:
+        assert not cuda.built, reason
+        return
+    assert cuda.loaded, cuda.reason
+    registered = torch._C._dispatch_get_registrations_for_dispatch_key
+    on_cpu, on_cuda = ({name for name in registered(key) if name.startswith("burnlike::")} for key in ("CPU", "CUDA"))
+    sources = {path.stem for path in (ROOT / "csrc" / "cuda").glob("*.cu")}
+    assert len(on_cuda) >= len(sources) > 0
+    assert on_cuda <= on_cpu | {"burnlike::convert_and_pack_"}, on_cuda - on_cpu
+
+
 def test_subnormal_numbers_are_left_alone() -> None:
     # A library linked with -ffast-math would flush them to zero in the whole process.
     assert np.float32(1e-40) * np.float32(1.0) != 0

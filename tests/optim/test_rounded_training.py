@@ -1,4 +1,4 @@
-"""The language model of configs/char_gpt.yaml, trained with moments in bfloat16 and in 8 bits."""
+"""The language model of char_gpt, trained with moments in bfloat16 and in 8 bits."""
 
 import io
 from pathlib import Path
@@ -9,7 +9,7 @@ import torch
 from burnlike.module import params
 from burnlike.train import Job, PlainRenderer, TrainConfig
 
-CONFIG = Path(__file__).parents[2] / "configs" / "char_gpt.yaml"
+CONFIG = Path(__file__).parents[2] / "burnlike" / "configs" / "char_gpt.yaml"
 SMALL = [
     *("model.d_model=64", "model.n_layers=2", "model.n_heads=2", "model.d_ff=176"),
     *("model.max_sequence_length=64", "data.context_length=64"),

@@ -22,6 +22,8 @@ from burnlike.errors import RecordIOError
 from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder
 from burnlike.record.saving import stream
 
+from ..processes import HANGS_S
+
 OLD = b"the old record"
 
 
@@ -108,21 +110,27 @@ def test_interrupts_of_the_main_thread_wait_for_the_workers(target: Path, monkey
     write = os.pwrite
     descriptors: list[bool] = []
 
+    def interrupt_twice() -> None:
+        for _ in range(2):
+            signal.pthread_kill(main, signal.SIGINT)
+            time.sleep(0.05)
+        interrupted.set()
+
     def slow_write(descriptor: int, data: memoryview, offset: int) -> int:
         with contextlib.suppress(IndexError):
-            timers.pop().start()
-        time.sleep(0.4)
+            interrupter.pop().start()
+        assert interrupted.wait(HANGS_S)
         descriptors.append(os.fstat(descriptor).st_nlink == 1)
         return write(descriptor, data, offset)
 
     monkeypatch.setattr(os, "pwrite", slow_write)
     main = threading.get_ident()
-    timers = [threading.Timer(delay, signal.pthread_kill, [main, signal.SIGINT]) for delay in (0.2, 0.1)]
+    interrupted, interrupter = threading.Event(), [threading.Thread(target=interrupt_twice)]
     with pytest.raises(KeyboardInterrupt):
         SafetensorsRecorder(BFloat16Precision).save(record(), target)
     assert len(descriptors) > 1
     assert all(descriptors), "the file was there until the last of them had ended"
-    assert not timers
+    assert interrupted.is_set()
     assert_untouched(target)
 
 

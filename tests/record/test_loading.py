@@ -274,9 +274,9 @@ def test_hints_among_thousands_of_names_take_no_time() -> None:
     """Comparing each with each took hours."""
     names = [f"model.layers.{index}.attention.{name}.weight" for index in range(2500) for name in "qkvo"]
     report = LoadReport(missing=names, unexpected=[name.removeprefix("model.") for name in names])
-    start = time.perf_counter()
+    start = time.process_time()
     assert "model.layers.2.attention.k.weight; did you mean 'layers.2.attention.k.weight'?" in str(report)
-    assert time.perf_counter() - start < 30
+    assert time.process_time() - start < 30
 
 
 def test_record_made_by_hand_without_ids_keeps_the_module_s() -> None:

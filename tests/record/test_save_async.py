@@ -19,6 +19,8 @@ import burnlike as bl
 from burnlike.errors import ArgumentError, PrecisionError, RecordError, RecordIOError, SavePendingError
 from burnlike.record import BFloat16Precision, HalfPrecision, Record, SafetensorsRecorder, recorder_for
 
+from ..processes import HANGS_S
+
 
 class Gate:
     """Holds every save back before its file takes its place."""
@@ -31,7 +33,7 @@ class Gate:
         patch.setattr(os, "replace", self._wait)
 
     def _wait(self, source: Any, target: Any) -> None:
-        assert self.opened.wait(30)
+        assert self.opened.wait(HANGS_S)
         if self.error is not None:
             raise self.error
         self._replace(source, target)
@@ -150,15 +152,19 @@ def test_waiting_ends_after_the_timeout(tmp_path: Path, gate: Gate) -> None:
     with pytest.raises(TimeoutError):
         handle.wait(0)
     gate.opened.set()
-    assert handle.wait(30) == handle.path
+    assert handle.wait(HANGS_S) == handle.path
 
 
 def test_wait_that_is_interrupted_takes_nothing_for_done(tmp_path: Path, gate: Gate) -> None:
     handle = SafetensorsRecorder().save_async(Record({"a": torch.zeros(1)}), tmp_path / "x")
     timer = threading.Timer(0.1, signal.pthread_kill, [threading.get_ident(), signal.SIGINT])
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
+
+    def interrupted_wait() -> None:
+        timer.start()
         handle.wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_wait()
     assert not handle.done()
     assert not list(tmp_path.glob("x*"))
     gate.opened.set()
@@ -284,7 +290,7 @@ handle.wait()
 
 
 def test_forked_process_has_nothing_to_wait_for_and_can_save(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", FORK, tmp_path / "x"], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", FORK, tmp_path / "x"], check=True, timeout=HANGS_S)
     assert safetensors.torch.load_file(tmp_path / "x.safetensors")["a"].eq(1).all()
     assert safetensors.torch.load_file(tmp_path / "x-child.safetensors")["a"].eq(0).all()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x-child.safetensors", "x.safetensors"]

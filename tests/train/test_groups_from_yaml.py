@@ -49,7 +49,7 @@ output: {sample_length: 0}
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """char_gpt_tiny.yaml with groups."""
-    text = (ROOT / "configs/char_gpt_tiny.yaml").read_text()
+    text = (ROOT / "burnlike/configs/char_gpt_tiny.yaml").read_text()
     data_and_model = text[: text.index("optimizer:")]
     written = tmp_path / "groups.yaml"
     written.write_text(data_and_model + GROUPS)

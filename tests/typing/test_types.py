@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from ..processes import HANGS_S
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PROGRAMS = sorted([*HERE.glob("right/*.py"), *HERE.glob("wrong/*.py"), ROOT / "examples/recording_backend.py"])
@@ -69,7 +71,7 @@ def run_mypy(_folder: Path) -> Iterator[tuple[Path, Finding]]:
 
 
 def output_of(arguments: list[str]) -> str:
-    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=600)
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=HANGS_S)
     assert done.returncode in (0, 1), f"{arguments[1]} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
     return done.stdout
 

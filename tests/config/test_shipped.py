@@ -1,0 +1,35 @@
+"""Configs that come with the package, by name."""
+
+from pathlib import Path
+
+import pytest
+
+from burnlike.config.shipped import config_file, shipped_configs
+from burnlike.errors import ConfigIOError
+from burnlike.train import TrainConfig
+
+
+def test_names_lead_to_files_that_load() -> None:
+    configs = shipped_configs()
+    assert {"char_gpt", "char_gpt_tiny"} <= set(configs)
+    for name, path in configs.items():
+        assert config_file(name) == str(path)
+        TrainConfig.load(config_file(name))
+
+
+def test_a_file_of_that_name_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("char_gpt").write_text("seed: 1")
+    assert config_file("char_gpt") == "char_gpt"
+
+
+@pytest.mark.parametrize("text", ["char_gpt.yaml", "./char_gpt", "configs/char_gpt", "unknown"])
+def test_all_else_is_a_path(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert config_file(text) == text
+
+
+def test_an_unknown_name_is_told_which_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigIOError, match=r"unknown: no such file; shipped configs are char_gpt, char_gpt_tiny"):
+        TrainConfig.load(config_file("unknown"))
