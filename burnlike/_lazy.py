@@ -26,7 +26,7 @@ def attach(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any]
         return value
 
     def __dir__() -> list[str]:
-        return sorted(names)
+        return sorted({*names, *vars(sys.modules[package])})
 
     return __getattr__, __dir__
 

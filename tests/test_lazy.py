@@ -2,6 +2,8 @@
 
 import ast
 import importlib
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -30,7 +32,13 @@ def test_one_list_of_names(name: str) -> None:
     lazy = imported(package, [it for block in guarded for it in block.body])
     at_once = [it for it in imported(package, tree.body) if it not in ("attach", "configs")]
     assert sorted(package.__all__) == sorted(lazy + at_once)
-    assert sorted(lazy) == [it for it in dir(package) if it not in at_once]
+
+
+def test_dir_lists_every_name_before_anything_is_loaded() -> None:
+    code = f"import importlib\nfor name in {PACKAGES}: print(*dir(importlib.import_module(name)))"
+    listed = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    for name, names in zip(PACKAGES, listed.stdout.splitlines(), strict=True):
+        assert {*importlib.import_module(name).__all__, "__name__", "__doc__", "__all__"} <= {*names.split()}
 
 
 @pytest.mark.parametrize("name", PACKAGES)

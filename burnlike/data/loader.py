@@ -2,9 +2,8 @@
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -83,7 +82,11 @@ class DataLoader(Generic[Item, Batch]):
         self.num_workers = num_workers
         self.epoch = 0
         self.position = 0
-        self._permutation: Callable[[int], list[int]] = lru_cache(maxsize=2)(self._make_permutation)
+        self._passes: dict[tuple[int | None, int, int], list[int]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles have: all but the orders of passes, which are made again."""
+        return {**self.__dict__, "_passes": {}}
 
     def __len__(self) -> int:
         """Batches of an epoch."""
@@ -102,10 +105,14 @@ class DataLoader(Generic[Item, Batch]):
         """Indices of the items of one batch."""
         n_items = len(self.dataset)
         if self.steps_per_epoch is None:
-            order = self._permutation(epoch)
+            order = self._order(epoch, n_items)
             return order[step * self.batch_size : (step + 1) * self.batch_size]
+        taken: list[int] = []
         first = (epoch * self.steps_per_epoch + step) * self.batch_size
-        return [self._permutation(k // n_items)[k % n_items] for k in range(first, first + self.batch_size)]
+        while len(taken) < self.batch_size:
+            number, start = divmod(first + len(taken), n_items)
+            taken += self._order(number, n_items)[start : start + self.batch_size - len(taken)]
+        return taken
 
     def rewind(self) -> None:
         """Go back to the beginning of epoch 0."""
@@ -166,10 +173,20 @@ class DataLoader(Generic[Item, Batch]):
     def _make_batch(self, epoch: int, step: int) -> Batch:
         return self.batcher.batch([self.dataset[index] for index in self.indices(epoch, step)], self.device)
 
-    def _make_permutation(self, number: int) -> list[int]:
-        n_items = len(self.dataset)
-        if self.seed is None:
-            return list(range(n_items))
-        digest = hashlib.sha256(f"{self.seed} {number}".encode()).digest()
-        generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
-        return torch.randperm(n_items, generator=generator).tolist()
+    def _order(self, number: int, n_items: int) -> list[int]:
+        """The order of the items in one pass; that of the last two passes is kept."""
+        key = (self.seed, n_items, number)
+        order = self._passes.get(key)
+        if order is None:
+            order = _permutation(*key)
+            # A new dict, as threads that make batches may be reading the old one.
+            self._passes = {**dict([*self._passes.items()][-1:]), key: order}
+        return order
+
+
+def _permutation(seed: int | None, n_items: int, number: int) -> list[int]:
+    if seed is None:
+        return list(range(n_items))
+    digest = hashlib.sha256(f"{seed} {number}".encode()).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
+    return torch.randperm(n_items, generator=generator).tolist()

@@ -1,5 +1,7 @@
 """DataLoader: its order, its position, its workers."""
 
+import copy
+import pickle
 import threading
 from collections import Counter
 
@@ -149,3 +151,37 @@ def test_empty_dataset_and_numbers_out_of_range_are_refused() -> None:
     for options in ({"batch_size": 0}, {"steps_per_epoch": 0}, {"num_workers": -1}):
         with pytest.raises(ValueError, match=next(iter(options))):
             loader(**options)
+
+
+@pytest.mark.parametrize("steps", [None, 5])
+def test_a_copy_with_another_dataset_or_seed_has_batches_of_its_own(steps: int | None) -> None:
+    first = loader(steps_per_epoch=steps)
+    before = epochs(first, 1)
+    changed = copy.deepcopy(first)
+    changed.dataset = InMemDataset(range(100, 107))
+    changed.rewind()
+    expected = DataLoader(InMemDataset(range(100, 107)), Stack(), batch_size=3, seed=7, steps_per_epoch=steps)
+    assert epochs(changed, 3) == epochs(expected, 3)
+    first.seed = 8
+    first.rewind()
+    assert epochs(first, 3) == epochs(loader(seed=8, steps_per_epoch=steps), 3) != before * 3
+    first.dataset.append(10)
+    first.rewind()
+    assert epochs(first, 3) == epochs(loader(11, seed=8, steps_per_epoch=steps), 3)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])
+def test_copies_and_pickles_go_on_at_the_same_batch(copied) -> None:
+    whole = epochs(loader(steps_per_epoch=4), 3)
+    first = loader(steps_per_epoch=4)
+    begun = iter(first)
+    next(begun), next(begun)
+    other = copied(first)
+    assert [*begun] == [*other] == whole[0][2:]
+    assert epochs(first, 2) == epochs(other, 2) == whole[1:]
+
+
+def test_what_is_kept_of_the_order_does_not_grow() -> None:
+    many = loader(1000)
+    epochs(many, 5)
+    assert sum(map(len, many._passes.values())) <= 2000
