@@ -2,17 +2,14 @@
 
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from .._atomic_file import sync_directory
 from ..errors import BurnlikeError, CheckpointError, RecordError
 from ..record import Record, SafetensorsRecorder
+from .whole_directory import remove, remove_abandoned, whole_directory
 
-_PARTIAL = ".partial-"
-_REMOVED = ".removed-"
 _NAME = re.compile(r"step-(\d+)")
 
 
@@ -44,23 +41,13 @@ class Checkpoint(NamedTuple):
 def write_records(directory: Path, records: Mapping[str, Record]) -> None:
     """Write a file `<name>.safetensors` for each record into a new directory, which is there whole or not at all.
 
-    It is written under a hidden name, synced to the disk, and renamed.
-
     Raises:
-        OSError, RecordError: it can't be written, or exists and is not empty; nothing is left of it.
+        CheckpointError: another process has written it meanwhile.
+        OSError, RecordError: it can't be written; nothing is left of it.
     """
-    partial = directory.with_name(f"{_PARTIAL}{directory.name}")
-    try:
-        shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
-        partial.mkdir(parents=True)
+    with whole_directory(directory) as partial:
         for name, record in records.items():
             SafetensorsRecorder().save(record, partial / f"{name}.safetensors")
-        sync_directory(partial)
-        partial.rename(directory)
-        sync_directory(directory.parent)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
 
 
 class Checkpointer:
@@ -68,6 +55,9 @@ class Checkpointer:
 
     A checkpoint is written into a hidden directory, synced to the disk, and renamed: whatever has the name `step-*` is
     whole, even after SIGKILL or a power cut at any moment.
+
+    A directory belongs to one run. A run that goes on asks for `latest()` (or `all()`) before it saves: what is there
+    then counts as its own. Beside checkpoints of another run nothing is written, and none of them is removed.
     """
 
     def __init__(self, directory: str | os.PathLike[str], keep: int = 2) -> None:
@@ -79,53 +69,82 @@ class Checkpointer:
         """
         self.directory = Path(directory)
         self.keep = keep
+        self._own: dict[int, bool] = {}  # steps of this run's checkpoints in order -> whether this object wrote it
 
     def all(self) -> list[Checkpoint]:
-        """The whole checkpoints, first to last."""
-        if not self.directory.is_dir():
-            return []
-        found = ((_NAME.fullmatch(path.name), path) for path in self.directory.iterdir())
-        return sorted(Checkpoint(int(match[1]), path) for match, path in found if match)
+        """The whole checkpoints, first to last; from here on they are taken for those of this run."""
+        found = self._found()
+        for checkpoint in found:
+            self._own.setdefault(checkpoint.step, False)
+        return found
 
     def latest(self) -> Checkpoint | None:
-        """The last whole checkpoint, if there is one."""
+        """The last whole checkpoint, if there is one; see `all`."""
         return next(reversed(self.all()), None)
 
+    def check(self, step: int) -> None:
+        """Whether a training that has taken `step` steps may write its checkpoints here; changes nothing.
+
+        Raises:
+            CheckpointError: there is one of another run, or one of a later step.
+        """
+        found = self._found()
+        self._refuse([it for it in found if it.step not in self._own], "another run")
+        self._refuse([it for it in found if it.step > step], f"a later step than {step}, where this run is")
+
+    def _refuse(self, found: list[Checkpoint], whose: str) -> None:
+        if found:
+            raise CheckpointError(
+                f"{self.directory} holds a checkpoint of {whose}: {found[-1].path.name}; nothing was changed. Load the"
+                " last one to go on from it (`latest()`; `burnlike train --resume`), remove it to go on from one before"
+                " it, or choose another directory for a new run"
+            )
+
     def save(self, step: int, records: Mapping[str, Record]) -> Checkpoint:
-        """Write the checkpoint of a step, then remove those that are too old. One that is there already is kept.
+        """Write the checkpoint of a step, then remove this run's oldest ones. One that is there already is kept.
 
         Args:
             step: optimizer steps taken.
             records: the records by name; each becomes a file `<name>.safetensors`.
 
         Raises:
-            CheckpointError: it can't be written; those before it are unharmed.
+            CheckpointError: it can't be written, or there is a checkpoint of another run, or one of a later step that
+                this run did not write; what is there is unharmed.
         """
-        checkpoint = Checkpoint(step, self.directory / f"step-{step:08d}")
-        if not checkpoint.path.exists():
+        found = self._found()
+        self._refuse([it for it in found if it.step not in self._own], "another run")
+        later = [it for it in found if it.step > step and not self._own[it.step]]
+        self._refuse(later, f"a later step than {step}, where this run is")
+        checkpoint = Checkpoint(step, self._path(step))
+        if checkpoint not in found:
             try:
                 write_records(checkpoint.path, records)
             except (OSError, RecordError) as error:
                 raise self._unwritable(checkpoint, error) from error
-        for old in self.all()[: -self.keep]:
-            self._remove(old.path)
+            self._own.pop(step, None)
+            self._own[step] = True
+        present = {it.step for it in self._found()}  # the user may have removed some
+        for old in [it for it in self._own if it in present][: -self.keep]:
+            remove(self._path(old))
+            del self._own[old]
         return checkpoint
 
     def clean(self) -> None:
-        """Remove what a killed process left half written or half removed."""
-        if self.directory.is_dir():
-            for path in self.directory.iterdir():
-                if path.name.startswith((_PARTIAL, _REMOVED)):
-                    shutil.rmtree(path, ignore_errors=True)
+        """Remove what killed processes left half written or half removed."""
+        remove_abandoned(self.directory)
 
-    def _remove(self, path: Path) -> None:
-        hidden = path.with_name(f"{_REMOVED}{path.name}")
-        path.rename(hidden)
-        shutil.rmtree(hidden, ignore_errors=True)
+    def _path(self, step: int) -> Path:
+        return self.directory / f"step-{step:08d}"
+
+    def _found(self) -> list[Checkpoint]:
+        if not self.directory.is_dir():
+            return []
+        found = ((_NAME.fullmatch(path.name), path) for path in self.directory.iterdir())
+        return sorted(Checkpoint(int(match[1]), path) for match, path in found if match)
 
     def _unwritable(self, checkpoint: Checkpoint, error: OSError | RecordError) -> CheckpointError:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        latest = self.latest()
+        latest = next(reversed(self._found()), None)
         kept = f"{latest.path} is whole" if latest else "there is none before it"
         return CheckpointError(
             f"the checkpoint {checkpoint.path} can't be written: {reason}; {kept}. Free some space or mend the place, "

@@ -116,12 +116,16 @@ class Learner(Generic[Batch]):
 
         Raises:
             TrainingError: the loss or a parameter is not finite any more; the last checkpoint is from before.
-            CheckpointError: a checkpoint can't be written.
+            CheckpointError: a checkpoint can't be written; or, before anything is done, the checkpointer's directory is
+                another run's.
             Interrupted: the interrupter was asked to stop.
         """
         renderer = renderer or PlainRenderer()
+        saved = None
+        if checkpointer is not None:
+            checkpointer.check(self.step)
+            saved = checkpointer.latest()
         renderer.start(self.step, training.epochs * training.steps_of(len(train_loader)))
-        saved = checkpointer.latest() if checkpointer else None
         try:
             self.model.train()
             self._window.restart_clock()

@@ -99,7 +99,7 @@ def test_everything_is_synced_before_it_gets_its_name(tmp_path: Path, monkeypatc
     monkeypatch.setattr(Path, "rename", note_rename)
     Checkpointer(tmp_path, keep=1).save(1, records(1))
     at = events.index("rename to step-00000001")
-    assert events[at - 1] == ".partial-step-00000001"
+    assert events[at - 1].startswith(".partial-step-00000001-")
     assert events[at + 1] == tmp_path.name
     assert len([name for name in events[:at] if "model" in name]) == 1
     assert len([name for name in events[:at] if "training" in name]) == 1
@@ -128,3 +128,47 @@ def test_directories_and_files_are_given_as_text_too(tmp_path: Path) -> None:
     RunDir.create(f"{tmp_path}/other").close()
     MetricsLog(f"{tmp_path}/metrics.jsonl").append({"step": 1})
     assert MetricsLog(f"{tmp_path}/metrics.jsonl").read() == [{"step": 1}]
+
+
+def test_checkpoints_of_another_run_are_left_alone_and_the_error_says_how_to_go_on(tmp_path: Path) -> None:
+    older = Checkpointer(tmp_path, keep=2)
+    for step in (75, 100):
+        older.save(step, records(step))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.safetensors")}
+    for step in (25, 50, 100, 125):
+        with pytest.raises(CheckpointError, match=r"of another run: step-00000100; .*--resume.*another directory"):
+            Checkpointer(tmp_path, keep=1).save(step, records(0))
+        assert {path: path.read_bytes() for path in tmp_path.rglob("*.safetensors")} == before
+
+
+def test_a_run_that_goes_on_keeps_its_last_ones(tmp_path: Path) -> None:
+    older = Checkpointer(tmp_path, keep=3)
+    for step in (50, 75, 100):
+        older.save(step, records(step))
+    resumed = Checkpointer(tmp_path, keep=2)
+    assert resumed.latest() is not None
+    assert resumed.save(100, records(0)).load("training").values == {"step": 100}  # it is there already
+    assert resumed.save(125, records(125)).path.is_dir()
+    assert names(tmp_path) == ["step-00000100", "step-00000125"]
+
+
+def test_a_run_that_goes_back_may_not_write_before_what_is_there(tmp_path: Path) -> None:
+    older = Checkpointer(tmp_path, keep=3)
+    for step in (75, 100):
+        older.save(step, records(step))
+    back = Checkpointer(tmp_path, keep=3)
+    assert back.all()[0].load("training").values == {"step": 75}
+    with pytest.raises(CheckpointError, match=r"of a later step than 80.*: step-00000100; .*remove it"):
+        back.save(80, records(80))
+    for file in (tmp_path / "step-00000100").iterdir():
+        file.unlink()
+    (tmp_path / "step-00000100").rmdir()
+    back.save(80, records(80))
+    assert names(tmp_path) == ["step-00000075", "step-00000080"]
+
+
+def test_what_was_saved_last_stays_whatever_its_step(tmp_path: Path) -> None:
+    checkpointer = Checkpointer(tmp_path, keep=2)
+    for step in (30, 20, 10):
+        assert checkpointer.save(step, records(step)).path.is_dir()
+    assert names(tmp_path) == ["step-00000010", "step-00000020"]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from burnlike.data import DataLoader, InMemDataset
-from burnlike.errors import TrainingError
+from burnlike.errors import CheckpointError, TrainingError
 from burnlike.optim import AdamWConfig, CosineAnnealingConfig
 from burnlike.train import (
     Checkpointer,
@@ -157,6 +157,17 @@ def test_a_loaded_checkpoint_goes_on_in_the_same_bits(tmp_path: Path, step: int)
     assert [tensor.tolist() for tensor in states[0].values()] == [tensor.tolist() for tensor in states[1].values()]
     losses = [[line["loss"] for line in it.read() if line["step"] > step] for it in (whole_log, log)]
     assert losses[0] == losses[1]
+
+
+def test_another_runs_checkpoints_are_refused_before_the_first_step(tmp_path: Path) -> None:
+    checkpointer = Checkpointer(tmp_path, keep=100)
+    learner().fit(loader(), loader(), training(), checkpointer=checkpointer, renderer=quiet())
+    for other in (Checkpointer(tmp_path, keep=100), checkpointer):
+        of = learner()
+        with pytest.raises(CheckpointError, match=r"nothing was changed.*another directory"):
+            of.fit(loader(), loader(), training(), checkpointer=other, renderer=quiet())
+        assert of.step == 0
+        assert [checkpoint.step for checkpoint in checkpointer.all()] == [3, 6]
 
 
 def test_a_loss_that_is_not_finite_stops_and_no_checkpoint_is_written(tmp_path: Path) -> None:
