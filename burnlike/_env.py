@@ -50,6 +50,12 @@ def distributed_job() -> str | None:
     return None
 
 
+def number_of_ranks() -> int:
+    """How many processes the launcher of this one has started for one job: torchrun, srun, mpirun; 1 without one."""
+    names = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+    return max(1, *map(_number, names))
+
+
 def _rendezvous(*more: str) -> str:
     names = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", *more)
     common = [os.environ.get(name, "") for name in names]

@@ -1,10 +1,14 @@
 """Text for terminals: aligned tables, and names and values that can't do harm there."""
 
 import json
+import os
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
 _LONGEST_VALUE = 100
+_MEANS_MORE = "'\\"
+"""Characters that end or escape something between `$'` and `'`."""
 
 
 def table(rows: Sequence[Sequence[str]], right: int | None = None) -> list[str]:
@@ -33,6 +37,17 @@ def shortened(value: Any) -> str:
 def printable(text: str) -> str:
     """The text; with line breaks and codes that a terminal would obey as `\\n`, `\\x1b` and the like, in quotes."""
     return text if text.isprintable() else repr(text)
+
+
+def shell_word(text: str) -> str:
+    """The text as one word of a shell's command line, printable and on one line (`$'...'` as bash and zsh read it)."""
+    if text.isprintable():
+        return shlex.quote(text)
+    return f"$'{''.join(it if it.isprintable() and it not in _MEANS_MORE else _as_bytes(it) for it in text)}'"
+
+
+def _as_bytes(text: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in os.fsencode(text))
 
 
 def amount(count: int) -> str:

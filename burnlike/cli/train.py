@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import burnlike.config.registry as registry
 from burnlike._allocator import keep_freed_memory
-from burnlike._env import shorten_spinning
+from burnlike._env import number_of_ranks, shorten_spinning
+from burnlike.config.overrides import paths_of
 from burnlike.config.shipped import config_file, shipped_configs
-from burnlike.errors import CheckpointError, ConfigError
+from burnlike.errors import ArgumentError, CheckpointError, ConfigError
 from burnlike.train.config import TrainConfig
+from burnlike.train.resume import check_resumable
 
 from .options import add_import_option, add_set_option
+from .tables import shell_word
 
 if TYPE_CHECKING:
     from burnlike.train import RunDir, RunResult
@@ -52,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
     registry.import_modules(args.imports)
     overrides = [*args.overrides, *([f"device={args.device}"] if args.device is not None else [])]
     config = TrainConfig.load(file, overrides)
+    _refuse_several_ranks()
     # torch is loaded only now, so that a wrong file is told at once
     from burnlike.train import Interrupted, Interrupter, Job, RunDir, choose_renderer
 
@@ -62,6 +66,9 @@ def run(args: argparse.Namespace) -> int:
             if resumed is not None:
                 found = RunDir.open(Path(resumed)) if resumed else RunDir.open_newest(RUNS, file.stem)
                 directory = stack.enter_context(closing(found))
+                if directory.config.exists():
+                    before = TrainConfig.load(directory.config)
+                    check_resumable(before, config, str(directory.path), paths_of(overrides))
             job = Job(config)
             if directory is None:
                 made = RunDir.create(Path(args.run_dir)) if args.run_dir else RunDir.create_next(RUNS, file.stem)
@@ -70,8 +77,8 @@ def run(args: argparse.Namespace) -> int:
                 renderer.note(line)
             result = job.run(directory, renderer, interrupter)
         except Interrupted as stop:
-            if directory is not None:
-                renderer.note(f"stopped by {stop}; go on with: burnlike train {file} --resume {directory.path}")
+            if directory is not None and directory.config.exists():
+                renderer.note(f"stopped by {stop}; go on with: {_resuming(directory.path, args.imports)}")
             return 128 + stop.signal
     for line in _summary(config, directory, result):
         renderer.note(line)
@@ -94,6 +101,24 @@ def _paths(args: argparse.Namespace) -> tuple[Path, str | None]:
 
         file = config_of(Path(resumed))
     return Path(file), resumed
+
+
+def _resuming(run: Path, imports: list[str]) -> str:
+    """The command that goes on with a run exactly: the run's own config has every `--set`."""
+    words = ["burnlike", "train", *(word for name in imports for word in ("--import", name))]
+    path = str(run)
+    words += ["--resume", f"./{path}" if path.startswith("-") else path]
+    return " ".join(map(shell_word, words))
+
+
+def _refuse_several_ranks() -> None:
+    ranks = number_of_ranks()
+    if ranks > 1:
+        raise ArgumentError(
+            f"burnlike train runs in one process, and this is one of {ranks} of a launcher (torchrun, srun, mpirun):"
+            " each would train the whole job by itself. Start it without the launcher (torchrun --nproc-per-node 1,"
+            " srun -n 1), or train with several in a program of your own, with DistributedDataParallel or fully_shard"
+        )
 
 
 def _summary(config: TrainConfig, directory: "RunDir", result: "RunResult") -> list[str]:

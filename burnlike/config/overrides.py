@@ -59,9 +59,18 @@ def apply(root: Node, overrides: Iterable[str]) -> Node:
     return root
 
 
+def paths_of(overrides: Iterable[str]) -> list[str]:
+    """The dotted path that each `a.b=c` sets."""
+    return [".".join(_keys(text.partition("=")[0])) for text in overrides]
+
+
+def _keys(name: str) -> list[str]:
+    return [key.strip() for key in name.split(".")]
+
+
 def _split(text: str, place: Place) -> tuple[list[str], Node]:
     name, sign, value = (part.strip() for part in text.partition("="))
-    keys = [key.strip() for key in name.split(".")]
+    keys = _keys(name)
     if not sign or not all(keys):
         raise ConfigError.of([place.problem("", "expected KEY=VALUE, such as training.epochs=3")])
     if not value:

@@ -1,5 +1,6 @@
 """Whether a run may go on with a config: what was trained so far must have been trained the same way."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import CheckpointError
@@ -21,14 +22,21 @@ MAY_CHANGE = (
 """Fields that a resumed run may have other values of. Files may have moved: the text itself is compared."""
 
 
-def check_resumable(before: TrainConfig, now: TrainConfig, run: str) -> list[str]:
+def check_resumable(before: TrainConfig, now: TrainConfig, run: str, said: Sequence[str] | None = None) -> list[str]:
     """Compare the config of a run with the one to go on with.
+
+    Args:
+        before: the run's.
+        now: the one to go on with.
+        run: what messages call the run.
+        said: the paths that were set for this resume; a field that differs must be one of them or below one. None
+            where a program made `now`.
 
     Returns:
         The fields that differ and may, as text such as `training.epochs: 3 -> 5`.
 
     Raises:
-        CheckpointError: a field differs that may not.
+        CheckpointError: a field differs that may not, or that nobody said.
     """
     changes = _changes(before.to_dict(), now.to_dict(), "")
     refused = [text for path, text in changes if not path.startswith(MAY_CHANGE)]
@@ -37,7 +45,17 @@ def check_resumable(before: TrainConfig, now: TrainConfig, run: str) -> list[str
             f"the run {run} was started with another config: {'; '.join(refused)}. Put the old values back to "
             "resume it, or leave out --resume to start a new run"
         )
+    unsaid = [(path, text) for path, text in changes if said is not None and not _is_said(path, said)]
+    if unsaid:
+        raise CheckpointError(
+            f"the run {run} has other values than the config: {'; '.join(text for _, text in unsaid)}. Say which to"
+            f" go on with by --set {unsaid[0][0]}=VALUE, or leave the config's file out to go on with the run's own"
+        )
     return [text for _, text in changes]
+
+
+def _is_said(path: str, said: Sequence[str]) -> bool:
+    return any(f"{path}.".startswith(f"{it}.") or it.startswith(f"{path}.") for it in said)
 
 
 def _changes(before: Any, now: Any, path: str) -> list[tuple[str, str]]:

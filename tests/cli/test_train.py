@@ -4,6 +4,8 @@ import os
 import pty
 import re
 import select
+import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -13,6 +15,7 @@ import torch
 
 from burnlike.cli.main import main
 from burnlike.record import SafetensorsRecorder
+from burnlike.train import PlainRenderer
 from tests.train.samples import assert_same_run, files_of, write_config
 
 RECORD = "checkpoints/step-00000060/model.safetensors"
@@ -119,7 +122,7 @@ def test_runs_are_numbered_and_the_newest_is_resumed(config: str, capsys: pytest
     assert train(config, "--set", "training.epochs=1") == 0
     assert train(config, "--set", "training.epochs=1") == 0
     before = files_of(Path("runs/small"))
-    assert train(config, "--resume") == 0
+    assert train(config, "--resume", "--set", "training.epochs=3") == 0
     assert "resuming from runs/small-2/checkpoints/step-00000020" in capsys.readouterr().out
     assert files_of(Path("runs/small")) == before
     assert sorted(os.listdir("runs")) == ["small", "small-2"]
@@ -147,6 +150,72 @@ def test_a_run_from_a_path_with_spaces_is_the_same(config: str, tmp_path: Path) 
     place = tmp_path / "my own runs"
     assert train(config, "--run-dir", str(place / "a run")) == 0
     assert_same_run(place / "a run", Path("run"))
+
+
+def interrupted_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next run get a SIGINT after its step `step`."""
+
+    def advance(self: PlainRenderer, now: int) -> None:
+        if now == step:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(PlainRenderer, "advance", advance)
+
+
+@pytest.mark.parametrize("place", ["run", "my 'own' runs/a $run", "-run", "runs/\x1b[2J\n\\'\u202e\u00e9"])
+def test_the_line_after_an_interrupt_resumes_the_run_as_it_was_started(
+    config: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    Path("my_models.py").write_text(
+        "from burnlike.nn import DecoderLmConfig\n\nclass MineConfig(DecoderLmConfig, tag='Mine'):\n    pass\n"
+    )
+    Path("text with 'quotes'").write_bytes(Path("corpus.txt").read_bytes())
+    monkeypatch.syspath_prepend(os.getcwd())
+    options = ["--import", "my_models", "--set", "training.epochs=1", "--set", "data.path=text with 'quotes'"]
+    options += ["--set", "model.type=Mine", "--set", 'output.prompt="a # \\" b"', "--device", "cpu"]
+    assert train(config, *options, "--run-dir=whole") == 0
+    with monkeypatch.context() as patch:
+        interrupted_at(7, patch)
+        assert train(config, *options, f"--run-dir={place}") == 130
+    out = capsys.readouterr().out
+    line = out.partition("go on with: ")[2].splitlines()[0]
+    assert line.isprintable()
+    shell = ["bash", "-c", f"burnlike() {{ printf '%s\\0' \"$@\"; }}; {line}"]
+    words = subprocess.run(shell, capture_output=True, check=True).stdout.decode().split("\0")[:-1]
+    assert words[0] == "train"
+    assert train(*words[1:]) == 0
+    assert "resuming from" in capsys.readouterr().out
+    assert_same_run(Path(place), Path("whole"))
+
+
+def test_a_resume_with_other_values_needs_them_to_be_said(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(config, "--set", "training.epochs=1", "--set", "output.precision=float32") == 0
+    before = files_of(Path("runs/small"))
+    message = fails(capsys, config, "--resume")
+    assert "training.epochs: 1 -> 3; output.precision: float32 -> bfloat16" in message
+    assert "--set training.epochs=VALUE" in message
+    assert "training.epochs" not in fails(capsys, config, "--resume", "--set", "training.epochs=2")
+    assert files_of(Path("runs/small")) == before
+    for said in ("output.precision=bfloat16", "output={}"):
+        assert train(config, "--resume", "--set", " training . epochs = 2", "--set", said) == 0
+    assert "epochs: 2" in Path("runs/small/config.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    "launcher", [{"WORLD_SIZE": "2", "RANK": "1"}, {"SLURM_STEP_NUM_TASKS": "4"}, {"OMPI_COMM_WORLD_SIZE": "2"}]
+)
+def test_one_of_several_ranks_is_refused(
+    config: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]
+) -> None:
+    for name, value in launcher.items():
+        monkeypatch.setenv(name, value)
+    message = fails(capsys, config)
+    assert "runs in one process, and this is one of" in message
+    assert "--nproc-per-node 1" in message
+    assert not Path("runs").exists()
+    for name in launcher:
+        monkeypatch.setenv(name, "1")
+    assert train(config, "--set", "training.epochs=1") == 0
 
 
 def test_options_reach_the_config(config: str) -> None:

@@ -101,7 +101,7 @@ def test_signal_writes_a_checkpoint_says_how_to_go_on_and_sets_the_status(
     step = last_whole_step(run)
     assert 0 < step < STEPS
     text = output.read_text()
-    assert f"go on with: burnlike train {config} --resume {run}" in text
+    assert f"go on with: burnlike train --resume {run}\n" in text
     assert re.search(rf"stopped by {signal.Signals(signal_number).name}", text)
     assert "Traceback" not in text
     assert server.run(["train", str(config), "--resume", str(run)], output) == 0
