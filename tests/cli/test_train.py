@@ -374,5 +374,5 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
         train("--help")
     assert caught.value.code == 0
     out = capsys.readouterr().out
-    for option in ("FILE", "--resume", "--run-dir", "--device", "--set", "--import"):
+    for option in ("CONFIG", "--resume", "--run-dir", "--device", "--set", "--import"):
         assert option in out
