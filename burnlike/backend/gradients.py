@@ -4,6 +4,7 @@ from typing import Any, Self
 
 from torch import Tensor
 
+from .._fsdp import sharded_form
 from ..errors import TensorTypeError
 
 
@@ -19,12 +20,12 @@ class GradientMap:
 
     def get(self, leaf: Tensor) -> Tensor | None:
         """The gradient of a torch tensor or parameter, or None."""
-        found = self._by_leaf.get(id(_leaf(leaf)))
+        found = self._by_leaf.get(id(_leaf(leaf))) or self._by_leaf.get(id(sharded_form(leaf)))
         return None if found is None else found[1]
 
     def remove(self, leaf: Tensor) -> Tensor | None:
         """Take the gradient of a torch tensor or parameter out, or None."""
-        found = self._by_leaf.pop(id(_leaf(leaf)), None)
+        found = self._by_leaf.pop(id(_leaf(leaf)), None) or self._by_leaf.pop(id(sharded_form(leaf)), None)
         return None if found is None else found[1]
 
     def __getstate__(self) -> list[tuple[Tensor, Tensor]]:

@@ -1,11 +1,10 @@
 """The graph behind a tensor: its leaves, and which of its steps a backward pass has consumed already."""
 
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 from torch import Tensor
 
+from .._fsdp import copies_and_sharded
 from ..errors import TensorValueError
 
 _CONSUMED = "burnlike.consumed"
@@ -63,26 +62,11 @@ class Graph:
         in the sharded parameter; DDP leaves one also in parameters that only other ranks used.
         """
         targets = {id(leaf): leaf for leaf in self.leaves}
-        for unsharded, sharded in _fsdp_params():
-            if targets.pop(id(unsharded), None) is not None:
+        for copy, sharded in copies_and_sharded():
+            if targets.pop(id(copy), None) is not None:
                 targets[id(sharded)] = sharded
         for node in self.steps:
             ddp = getattr(node, "ddp_weakref", None)
             if ddp is not None and (module := ddp()) is not None:
                 targets |= {id(param): param for param in module.parameters() if param.requires_grad}
         return list(targets.values())
-
-
-def _fsdp_params() -> Iterator[tuple[Tensor, Tensor]]:
-    """The unsharded and the sharded form of each parameter under `fully_shard` in this process."""
-    if "torch.distributed.fsdp._fully_shard._fsdp_state" not in sys.modules:
-        return
-    from torch.distributed._composable_state import _module_state_mapping
-
-    for reference in list(_module_state_mapping.values()):
-        state = reference()
-        for group in getattr(state, "_fsdp_param_groups", None) or [getattr(state, "_fsdp_param_group", None)]:
-            for param in getattr(group, "fsdp_params", ()):
-                unsharded = getattr(param, "_unsharded_param", None)
-                if unsharded is not None:
-                    yield unsharded, param.sharded_param

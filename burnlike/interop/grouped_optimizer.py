@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._fsdp import sharded_form
 from ..module import Param
 from ..module.registry import weights
 from ..optim import ModuleLearningRate, OptimizerAdaptor
@@ -92,7 +93,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
         # Where the module still has it, nothing is looked through: programs ask for one after the other.
         if found is None or not _has_still(found[1], tensor):
             self._sync()
-            found = self._members.by_tensor.get(id(tensor))
+            found = self._members.by_tensor.get(id(sharded_form(tensor)))
         return None if found is None else found[1]
 
     def _all_members(self) -> Iterable[tuple[Tensor, Param]]:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._fsdp import sharded_forms
 from ..errors import ArgumentError, ConfigError
 from ..module import Param, ParamGroup
 from ..module.registry import weights
@@ -131,17 +132,17 @@ def members_of(module: nn.Module, tensors: Iterable[Any], where: str) -> list[Pa
     Raises:
         ConfigError: one is not among them.
     """
-    known = {id(param.tensor): param for param in weights(module)}
+    known, forms = {id(param.tensor): param for param in weights(module)}, sharded_forms()
     found: dict[int, Param] = {}
     for place, item in enumerate([tensors] if isinstance(tensors, Tensor) else tensors):
         tensor = item[1] if isinstance(item, tuple) else item
-        param = known.get(id(tensor))
+        param = known.get(id(forms.get(id(tensor), tensor)))
         if param is None:
             raise ConfigError(
                 f"TorchOptimizer: {where}[{place}] is no parameter of the {type(module).__name__} that it was made"
                 " with: states follow the ids of a module's parameters; add the parameter to the module first"
             )
-        found[id(tensor)] = param
+        found[id(param.tensor)] = param
     return [*found.values()]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._fsdp import sharded_forms
 from ..errors import RecordIOError, RecordMismatchError
 from ..module import Param, params
 from ..module.paths import listed
@@ -181,11 +182,11 @@ def _targets(groups: Sequence[Mapping[str, Any]], module: nn.Module, order: Orde
 def _ordered(module: nn.Module, order: Order) -> list[Param]:
     if isinstance(order, torch.optim.Optimizer):
         return [target.param for target in trained_by(order, [module])]
-    known = {id(param.tensor): param for param in params(module, "weight")}
+    known, forms = {id(param.tensor): param for param in params(module, "weight")}, sharded_forms()
     by_path = _by_path(module)
     found = []
     for place, item in enumerate(order):
-        param = _param_at(module, by_path, item) if isinstance(item, str) else known.get(id(item))
+        param = _param_at(module, by_path, item) if isinstance(item, str) else known.get(id(forms.get(id(item), item)))
         if param is None:
             raise RecordMismatchError(f"order[{place}] is no parameter of the {type(module).__name__}")
         found.append(param)

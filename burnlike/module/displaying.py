@@ -219,7 +219,7 @@ class _Display:
         parts = module.__dict__
         if "_burnlike_held" in parts:
             module.refresh()  # pyright: ignore[reportCallIssue]
-        parameters, buffers, modules = parts["_parameters"], parts["_buffers"], parts["_modules"]
+        modules = parts["_modules"]
         is_enum = container_of(module).startswith("Enum")
         tensors_and_modules = dict.fromkeys(field_names(module))
         for name in shown_names(module, tensors_and_modules):
@@ -232,8 +232,7 @@ class _Display:
                 constant = parts[name]
                 (content.add if isinstance(constant, Tensor) else content.add_debug)(shown, constant)
             else:
-                value = parameters.get(name, buffers.get(name))
-                content.add(shown, base_tensor(module, name) if value is None else value)
+                content.add(shown, base_tensor(module, name))
         return content
 
     def handle_text(self, param: Param, settings: DisplaySettings, level: int) -> str:

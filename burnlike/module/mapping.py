@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from .._fsdp import reshard
 from ..errors import MapperError, ModuleTreeError
 from .lazy import initialize_param, is_lazy
 from .memory import Memory, is_unfilled
@@ -125,6 +126,7 @@ def map_(module: M, mapper: Mapping, *rest: nn.Module) -> M:
     not fit any more is dropped.
     """
     call = _caller(mapper, module, rest)
+    reshard(param.tensor for param in params(module))
     before = [Before(param) for param in params(module)]
     results: list[tuple[Param, Tensor | None, Param | None]] = []
     memory = _memory_of(module, *rest)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from .constants import references_of
 from .param_group import ParamGroup, selected
-from .param_values import differentiable
+from .param_values import differentiable, track
 from .plain_tensors import untrack_plain
 from .registry import weights
 from .shell import shell
@@ -57,7 +57,7 @@ def restore_intents(module: nn.Module) -> None:
     for slot in slots_of(module):
         intent = meta_of(slot.home_module, slot.home_name).trainable
         if slot.kind == "weight" and intent is not None:
-            slot.tensor.requires_grad_(intent)
+            track(slot.tensor, intent)
             set_meta(slot.home_module, slot.home_name, trainable=None)
 
 
@@ -66,7 +66,7 @@ def require_grad(module: nn.Module, requires_grad: bool) -> None:
     for slot in slots_of(module):
         if slot.kind == "weight":
             if differentiable(slot.tensor):
-                slot.tensor.requires_grad_(requires_grad)
+                track(slot.tensor, requires_grad)
             if meta_of(slot.home_module, slot.home_name).trainable is not None:
                 set_meta(slot.home_module, slot.home_name, trainable=slot.tensor.requires_grad)
 

@@ -13,6 +13,7 @@ from .constants import begin_references, references_of, settle_references
 from .device import find_device
 from .lazy import initialize_param
 from .registry import fresh_ids, params
+from .shell import check_copyable
 from .tree import slots_of
 from .visiting import kind_of
 from .wrappers import unwrap
@@ -53,6 +54,7 @@ def fork(module: M, device: torch.device | str) -> M:
 
     Raises:
         DeviceError: there is no such device.
+        ModuleTreeError: the tree is sharded by `fully_shard`.
     """
     target = find_device(device)
     return clone(module).to(target)
@@ -67,8 +69,11 @@ def clone(module: M, new_ids: bool = False) -> M:
 
     Raises:
         ModuleTreeError: a field holds something that can't be copied, as a database connection, a lock or an open file.
+        ModuleTreeError: the tree is sharded by `fully_shard`.
     """
     original = unwrap(module)
+    for part in original.modules():
+        check_copyable(part)
     if not new_ids:
         params(original)  # draws the ids that are not known yet
     memo: dict[int, Any] = _computed(original)

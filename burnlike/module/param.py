@@ -6,10 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._fsdp import MANAGED, reshard, sharded, take_over
 from . import param_values
 from .lazy import Init, LazyParameter, initialize_param, is_lazy, mapped_lazy
 from .param_id import ParamId
-from .param_values import AnyTensor, Mappers, differentiable
+from .param_values import AnyTensor, Mappers, differentiable, track
 from .slots import Kind, Mapper, Meta, group_of, meta_of, set_meta, shape_text, stored_ids, tell_holder
 from .tree import reparameterization_of
 
@@ -123,7 +124,7 @@ class Param:
     @classmethod
     def of(cls, module: nn.Module, name: str, kind: Kind) -> "Param":
         """A parameter of its own that shares tensor, id and all else with the field `name` of `module`."""
-        tensor = group_of(module, kind)[name]
+        tensor = sharded(module, name, group_of(module, kind)[name])
         return cls._unbound(tensor, kind, stored_ids(module)[name], meta_of(module, name), name)
 
     @classmethod
@@ -142,7 +143,8 @@ class Param:
     def tensor(self) -> Tensor:
         """The tensor as it is now; that of a lazy parameter initializes itself when torch computes with it."""
         module, name = self.owners[0]
-        return group_of(module, self.kind)[name]
+        shown = group_of(module, self.kind)[name]
+        return sharded(module, name, shown) if MANAGED in module.__dict__ else shown
 
     @property
     def name(self) -> str | None:
@@ -213,11 +215,8 @@ class Param:
             TypeError: the mapper gave no tensor; nothing is changed.
         """
         tensor = self.tensor
-        self.assign(
-            mapped_lazy(tensor, mapper)
-            if isinstance(tensor, LazyParameter)
-            else param_values.mapped(self.base().detach(), mapper, self)
-        )
+        lazy = isinstance(tensor, LazyParameter)
+        self.assign(mapped_lazy(tensor, mapper) if lazy else param_values.mapped(self.base().detach(), mapper, self))
         return self
 
     def with_name(self, name: str | None) -> "Param":
@@ -243,7 +242,7 @@ class Param:
             return self
         if meta_of(*self.home).trainable is not None:
             return self._set(trainable=require_grad)
-        self.tensor.requires_grad_(require_grad)
+        track(self.tensor, require_grad)
         return self
 
     def valid(self) -> "Param":
@@ -256,7 +255,7 @@ class Param:
         """Let it require grad, in place, if it is meant to be trained; returns the handle."""
         intent = meta_of(*self.home).trainable
         if intent is not None:
-            self.tensor.requires_grad_(intent)
+            track(self.tensor, intent)
             self._set(trainable=None)
         return self
 
@@ -265,7 +264,12 @@ class Param:
         return self.set_require_grad(False)
 
     def assign(self, tensor: Tensor) -> None:
-        """Put `tensor` in the place of the present one, at every path of a tied tensor; id and trainability stay."""
+        """Put `tensor` in the place of the present one, at every path of a tied tensor; id and trainability stay.
+
+        Raises:
+            ModuleTreeError: the present one is divided among ranks (a DTensor), and `tensor` is not.
+        """
+        param_values.check_division(self.path, self.tensor, tensor)
         made = tensor.detach() if self.kind == "state" else tensor
         if self.kind == "weight" and not is_lazy(tensor):
             made = nn.Parameter(tensor.detach(), requires_grad=False)
@@ -273,9 +277,11 @@ class Param:
 
     def put(self, tensor: Tensor) -> None:
         """Let every owner hold `tensor` as it is."""
+        reshard([self.tensor])
         for module, name in self.owners:
             group_of(module, self.kind)[name] = tensor
             tell_holder(module)
+        take_over(*self.owners[0])
 
     def adopt(self, param_id: ParamId) -> None:
         """Give the parameter another id, that of the record it is loaded from."""

@@ -6,13 +6,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from .._fsdp import reshard
 from ..backend.torch_ops.creation import TorchCreationOps
-from ..errors import AutodiffError, DTypeError
+from ..errors import AutodiffError, DTypeError, ModuleTreeError
 from ..tensor.base import TensorBase
 from ..tensor.data import TensorData
 from .device import find_device
 from .lazy import Init, LazyCell, LazyParameter
 from .slots import Mapper
+from .wrappers import is_distributed
 
 AnyTensor = Tensor | TensorBase
 """A tensor of torch or a typed one."""
@@ -100,3 +102,23 @@ def mapped(before: Tensor, mapper: Mapper, what: object) -> Tensor:
         raise TypeError(f"the mapper of {what} gave {values.dtype}, expected floating-point numbers")
     shared = torch._C._is_alias_of(values, before)  # pyright: ignore[reportAttributeAccessIssue]
     return values.detach().clone() if shared else values.detach()
+
+
+def track(tensor: Tensor, requires_grad: bool) -> None:
+    """Have autograd track the parameter `tensor` from now on, or not."""
+    if tensor.requires_grad != requires_grad:
+        reshard([tensor])
+        tensor.requires_grad_(requires_grad)
+
+
+def check_division(path: str, present: Tensor, replacing: Tensor) -> None:
+    """Refuse a tensor that is not divided among ranks in the place of one that is.
+
+    Raises:
+        ModuleTreeError: it is not.
+    """
+    if is_distributed(present) and not is_distributed(replacing):
+        raise ModuleTreeError(
+            f"'{path}' is divided among ranks: expected a DTensor in its place, got a {type(replacing).__name__}; copy"
+            " values into param.tensor, or use map_ or a record"
+        )

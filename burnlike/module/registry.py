@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
+from .._fsdp import MANAGED, sharded, sharded_forms
 from .identities import Identities, fingerprint_of_tree
 from .loose_parts import check_loose_parts, noted_lists
 from .param import Kind, Param
@@ -95,7 +96,8 @@ class RootParam(Param):
         if owner is None:
             owner = self._root()
         # group_of, written out
-        return (owner._parameters if self.kind == "weight" else owner._buffers)[name]  # pyright: ignore
+        shown = (owner._parameters if self.kind == "weight" else owner._buffers)[name]  # pyright: ignore
+        return sharded(owner, name, shown) if MANAGED in owner.__dict__ else shown  # pyright: ignore
 
     @property
     def home(self) -> tuple[nn.Module, str]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -200,6 +202,8 @@ class Walk:
         groups = list(chain.from_iterable(map(_TENSORS_AND_MODULES, [root.__dict__, *self._parts])))
         filled = list(filter(None, groups))
         addresses = map(id, chain.from_iterable(map(dict.values, filled)))
+        if forms := sharded_forms():  # the parameters are the same while their gathered copies are shown
+            addresses = (id(forms[address]) if address in forms else address for address in addresses)
         return [list(map(len, groups)), list(chain.from_iterable(filled)), list(addresses)]
 
     def _traverse(self, root: nn.Module) -> list[nn.Module]:

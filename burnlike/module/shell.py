@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from .._fsdp import MANAGED
 from ..errors import ModuleTreeError
 from .references import HOOKS, rebind_attributes, rebind_hooks
 from .slots import KEPT, Kind, meta_of, set_meta
@@ -74,7 +75,7 @@ class Copies:
         return self._modules.get(module if self._compiling else id(module), value)
 
     def _copied(self, module: nn.Module) -> nn.Module:
-        if type(module) not in self._ordinary:
+        if type(module) not in self._ordinary or MANAGED in module.__dict__:
             module = self._checked(module)
         key = module if self._compiling else id(module)
         if key in self._modules:
@@ -114,13 +115,22 @@ class Copies:
     def _checked(self, module: nn.Module) -> nn.Module:
         """What the wrappers `module` consists of hold in the end."""
         module = unwrap(module)
-        if is_sharded(module):
-            raise ModuleTreeError(
-                f"{type(module).__name__} is sharded by fully_shard and can't be copied; change it in place (map_,"
-                " freeze, eval), or copy it before it is sharded"
-            )
+        check_copyable(module)
         self._ordinary.add(type(module))
         return module
+
+
+def check_copyable(module: nn.Module) -> None:
+    """Refuse to copy a module that `fully_shard` was applied to.
+
+    Raises:
+        ModuleTreeError: it was, to `module` or to one above it.
+    """
+    if is_sharded(module):
+        raise ModuleTreeError(
+            f"{type(module).__name__} is sharded by fully_shard and can't be copied; change it in place (map_,"
+            " freeze, eval), or copy it before it is sharded"
+        )
 
 
 def _new(cls: type[nn.Module]) -> nn.Module:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, jit, nn
 
+from .._fsdp import sharded, sharded_forms
 from ..errors import ModuleTreeError
 from .slots import Kind
 from .wrappers import check_module, container_of, own_class, wrapped_name
@@ -82,7 +83,20 @@ def traverse(
     Raises:
         ModuleTreeError: a module holds itself, or a part of the tree is in `__slots__`.
     """
+    if forms := sharded_forms():
+        found = _with_sharded(found, forms)
     _Traversal(found, passed, seen).walk(root, "")
+
+
+def _with_sharded(found: Callable[..., object], forms: dict[int, Tensor]) -> Callable[..., object]:
+    """`found`, called with the sharded parameter where a module shows a gathered copy of it."""
+
+    def called(
+        path: str, owner: nn.Module, name: str, kind: Kind, tensor: Tensor, home_module: nn.Module, home_name: str
+    ) -> None:
+        found(path, owner, name, kind, forms.get(id(tensor), tensor), home_module, home_name)
+
+    return called
 
 
 class _Traversal:
@@ -262,9 +276,10 @@ def base_tensor(module: nn.Module, name: str) -> Tensor | None:
     list_of = parametrizations_of(module).get(name)
     if list_of is not None:
         key = _base_name(list_of)
-        return list_of._parameters.get(key, list_of._buffers.get(key))
+        module, name = list_of, key
     groups = (module._parameters, module._buffers, module.__dict__)
-    return next((group[name] for group in groups if isinstance(group.get(name), Tensor)), None)
+    shown = next((group[name] for group in groups if isinstance(group.get(name), Tensor)), None)
+    return None if shown is None else sharded(module, name, shown)
 
 
 def reparameterization_of(module: nn.Module, name: str) -> nn.Module | None:

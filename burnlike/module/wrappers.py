@@ -5,6 +5,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from .._fsdp import is_managed
+
 # Wrapper class -> the attribute that holds the wrapped module. Named, not imported: most programs load none of them.
 _WRAPPERS = {
     "torch._dynamo.eval_frame.OptimizedModule": "_orig_mod",
@@ -52,8 +54,8 @@ def wrapped_name(cls: type) -> str | None:
 
 
 def is_sharded(module: nn.Module) -> bool:
-    """Whether `fully_shard` was applied to `module` itself."""
-    return "FSDPModule" in [base.__name__ for base in type(module).__mro__]
+    """Whether `fully_shard` was applied to `module` itself, or to one above it that has its parameters sharded."""
+    return "FSDPModule" in [base.__name__ for base in type(module).__mro__] or is_managed(module)
 
 
 def is_distributed(tensor: Tensor) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Generic, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
+from .._fsdp import reshard
 from ..errors import ConfigError, DeviceError, DTypeError, ShapeError
 from ..module import Param, ParamGroup
 from ..module.registry import weights
@@ -197,6 +198,7 @@ class OptimizerAdaptor(StateKeeper, Generic[State]):
                     foreach.zero_(list(values))
                 return module
             found = None
+        reshard(tensor for run, some in zip(runs, tensors, strict=True) if run.sharded for tensor in some)
         for run, rate, some, its_grads, its_options in zip(runs, rates, tensors, of_runs, options, strict=True):
             if found is not None:
                 its_options = replace(its_options, skip=found.to(run.device), skipped=self._skipped.on[run.device])

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor, nn
 
+from .._fsdp import reshard
 from ..errors import ConfigError
 from ..module import Param, ParamId, params
 from .sharded import local
@@ -31,8 +32,10 @@ def copies_of(module: nn.Module, copies: nn.Module) -> Copies:
 
 
 def tensors_of_copies(copies: Copies, params: Sequence[Param]) -> list[Tensor]:
-    """This rank's parts of the copies of `params`."""
-    return [local(copies[param.id].tensor.detach()) for param in params]
+    """This rank's parts of the copies of `params`, to be written."""
+    tensors = [copies[param.id].tensor for param in params]
+    reshard(tensors)
+    return [local(tensor.detach()) for tensor in tensors]
 
 
 def check_copied(copies: Copies, params: Sequence[Param]) -> None:

@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from .._fsdp import reshard
 from ..module import params
 from .copies import Copies, tensors_of_copies
 from .kept_states import KeptStates
@@ -26,7 +27,9 @@ def put_weights(module: nn.Module, kept: KeptStates, rules: RuleSet, copies: Cop
         Whether anything has changed.
     """
     found = False
-    for param in params(module, "weight"):
+    every = params(module, "weight")
+    reshard(param.tensor for param in every)
+    for param in every:
         state = kept.states.get(param.id)
         if state is None:
             continue

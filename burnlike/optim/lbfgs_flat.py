@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._fsdp import reshard
 from ..errors import ArgumentError, DeviceError, ShapeError
 from ..module import Param, ParamId, params
 from ..module.wrappers import is_distributed, part_of
@@ -71,6 +72,7 @@ class FlatParameters:
 
     def write(self, flat: Tensor) -> None:
         """Set what moves to the values of a vector."""
+        reshard(param.tensor for param in self.moving)
         for param in self.moving:
             tensor, values = param.tensor.detach(), self._part(flat, param)
             if is_distributed(tensor):

@@ -7,6 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from ..._fsdp import reshard
 from ...errors import RecordFormatError, RecordIOError
 from ...module.wrappers import is_distributed, part_of
 from ...ops import can_read_values, read_values_
@@ -56,6 +57,7 @@ def fill(matches: Sequence[Match], tensors: Mapping[str, Tensor], device: torch.
         RecordIOError, RecordFormatError: reading fails; the message says whether parameters were changed.
     """
     targets = _apart([_target(match, tensors, device, as_saved) for match in matches], tensors)
+    reshard(match.param.tensor for match in matches)
     # A tensor that was made in inference mode can be changed only there.
     inference = torch.is_inference_mode_enabled() or any(it.into.is_inference() for it in targets)
     try:

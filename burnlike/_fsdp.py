@@ -1,0 +1,160 @@
+"""What modules hold under `fully_shard` (FSDP2): their sharded parameters, at all times.
+
+From a forward pass until torch reshards, `module.weight` is a gathered copy of the parameter, a plain tensor that is
+dropped afterwards. Gradients, optimizers' states and saved values belong to the sharded parameter. So whatever reads a
+parameter of a module reads it through this file, and whatever changes parameters calls `reshard`, so that the next
+forward pass gathers them anew.
+
+torch has no public way from the gathered copy to the sharded parameter. The private names are used in this file alone,
+and `tests/fsdp` uses each. Where torch has them no more, reading a module under `fully_shard` raises.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .errors import ModuleTreeError
+
+MANAGED = "_is_fsdp_managed_module"
+"""What torch sets on the modules whose own parameters are sharded; without it, a module holds what it shows."""
+
+_STATES = "torch.distributed.fsdp._fully_shard._fsdp_state"
+_BETWEEN_PASSES = ("IDLE", "POST_BACKWARD")
+_FOUND = "_burnlike_sharded"
+
+
+class _Found(dict[str, Any]):
+    """Attribute of a module -> torch's FSDPParam of it, kept on the module. Copies and pickles start without."""
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()
+
+
+def sharded(module: nn.Module, name: str, shown: Tensor) -> Tensor:
+    """The sharded parameter where `shown`, which is `module.name`, is a gathered copy of it; else `shown`."""
+    if MANAGED not in module.__dict__:
+        return shown
+    found = _fsdp_param(module, name)
+    return found.sharded_param if found is not None and _is_copy(found, shown) else shown
+
+
+def sharded_forms() -> dict[int, Tensor]:
+    """The address of each gathered copy that a module of this process shows now -> the sharded parameter."""
+    return {
+        id(copy): param.sharded_param
+        for group in _groups()
+        if not group.is_sharded
+        for param in group.fsdp_params
+        for copy in _copies(param)
+    }
+
+
+def sharded_form(tensor: Tensor) -> Tensor:
+    """The sharded parameter where `tensor` is a gathered copy that a module shows now; else `tensor`."""
+    return sharded_forms().get(id(tensor), tensor)
+
+
+def copies_and_sharded() -> Iterator[tuple[Tensor, Tensor]]:
+    """Each gathered copy that there is, shown or not, with its sharded parameter."""
+    for group in _groups():
+        for param in group.fsdp_params:
+            for copy in _copies(param):
+                yield copy, param.sharded_param
+
+
+def is_managed(module: nn.Module) -> bool:
+    """Whether parameters of `module` itself are sharded by `fully_shard`."""
+    return MANAGED in module.__dict__ and any(_fsdp_param(module, name) is not None for name in module._parameters)
+
+
+def reshard(changed: Iterable[Tensor]) -> None:
+    """Drop the gathered copies of sharded parameters that are about to be changed, so that none goes on without that.
+
+    It sends nothing to other ranks; the next forward pass gathers the parameters on each, so all ranks call it.
+
+    Raises:
+        ModuleTreeError: a forward or backward pass goes on.
+    """
+    gathered = [group for group in _groups() if not group.is_sharded]
+    if not gathered:
+        return
+    addresses = set(map(id, changed))
+    for group in gathered:
+        if not any(id(param.sharded_param) in addresses for param in group.fsdp_params):
+            continue
+        if group._training_state.name not in _BETWEEN_PASSES:
+            raise ModuleTreeError(
+                f"parameters of {type(group.modules[0]).__name__}, sharded by fully_shard, can't be changed during its"
+                " forward or backward pass; change them afterwards. Where an exception ended the pass, call"
+                " reset_iter_state() of the outermost sharded module first"
+            )
+        group.reshard()
+
+
+def take_over(module: nn.Module, name: str) -> None:
+    """Let `fully_shard` know of another tensor in the place of a sharded parameter, as `load_state_dict` does."""
+    if MANAGED in module.__dict__ and (found := _fsdp_param(module, name)) is not None:
+        found.reset_sharded_param()
+
+
+def _copies(param: Any) -> list[Tensor]:
+    # Neither attribute is there before the first pass; the second only where reshard_after_forward is a number.
+    found = getattr(param, "_unsharded_param", None), getattr(param, "_sharded_post_forward_param", None)
+    return [copy for copy in found if copy is not None]
+
+
+def _is_copy(param: Any, shown: Tensor) -> bool:
+    return any(copy is shown for copy in _copies(param))
+
+
+def _fsdp_param(module: nn.Module, name: str) -> Any:
+    """Torch's FSDPParam of `module.name`; None where it is not sharded."""
+    found = module.__dict__.get(_FOUND)
+    if found is None or name not in found:
+        if _STATES in sys.modules and _names() is None:
+            raise ModuleTreeError(
+                f"torch {torch.__version__} keeps the parameters of fully_shard in a way that burnlike does not know;"
+                " use a version of torch that burnlike was tried with"
+            )
+        for group in _groups():
+            for param in group.fsdp_params:
+                for holder, its_name in _holders(param):
+                    holder.__dict__.setdefault(_FOUND, _Found())[its_name] = param
+        found = module.__dict__.get(_FOUND) or {}
+    return found.get(name)
+
+
+def _holders(param: Any) -> Iterator[tuple[nn.Module, str]]:
+    """The module and attribute that hold a parameter; of a tied one several."""
+    info = param._module_info
+    yield info.module, info.param_name
+    yield from zip(info.shared_modules, info.shared_param_names, strict=True)
+
+
+def _groups() -> Iterator[Any]:
+    """The groups of parameters (torch's FSDPParamGroup) that are gathered together."""
+    if _STATES not in sys.modules:
+        return
+    states = _names()
+    if states is None:
+        return
+    mapping, state_type = states
+    for reference in list(mapping.values()):
+        state = reference()
+        if isinstance(state, state_type):
+            # Before torch 2.12 a state had one group.
+            groups = getattr(state, "_fsdp_param_groups", None)
+            yield from [state._fsdp_param_group] if groups is None and state._fsdp_param_group else groups or ()
+
+
+def _names() -> tuple[Any, type] | None:
+    """Module -> reference to its state, and the class of FSDP2's states; None where torch has them no more."""
+    try:
+        from torch.distributed._composable_state import _module_state_mapping
+
+        return _module_state_mapping, sys.modules[_STATES].FSDPState
+    except (ImportError, AttributeError):
+        return None
