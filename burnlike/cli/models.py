@@ -89,7 +89,7 @@ def first_step(record: "Record", model: Model | None, module: "nn.Module | None"
     config = AdamWConfig() if model is None or model.optimizer is None else model.optimizer
     optimizer = config.init()
     optimizer.step(1e-3, trained, gradients)
-    return [value.nbytes for value in gradients.values], optimizer.to_record()
+    return [value.nbytes for value in gradients.values], optimizer.into_record()
 
 
 def _module_of(record: "Record") -> "nn.Module":

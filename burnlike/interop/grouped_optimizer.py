@@ -10,6 +10,7 @@ from .._fsdp import sharded_form
 from ..module import Param
 from ..module.registry import weights
 from ..optim import ModuleLearningRate, OptimizerAdaptor
+from ..record.methods import RecordMethods
 from .group_options import OPTIONS, refuse_unknown
 from .members import Members
 from .torch_groups import (
@@ -27,7 +28,7 @@ from .torch_groups import (
 _INERT = {"foreach": None, "fused": None, "capturable": False, "differentiable": False}
 
 
-class GroupedOptimizer(torch.optim.Optimizer):
+class GroupedOptimizer(RecordMethods, torch.optim.Optimizer):
     """What of a TorchOptimizer is about its groups and the parameters in them."""
 
     def __init__(self, module: nn.Module, adaptor: OptimizerAdaptor[Any], lr: float, params: Any) -> None:

@@ -12,9 +12,9 @@ from ..errors import RecordMismatchError
 from ..module import ParamId
 from ..module.paths import listed
 from ..optim.state_entries import StateEntry, Target, match_entries
+from ..optim.torch_rules import parts_of, rule_in
 from ..record import LoadReport, Record
 from .torch_groups import check_rate
-from .torch_rules import parts_of, rule_in
 
 _SOURCE = "the state dict"
 _RANDOM_STEP = "random_step"

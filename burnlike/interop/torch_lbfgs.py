@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -10,14 +10,16 @@ from torch import Tensor, nn
 from ..errors import ArgumentError, ConfigError, RecordMismatchError
 from ..module.registry import weights
 from ..optim import Lbfgs, LbfgsConfig
+from ..optim.torch_records import read_torch_record, torch_record, trained_by
 from ..record import Record
+from ..record.methods import RecordMethods
 from .load_hooks import after_pre_hooks, run_post_hooks
 from .torch_groups import check_rate
 
 _SOURCE = "the state dict"
 
 
-class TorchLbfgs(torch.optim.Optimizer):
+class TorchLbfgs(RecordMethods, torch.optim.Optimizer):
     """`Lbfgs` where code expects a `torch.optim.LBFGS`: `step(closure)`, schedulers, hooks, state dicts.
 
     There is one group, of all parameters of the module: they are one vector. `state_dict` has the whole state under the
@@ -96,10 +98,30 @@ class TorchLbfgs(torch.optim.Optimizer):
             raise ConfigError("TorchLbfgs: all parameters are one vector; make a new optimizer for another set of them")
         super().add_param_group(param_group)
 
+    def into_record(self) -> Record:
+        """The state and the options of the group; copies nothing."""
+        return torch_record(self, self._module)
+
+    def load_record(self, record: Record) -> Self:
+        """Replace the state, and the options where the record has them; returns the optimizer.
+
+        Args:
+            record: what `into_record` gave, here or of an Lbfgs, which has no options.
+
+        Raises:
+            RecordMismatchError: it does not fit; nothing has changed.
+        """
+        record = Record.of(record)
+        if record.values.get("optimizer") == type(self).__name__:
+            read_torch_record(self, record, trained_by(self, [self._module])).apply(self)
+        else:
+            self._lbfgs.load_record(record, self._module)
+        return self
+
     def state_dict(self) -> dict[str, Any]:
         """The state and the group in torch's layout; copies nothing."""
         found = super().state_dict()
-        record = self._lbfgs.to_record()
+        record = self._lbfgs.into_record()
         group = {name: [*it] if isinstance(it, list) else it for name, it in found["param_groups"][0].items()}
         return {**found, "state": {0: {**record.tensors, **record.values}}, "param_groups": [group]}
 

@@ -1,7 +1,7 @@
 """TorchOptimizer: an optimizer of this package behind torch's interface."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,8 @@ from ..config import OptimizerConfig
 from ..errors import ConfigError
 from ..optim import GradientsParams, LbfgsConfig, OptimizerAdaptor, OptimizerLoadReport
 from ..optim.state_entries import Target
-from ..record import LoadReport
+from ..optim.torch_records import read_torch_record, torch_record, trained_by
+from ..record import LoadReport, Record
 from .grouped_optimizer import GroupedOptimizer
 from .live_states import LiveStates
 from .load_hooks import after_pre_hooks, run_post_hooks
@@ -91,7 +92,7 @@ class TorchOptimizer(GroupedOptimizer):
 
     @property
     def adaptor(self) -> OptimizerAdaptor[Any]:
-        """What does the steps and keeps the states: for records (`to_record`, `load_record`)."""
+        """What does the steps and keeps the states."""
         self._sync()
         return self._adaptor
 
@@ -163,6 +164,42 @@ class TorchOptimizer(GroupedOptimizer):
         """
         self._sync()
         return plain_state_dict(super().state_dict(), self._adaptor.random_step)
+
+    def into_record(self) -> Record:
+        """States and options of groups, by the names of the module's parameters; copies nothing.
+
+        Raises:
+            RecordError: a state holds something that has no place in a record.
+        """
+        self._sync()
+        return torch_record(self, self._module)
+
+    @not_compiled
+    def load_record(self, record: Record, *, report: LoadReport | None = None, prune_orphans: bool = False) -> Self:
+        """Replace states, and options of groups where the record has them; returns the optimizer.
+
+        What became of each state is in `load_report`.
+
+        Args:
+            record: what `into_record` gave, here or of an OptimizerAdaptor with the same rules, which has no options;
+                or the record of one of torch's own optimizers, whose options are not taken over.
+            report: that of the module's load, see `load_state_dict`.
+            prune_orphans: drop states of parameters that it doesn't train, which is an error otherwise.
+
+        Raises:
+            RecordMismatchError: it does not fit; nothing has changed.
+            RecordIOError: its file can't be read; likewise.
+        """
+        self._sync()
+        record = Record.of(record)
+        if record.values.get("optimizer") == type(self).__name__:
+            targets = trained_by(self, [self._module])
+            read_torch_record(self, record, targets, report, prune_orphans).apply(self)
+        else:
+            targets = [Target(param, param.id) for param in self._members.params]
+            loaded = self._adaptor.read_states(record, targets, report=report, prune_orphans=prune_orphans)
+            self._adaptor.take_states(loaded)
+        return self
 
     @not_compiled
     def load_state_dict(  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -12,10 +12,9 @@ from .._fsdp import sharded_forms
 from ..errors import RecordIOError, RecordMismatchError
 from ..module import Param, params
 from ..module.paths import listed
-from ..optim.state_entries import entries_of, match_entries, refuse_orphans, tensors_of
-from ..optim.torch_records import trained_by
+from ..optim.torch_records import read_torch_record, trained_by
+from ..optim.torch_rules import RULES, from_torch, parts_of, rule_in
 from ..record import Record
-from .torch_rules import RULES, TorchRule, parts_of, rule_in
 
 Order = torch.optim.Optimizer | Iterable[Tensor] | Iterable[str]
 _SOURCE = "the state dict"
@@ -66,7 +65,7 @@ def import_torch_optimizer(
     if unknown:
         raise RecordMismatchError(f"{_SOURCE} has a state of {unknown[0]!r}, which is in none of its parameter groups")
     for key, param in targets.items():
-        fields = _translated(rule, states.get(key, {}), param)
+        fields = from_torch(rule, states.get(key, {}), param.tensor.shape, param.path, _SOURCE)
         if fields:
             paths[str(param.id)] = param.path
         for name, value in fields.items():
@@ -80,7 +79,7 @@ def export_torch_optimizer(record: Record, optimizer: torch.optim.Optimizer, *mo
     """The states of a record as a state dict that torch's own `optimizer` can load.
 
     Args:
-        record: what an OptimizerAdaptor's `to_record` gave, with states of Adam, AdamW, Sgd, RmsProp or AdaGrad.
+        record: what an OptimizerAdaptor's `into_record` gave, with states of Adam, AdamW, Sgd, RmsProp or AdaGrad.
         optimizer: the torch.optim Adam, AdamW, SGD, RMSprop or Adagrad that is to go on; it is not changed. Torch's
             `load_state_dict` then casts floating-point states to the dtype of their parameters.
         modules: what it trains.
@@ -98,26 +97,8 @@ def export_torch_optimizer(record: Record, optimizer: torch.optim.Optimizer, *mo
     if rule is None:
         known = listed([it.name for it in RULES])
         raise RecordMismatchError(f"expected one of torch's {known}, got {type(optimizer).__name__}")
-    targets = trained_by(optimizer, modules)
-    entries = entries_of(record)
-    matches, report = match_entries(entries, targets, None)
-    refuse_orphans(entries, report, targets, record.source)
-    ours = {name: theirs for theirs, name in rule.fields.items() if name}
-    index_of = {target.id: index for index, target in enumerate(targets)}
-    states: dict[int, dict[str, Any]] = {}
-    for entry, target in matches:
-        assert target is not None
-        fields: dict[str, Any] = {**tensors_of(entry, record), **entry.values}
-        derived = ("centered.avg",)  # torch computes it anew
-        foreign = [name for name in fields if name not in ours and name not in derived]
-        if foreign:
-            raise RecordMismatchError(f"{record.source}: '{foreign[0]}' of {entry} is no field of {rule.name}'s states")
-        its_state = {ours[name]: value for name, value in fields.items() if name in ours}
-        if "step" in rule.fields:
-            # float32 on the CPU, as torch keeps it. RmsProp has no time here; torch's is not used in its formula.
-            its_state["step"] = torch.tensor(float(its_state.get("step", 1)), dtype=torch.float32)
-        states[index_of[target.id]] = its_state
-    return {"state": states, "param_groups": found["param_groups"]}
+    loaded = read_torch_record(optimizer, record, trained_by(optimizer, modules))
+    return {"state": loaded.state["state"], "param_groups": found["param_groups"]}
 
 
 def _loaded(path: str | os.PathLike[str]) -> Mapping[str, Any]:
@@ -144,15 +125,6 @@ def _reason(error: Exception) -> str:
 
 def _described(groups: Sequence[Mapping[str, Any]]) -> str:
     return f"one with the options {listed(sorted(map(str, groups[0])))}" if groups else "one without groups"
-
-
-def _steps(value: Any, param: Param) -> int:
-    try:
-        return int(value)
-    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise RecordMismatchError(
-            f"{_SOURCE}: step of '{param.path}': expected a whole number, got {value!r:.40}"
-        ) from error
 
 
 def _targets(groups: Sequence[Mapping[str, Any]], module: nn.Module, order: Order | None) -> dict[Any, Param]:
@@ -207,29 +179,3 @@ def _param_at(module: nn.Module, by_path: Mapping[str, Param], name: str) -> Par
             f" {listed(list(by_path))}"
         )
     return by_path[path]
-
-
-def _translated(rule: TorchRule, fields: Mapping[str, Any], param: Param) -> dict[str, Any]:
-    """A state by the names that it has here."""
-    present = {name: value for name, value in fields.items() if value is not None}
-    foreign = [name for name in present if name not in rule.fields]
-    missing = sorted(rule.needed - present.keys()) if present else []
-    if foreign or missing:
-        wrong = f"has '{foreign[0]}'" if foreign else f"lacks '{missing[0]}'"
-        raise RecordMismatchError(f"{_SOURCE}: the state of '{param.path}' {wrong}; it is none of torch's {rule.name}")
-    found: dict[str, Any] = {}
-    for name, value in present.items():
-        if name == "step":
-            value = _steps(value, param)
-        elif not isinstance(value, Tensor) or value.shape != param.tensor.shape:
-            got = list(value.shape) if isinstance(value, Tensor) else repr(value)
-            raise RecordMismatchError(
-                f"{_SOURCE}: {name} of '{param.path}': expected shape {list(param.tensor.shape)}, got {got}"
-            )
-        if rule.fields[name]:
-            found[rule.fields[name]] = value
-    if "square_avg.square_avg" in found:
-        # What the root is taken of is kept, too, as Burn keeps it.
-        square, mean = found["square_avg.square_avg"], found.get("centered.grad_avg")
-        found["centered.avg"] = square.clone() if mean is None else square - mean.square()
-    return found

@@ -16,6 +16,8 @@ from .param_group import ParamGroup
 
 if TYPE_CHECKING:
     from ..record import LoadReport, Record, Recorder
+    from ..record.parts import RecordPart
+    from ..record.precision import PrecisionRule
     from .lora_config import LoraConfig
     from .reparameterization import Reparameterization
 
@@ -119,16 +121,21 @@ class ModuleMethods(nn.Module):
         """The module's tensors, or those of `group`, as a Record; copies nothing."""
         return resolve("burnlike.record:Record").from_module(self, group)
 
-    def save(self, path: str | PathLike[str], recorder: "Recorder | None" = None) -> str:
+    def save(
+        self,
+        path: str | PathLike[str],
+        recorder: "Recorder | None" = None,
+        precision: "PrecisionRule | None" = None,
+    ) -> str:
         """Write the module's record; by default in its own precision and the format that the extension of `path` says.
 
         See `burnlike.record.save`; returns the path written.
         """
-        return resolve("burnlike.record:save")(self, path, recorder=recorder)
+        return resolve("burnlike.record:save")(self, path, precision, recorder)
 
-    def load_record(self, record: "Record", **options: Any) -> "LoadReport":
-        """Put the tensors of `record` into this module; see `burnlike.record.load` for the options and errors."""
-        return record.load_into(self, **options)
+    def load_record(self, record: "Record | RecordPart", **options: Any) -> "LoadReport":
+        """Put the tensors of `record`, or a part of one, into this module; see `burnlike.record.load` for the rest."""
+        return resolve("burnlike.record:Record").of(record).load_into(self, **options)
 
     def load(self, path: str | PathLike[str], **options: Any) -> "LoadReport":
         """Load the record at `path` into this module; see `burnlike.record.load` for the options and errors."""

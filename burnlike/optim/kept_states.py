@@ -78,7 +78,7 @@ class KeptStates:
         for kept in (self.states, self.paths, self.ranks, self.shapes, self.divisions):
             kept.pop(param_id, None)
 
-    def to_record(self, rule_of: RuleOf, name: str) -> Record:
+    def into_record(self, rule_of: RuleOf, name: str) -> Record:
         """All states, copying nothing: `<id>.<field>` tensors and values, and the path of each id.
 
         Raises:
@@ -142,7 +142,7 @@ def read_states(
     """Read a record whole, each tensor in the dtype it was saved in, without changing anything.
 
     Args:
-        record: what `KeptStates.to_record` gave, or what Burn saved.
+        record: what `KeptStates.into_record` gave, or what Burn saved.
         targets: the parameters with the ids that they will have; None keeps those of the record.
         rule_of: gives the rule of a parameter.
         report: that of the module's load: where it renamed parameters or gave them other ids, the states follow.

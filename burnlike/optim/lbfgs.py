@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ..errors import ArgumentError, RecordMismatchError, ShapeError, TrainingError
 from ..record import Record
+from ..record.methods import RecordMethods
 from ..tensor.base import TensorBase
 from .gradients import GradientsParams
 from .lbfgs_config import LbfgsConfig
@@ -25,7 +26,7 @@ _LEAST_CURVATURE = 1e-10
 """A pair enters the history only if displacement and change of the gradient have at least this product."""
 
 
-class Lbfgs:
+class Lbfgs(RecordMethods):
     """Minimizes an exact loss by L-BFGS; burn-optim 0.23.0-pre.1, lbfgs.rs, which is torch.optim.LBFGS by another name.
 
     It is no `Optimizer`: a step evaluates the loss several times, by a closure. The parameters are one vector, the
@@ -136,22 +137,26 @@ class Lbfgs:
         self.step(lr, module, evaluate)
         return losses[0]
 
-    def to_record(self) -> Record:
+    def into_record(self) -> Record:
         """The state, copying nothing, with Burn's names: `history_s.0`, ..., `history_s.len`, `d`, `t`, ..."""
-        return self.state.to_record()
+        return self.state.into_record()
+
+    def to_record(self) -> Record:
+        """`into_record`, by the name that it has in Burn's optimizers."""
+        return self.into_record()
 
     def load_record(self, record: Record, module: nn.Module | None = None) -> Self:
         """Replace the state by that of `record`; returns the optimizer.
 
         Args:
-            record: what `to_record` gave, or what Burn saved.
+            record: what `into_record` gave, or what Burn saved.
             module: what is to be trained: the state must be of its size, which is checked at the first step otherwise.
 
         Raises:
             RecordMismatchError: the record is none of L-BFGS, or does not fit the module; the state is as before.
             RecordIOError: its file can't be read; likewise.
         """
-        self.take_state(self.read_state(record, module))
+        self.take_state(self.read_state(Record.of(record), module))
         return self
 
     def read_state(self, record: Record, module: nn.Module | None = None) -> LbfgsState:

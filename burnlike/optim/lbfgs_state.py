@@ -73,7 +73,7 @@ class LbfgsState:
             d.addcmul_(s, alpha - y.dot(d) * rho)
         return d
 
-    def to_record(self) -> Record:
+    def into_record(self) -> Record:
         """The record, with the names that Burn gives: `history_s.0`, ..., `history_s.len`, `d`, `t`, ..."""
         tensors, values = flatten(self)
         lengths = {name: {"len": len(getattr(self, name))} for name in _HISTORIES}
@@ -101,7 +101,7 @@ def state_of(record: Record) -> LbfgsState:
         state = unflatten(LbfgsState, {name: it.detach().clone() for name, it in tensors.items()}, values)
     except RecordMismatchError as error:
         raise RecordMismatchError(
-            f"{record.source} is none of Lbfgs: {error}; take the file that was saved from its to_record(). The"
+            f"{record.source} is none of Lbfgs: {error}; take the file that was saved from its into_record(). The"
             " optimizer is as it was"
         ) from error
     found = {name: len(getattr(state, name)) for name in _HISTORIES}

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from ..errors import ArgumentError
+from ..record.methods import RecordMethods
 from .lr_records import burn_0_21, burn_0_22, fitted
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ BEFORE_FIRST = 2**64 - 1
 """What Burn counts before the first step in unsigned counters that then begin at 0."""
 
 
-class AnyLrScheduler(ABC, Generic[Rate]):
+class AnyLrScheduler(RecordMethods, ABC, Generic[Rate]):
     """What a LrScheduler and a ModuleLrScheduler have in common: a state, and records of it.
 
     A subclass keeps all that changes in `state` and says in `fields` what that is: records follow from it.
@@ -46,7 +47,7 @@ class AnyLrScheduler(ABC, Generic[Rate]):
         return ()
 
     def to_record(self) -> dict[str, Any]:
-        """The state as plain numbers by name; that of the children below `"0"`, `"1"`, ...: for a part of a record."""
+        """The state as plain numbers by name, that of the children below `"0"`, ...; `into_record` gives a Record."""
         record = dict(self.state)
         for index, child in enumerate(self.children):
             if below := child.to_record():
@@ -68,6 +69,10 @@ class AnyLrScheduler(ABC, Generic[Rate]):
         values, layout = burn_0_22(self) if burn == "0.22" else burn_0_21(self)
         return Record(values=values, layout=layout, source=f"the record of {type(self).__name__}")
 
+    def record_layout(self) -> Any:
+        """The layout of the records of `into_record`, for files that carry no names."""
+        return self.into_record().layout
+
     def load_record(self, record: "Record | Mapping[str, Any]") -> Self:
         """Continue from a saved state; returns the scheduler.
 
@@ -77,7 +82,9 @@ class AnyLrScheduler(ABC, Generic[Rate]):
         Raises:
             RecordMismatchError: it is the state of another scheduler; this one is as it was.
         """
-        for scheduler, state in fitted(self, record if isinstance(record, Mapping) else record.values):
+        from ..record import Record
+
+        for scheduler, state in fitted(self, record if isinstance(record, Mapping) else Record.of(record).values):
             scheduler.state.update(state)
         return self
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from torch import nn
 
+from ..record.methods import RecordMethods
 from .gradients import GradientsParams
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 Module = TypeVar("Module", bound=nn.Module)
 
 
-class Optimizer(ABC):
+class Optimizer(RecordMethods, ABC):
     """Updates a module with gradients, and has a state that is saved as a record."""
 
     @abstractmethod
@@ -30,8 +31,12 @@ class Optimizer(ABC):
         """
 
     @abstractmethod
-    def to_record(self) -> "Record":
+    def into_record(self) -> "Record":
         """The whole state."""
+
+    def to_record(self) -> "Record":
+        """`into_record`, by the name that it has in Burn's optimizers."""
+        return self.into_record()
 
     @abstractmethod
     def load_record(self, record: "Record", module: nn.Module | None = None) -> Self:

@@ -65,7 +65,7 @@ def entries_of(record: Record) -> list[StateEntry]:
     if not isinstance(states, Mapping) or not isinstance(paths, Mapping):
         raise RecordMismatchError(
             f"expected an optimizer's record, got one without optimizer states: {record.source}; take the file that was"
-            " saved from optimizer.to_record()"
+            " saved from optimizer.into_record()"
         )
     found: dict[str, StateEntry] = {}
     for name in record.tensors:

@@ -14,6 +14,7 @@ from .optimizer_report import OptimizerLoadReport
 from .rule_set import RuleSet
 from .sharded import divided_state, division_of, local_state
 from .state_entries import Target
+from .torch_translation import as_adaptors
 
 
 class StateKeeper(Optimizer):
@@ -84,7 +85,7 @@ class StateKeeper(Optimizer):
         self._forget_runs()
         return names
 
-    def to_record(self) -> Record:
+    def into_record(self) -> Record:
         """All states, copying nothing: `<id>.<field>` tensors and values, and the path of each id.
 
         Its layout makes it fit every format, Burn's included. Under `fully_shard` the states are DTensors, divided as
@@ -94,7 +95,7 @@ class StateKeeper(Optimizer):
             RecordError: a state holds something that has no place in a record.
         """
         self._settle()
-        return self._kept.to_record(self.rules.rule_of, type(self.rules.rules[0]).__name__)
+        return self._kept.into_record(self.rules.rule_of, type(self.rules.rules[0]).__name__)
 
     def record_layout(self) -> Any:
         """The layout of this optimizer's records, for `open_record` of files that carry no names (Burn's `.bin`).
@@ -117,7 +118,8 @@ class StateKeeper(Optimizer):
         What became of each state is in `load_report`.
 
         Args:
-            record: what `to_record` gave, or what Burn saved.
+            record: what `into_record` gave, what Burn saved, or what `torch_record` gave of one of torch's optimizers
+                with the same rule; or a part of a record.
             module: the module to be trained: each state goes to the parameter of its id, and where the module has none
                 of it, to that of its path. None keeps the ids of the record.
             report: that of the module's load: where it renamed parameters or gave them other ids, the states follow.
@@ -129,6 +131,7 @@ class StateKeeper(Optimizer):
             RecordIOError: its file can't be read; likewise.
         """
         targets = None if module is None else [Target(param, param.id) for param in params(module, "weight")]
+        record = Record.of(record)
         self.take_states(self.read_states(record, targets, report=report, prune_orphans=prune_orphans))
         return self
 
@@ -151,7 +154,8 @@ class StateKeeper(Optimizer):
         Raises:
             RecordMismatchError, RecordIOError: see `load_record`.
         """
-        return read_states(record, targets, self.rules.rule_of, report=report, prune_orphans=prune_orphans)
+        found = as_adaptors(record)
+        return read_states(found, targets, self.rules.rule_of, report=report, prune_orphans=prune_orphans)
 
     def take_states(self, loaded: KeptStates) -> None:
         """Put what `read_states` gave in the place of all states."""

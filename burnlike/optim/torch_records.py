@@ -1,5 +1,6 @@
 """torch's own optimizers as records: their states by ParamId and path, as those of an OptimizerAdaptor."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,20 +9,20 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import RecordError, RecordMismatchError
-from ..module import params
+from ..module import Param, ParamId, params
 from ..record import LoadReport, Mismatch, Record
 from ..record.derived.state_tree import decode_tree, encode_tree
+from ..record.files.stored_tensors import shape_in
 from .optimizer_report import OptimizerLoadReport
 from .state_entries import (
     GROUPS,
-    StateEntry,
     Target,
     entries_of,
     match_entries,
     refuse_mismatched,
     refuse_orphans,
-    tensors_of,
 )
+from .torch_translation import adaptors_state, is_group, is_of_adaptor, torchs_state
 
 
 def torch_record(optimizer: torch.optim.Optimizer, *modules: nn.Module) -> Record:
@@ -29,7 +30,8 @@ def torch_record(optimizer: torch.optim.Optimizer, *modules: nn.Module) -> Recor
 
     Args:
         optimizer: any whose state is tensors and plain values.
-        modules: what it trains: its parameters are named by them.
+        modules: what it trains: its parameters are named by them, so that states follow them. Without, names are those
+            that the optimizer was given (`named_parameters()`), else the places in its groups, as in its `state_dict`.
 
     Raises:
         RecordError: it trains a parameter that no module has, or its state holds what can't be stored without code.
@@ -80,12 +82,13 @@ def load_torch_record(
     """Put the states and options of `record` into one of torch's optimizers, each tensor in the dtype it was saved in.
 
     The groups must be as many as when it was saved. States and options follow the parameters, whatever the order of the
-    groups and in them.
+    groups and in them. The record of an OptimizerAdaptor with the same rule (Adam, AdamW, Sgd, RmsProp, AdaGrad) has no
+    options: the optimizer keeps its own.
 
     Args:
         optimizer: of the class that was saved.
-        record: what `torch_record` gave.
-        modules: what it trains.
+        record: what `torch_record` gave, or `into_record` of an OptimizerAdaptor.
+        modules: what it trains; none where none was given to `torch_record`.
         report: that of the module's load, see `OptimizerAdaptor.load_record`.
         prune_orphans: drop states of parameters that it doesn't train.
 
@@ -94,7 +97,7 @@ def load_torch_record(
             is as it was.
         RecordError: it trains a parameter that no module has.
     """
-    loaded = read_torch_record(optimizer, record, trained_by(optimizer, modules), report, prune_orphans)
+    loaded = read_torch_record(optimizer, Record.of(record), trained_by(optimizer, modules), report, prune_orphans)
     loaded.apply(optimizer)
     return loaded.report
 
@@ -116,10 +119,10 @@ class LoadedTorchState:
         optimizer.load_state_dict(self.state)
         handles = [it for group in optimizer.param_groups for it in group["params"]]
         for index, fields in self.state["state"].items():
-            kept = optimizer.state[handles[index]]
+            kept = optimizer.state.get(handles[index], {})  # a TorchLbfgs has its state elsewhere
             for name, value in fields.items():
                 # torch gives states the dtype of their parameters, which loses bits.
-                if isinstance(value, Tensor) and kept[name].dtype != value.dtype:
+                if isinstance(value, Tensor) and name in kept and kept[name].dtype != value.dtype:
                     kept[name] = value.to(kept[name].device)
 
 
@@ -142,9 +145,39 @@ def read_torch_record(
     Raises:
         RecordMismatchError: see `load_torch_record`.
     """
+    if is_of_adaptor(record):
+        entries, groups, state_of = entries_of(record), None, adaptors_state(optimizer, record)
+        shapes = {str(it.id): list(shape_in(record.tensors, name)) for it in entries for name in it.tensors.values()}
+    else:
+        shapes, groups = _checked_groups(optimizer, record)
+        entries, state_of = entries_of(record), torchs_state
+    matches, found = match_entries(entries, targets, report)
+    if not prune_orphans:
+        refuse_orphans(entries, found, targets, record.source)
+    states = {target.id: state_of(entry, record) for entry, target in matches if target}
+    mismatched = [
+        Mismatch(it.param.path, str(list(it.param.tensor.shape)), str(shapes[str(entry.id)]))
+        for entry, it in matches
+        if it and list(it.param.tensor.shape) != shapes.get(str(entry.id), list(it.param.tensor.shape))
+    ]
+    found = replace(found, mismatched=mismatched)
+    refuse_mismatched(found, record.source)
+    index_of = {target.id: index for index, target in enumerate(targets)}
+    origins = {index_of[target.id]: str(entry.id) for entry, target in matches if target}
+    options = optimizer.state_dict()[GROUPS] if groups is None else _groups(optimizer, groups, origins, record)
+    by_index = {index_of[param_id]: fields for param_id, fields in states.items() if fields}
+    return LoadedTorchState(found, {"state": by_index, GROUPS: options})
+
+
+def _checked_groups(optimizer: torch.optim.Optimizer, record: Record) -> tuple[Mapping[str, Any], list[Any]]:
+    """Shape of each parameter, and the groups.
+
+    Raises:
+        RecordMismatchError: they are not those of such an optimizer.
+    """
     groups, shapes = record.values.get(GROUPS), record.values.get("shapes")
     if (
-        not (isinstance(shapes, Mapping) and isinstance(groups, list) and all(map(_is_group, groups)))
+        not (isinstance(shapes, Mapping) and isinstance(groups, list) and all(map(is_group, groups)))
         or record.values.get("optimizer") != type(optimizer).__name__
     ):
         raise RecordMismatchError(
@@ -155,34 +188,7 @@ def read_torch_record(
         raise RecordMismatchError(
             f"{record.source}: expected {len(optimizer.param_groups)} parameter groups, got {len(groups)}"
         )
-    entries = entries_of(record)
-    matches, found = match_entries(entries, targets, report)
-    if not prune_orphans:
-        refuse_orphans(entries, found, targets, record.source)
-    mismatched = [
-        Mismatch(it.param.path, str(list(it.param.tensor.shape)), str(shapes[str(entry.id)]))
-        for entry, it in matches
-        if it and list(it.param.tensor.shape) != shapes.get(str(entry.id), list(it.param.tensor.shape))
-    ]
-    found = replace(found, mismatched=mismatched)
-    refuse_mismatched(found, record.source)
-    index_of = {target.id: index for index, target in enumerate(targets)}
-    states = {index_of[target.id]: _state(entry, record) for entry, target in matches if target}
-    origins = {index_of[target.id]: str(entry.id) for entry, target in matches if target}
-    options = _groups(optimizer, groups, origins, record)
-    return LoadedTorchState(found, {"state": {index: it for index, it in states.items() if it}, GROUPS: options})
-
-
-def _is_group(saved: Any) -> bool:
-    return isinstance(saved, Mapping) and isinstance(saved.get("params", []), list)
-
-
-def _state(entry: StateEntry, record: Record) -> dict[str, Any]:
-    tensors = tensors_of(entry, record)
-    by_name = {entry.tensors[name]: tensor for name, tensor in tensors.items()}
-    values = {name: decode_tree(value, by_name, record.source) for name, value in entry.values.items()}
-    # Those below the name of a value are its parts.
-    return {**{name: it for name, it in tensors.items() if name.partition(".")[0] not in values}, **values}
+    return shapes, groups
 
 
 def _groups(
@@ -222,14 +228,19 @@ def _decoded(group: Mapping[str, Any], record: Record) -> Mapping[str, Any]:
 def trained_by(optimizer: torch.optim.Optimizer, modules: Sequence[nn.Module]) -> list[Target]:
     """The parameters of `optimizer` in the order of its groups.
 
+    Args:
+        optimizer: any of torch's.
+        modules: that name them; without, they are named as the optimizer names them, or by their places.
+
     Raises:
-        RecordError: no module has one of them.
+        RecordError: there are modules, and none has one of them.
     """
     param_of = {id(param.tensor): param for module in modules for param in params(module, "weight")}
     found = []
     for number, group in enumerate(optimizer.param_groups):
-        for place, tensor in enumerate(group["params"]):
-            param = param_of.get(id(tensor))
+        names = group.get("param_names") or [f"{GROUPS}.{number}.{place}" for place in range(len(group["params"]))]
+        for place, (name, tensor) in enumerate(zip(names, group["params"], strict=True)):
+            param = param_of.get(id(tensor)) if modules else _named(name, tensor)
             if param is None:
                 raise RecordError(
                     f"parameter {place} of group {number} of {type(optimizer).__name__} belongs to none of the modules"
@@ -237,3 +248,11 @@ def trained_by(optimizer: torch.optim.Optimizer, modules: Sequence[nn.Module]) -
                 )
             found.append(Target(param, param.id))
     return found
+
+
+def _named(name: str, tensor: Tensor) -> Param:
+    """A parameter that no module is known of, with an id that follows from its name."""
+    param_id = ParamId(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little"))
+    param = Param.from_tensor(tensor, id=param_id)
+    param.path = name
+    return param

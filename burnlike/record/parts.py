@@ -14,6 +14,7 @@ class RecordPart:
     """What lies below a path of a record: attributes and items are parts, tensors and plain values.
 
     `part.name`, `part["name"]` and, for what is numbered, `part[0]` lead one step down; iterating gives the names.
+    Whatever takes a record takes a part of one.
     """
 
     __slots__ = ("_path", "_record")
@@ -21,6 +22,16 @@ class RecordPart:
     def __init__(self, record: "Record", path: str) -> None:
         self._record = record
         self._path = path
+
+    def into_record(self) -> "Record":
+        """The part as a record of its own, whose names begin here."""
+        from .nesting import part_of
+
+        return part_of(self._record, self._path)
+
+    def load_into(self, target: Any, **options: Any) -> Any:
+        """Put the part into a module or whatever else it is a record of; see `Record.load_into`."""
+        return self.into_record().load_into(target, **options)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

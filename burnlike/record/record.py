@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import torch
 from torch import Tensor, nn
@@ -97,24 +97,24 @@ class Record:
         """The record of anything that has one.
 
         Args:
-            source: a Record; any `nn.Module`; an object with `into_record()` or `to_record()`, as optimizers and
-                schedulers have; a dataclass, or a map or list, of tensors, NumPy arrays, plain values and further such
-                things; an object with `into_item()`, which gives one of these.
+            source: what has a record of its own: a Record or a part of one; any `nn.Module`, optimizer, scheduler or
+                TrainingState, an object with `into_record()`; torch's optimizers and schedulers, generators, what else
+                has `state_dict()` and `load_state_dict()`. Or what is made of such, of tensors, NumPy arrays and plain
+                values: a dataclass, a map or list; an object with `into_item()`, which gives one of these.
 
         Raises:
             RecordError: it, or something in it, is none of these.
         """
-        if isinstance(source, Record):
-            return source
-        if isinstance(source, nn.Module):
-            return cls.from_module(source)
-        for name in ("into_record", "to_record"):
-            if not isinstance(source, type) and callable(made := getattr(source, name, None)):
-                return cls.of(made())
-        from .derived.derive import to_leaves
+        from .derived.derive import leaves_and_records
+        from .nesting import nested
+        from .owners import own_record
 
-        tensors, values = to_leaves(source)
-        return cls(tensors, values, source=f"the record of {type(source).__name__}")
+        record = own_record(source)
+        if record is not None:
+            return record
+        tensors, values, records = leaves_and_records(source, own_record)
+        around = cls(tensors, values, source=f"the record of {type(source).__name__}")
+        return nested(records, around) if records else around
 
     def into(self, kind: type[T]) -> T:
         """The object of type `kind` that this is the record of.
@@ -140,14 +140,24 @@ class Record:
     def __dir__(self) -> list[str]:
         return [*object.__dir__(self), *names_below(self, "")]
 
+    @overload
     def load_into(
-        self, module: nn.Module, strict: bool = True, device: torch.device | str | None = None, **options: Any
-    ) -> "LoadReport":
-        """Put the tensors into `module`; see `burnlike.record.load`, and `LoadOptions` for the options."""
-        from .loading.load_into import load_into
-        from .loading.load_options import LoadOptions
+        self, target: nn.Module, strict: bool = ..., device: torch.device | str | None = ..., **options: Any
+    ) -> "LoadReport": ...
+    @overload
+    def load_into(self, target: Any, strict: bool = ..., device: None = ..., **options: Any) -> Any: ...
+    def load_into(
+        self, target: Any, strict: bool = True, device: torch.device | str | None = None, **options: Any
+    ) -> Any:
+        """Put it into a module, an optimizer or whatever else it is a record of; see `burnlike.record.load`.
 
-        return load_into(self, module, LoadOptions.of({"strict": strict, "device": device, **options}))
+        Into a module it goes as `LoadOptions` say, whatever the module's own `load_record` does, which may call this;
+        into other objects by their `load_record`.
+        """
+        from .owners import given_options, load_module, load_own
+
+        load = load_module if isinstance(target, nn.Module) else load_own
+        return load(target, self, **given_options(strict, device, options))
 
 
 def _tensor(name: Any, value: Any) -> Tensor:

@@ -1,15 +1,15 @@
 """Saving and loading in one call."""
 
 import os
-from typing import Any
+from typing import Any, overload
 
 import torch
 from torch import nn
 
-from ..errors import RecordError
-from .derived.module_layout import deferred_layout
+from ..errors import ArgumentError, RecordError
 from .loading.report import LoadReport
 from .opening import open_record
+from .owners import given_options, layout_for, load_own
 from .precision import PrecisionRule
 from .record import Record
 from .recorder import FileRecorder, Recorder, recorder_for
@@ -78,41 +78,90 @@ def save_async(
     return recorder.save_async(Record.of(source), path, on_busy)
 
 
+@overload
 def load(
-    module: nn.Module,
+    target: nn.Module,
+    path: str | os.PathLike[str],
+    strict: bool = ...,
+    device: torch.device | str | None = ...,
+    *,
+    recorder: Recorder | None = ...,
+    layout: Any = ...,
+    top_level_key: str | None = ...,
+    **options: Any,
+) -> LoadReport: ...
+@overload
+def load(
+    target: Any,
+    path: str | os.PathLike[str],
+    *,
+    recorder: Recorder | None = ...,
+    layout: Any = ...,
+    top_level_key: str | None = ...,
+    **options: Any,
+) -> Any: ...
+def load(
+    target: Any,
     path: str | os.PathLike[str],
     strict: bool = True,
     device: torch.device | str | None = None,
     *,
+    recorder: Recorder | None = None,
     layout: Any = None,
     top_level_key: str | None = None,
     **options: Any,
-) -> LoadReport:
-    """Load a record's file into any `nn.Module`, all of it or nothing.
+) -> Any:
+    """Load a record's file into what has such a record, all of it or nothing.
 
-    Values are converted to the module's types and devices and written into the tensors that are there, so that
-    optimizers keep their references; tensors on the meta device are made. Frozen parameters stay frozen. The module
-    takes over the record's ids. Lazy parameters take the values and are never initialized. Where a parameter has a load
-    mapper, the record's form is what must fit; all mapped values are in memory before the first is written.
+    Into an `nn.Module`: values are converted to the module's types and devices and written into the tensors that are
+    there, so that optimizers keep their references; tensors on the meta device are made. Frozen parameters stay frozen.
+    The module takes over the record's ids. Lazy parameters take the values and are never initialized. Where a parameter
+    has a load mapper, the record's form is what must fit; all mapped values are in memory before the first is written.
+
+    Into anything else, and into a module whose class defines one, by its `load_record`: optimizers and schedulers of
+    burnlike and of torch, a TrainingState, generators, and objects with `load_state_dict`.
 
     Args:
-        module: the module.
+        target: a module, an optimizer, ...
         path: file of any format that `open_record` reads, whoever wrote it; or a directory with a sharded set.
-        strict: whether a missing or unexpected tensor is an error. Another shape or kind of type always is.
-        device: for tensors on the meta device; None is torch's default device.
-        layout, top_level_key: see `open_record`; without a layout that of the module is taken.
-        options: `allow_partial`, `allow_unused`, `validate`, `match`, `filter`, `remap`, `remap_ids` and `dtype`; see
-            `LoadOptions`.
+        strict: of a module, whether a missing or unexpected tensor is an error. Another shape or kind always is.
+        device: of a module, for tensors on the meta device; None is torch's default device.
+        recorder: reads it, whatever the path is to it.
+        layout, top_level_key: see `open_record`; without a layout that of the target is taken.
+        options: of a module `allow_partial`, `allow_unused`, `validate`, `match`, `filter`, `remap`, `remap_ids` and
+            `dtype`, see `LoadOptions`; else those of its `load_record`, as `module`, `report` and `prune_orphans` of an
+            optimizer.
 
     Returns:
-        What became of each tensor.
+        What its `load_record` gives: for a module a report of what became of each tensor.
 
     Raises:
         RecordIOError, RecordFormatError: the file can't be read or is damaged.
-        RecordMismatchError: the record does not fit; its `report` says why. The module is as it was.
-        RecordError: a load mapper raised or gave no tensor. The module is as it was.
+        RecordMismatchError: the record does not fit; its `report` says why. The target is as it was.
+        RecordError: a load mapper raised or gave no tensor, or nothing can be loaded into the target; it is as it was.
         PrecisionError: a value is too large for the module's type. The module is as it was.
-        ArgumentError: there is no such option, or it has a value that it can't have.
+        ArgumentError: there is no such option, or it has a value that it can't have; or both a recorder and a
+            top_level_key are given.
     """
-    known = deferred_layout(module) if layout is None else layout
-    return open_record(path, known, top_level_key).load_into(module, strict, device, **options)
+    record = open_for(target, path, recorder, layout, top_level_key)
+    return load_own(target, record, **given_options(strict, device, options))
+
+
+def open_for(
+    target: Any,
+    path: str | os.PathLike[str],
+    recorder: Recorder | None = None,
+    layout: Any = None,
+    top_level_key: str | None = None,
+) -> Record:
+    """Open the record at `path`, which is to be loaded into `target`; see `load`.
+
+    What is saved as more than a file (a TrainingState) says by its `open_record(path)` how.
+    """
+    known = layout_for(target) if layout is None else layout
+    if recorder is None:
+        own: Any = None if isinstance(target, type | nn.Module) else getattr(target, "open_record", None)
+        return Record.of(own(path)) if callable(own) else open_record(path, known, top_level_key)
+    if top_level_key is not None:
+        raise ArgumentError("top_level_key is for files of torch.save; expected it or a recorder, got both")
+    return recorder.load(path, known)

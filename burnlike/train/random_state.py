@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from ..record.derived.foreign import python_state, restore_python
+
 
 def seed_random(seed: int) -> None:
     """Seed the generators whose states `random_state` gives."""
@@ -52,18 +54,3 @@ def restore_random(state: Mapping[str, Any]) -> None:
         except ImportError:
             return
         numpy.random.set_state(numpy_state)
-
-
-def python_state(generator: Any) -> dict[str, Any]:
-    """The state of a `random.Random`, or of the module `random`."""
-    version, words, gauss = generator.getstate()
-    return {"version": version, "words": torch.tensor(words, dtype=torch.int64), "gauss": gauss}
-
-
-def restore_python(generator: Any, state: Mapping[str, Any]) -> None:
-    """Put a `random.Random`, or the module `random`, back.
-
-    Raises:
-        KeyError, ValueError, TypeError: the state is damaged.
-    """
-    generator.setstate((state["version"], tuple(state["words"].tolist()), state["gauss"]))

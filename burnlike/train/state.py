@@ -2,27 +2,35 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import nn
 
-from ..errors import ArgumentError, BurnlikeError, CheckpointError, RecordError, RecordMismatchError, nearest
+from ..errors import ArgumentError, CheckpointError, RecordError, RecordMismatchError, nearest
 from ..module import ParamId, params
 from ..optim import Lbfgs, OptimizerAdaptor, torch_record
 from ..optim.state_entries import Target
 from ..optim.torch_records import read_torch_record, trained_by
-from ..record import LoadReport, Record, SafetensorsRecorder
+from ..record import EXTENSIONS, LoadReport, Record, SafetensorsRecorder, open_record
+from ..record import save as save_record
+from ..record.derived.foreign import Handling, put_state
 from ..record.derived.state_tree import decode_tree, encode_tree
+from ..record.formats import check_name
 from ..record.loading.load_into import PreparedLoad, prepare
 from ..record.loading.load_options import LoadOptions, Remap
+from ..record.loading.own_load import load_undoably
+from ..record.nesting import part_of
+from ..record.owners import overrides
+from ..record.parts import names_below
 from .checkpoint import write_records
 from .old_states import VERSION, upgraded
 from .random_state import random_state, restore_random
-from .state_parts import Handling, handling_of, is_large
+from .state_parts import handling_of, is_large
 
 SMALL = "training"
 """Name of the record of all parts but modules and optimizers."""
@@ -32,8 +40,8 @@ _RANDOM = "random"
 class TrainingState:
     """The parts of a training, by names of your choice, to be saved and put back together.
 
-    Modules and optimizers (OptimizerAdaptor, Lbfgs, or any of torch's) have a record each. One more, `training`, has
-    the rest:
+    Modules and optimizers (OptimizerAdaptor, Lbfgs, or any of torch's) have a record each, and so has what defines
+    `into_record()` and `load_record(record)`. One more, `training`, has the rest:
 
     - schedulers of burnlike and of torch, `torch.amp.GradScaler`, data loaders, and whatever else has `state_dict()`
       and `load_state_dict()` of tensors and plain values;
@@ -82,13 +90,10 @@ class TrainingState:
             RecordError: a part holds what can't be stored without code; the message names it.
         """
         records = {}
-        for name, part in self.parts.items():
-            if isinstance(part, nn.Module):
-                records[name] = Record.from_module(part)
-            elif isinstance(part, OptimizerAdaptor | Lbfgs):
-                records[name] = part.to_record()
-            elif isinstance(part, torch.optim.Optimizer):
-                records[name] = torch_record(part, *self._modules.values())
+        for name in self._names():
+            part = self.parts[name]
+            is_torchs = isinstance(part, torch.optim.Optimizer)
+            records[name] = torch_record(part, *self._modules.values()) if is_torchs else Record.of(part)
         tensors: dict[str, torch.Tensor] = {}
         states = {name: encode_tree(it.take(), name, tensors) for name, it in self._small.items()}
         values = {"version": VERSION, "parts": states}
@@ -118,31 +123,64 @@ class TrainingState:
             raise ArgumentError(f"remap: no module has the name '{unknown[0]}'{nearest(unknown[0], [*self._modules])}")
         small = upgraded(records[SMALL])
         states = self._decoded(small)
-        loads = {
-            name: prepare(records[name], module, LoadOptions(remap=(remap or {}).get(name, ())))
-            for name, module in self._modules.items()
-        }
-        optimizers = [*self._optimizer_loads(records, loads)]
-        with self._undone_on_error():
-            for name, handling in self._small.items():
-                _put(name, handling, states[name], small.source)
-            for load in (*loads.values(), *optimizers):
-                load()
+        with ExitStack() as undo:
+            options: dict[str, dict[str, Any]] = {name: {"remap": pairs} for name, pairs in (remap or {}).items()}
+            for name in self._loading_themselves():
+                undo.callback(load_undoably(self.parts[name], records[name], **options.get(name, {})))
+            loads = {
+                name: prepare(records[name], module, LoadOptions(**options.get(name, {})))
+                for name, module in self._modules.items()
+                if not overrides(module, "load_record")
+            }
+            optimizers = [*self._optimizer_loads(records, loads)]
+            with self._undone_on_error():
+                for name, handling in self._small.items():
+                    put_state(name, handling, states[name], small.source)
+                for load in (*loads.values(), *optimizers):
+                    load()
+            undo.pop_all()
         # Last, and once more: what was done since may have drawn numbers.
         if _RANDOM in self._small:
             restore_random(states[_RANDOM])
 
+    def into_record(self) -> Record:
+        """One record of all parts, which are reached by their names: `record.model`; copies nothing.
+
+        Raises:
+            RecordError: see `to_records`.
+        """
+        return replace(Record.of(self.to_records()), source="the record of TrainingState")
+
+    def load_record(self, record: Record, remap: Mapping[str, Remap] | None = None) -> Self:
+        """Put every part back; see `load_records`. Returns the object.
+
+        Args:
+            record: what `into_record` gave.
+            remap: see `load_records`.
+
+        Raises:
+            ArgumentError, RecordError, BurnlikeError: see `load_records`.
+        """
+        record = Record.of(record)
+        self.load_records({name: part_of(record, name) for name in names_below(record, "")}, remap)
+        return self
+
     def save(self, directory: str | os.PathLike[str]) -> Path:
         """Write a directory of one safetensors file for each record; it is there whole or not at all.
+
+        A name with one of `burnlike.record.EXTENSIONS` is that of a single file, which `burnlike.record.save` writes.
 
         Returns:
             The directory.
 
         Raises:
             CheckpointError: it exists, or can't be written.
-            RecordError: see `to_records`.
+            RecordError: see `to_records`; or it is the name of a file of torch.save.
         """
+        check_name(directory)
         path = Path(directory)
+        if path.name.endswith(EXTENSIONS):
+            return Path(save_record(self, path))
         if path.exists():
             raise CheckpointError(f"{path} exists; choose another name, or let a Checkpointer number and keep them")
         try:
@@ -155,19 +193,49 @@ class TrainingState:
         """Put every part back from what `save` or a Checkpointer wrote.
 
         Args:
-            directory: what was written.
+            directory: what was written; or a single file, see `save`.
             remap: see `load_records`: `{"model": [("^old", "new")]}`.
 
         Raises:
             RecordIOError: a file is missing.
             ArgumentError, RecordError, BurnlikeError: see `load_records`.
         """
+        if os.path.isdir(directory):
+            self.load_records(self._files(directory), remap)
+        else:
+            self.load_record(open_record(directory), remap)
+
+    def open_record(self, path: str | os.PathLike[str]) -> Record:
+        """Open what `save` or a Checkpointer wrote, as one record.
+
+        Args:
+            path: a directory, or a single file.
+
+        Raises:
+            RecordIOError: a file can't be read.
+            RecordFormatError: it is damaged.
+        """
+        if not os.path.isdir(path):
+            return open_record(path)
+        return replace(Record.of(self._files(path)), source=os.fspath(path))
+
+    def _files(self, directory: str | os.PathLike[str]) -> dict[str, Record]:
         paths = {name: Path(directory, f"{name}.safetensors") for name in (SMALL, *self._names())}
-        self.load_records({name: SafetensorsRecorder().load(path) for name, path in paths.items()}, remap)
+        return {name: SafetensorsRecorder().load(path) for name, path in paths.items()}
 
     def _names(self) -> list[str]:
         """The parts that have a record of their own."""
         return [name for name in self.parts if name not in self._small]
+
+    def _loading_themselves(self) -> Iterator[str]:
+        """The parts with a `load_record` of their own that nothing is known of."""
+        for name in self._names():
+            part = self.parts[name]
+            if name in self._modules:
+                if overrides(part, "load_record"):
+                    yield name
+            elif not isinstance(part, OptimizerAdaptor | Lbfgs | torch.optim.Optimizer):
+                yield name
 
     def _decoded(self, record: Record) -> dict[str, Any]:
         states = dict(record.values["parts"])
@@ -193,7 +261,8 @@ class TrainingState:
         everywhere: list[Target] = []
         for name, module in self._modules.items():
             for param in params(module, "weight"):
-                ids[id(param.tensor)] = loads[name].ids.get(param.path, param.id)
+                new_ids = loads[name].ids if name in loads else {}
+                ids[id(param.tensor)] = new_ids.get(param.path, param.id)
                 everywhere.append(Target(param, ids[id(param.tensor)]))
         for name, part in self.parts.items():
             if isinstance(part, OptimizerAdaptor):
@@ -202,7 +271,7 @@ class TrainingState:
                 yield partial(part.take_state, part.read_state(records[name]))
             elif isinstance(part, torch.optim.Optimizer):
                 own = trained_by(part, [*self._modules.values()])
-                targets = [Target(it.param, ids[id(it.param.tensor)]) for it in own]
+                targets = [Target(it.param, ids.get(id(it.param.tensor), it.id)) for it in own]
                 yield partial(read_torch_record(part, records[name], targets, report).apply, part)
 
     @contextmanager
@@ -217,15 +286,3 @@ class TrainingState:
             for name, handling in self._small.items():
                 handling.put(decode_tree(before[name], tensors, "the state before"))
             raise
-
-
-def _put(name: str, handling: Handling, state: Any, source: str) -> None:
-    try:
-        handling.put(state)
-    except BurnlikeError:
-        raise
-    except (LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
-        raise RecordMismatchError(
-            f"{source}: '{name}' refused its state ({type(error).__name__}: {error}); it was saved by another kind of"
-            " part"
-        ) from error

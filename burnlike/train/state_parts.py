@@ -1,32 +1,27 @@
-"""How the state of each kind of part of a training is taken and put back."""
+"""Which parts of a training have a record of their own, and how the state of the others is taken and put back."""
 
-import random
-from collections.abc import Callable, Mapping, MutableMapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, MutableMapping
+from typing import Any
 
 import torch
 from torch import nn
 
 from ..errors import RecordError
-from ..optim import AnyLrScheduler, Lbfgs, OptimizerAdaptor
-from .random_state import python_state, restore_python
-
-
-class Handling(NamedTuple):
-    """How a small part is stored.
-
-    Attributes:
-        take: gives its state: tensors, arrays, plain values, lists, tuples and maps.
-        put: puts such a state back.
-    """
-
-    take: Callable[[], Any]
-    put: Callable[[Any], Any]
+from ..optim import AnyLrScheduler
+from ..record.derived import foreign
+from ..record.derived.foreign import Handling
 
 
 def is_large(part: Any) -> bool:
-    """Whether it has a file of its own: modules and optimizers."""
-    return isinstance(part, nn.Module | OptimizerAdaptor | Lbfgs | torch.optim.Optimizer)
+    """Whether it has a file of its own: modules, optimizers, and what has `into_record` and `load_record`."""
+    if isinstance(part, nn.Module | torch.optim.Optimizer):
+        return True
+    return has_own_record(part) and not isinstance(part, AnyLrScheduler)
+
+
+def has_own_record(part: Any) -> bool:
+    """Whether it has methods of its own for its record."""
+    return callable(getattr(part, "into_record", None)) and callable(getattr(part, "load_record", None))
 
 
 def handling_of(name: str, part: Any) -> Handling:
@@ -37,25 +32,15 @@ def handling_of(name: str, part: Any) -> Handling:
     """
     if isinstance(part, AnyLrScheduler):
         return Handling(part.to_record, part.load_record)
-    if isinstance(part, torch.Generator):
-        return Handling(part.get_state, part.set_state)
-    if isinstance(part, random.Random):
-        return Handling(lambda: python_state(part), lambda state: restore_python(part, state))
-    if hasattr(part, "bit_generator"):  # numpy.random.Generator
-
-        def put(state: Any) -> None:
-            part.bit_generator.state = state
-
-        return Handling(lambda: part.bit_generator.state, put)
-    if hasattr(part, "get_state") and hasattr(part, "set_state"):  # numpy.random.RandomState
-        return Handling(lambda: part.get_state(legacy=False), part.set_state)
-    if hasattr(part, "state_dict") and hasattr(part, "load_state_dict"):
-        return Handling(part.state_dict, part.load_state_dict)
+    found = foreign.handling_of(part)
+    if found is not None:
+        return found
     if isinstance(part, MutableMapping):
         return Handling(lambda: dict(part), lambda state: _refill(part, state))
     raise RecordError(
         f"'{name}' is a {type(part).__name__}: expected a module, an optimizer, a scheduler, a generator, a dict of"
-        " plain values (of numbers that are to be kept, too), or an object with state_dict() and load_state_dict()"
+        " plain values (of numbers that are to be kept, too), or an object with into_record() and load_record(record),"
+        " or with state_dict() and load_state_dict()"
     )
 
 

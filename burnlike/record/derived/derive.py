@@ -10,12 +10,11 @@ and numbers has None where the tensors are.
 
 import dataclasses
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, TypeVar
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...errors import RecordError
 from ...tensor.base import TensorBase
@@ -40,12 +39,27 @@ def to_leaves(source: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
         RecordError: something in it is none of these, or two leaves would get one name.
     """
     tensors: dict[str, Tensor] = {}
-    value = _take(source, "", tensors, 0)
-    if value is _ABSENT:
-        value = {}
-    if isinstance(value, list):
-        value = {str(index): item for index, item in enumerate(value)}
-    return tensors, value if isinstance(value, dict) else {"": value}
+    return tensors, _Leaves(tensors).of(source)
+
+
+def leaves_and_records(
+    source: Any, own_record: Callable[[Any], Record | None]
+) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Record]]:
+    """As `to_leaves`, of what may have parts with records of their own, too.
+
+    Args:
+        source: a dataclass, a map, ...
+        own_record: gives the record of a part that has one; None of other things.
+
+    Returns:
+        The tensors and the values, those of the records among the latter; and the records by their places.
+
+    Raises:
+        RecordError: something in it can't be stored, or two leaves would get one name.
+    """
+    tensors: dict[str, Tensor] = {}
+    found = _Leaves(tensors, own_record)
+    return tensors, found.of(source), found.records
 
 
 def from_leaves(
@@ -76,41 +90,80 @@ def from_leaves(
     return found
 
 
-def _take(item: Any, path: str, tensors: dict[str, Tensor], depth: int) -> Any:
-    """The value of a part; its tensors go to `tensors`."""
-    if depth > MAX_DEPTH:
-        raise RecordError(f"'{path[:80]}' is nested too deeply (more than {MAX_DEPTH} levels), or holds itself")
-    plain = _plain(item)
-    if plain is not _ABSENT:
-        return plain
-    item = item.inner if isinstance(item, TensorBase) else item
-    if isinstance(item, Tensor) or is_array(item):
-        if not path or path in tensors:
-            raise RecordError(f"two tensors would be named '{path}'" if path else "a tensor alone needs a name")
-        tensors[path] = item.detach() if isinstance(item, Tensor) else tensor_of(item.copy(), f"'{path}'")
-        return _ABSENT
-    if not isinstance(item, type) and callable(into_item := getattr(item, "into_item", None)):
-        return _take(into_item(), path, tensors, depth + 1)
-    parts = fields_of(item)
-    if parts is not None:
-        return _take_map(parts, path, tensors, depth)
-    if isinstance(item, list | tuple):
-        values = [_take(part, join(path, index), tensors, depth + 1) for index, part in enumerate(item)]
-        if values and all(value is _ABSENT for value in values):
+class _Leaves:
+    """The tensors and values of one object.
+
+    Attributes:
+        tensors: by name.
+        records: by name, those of parts that have a record of their own.
+    """
+
+    def __init__(
+        self, tensors: dict[str, Tensor], own_record: Callable[[Any], Record | None] = lambda item: None
+    ) -> None:
+        self.tensors = tensors
+        self.records: dict[str, Record] = {}
+        self._own_record = own_record
+
+    def of(self, source: Any) -> dict[str, Any]:
+        """The values."""
+        value = self._take(source, "", 0)
+        if value is _ABSENT:
+            return {}
+        if isinstance(value, list):
+            return {str(index): item for index, item in enumerate(value)}
+        return value if isinstance(value, dict) else {"": value}
+
+    def _take(self, item: Any, path: str, depth: int) -> Any:
+        """The value of a part."""
+        if depth > MAX_DEPTH:
+            raise RecordError(f"'{path[:80]}' is nested too deeply (more than {MAX_DEPTH} levels), or holds itself")
+        plain = _plain(item)
+        if plain is not _ABSENT:
+            return plain
+        item = item.inner if isinstance(item, TensorBase) else item
+        if isinstance(item, Tensor) or is_array(item):
+            if not path or path in self.tensors:
+                raise RecordError(f"two tensors would be named '{path}'" if path else "a tensor alone needs a name")
+            self.tensors[path] = item.detach() if isinstance(item, Tensor) else tensor_of(item.copy(), f"'{path}'")
             return _ABSENT
-        return [None if value is _ABSENT else value for value in values]
-    raise _no_part(item, path)
+        record = self._own_record(item) if path else None
+        if record is not None:
+            self.records[path] = record
+            return dict(record.values) if record.values or not record.tensors else _ABSENT
+        if not isinstance(item, type) and callable(into_item := getattr(item, "into_item", None)):
+            return self._take(into_item(), path, depth + 1)
+        parts = fields_of(item)
+        if parts is not None:
+            return self._take_map(parts, path, depth)
+        if isinstance(item, list | tuple):
+            values = [self._take(part, join(path, index), depth + 1) for index, part in enumerate(item)]
+            if values and all(value is _ABSENT for value in values):
+                return _ABSENT
+            return [None if value is _ABSENT else value for value in values]
+        raise _no_part(item, path)
+
+    def _take_map(self, parts: Mapping[Any, Any], path: str, depth: int) -> Any:
+        values = {}
+        for key, part in parts.items():
+            name = key.name if isinstance(key, Enum) else str(key) if type(key) is int else key
+            if not isinstance(name, str) or not name:
+                raise RecordError(f"'{path}': expected texts, whole numbers or enums as keys, got {key!r}")
+            full = join(path, name)
+            value = self._take(part, full, depth + 1)
+            has_parts = isinstance(value, dict | list) or (value is _ABSENT and full not in self.tensors)
+            if "." in name and has_parts:
+                raise RecordError(f"'{path}': the key {name!r} of something with parts has a dot; take another")
+            if value is not _ABSENT:
+                values[name] = value
+        return _ABSENT if parts and not values else values
 
 
 def _no_part(item: Any, path: str) -> RecordError:
-    hint = ""
-    if isinstance(item, Record | nn.Module):
-        hint = ", which has a record of its own: save it to a file of its own, or all together as a TrainingState"
-    elif isinstance(item, torch.optim.Optimizer):
-        hint = "; take burnlike.optim.torch_record(optimizer, module)"
+    place = f"'{path}': " if path else ""
     return RecordError(
-        f"'{path}': expected a tensor, array, number, text, bool, None, enum, list, map, dataclass or an object with "
-        f"into_item(), got {type(item).__name__}{hint}"
+        f"{place}expected a tensor, array, number, text, bool, None, enum, list, map, dataclass, module, optimizer,"
+        f" scheduler, or an object with into_record(), into_item() or state_dict(), got {type(item).__name__}"
     )
 
 
@@ -135,17 +188,3 @@ def fields_of(item: Any) -> dict[Any, Any] | None:
     if isinstance(item, tuple) and hasattr(item, "_fields"):
         return dict(zip(item._fields, item, strict=True))  # pyright: ignore[reportAttributeAccessIssue]
     return dict(item) if isinstance(item, Mapping) else None
-
-
-def _take_map(parts: Mapping[Any, Any], path: str, tensors: dict[str, Tensor], depth: int) -> Any:
-    values = {}
-    for key, part in parts.items():
-        name = key.name if isinstance(key, Enum) else str(key) if type(key) is int else key
-        if not isinstance(name, str) or not name:
-            raise RecordError(f"'{path}': expected texts, whole numbers or enums as keys, got {key!r}")
-        value = _take(part, join(path, name), tensors, depth + 1)
-        if "." in name and (isinstance(value, dict | list) or (value is _ABSENT and join(path, name) not in tensors)):
-            raise RecordError(f"'{path}': the key {name!r} of something with parts has a dot; take another")
-        if value is not _ABSENT:
-            values[name] = value
-    return _ABSENT if parts and not values else values

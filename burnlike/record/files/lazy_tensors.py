@@ -1,7 +1,7 @@
 """The tensors of a file, read when asked for."""
 
 import mmap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import cast
@@ -35,8 +35,8 @@ class LazyTensors(StoredTensors):
         self._entries = cast(Mapping[str, StoredTensor], outline.entries)
 
     def renamed(self, names: Mapping[str, str]) -> "LazyTensors":
-        """The same tensors; `names` has the new name of each."""
-        entries = {names[name]: replace(entry, name=names[name]) for name, entry in self._entries.items()}
+        """Those of the tensors that `names` has a new name for."""
+        entries = {new: replace(self._entries[name], name=new) for name, new in names.items()}
         return LazyTensors(self._source, replace(self.outline, entries=entries))
 
     def dtype(self, name: str) -> torch.dtype:
@@ -105,6 +105,19 @@ class LazyTensors(StoredTensors):
         for values, first in self.chunks(name):
             for into, before in pieces(target, first, first + values.numel()):
                 into.copy_(values[before : before + into.numel()].view(into.shape))
+
+
+def merged(parts: Sequence[LazyTensors]) -> LazyTensors:
+    """The tensors of several files, of different names, as those of one."""
+    entries = {name: entry for part in parts for name, entry in part.outline.entries.items()}
+    return LazyTensors(parts[0]._source, replace(parts[0].outline, entries=entries))
+
+
+def renamed_tensors(tensors: Mapping[str, Tensor], names: Mapping[str, str]) -> Mapping[str, Tensor]:
+    """Those of the tensors that `names` has a new name for; those of a file are not read."""
+    if isinstance(tensors, LazyTensors):
+        return tensors.renamed(names)
+    return {new: tensors[name] for name, new in names.items()}
 
 
 @dataclass(frozen=True, slots=True)

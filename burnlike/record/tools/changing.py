@@ -5,11 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from torch import Tensor
-
 from ...errors import RecordError
 from ...module.param_id import ParamId
-from ..files.lazy_tensors import LazyTensors
+from ..files.lazy_tensors import renamed_tensors
 from ..layout import Layout, tag_of
 from ..record import Record
 
@@ -45,7 +43,7 @@ def rename(record: Record, rules: Sequence[tuple[str, str]]) -> Record:
         return record
     return replace(
         record,
-        tensors=_renamed_tensors(record.tensors, names),
+        tensors=renamed_tensors(record.tensors, {name: names[name] for name in record.tensors}),
         ids={names[name]: param_id for name, param_id in record.ids.items()},
         aliases={names[alias]: names[name] for alias, name in record.aliases.items()},
         states=frozenset(names[name] for name in record.states),
@@ -74,12 +72,6 @@ def _new_names(names: Iterable[str], rules: Sequence[tuple[re.Pattern[str], str]
             raise RecordError(f"rename: both '{old_of[renamed]}' and '{name}' would become '{renamed}'")
         found[name] = renamed
     return found
-
-
-def _renamed_tensors(tensors: Mapping[str, Tensor], names: Mapping[str, str]) -> Mapping[str, Tensor]:
-    if isinstance(tensors, LazyTensors):
-        return tensors.renamed(names)
-    return {names[name]: tensors[name] for name in tensors}
 
 
 def with_ids(record: Record) -> Record:

@@ -1,0 +1,32 @@
+"""Loads that an object does by its own `load_record`, which can be undone when something else fails."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ..record import Record
+
+
+def load_undoably(target: Any, record: Record, **options: Any) -> Callable[[], None]:
+    """Let `target` load a record by its own method; if that raises, `target` gets its state back.
+
+    Takes memory for a copy of the state.
+
+    Args:
+        target: has `into_record` and `load_record`, or is a module.
+        record: what it is to load.
+        options: those of its `load_record`.
+
+    Returns:
+        What gives `target` the state from before.
+    """
+    before = Record.of(target)
+    tensors = {name: before.tensors[name].detach().clone() for name in before.tensors}
+    before = replace(before, tensors=tensors, values=copy.deepcopy(dict(before.values)))
+    try:
+        target.load_record(record, **options)
+    except BaseException:
+        target.load_record(before)
+        raise
+    return lambda: target.load_record(before)

@@ -1,0 +1,38 @@
+"""RecordMethods: saving and loading as methods of what has a record. Imports nothing, as schedulers load no torch."""
+
+from typing import TYPE_CHECKING, Any
+
+from .._lazy import resolve
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from .precision import PrecisionRule
+    from .recorder import Recorder
+
+
+class RecordMethods:
+    """The methods `save` and `load` of what has `into_record` and `load_record`."""
+
+    __slots__ = ()
+
+    def save(
+        self,
+        path: "str | PathLike[str]",
+        recorder: "Recorder | None" = None,
+        precision: "PrecisionRule | None" = None,
+    ) -> str:
+        """Write the record to a file; see `burnlike.record.save`. Returns the path written."""
+        return resolve("burnlike.record:save")(self, path, precision, recorder)
+
+    def load(self, path: "str | PathLike[str]", **options: Any) -> Any:
+        """Load the record at `path`; see `burnlike.record.load`.
+
+        Args:
+            path: what `save` wrote, or another record of this kind.
+            options: `recorder`, `layout`, and those of `load_record`.
+
+        Returns:
+            What `load_record` returns.
+        """
+        return resolve("burnlike.record:load")(self, path, **options)

@@ -1,0 +1,103 @@
+"""Records made of records, and the parts of one as records of their own; nothing is read or copied."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from torch import Tensor
+
+from ..errors import RecordPathError
+from .files.lazy_tensors import LazyTensors, merged, renamed_tensors
+from .layout import LayoutOf, join, known_layout, tag_of
+from .parts import value_at
+from .record import Record
+
+
+def nested(parts: Mapping[str, Record], around: Record) -> Record:
+    """One record of several.
+
+    Tensors that lie in files are read only if others are in memory.
+
+    Args:
+        parts: path -> the record that goes there.
+        around: what else there is; its values have those of the parts in their places.
+    """
+    whole = not around.tensors and around.values.keys() <= parts.keys()
+    return replace(
+        around,
+        tensors=_together(parts, around.tensors),
+        ids={join(path, name): it for path, record in parts.items() for name, it in record.ids.items()},
+        aliases={
+            join(path, alias): join(path, name)
+            for path, record in parts.items()
+            for alias, name in record.aliases.items()
+        },
+        states=frozenset(join(path, name) for path, record in parts.items() for name in record.states),
+        layout=_layout_of(parts) if whole else None,
+    )
+
+
+def _together(parts: Mapping[str, Record], others: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    filled = {path: record.tensors for path, record in parts.items() if record.tensors}
+    renamed = {path: {name: join(path, name) for name in tensors} for path, tensors in filled.items()}
+    found = [renamed_tensors(it, renamed[path]) for path, it in filled.items()]
+    lazy = [it for it in found if isinstance(it, LazyTensors)]
+    if lazy and len(lazy) == len(found) and not others:
+        return merged(lazy)
+    return {name: tensors[name] for tensors in (others, *found) for name in tensors}
+
+
+def _layout_of(parts: Mapping[str, Record]) -> LayoutOf | None:
+    layouts = {path: record.layout for path, record in parts.items()}
+    if None in layouts.values() or any("." in path for path in parts):
+        return None
+    return LayoutOf(lambda: {path: known_layout(it) for path, it in layouts.items()})
+
+
+def part_of(record: Record, path: str) -> Record:
+    """What lies below `path`, as a record of its own whose names begin there.
+
+    A tensor that is tied to one elsewhere in the record is in it, too.
+
+    Raises:
+        RecordPathError: nothing lies there.
+    """
+    prefix = f"{path}."
+    aliases = {it: name for it, name in record.aliases.items() if it.startswith(prefix)}
+    chosen = {name: name for name in record.tensors if name.startswith(prefix)}
+    for alias, name in aliases.items():  # the first name of a tensor that lies elsewhere stands for it
+        chosen.setdefault(name, alias)
+    found, values = value_at(record.values, path)
+    values = {str(index): it for index, it in enumerate(values)} if isinstance(values, list | tuple) else values
+    if not chosen and not isinstance(values, Mapping):
+        raise RecordPathError(f"{record.source} has no part '{path}'")
+    short = {name: new.removeprefix(prefix) for name, new in chosen.items()}
+    return Record(
+        tensors=renamed_tensors(record.tensors, short),
+        values=values if found else {},
+        ids={new: record.ids[name] for name, new in short.items() if name in record.ids},
+        aliases={alias.removeprefix(prefix): short[name] for alias, name in aliases.items() if chosen[name] != alias},
+        source=f"'{path}' of {record.source}",
+        states=frozenset(new for name, new in short.items() if name in record.states),
+        layout=None if record.layout is None else LayoutOf(partial(_layout_below, record.layout, path)),
+    )
+
+
+def _layout_below(layout: Any, path: str) -> Any:
+    """The layout of a part; None where it can't be told."""
+    found = known_layout(layout)
+    for name in path.split("."):
+        if not isinstance(found, Mapping):
+            return None
+        tag = tag_of(found)
+        if tag == "$option":
+            found, tag = found["$option"], tag_of(found["$option"])
+        if tag is None:
+            found = found.get(name)
+        elif tag in ("$vec", "$tuple") and name.isdecimal():
+            items = found[tag]
+            found = items if not isinstance(items, list) else items[int(name)] if int(name) < len(items) else None
+        else:
+            return None
+    return found

@@ -1,0 +1,116 @@
+"""The one way to and from records: of modules, optimizers, schedulers and whatever else has a state.
+
+An object joins by two methods with Burn's names: `into_record()`, and `load_record(record)`, which takes what the first
+gave and may have options. The functions here call them; what is said here of other objects is how torch's own join.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from .._lazy import resolve
+from ..errors import RecordError
+from ..module.methods import ModuleMethods
+from ..module.wrappers import own_class, unwrap
+from . import record as records
+from .derived.foreign import from_foreign, into_foreign, is_foreign
+from .layout import LayoutOf
+from .loading.report import LoadReport
+
+_OPTIMIZERS = "burnlike.optim.torch_records"
+"""What knows torch's optimizers; it is above this package."""
+
+
+def own_record(source: Any) -> "records.Record | None":
+    """The record that `source` itself has; None for what is only a part of one, as tensors, maps and dataclasses.
+
+    Raises:
+        RecordError: it can't be made; see `Record.from_module`.
+    """
+    if isinstance(source, records.Record | type):
+        return source if isinstance(source, records.Record) else None
+    inner = unwrap(source) if isinstance(source, nn.Module) else source
+    for name in ("into_record", "to_record"):
+        if callable(made := getattr(inner, name, None)):
+            return records.Record.of(made())
+    if isinstance(source, nn.Module):
+        return records.Record.from_module(source)
+    if isinstance(source, torch.optim.Optimizer):
+        return resolve(f"{_OPTIMIZERS}:torch_record")(source)
+    return from_foreign(source) if is_foreign(source) else None
+
+
+def load_own(target: Any, source: Any, **options: Any) -> Any:
+    """Put a record into what it is of.
+
+    Args:
+        target: what has a record of its own.
+        source: the record, or what has one.
+        options: those of its `load_record`.
+
+    Returns:
+        What its `load_record` gives: a LoadReport for modules.
+
+    Raises:
+        RecordError: it has no record of its own; or the record does not fit, see `burnlike.record.load`.
+    """
+    record = records.Record.of(source)
+    inner = unwrap(target) if isinstance(target, nn.Module) else target
+    own = None if isinstance(target, type) else getattr(inner, "load_record", None)
+    if callable(own):
+        return own(record, **options)
+    if isinstance(target, nn.Module):
+        return load_module(target, record, **options)
+    if isinstance(target, torch.optim.Optimizer):
+        module = options.pop("module", None)
+        modules = () if module is None else (module,)
+        return resolve(f"{_OPTIMIZERS}:load_torch_record")(target, record, *modules, **options)
+    if not is_foreign(target):
+        raise _not_loadable(target)
+    return into_foreign(target, record, **options)
+
+
+def load_module(module: nn.Module, record: "records.Record", **options: Any) -> LoadReport:
+    """Put a record into the tensors of a module, whatever its class says."""
+    from .loading.load_into import load_into
+    from .loading.load_options import LoadOptions
+
+    return load_into(record, module, LoadOptions.of(options))
+
+
+def given_options(strict: bool, device: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a load without those that have their default: not everything that loads knows them."""
+    return {
+        **({} if strict is True else {"strict": strict}),
+        **({} if device is None else {"device": device}),
+        **options,
+    }
+
+
+def overrides(module: nn.Module, name: str) -> bool:
+    """Whether the class of a module defines `into_record` or `load_record` itself."""
+    own = getattr(own_class(unwrap(module)), name, None)
+    return own is not None and own is not getattr(ModuleMethods, name)
+
+
+def layout_for(target: Any) -> Any:
+    """The layout of the records of `target`, for files that carry no names; None where it can't be told."""
+    if isinstance(target, nn.Module):
+        return records.deferred_layout(target)
+    known = None if isinstance(target, type) else getattr(target, "record_layout", None)
+    return LayoutOf(known) if callable(known) else None
+
+
+def _not_loadable(target: Any) -> RecordError:
+    if isinstance(target, type):
+        return RecordError(
+            f"expected an object to load into, got the class {target.__name__};"
+            f" burnlike.record.open_record(path).into({target.__name__}) makes an object of it"
+        )
+    return RecordError(
+        f"expected a module, an optimizer, a scheduler, a TrainingState, a generator, or an object with"
+        f" load_record(record) or load_state_dict(state), to load into, got {type(target).__name__}; open the record by"
+        " burnlike.record.open_record(path), and load its parts: record.model.load_into(model), record.into(Type)"
+    )
