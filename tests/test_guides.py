@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,13 @@ from burnlike.config import Config, LrSchedulerConfig, OptimizerConfig
 from burnlike.train import TrainingConfig
 
 DOCS = Path(__file__).parent.parent / "docs"
-GUIDES = ["modules", "mlax", "drop_in", "optimizers"]
+GUIDES = ["modules", "mlax", "drop_in", "optimizers", "tensor"]
 
 
 @pytest.mark.parametrize("guide", GUIDES)
 def test_the_programs_of_a_guide_run(guide: str, tmp_path: Path) -> None:
-    programs = re.findall(r"```python\n(.*?)```", (DOCS / f"{guide}.md").read_text(), re.DOTALL)
+    found = re.findall(r"^ *```python\n(.*?)^ *```", (DOCS / f"{guide}.md").read_text(), re.DOTALL | re.MULTILINE)
+    programs = [textwrap.dedent(program) for program in found]
     assert programs
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", "\n".join(programs)],

@@ -9,9 +9,10 @@ from torch import Tensor
 from typing_extensions import TypeVar
 
 from ..errors import BackendError, TensorValueError
+from .accumulating import accumulate
 from .gradients import GradientMap, Gradients, TrackedGradients
 from .graph import Graph
-from .passes import exclusive, in_backward
+from .passes import in_backward
 from .protocol import Backend
 from .tables import ActivationOps, BoolOps, FloatOps, IntOps, ModuleOps
 
@@ -116,14 +117,15 @@ class Autodiff(Generic[InnerB]):
     def backward(self, root: Tensor, *, create_graph: bool = False) -> GradientMap:
         """Differentiate `root`, seeded with ones of its shape, by torch's own backward.
 
-        The hooks of DDP and FSDP2 run, so the gradients are the reduced ones. They are taken out of `.grad`, and what
-        was there before is put back, also if the backward pass fails. Passes of other threads that share a leaf wait.
-        A pass inside of another one's hook leaves `.grad` alone, and reduces nothing.
+        The hooks of DDP and FSDP2 run, so the gradients are the reduced ones. They are added to `.grad`, as torch
+        does, but never in place: what was there stays as it is, and is put back if the backward pass fails. Passes of
+        other threads that share a leaf wait. A pass inside of another one's hook leaves `.grad` alone, and reduces
+        nothing.
 
         Args:
             root: of any shape; its graph is consumed.
-            create_graph: keep the graph, and track the gradients for a further backward pass. Hooks on parameters that
-                reduce gradients don't run then.
+            create_graph: keep the graph, and track the gradients for a further backward pass. `.grad` is left alone,
+                and hooks on parameters that reduce gradients don't run then.
 
         Raises:
             TensorValueError: `root` is not tracked, or a part of its graph was consumed by an earlier pass.
@@ -138,7 +140,7 @@ class Autodiff(Generic[InnerB]):
         try:
             if create_graph:
                 return _with_history(root, graph)
-            return _inside_of_another(root, graph) if in_backward() else _gradients(root, graph)
+            return _inside_of_another(root, graph) if in_backward() else accumulate(root, graph)
         except RuntimeError as error:
             if "second time" not in str(error):
                 raise
@@ -183,25 +185,6 @@ class Autodiff(Generic[InnerB]):
     def from_inner(self, tensor: Tensor) -> Tensor:
         """The same tensor: torch tracks by leaf, not by backend."""
         return tensor
-
-
-def _gradients(root: Tensor, graph: Graph) -> Gradients:
-    gradients = Gradients()
-    targets = graph.targets()
-    with exclusive(targets):
-        before = [target.grad for target in targets]
-        for target in targets:
-            target.grad = None
-        try:
-            torch.autograd.backward(root, torch.ones_like(root))
-            for target in targets:
-                if target.grad is not None:
-                    gradients.register(target, target.grad)
-        finally:
-            graph.consume()
-            for target, grad in zip(targets, before, strict=True):
-                target.grad = grad
-    return gradients
 
 
 def _inside_of_another(root: Tensor, graph: Graph) -> Gradients:

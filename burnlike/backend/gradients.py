@@ -1,43 +1,76 @@
-"""Gradients: what one backward pass computed, by leaf."""
+"""Gradients: what one backward pass computed, by leaf, and its part of what is in `.grad`."""
 
+import threading
+import weakref
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from torch import Tensor
 
 from .._fsdp import sharded_form
-from ..errors import TensorTypeError
+from ..errors import TensorTypeError, TensorValueError
+
+
+class Entry:
+    """The gradient of one leaf, and what the pass made of the leaf's `.grad`.
+
+    Attributes:
+        leaf: a torch tensor or parameter.
+        grad: what the pass computed; None while it runs.
+        before: what was in `.grad` before the pass.
+        left: what the pass left there; None while it runs, and where it left nothing.
+        joined: what was in `.grad` when the pass began, where DDP may have reduced it together with the gradient.
+    """
+
+    __slots__ = ("before", "grad", "joined", "leaf", "left")
+
+    def __init__(self, leaf: Tensor, grad: Tensor | None, before: Tensor | None = None) -> None:
+        self.leaf = leaf
+        self.grad = grad
+        self.before = before
+        self.left: Tensor | None = None
+        self.joined: Tensor | None = None
 
 
 class GradientMap:
-    """Leaf -> gradient. Leaves are told apart by identity; nothing is left in any `.grad`."""
+    """Leaf -> gradient. Leaves are told apart by identity."""
 
     def __init__(self) -> None:
-        self._by_leaf: dict[int, tuple[Tensor, Tensor]] = {}
+        self._by_leaf: dict[int, Entry] = {}
 
     def register(self, leaf: Tensor, grad: Tensor) -> None:
         """Put the gradient of `leaf` in, in place of an earlier one."""
-        self._by_leaf[id(leaf)] = (leaf, grad)
+        self._by_leaf[id(leaf)] = Entry(leaf, grad)
 
     def get(self, leaf: Tensor) -> Tensor | None:
         """The gradient of a torch tensor or parameter, or None."""
-        found = self._by_leaf.get(id(_leaf(leaf))) or self._by_leaf.get(id(sharded_form(leaf)))
-        return None if found is None else found[1]
+        found = self._entry(leaf)
+        return None if found is None else found.grad
 
     def remove(self, leaf: Tensor) -> Tensor | None:
         """Take the gradient of a torch tensor or parameter out, or None."""
-        found = self._by_leaf.pop(id(_leaf(leaf)), None) or self._by_leaf.pop(id(sharded_form(leaf)), None)
-        return None if found is None else found[1]
+        found = self._entry(leaf)
+        if found is None:
+            return None
+        del self._by_leaf[id(found.leaf)]
+        return found.grad
+
+    def _entry(self, leaf: Tensor) -> Entry | None:
+        return self._by_leaf.get(id(_leaf(leaf))) or self._by_leaf.get(id(sharded_form(leaf)))
+
+    def _pairs(self) -> list[tuple[Tensor, Tensor]]:
+        return [(it.leaf, it.grad) for it in self._by_leaf.values() if it.grad is not None]
 
     def __getstate__(self) -> list[tuple[Tensor, Tensor]]:
-        return list(self._by_leaf.values())
+        return self._pairs()
 
     def __setstate__(self, pairs: list[tuple[Tensor, Tensor]]) -> None:
-        self._by_leaf = {id(leaf): (leaf, grad) for leaf, grad in pairs}
+        self._by_leaf = {id(leaf): Entry(leaf, grad) for leaf, grad in pairs}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copies of the gradients, of the same leaves; of their copies where the leaves have been copied with them."""
         copied = type(self)()
-        for leaf, grad in self._by_leaf.values():
+        for leaf, grad in self._pairs():
             copied.register(memo.get(id(leaf), leaf), grad.clone())
         return copied
 
@@ -45,7 +78,7 @@ class GradientMap:
         return len(self._by_leaf)
 
     def __repr__(self) -> str:
-        shapes = ", ".join(str(list(grad.shape)) for _, grad in self._by_leaf.values())
+        shapes = ", ".join(str(list(grad.shape)) for _, grad in self._pairs())
         return f"{type(self).__name__}({len(self)} leaves: {shapes})"
 
 
@@ -58,12 +91,104 @@ def _leaf(leaf: Any) -> Tensor:
     return leaf
 
 
+# Passes find by these what earlier ones left in `.grad`. The lock also guards the entries' `before` and `left`.
+_LIVE: "weakref.WeakSet[Gradients]" = weakref.WeakSet()
+_LOCK = threading.RLock()
+
+
 class Gradients(GradientMap):
     """The gradients of the leaves that a backward pass reached, without history.
 
-    A tensor's own `grad(gradients)` and `grad_remove(gradients)` read it; `get(parameter)` for torch parameters.
+    A tensor's own `grad(gradients)` and `grad_remove(gradients)` read it; `get(parameter)` for torch parameters. The
+    pass has added them to `.grad` too, and what is taken out of here, or replaced, is so in `.grad` as well: it is
+    then what it would be had the pass not reached that leaf. Where `.grad` was cleared or set since, it stays as it is.
+    Copies are containers only: they leave `.grad` alone.
     """
+
+    def register(self, leaf: Tensor, grad: Tensor) -> None:
+        """Put the gradient of `leaf` in, in place of an earlier one, also in its `.grad`."""
+        with _LOCK:
+            found = self._by_leaf.get(id(leaf))
+            if found is None or found.left is None:
+                super().register(leaf, grad)
+            else:
+                found.grad = grad
+                _put(found, total(found.before, grad))
+
+    def remove(self, leaf: Tensor) -> Tensor | None:
+        """Take the gradient of a torch tensor or parameter out, also of its `.grad`, or None.
+
+        Raises:
+            TensorValueError: `.grad` had gradients of earlier passes when the pass began, and DDP may have reduced
+                them with this one; nothing has changed.
+        """
+        with _LOCK:
+            found = self._entry(leaf)
+            if found is not None and found.joined is not None and found.before is not None:
+                raise TensorValueError(
+                    "Grad Remove",
+                    "in a process group DDP reduces a gradient together with what is in .grad, so it can't be taken out"
+                    " alone: take all of them by GradientsParams.from_module(module), or call zero_grad() before"
+                    " backward()",
+                )
+            grad = super().remove(leaf)
+            if found is not None and found.left is not None:
+                _put(found, found.before)
+            return grad
+
+    def begin(self, leaves: Sequence[Tensor]) -> list[Entry]:
+        """Note what is in the `.grad` of the leaves that a pass is about to reach."""
+        with _LOCK:
+            entries = [Entry(leaf, None, leaf.grad) for leaf in leaves]
+            self._by_leaf = {id(it.leaf): it for it in entries}
+            _LIVE.add(self)
+        return entries
+
+    def end(self, found: Iterable[tuple[Entry, Tensor | None]]) -> None:
+        """Take what torch's pass left in `.grad`, None where it computed nothing, and let `.grad` be the sums."""
+        with _LOCK:
+            for entry, grad in found:
+                if grad is None:
+                    entry.leaf.grad = entry.before
+                    del self._by_leaf[id(entry.leaf)]
+                elif entry.joined is None:
+                    entry.grad = grad
+                    entry.leaf.grad = entry.left = total(entry.before, grad)
+                else:
+                    entry.grad = grad - entry.joined
+                    entry.left = grad if entry.before is entry.joined else total(entry.before, entry.grad)
+                    entry.leaf.grad = entry.left
 
 
 class TrackedGradients(GradientMap):
-    """The gradients of `backward(create_graph=True)`: tracked, so that they can be differentiated again."""
+    """The gradients of `backward(create_graph=True)`: tracked, so that they can be differentiated again.
+
+    They are in no `.grad`: a leaf and its tracked gradient would keep each other alive.
+    """
+
+
+def total(before: Tensor | None, grad: Tensor) -> Tensor:
+    """What `.grad` is after a gradient was added; a new tensor, or where there was none the gradient itself."""
+    if before is None:
+        return grad
+    # torch adds a sparse tensor to a dense one, not the other way around.
+    return grad + before if before.is_sparse else before + grad
+
+
+def _put(entry: Entry, grad: Tensor | None) -> None:
+    """Let `grad` be what the pass left in `.grad`, and add again what later passes have added to it."""
+    leaf, old = entry.leaf, entry.left
+    later: list[Entry] = []
+    while old is not None and old is not leaf.grad:
+        following = next((it for its in _LIVE if (it := its._by_leaf.get(id(leaf))) and it.before is old), None)
+        if following is None:
+            return  # `.grad` was cleared or set, or is what a pass left whose Gradients are gone
+        later.append(following)
+        old = following.left
+    entry.left = grad
+    for it in later:
+        it.before = grad
+        if it.grad is None:
+            return  # this pass is still running, in another thread; it adds to `before` when it ends
+        grad = it.left = total(grad, it.grad)
+    leaf.grad = grad

@@ -173,7 +173,7 @@ class OptimizerAdaptor(StateKeeper, Generic[State]):
         """
         stepped, values = grads.params, grads.values
         if not stepped:
-            return module
+            return self._without_gradients(module)
         tensors = self._tensors_of(module, stepped, lr)
         runs = self._runs
         rates = [rate_of(run, lr) * self.rules.lr_factor(run.group) for run in runs]

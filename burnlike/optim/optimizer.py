@@ -9,6 +9,7 @@ from torch import nn
 
 from ..record.methods import RecordMethods
 from .gradients import GradientsParams
+from .nothing_to_step import SaysNothingToStep
 
 if TYPE_CHECKING:
     from ..record import Record
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 Module = TypeVar("Module", bound=nn.Module)
 
 
-class Optimizer(RecordMethods, ABC):
+class Optimizer(RecordMethods, SaysNothingToStep, ABC):
     """Updates a module with gradients, and has a state that is saved as a record."""
 
     @abstractmethod

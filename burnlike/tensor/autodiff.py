@@ -28,10 +28,13 @@ class AutodiffMethods(TensorBase[B, D, K]):
         """Differentiate this tensor, seeded with ones of its shape, `[..]`; any shape will do.
 
         Torch: `loss.backward()`.
-        Differs: gives a container, leaves no `.grad` behind, consumes the graph; no `retain_graph`.
+        Differs: adds to `.grad` and gives a container of what it added, consumes the graph; no `retain_graph`.
+
+        What is taken out of the container is taken out of `.grad` too, see `Gradients`.
 
         Args:
-            create_graph: keep the graph, and track the gradients, so that they can be differentiated again.
+            create_graph: keep the graph, and track the gradients, so that they can be differentiated again; they are
+                in the container only.
 
         Raises:
             TensorValueError: not tracked, or part of the graph was consumed by an earlier pass.
@@ -67,7 +70,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
         self: "AutodiffMethods[Autodiff[B2], D, Float]", grads: Gradients
     ) -> "Tensor[B2, D, Float] | None": ...
     def grad_remove(self: Any, grads: Any) -> Any:
-        """Take the gradient of this leaf out of the container, or None. `[..]`.
+        """Take the gradient of this leaf out of the container, and out of its `.grad`, or None. `[..]`.
 
         Torch: `x.grad`, then `x.grad = None`.
         """
@@ -79,7 +82,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
     def grad_replace(
         self: "AutodiffMethods[Autodiff[B2], D, Float]", grads: GradientMap, grad: "Tensor[B2, D, Float]"
     ) -> None:
-        """Put `grad` in the place of this leaf's gradient. `[..]`.
+        """Put `grad` in the place of this leaf's gradient, in its `.grad` too. `[..]`.
 
         Torch: `x.grad = grad`.
 

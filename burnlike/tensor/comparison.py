@@ -1,7 +1,7 @@
 """Equality, and reductions to Bool, of all kinds."""
 
 import numbers
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 import torch
 
@@ -11,6 +11,7 @@ from .base import B, D, K, TensorBase, wrap
 from .kinds import D1, Bool, Float, Int
 from .operands import fail, operand, scalar
 from .spec import Spec, title
+from .torch_arguments import whole
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -108,12 +109,14 @@ class ComparisonMethods(TensorBase[B, D, K]):
 
     __hash__ = object.__hash__
 
-    def any(self) -> "Tensor[B, D1, Bool]":
+    def any(self, *dims: Never, **options: Never) -> "Tensor[B, D1, Bool]":
         """Whether an element is not zero (NaN is not). `[..] -> [1]`.
 
         Torch: `torch.any(x)`.
         Differs: shape `[1]`.
         """
+        if dims or options:
+            raise whole("any", dims, options)
         spec = self.spec
         return wrap(spec.ops.any(self.inner), spec.bool.ranks[1])
 
@@ -128,12 +131,14 @@ class ComparisonMethods(TensorBase[B, D, K]):
         spec = self.spec
         return wrap(spec.ops.any_dim(self.inner, axis("Any Dim", dim, spec.rank)), spec.bool)
 
-    def all(self) -> "Tensor[B, D1, Bool]":
+    def all(self, *dims: Never, **options: Never) -> "Tensor[B, D1, Bool]":
         """Whether no element is zero. `[..] -> [1]`.
 
         Torch: `torch.all(x)`.
         Differs: shape `[1]`.
         """
+        if dims or options:
+            raise whole("all", dims, options)
         spec = self.spec
         return wrap(spec.ops.all(self.inner), spec.bool.ranks[1])
 

@@ -96,9 +96,14 @@ class TorchMethods(TensorBase[B, D, K]):
         return self.inner.shape[0]
 
     def __getitem__(self, index: Any) -> Any:
-        raise TensorValueError(
-            "Slice", "a Tensor has no x[...]; use slice([...]), select_dim(dim, index) or narrow(...)"
-        )
+        # What it drops depends on the values of the index, so no checker could tell the rank of the result.
+        if isinstance(index, int):
+            use = f"select_dim(0, {index}), which drops the dimension, or slice([{index}]), which keeps it"
+        elif isinstance(index, torch.Tensor | TensorBase | list):
+            use = "select(0, indices), gather, or mask_fill and mask_where with a mask"
+        else:
+            use = "slice([...]), which takes the same and keeps each dimension, select_dim(dim, index) or narrow(...)"
+        raise TensorValueError("Slice", f"a Tensor has no x[...]; use {use}")
 
     def __iter__(self) -> Any:
         raise TensorValueError("Iter Dim", "a Tensor is not iterable; use iter_dim(dim), which keeps the dimension")
@@ -154,8 +159,6 @@ _NO_OPERATORS = {
     "__rshift__": "a Tensor has no x >> y; use bitwise_right_shift",
     "__pos__": "a Tensor has no +x; it would be x",
     "__round__": "use x.round()",
-    "__float__": "use into_scalar()",
-    "__int__": "use into_scalar()",
 }
 _NO_OPERATORS |= {f"__r{name[2:]}": _NO_OPERATORS[name] for name in ("__floordiv__", "__divmod__")}
 

@@ -160,6 +160,25 @@ class ReadingMethods(TensorBase[B, D, K]):
         return self.spec.ops.read_item(inner)
 
     @overload
+    def item(self: "ReadingMethods[B, D, Float]") -> float: ...
+    @overload
+    def item(self: "ReadingMethods[B, D, Int]") -> int: ...
+    @overload
+    def item(self: "ReadingMethods[B, D, Bool]") -> bool: ...
+    def item(self: Any) -> Any:
+        """The same as `into_scalar`, under torch's name. `[1, ..] -> number`.
+
+        Torch: `x.item()`.
+        """
+        return self.into_scalar()
+
+    def __float__(self: Any) -> float:
+        return float(self.into_scalar())
+
+    def __int__(self: Any) -> int:
+        return int(self.into_scalar())
+
+    @overload
     def try_into_scalar(self: "ReadingMethods[B, D, Float]") -> float | TensorError: ...
     @overload
     def try_into_scalar(self: "ReadingMethods[B, D, Int]") -> int | TensorError: ...

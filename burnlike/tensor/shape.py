@@ -10,12 +10,13 @@ from .created import check_rank
 from .kinds import D1, D2, D3, D4, D5, D6, D7, D8
 from .operands import fail
 from .squeezing import R, SqueezingMethods
+from .transposing import TransposeMethods
 
 if TYPE_CHECKING:
     from .tensor import Tensor
 
 
-class ShapeMethods(SqueezingMethods[B, D, K]):
+class ShapeMethods(SqueezingMethods[B, D, K], TransposeMethods[B, D, K]):
     """Other shapes of the same elements."""
 
     __slots__ = ()
@@ -72,74 +73,6 @@ class ShapeMethods(SqueezingMethods[B, D, K]):
         except Exception as error:
             check_rank("Reshape", len(sizes))
             fail("reshape", error, self.inner)
-
-    def transpose(self) -> "Tensor[B, D, K]":
-        """The last two dimensions in each other's place. `[.., a, b] -> [.., b, a]`.
-
-        Torch: `x.mT`.
-        Differs: takes no dimensions; `swap_dims` does.
-        """
-        spec = self.spec
-        try:
-            return wrap(spec.ops.swap_dims(self.inner, -2, -1), spec)
-        except Exception as error:
-            fail("swap_dims", error, self.inner)
-
-    def t(self) -> "Tensor[B, D, K]":
-        """The same as `transpose`. `[.., a, b] -> [.., b, a]`.
-
-        Torch: `x.mT`.
-        Differs: any rank of 2 or more.
-        """
-        return self.transpose()
-
-    def swap_dims(self, dim1: int, dim2: int) -> "Tensor[B, D, K]":
-        """Two dimensions in each other's place. `[.., a, .., b, ..] -> [.., b, .., a, ..]`.
-
-        Torch: `torch.swapdims`.
-        """
-        spec = self.spec
-        try:
-            return wrap(spec.ops.swap_dims(self.inner, dim1, dim2), spec)
-        except Exception as error:
-            fail("swap_dims", error, self.inner)
-
-    def permute(self, axes: Sequence[int]) -> "Tensor[B, D, K]":
-        """Dimension i of the result is dimension `axes[i]`. `[..] -> [..]`.
-
-        Torch: `torch.permute`.
-        """
-        spec = self.spec
-        try:
-            return wrap(spec.ops.permute(self.inner, axes), spec)
-        except Exception as error:
-            if isinstance(error, RuntimeError):
-                raise TensorValueError(
-                    "Permute", f"expected each of the {spec.rank} dimensions once, got {list(axes)}"
-                ) from error
-            fail("permute", error, self.inner)
-
-    def movedim(self, src: int | Sequence[int], dst: int | Sequence[int]) -> "Tensor[B, D, K]":
-        """Dimensions `src` at the places `dst`, the rest in their order. `[..] -> [..]`.
-
-        Torch: `torch.movedim`.
-        """
-        spec = self.spec
-        try:
-            return wrap(spec.ops.movedim(self.inner, src, dst), spec)
-        except Exception as error:
-            fail("movedim", error, self.inner)
-
-    def flip(self, axes: Sequence[int]) -> "Tensor[B, D, K]":
-        """Each of `axes` backwards. `[..] -> [..]`.
-
-        Torch: `torch.flip`.
-        """
-        spec = self.spec
-        try:
-            return wrap(spec.ops.flip(self.inner, axes), spec)
-        except Exception as error:
-            fail("flip", error, self.inner)
 
     @overload
     def flatten(self, start_dim: int, end_dim: int, rank: R) -> "Tensor[B, R, K]": ...

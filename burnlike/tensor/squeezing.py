@@ -93,7 +93,9 @@ class SqueezingMethods(TensorBase[B, D, K]):
         spec = self.spec
         shape = self.inner.shape
         if not len(shape) <= rank <= 8:
-            raise TensorValueError("Unsqueeze", f"expected a rank of {len(shape)} to 8, got {rank}")
+            raise TensorValueError(
+                "Unsqueeze", f"expected a rank of {len(shape)} to 8, got {rank}; unsqueeze_dim(dim) takes a place"
+            )
         return wrap(spec.ops.reshape(self.inner, (*[1] * (rank - len(shape)), *shape)), spec.ranks[rank])
 
     @overload
@@ -181,5 +183,5 @@ def _squeezed(tensor: Any, dims: list[int], rank: int | None) -> Any:
     if kept == 0:
         raise TensorValueError("Squeeze", f"nothing is left of shape {list(shape)}; the smallest rank is 1")
     if rank is not None and kept != rank:
-        raise TensorValueError("Squeeze", f"the result has rank {kept}, not {rank}")
+        raise TensorValueError("Squeeze", f"the result has rank {kept}, not {rank}; squeeze_dim(dim) takes a place")
     return wrap(spec.ops.squeeze(tensor.inner, dims), spec.ranks[kept])

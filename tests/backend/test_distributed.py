@@ -7,9 +7,18 @@ import pytest
 from ..processes import assert_succeed, started
 
 
-@pytest.mark.parametrize("how", ["plain", "ddp", "ddp_unused", "fsdp"])
-def test_two_processes_equal_the_joined_batch(how: str, tmp_path: Path) -> None:
+def run_two(worker: str, how: str, tmp_path: Path) -> None:
     logs = [tmp_path / f"rank{rank}.log" for rank in range(2)]
-    command = ["-m", "tests.backend.gradient_worker", how]
+    command = ["-m", f"tests.backend.{worker}", how]
     workers = [started([*command, str(rank), str(tmp_path / "store")], log, {}) for rank, log in enumerate(logs)]
     assert_succeed(workers, logs)
+
+
+@pytest.mark.parametrize("how", ["plain", "ddp", "ddp_unused", "fsdp"])
+def test_two_processes_equal_the_joined_batch(how: str, tmp_path: Path) -> None:
+    run_two("gradient_worker", how, tmp_path)
+
+
+@pytest.mark.parametrize("how", ["ddp", "ddp_bucket_views", "fsdp"])
+def test_loops_end_with_the_weights_of_torchs_own(how: str, tmp_path: Path) -> None:
+    run_two("loop_worker", how, tmp_path)

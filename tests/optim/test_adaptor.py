@@ -88,7 +88,8 @@ def test_freezing_keeps_the_state_for_later() -> None:
     optimizer = AdamWConfig().init()
     train(model, optimizer)
     model.requires_grad_(False)
-    train(model, optimizer)
+    with pytest.warns(UserWarning, match="has a gradient, so nothing has changed. All are frozen"):
+        train(model, optimizer)
     model.requires_grad_(True)
     train(model, optimizer)
     values = optimizer.to_record().values["states"]

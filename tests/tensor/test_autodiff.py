@@ -21,13 +21,13 @@ def leaf(*values: float) -> Tensor[Any, Any]:
     return Tensor(torch.tensor(values, dtype=torch.float64), BACKEND).require_grad()
 
 
-def test_backward_gives_the_gradients_of_the_leaves_and_leaves_no_grad_behind() -> None:
+def test_backward_gives_the_gradients_of_the_leaves_which_are_in_their_grad_too() -> None:
     x, y = leaf(1.0, 2.0), leaf(3.0, 5.0)
     grads = (x * y).sum().backward()
     assert x.grad(grads).inner.tolist() == [3.0, 5.0]
     assert y.grad(grads).inner.tolist() == [1.0, 2.0]
     assert x.grad(grads).backend == DOUBLE
-    assert x.inner.grad is None
+    assert x.inner.grad is x.grad(grads).inner
     assert len(grads) == 2
 
 
@@ -36,11 +36,9 @@ def test_a_loss_of_any_shape_is_seeded_with_ones() -> None:
     assert x.grad((x * x).backward()).inner.tolist() == [2.0, 4.0]
 
 
-def test_what_was_in_grad_is_put_back_also_when_the_backward_pass_fails() -> None:
+def test_what_was_in_grad_is_put_back_when_the_backward_pass_fails() -> None:
     x = leaf(1.0, 2.0)
     mark = x.inner.grad = torch.tensor([7.0, 7.0], dtype=torch.float64)
-    assert x.grad((x * x).backward()).inner.tolist() == [2.0, 4.0]
-    assert x.inner.grad is mark
 
     class Fails(torch.autograd.Function):
         @staticmethod
@@ -248,7 +246,7 @@ def test_layers_on_an_autodiff_backend_give_gradients_of_their_parameters() -> N
     x = torch.rand(4, 3)
     grads = layer(Tensor(x, Autodiff(Cpu()))).sum().backward()
     torch.testing.assert_close(grads.get(layer.weight), x.sum(0)[:, None].expand(3, 2))
-    assert layer.weight.grad is None
+    assert layer.weight.grad is grads.get(layer.weight)
 
 
 def test_both_implementations_satisfy_the_protocol_and_agree() -> None:

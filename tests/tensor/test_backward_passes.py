@@ -45,7 +45,8 @@ def test_passes_of_two_threads_that_share_a_leaf_both_get_their_own_gradients() 
         thread.join()
     assert found["first"].inner.tolist() == [3.0, 3.0]
     assert found["second"].inner.tolist() == [5.0, 5.0]
-    assert x.inner.grad is None
+    assert x.inner.grad is not None
+    assert x.inner.grad.tolist() == [8.0, 8.0]
 
 
 def test_passes_without_a_common_leaf_do_not_wait_for_each_other() -> None:

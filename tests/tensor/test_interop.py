@@ -258,8 +258,28 @@ def test_autocast_follows_torchs_promotion() -> None:
         (lambda x: x >> 1, "bitwise_right_shift"),
         (lambda x: +x, "it would be x"),
         (round, r"x\.round\(\)"),
-        (float, "into_scalar"),
-        (int, "into_scalar"),
+        (lambda x: x[0], r"select_dim\(0, 0\), which drops the dimension, or slice\(\[0\]\)"),
+        (lambda x: x[x > 0.0], "mask_fill and mask_where"),
+        (lambda x: x[:, 1], r"slice\(\[\.\.\.\]\), which takes the same"),
+        (float, "a tensor of one element"),
+        (int, "a tensor of one element"),
+        (lambda x: x.item(), "a tensor of one element"),
+        (lambda x: x.unsqueeze_dim(0).T, r"use transpose\(\)"),
+        (lambda x: x.unsqueeze(0), r"unsqueeze_dim\(dim\)"),
+        (lambda x: x.squeeze(0), r"squeeze_dim\(dim\)"),
+        (lambda x: x.sum(dim=1), r"use sum_dim\(1\), which keeps the size 1, and squeeze_dim\(1\) to drop it"),
+        (lambda x: x.sum(-1), r"use sum_dim\(-1\)"),
+        (lambda x: x.sum(axis=0), r"use sum_dim\(0\)"),
+        (lambda x: x.mean(dim=(0, 1), keepdim=True), r"use mean_dims\(\[0, 1\]\)"),
+        (lambda x: x.prod(1, True), r"use prod_dim\(1\)"),
+        (lambda x: x.max(dim=1), r"use max_dim\(1\) \(with the indices: max_dim_with_indices\)"),
+        (lambda x: x.min(1), r"use min_dim\(1\)"),
+        (lambda x: x.max_abs(1), r"use max_abs_dim\(1\)"),
+        (lambda x: x.all(dim=1), r"use all_dim\(1\)"),
+        (lambda x: x.any(dim=(0, 1)), r"use any_dim\(dim\) for one after the other"),
+        (lambda x: x.sum(dtype=torch.float64), r"sum takes no dtype=torch\.float64"),
+        (lambda x: x.argmax(), r"x\.flatten\(0, -1\)\.argmax\(0\)"),
+        (lambda x: x.argmin(dim=1, keepdim=True), r"takes no keepdim; squeeze_dim\(1\) drops"),
         (lambda x: x.int() & 1, "use bitwise_and"),
         (lambda x: ~x.int(), "use bitwise_not"),
         (torch.nn.Parameter, r"torch\.nn\.Parameter\(x\.inner\)"),
@@ -311,3 +331,21 @@ def test_messages_say_what_to_do(operation: Any, message: str) -> None:
     x, n = random(2, 3), Tensor(torch.tensor([1, 2]))
     with pytest.raises(TensorError, match=message):
         operation(x, n, random(2, 3, backend=TRACKED))
+
+
+def test_numbers_come_out_as_of_torchs_tensors() -> None:
+    x, n, b = (Tensor(torch.tensor(values), Cpu()) for values in ([2.5], [[7]], [True]))
+    assert [it.item() for it in (x, n, b)] == [2.5, 7, True]
+    assert [type(it.item()) for it in (x, n, b)] == [float, int, bool]
+    assert [float(it) for it in (x, n, b)] == [2.5, 7.0, 1.0]
+    assert [int(it) for it in (x, n, b)] == [2, 7, 1]
+    assert complex(x) == 2.5
+    assert f"{float(x):.3f}" == "2.500"
+    leaf = Tensor(torch.tensor([3.0]), Autodiff(Cpu())).require_grad()
+    assert float(leaf * leaf) == (leaf * leaf).item() == 9.0
+
+
+def test_t_of_a_matrix_is_its_transpose() -> None:
+    x = random(2, 3)
+    assert torch.equal(x.T.inner, x.inner.T)
+    assert x.T.inner.data_ptr() == x.inner.data_ptr()

@@ -141,6 +141,7 @@ def any_kind(
     assert_type(x.ones_like(), Tensor[Cpu, D2, K])
     assert_type(x.empty_like(), Tensor[Cpu, D2, K])
     assert_type(x.transpose(), Tensor[Cpu, D2, K])
+    assert_type(x.T, Tensor[Cpu, D2, K])
     assert_type(x.t(), Tensor[Cpu, D2, K])
     assert_type(x.full_like(0.5), Tensor[Cpu, D2, K])
     assert_type(x.equal(x), Tensor[Cpu, D2, Bool])
@@ -205,6 +206,11 @@ def scalars(x: Tensor[Cpu, D1], n: Tensor[Cpu, D1, Int], b: Tensor[Cpu, D1, Bool
     assert_type(x.into_scalar(), float)
     assert_type(n.into_scalar(), int)
     assert_type(b.into_scalar(), bool)
+    assert_type(x.item(), float)
+    assert_type(n.item(), int)
+    assert_type(b.item(), bool)
+    assert_type(float(x), float)
+    assert_type(int(n), int)
 
 
 def statistics(x: Tensor[Cpu, D2], v: Tensor[Cpu, D2]) -> None:

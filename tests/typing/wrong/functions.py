@@ -44,6 +44,16 @@ def indexed(x: Tensor[Cpu, D2], n: Tensor[Cpu, D2, Int], b: Tensor[Cpu, D3, Bool
     x.select_dim(0)  # error
 
 
+def reduced_as_in_torch(x: Tensor[Cpu, D2]) -> None:
+    x.sum(1)  # error
+    x.mean(dim=1)  # error
+    x.max(dim=1)  # error
+    x.argmax()  # error
+    x.argmax(1, keepdim=True)  # error
+    x.all(1)  # error
+    x.any(dim=1)  # error
+
+
 def squeezed(x: Tensor[Cpu, D3]) -> None:
     y: Tensor[Cpu, D3] = x.squeeze_dim(0)  # error
     z: Tensor[Cpu, D1] = x.select_dim(0, 0)  # error

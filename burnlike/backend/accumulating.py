@@ -1,0 +1,60 @@
+"""A backward pass that adds to `.grad` what it computes, and hands it out."""
+
+import sys
+
+import torch
+from torch import Tensor
+
+from .gradients import Entry, Gradients
+from .graph import Graph
+from .passes import exclusive
+
+
+def accumulate(root: Tensor, graph: Graph) -> Gradients:
+    """Run torch's backward pass from `root`.
+
+    Args:
+        root: seeded with ones of its shape.
+        graph: of it; consumed.
+    """
+    gradients = Gradients()
+    targets = graph.targets()
+    with exclusive(targets):
+        entries = gradients.begin(targets)
+        in_group = _in_group()
+        for entry in entries:
+            if in_group and entry.before is not None and not _is_dtensor(entry.leaf):
+                # After passes under `no_sync()` DDP reduces what is in `.grad` together with the new gradient.
+                entry.joined = entry.before
+                entry.leaf.grad = entry.before.clone()
+            else:
+                entry.leaf.grad = None
+        try:
+            torch.autograd.backward(root, torch.ones_like(root))
+        except BaseException:
+            gradients.end((entry, None) for entry in entries)
+            raise
+        finally:
+            graph.consume()
+        gradients.end((entry, _left(entry, in_group)) for entry in entries)
+    return gradients
+
+
+def _left(entry: Entry, in_group: bool) -> Tensor | None:
+    """What the pass left in `.grad`, None where it did not reach the leaf."""
+    grad = entry.leaf.grad
+    if grad is None or not in_group:
+        return grad
+    if grad._is_view():
+        return grad.clone()  # of DDP with `gradient_as_bucket_view`: the next pass overwrites what it is a view of
+    return None if entry.joined is not None and grad._version == 0 else grad
+
+
+def _in_group() -> bool:
+    distributed = torch.distributed
+    return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
+
+
+def _is_dtensor(tensor: Tensor) -> bool:
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(tensor, module.DTensor)
