@@ -120,7 +120,7 @@ def test_whether_norms_are_one_is_told_by_the_name_and_not_by_the_object(shared:
         None, None, [OptimizerGroup(ParamGroup.all(), rule, first), OptimizerGroup(LAST, SgdConfig().build(), second)]
     )
     config = SgdConfig(grad_clipping=first, groups=(group(LAST, optimizer=SgdConfig(grad_clipping=second)),))
-    expected = HALVES if name is None else [sorted(sum(HALVES, []))]
+    expected = HALVES if name is None else [sorted([*HALVES[0], *HALVES[1]])]
     for rules in (made, added, without_base, config.init(), SgdConfig.from_yaml(config.to_yaml()).init()):
         assert [sorted(paths) for paths in norms_taken(rules)] == expected
 
