@@ -1,13 +1,13 @@
 """Calling a module as a pure function, which gives its new state back."""
 
 import inspect
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
 from ..errors import ArgumentError
+from .guards import refuse_holes
 from .hyperparameters import own_containers
 from .structure import view
 
@@ -33,6 +33,7 @@ def apply(module: M, x: Any, rng: Any = None, inference_mode: bool | None = None
     """
     copies = view(module, torch.clone)
     new: Any = copies.root
+    refuse_holes(new)
     own_containers(copies.parts)
     mode = not new.training if inference_mode is None else inference_mode
     options = call_options(new, rng, mode)
@@ -76,11 +77,16 @@ def forward_arguments(module: nn.Module) -> tuple[tuple[str, ...], bool]:
     It can't if `rng` has no default, or another one than None.
     """
     known = getattr(type(module), "_forward_arguments", None)
-    return arguments_of(type(module).forward) if known is None else known
+    return arguments_of(type(module)) if known is None else known
 
 
-def arguments_of(forward: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
-    """As `forward_arguments`, of a function."""
-    parameters = inspect.signature(forward).parameters
+def arguments_of(cls: type[nn.Module]) -> tuple[tuple[str, ...], bool]:
+    """As `forward_arguments`, of the modules of a class.
+
+    What counts is its `__call__`, in MLAX's form, or its `forward`, which torch's `__call__` hands everything to.
+    """
+    parameters = inspect.signature(cls.__call__).parameters
+    if any(it.kind is it.VAR_KEYWORD for it in parameters.values()):
+        parameters = {**inspect.signature(cls.forward).parameters, **parameters}
     named = tuple(name for name in ("rng", "inference_mode") if name in parameters)
     return named, "rng" in named and parameters["rng"].default is not None

@@ -6,9 +6,9 @@ from typing import TypeVar
 from torch import Tensor, nn
 
 from ..errors import ConflictError, MissingParamError
-from ..module.slots import meta_of
 from .comparing import check_same_structure
-from .holding import share
+from .guards import guard_holes
+from .holding import is_hole, share
 from .parameter import Parameter
 from .structure import Place, by_position, places, settle, view
 
@@ -59,13 +59,14 @@ def _combine(base: M, parts: Sequence[nn.Module], strict: bool) -> M:
         if isinstance(before, Tensor) and isinstance(winner.held, Tensor) and before is not winner.held:
             replaced[before] = winner.held
     settle(copies.parts, replaced)
+    guard_holes(copies.root)
     return copies.root  # pyright: ignore[reportReturnType]
 
 
 def _first_there(columns: list[dict[str, Place]], position: str) -> Place | None:
     for column in columns:
         place = column[position]
-        if not meta_of(place.owner, place.name).hole:
+        if not is_hole(place.owner, place.name):
             return place
     return None
 

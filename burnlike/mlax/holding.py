@@ -21,6 +21,11 @@ def content(owner: nn.Module, name: str) -> Tensor | DataTree | None:
     return owner._modules[name]  # pyright: ignore[reportReturnType]
 
 
+def is_hole(owner: nn.Module, name: str) -> bool:
+    """Whether `filter` took out what `owner` held under `name`, and nothing has been put there since."""
+    return meta_of(owner, name).hole and content(owner, name) is None
+
+
 def known_id(owner: nn.Module, name: str) -> ParamId | None:
     """The id of what `owner` holds, or held, under `name`; that of several tensors follows from the first one's.
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from ..module.attributes import plain_names
 from ..module.wrappers import own_class
 from .data import DataTree
+from .guards import without_guard
 from .parameter import Parameter
 from .structure import places
 
@@ -21,7 +22,7 @@ _NOTES = {
 
 def hyperparameters(module: nn.Module) -> dict[str, Any]:
     """The attributes of `module` that are neither parameters nor modules nor torch's own."""
-    parts = module.__dict__
+    parts = without_guard(module.__dict__)
     return {name: parts[name] for name in plain_names(parts) if name not in _NOTES}
 
 

@@ -13,6 +13,7 @@ from ..module.param import Param
 from ..module.slots import meta_of, set_meta
 from .comparing import check_same_structure
 from .data import as_data, check_trainable, is_wrapped, tensors_in
+from .guards import guard_holes
 from .parameter import Parameter
 from .structure import at_same_places, counterpart, leaves, settle, view
 
@@ -59,6 +60,8 @@ def map(module: M, f: mapping.Mapping, *rest: nn.Module, with_path: bool = False
         if isinstance(before, Tensor) and isinstance(after, Tensor):
             replaced[before] = after
     settle(copies.parts, replaced)
+    if include_empty:
+        guard_holes(copies.root)
     return copies.root  # pyright: ignore[reportReturnType]
 
 

@@ -19,6 +19,7 @@ from ..module.wrapping import holds_part
 from . import applying, combining, mapped, selecting, structure
 from .data import DataTree
 from .filters import Filter
+from .guards import guard_holes, guarding
 from .holding import share
 from .hyperparameters import static_key
 from .moving import converting, fork_weights
@@ -58,7 +59,9 @@ class Module(BaseModule):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls._forward_arguments = applying.arguments_of(cls.forward)
+        if "__call__" in cls.__dict__:
+            cls.__call__ = guarding(cls.__call__)
+        cls._forward_arguments = applying.arguments_of(cls)
 
     def __getattr__(self, name: str) -> Any:
         parts = self.__dict__
@@ -129,6 +132,8 @@ class Module(BaseModule):
             return
         self.__dict__.pop(name, None)
         share(*owner, self, name)
+        if param.is_hole:
+            guard_holes(self)
         self._settle(name)
         is_tie = not isinstance(owner[0], Unbound)
         if is_tie:

@@ -10,7 +10,7 @@ from ..module.param import Kind, Param
 from ..module.param_id import ParamId
 from ..module.slots import ensure_id, meta_of, set_meta, stored_ids
 from .data import DataTree, as_data, check_trainable
-from .holding import content, holders, kind_at, known_id, share, write
+from .holding import content, holders, is_hole, kind_at, known_id, share, write
 from .unbound import declared
 
 
@@ -147,19 +147,18 @@ class Parameter(Param):
     @property
     def name(self) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The label that the program gave; None for a hole."""
-        meta = meta_of(*self.home)
-        return None if meta.hole else meta.name
+        return None if self.is_hole else meta_of(*self.home).name
 
     @property
     def is_hole(self) -> bool:
         """Whether `filter` took it out."""
-        return meta_of(*self.home).hole
+        return is_hole(*self.home)
 
     @property
     def trainable(self) -> bool | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The intent: whether it is to be trained, also while `valid()` has it not require grad; None for a hole."""
         meta = meta_of(*self.home)
-        if meta.hole:
+        if self.is_hole:
             return None
         owner, name = self.owners[0]
         tensor = owner._parameters.get(name)

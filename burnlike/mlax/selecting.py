@@ -9,6 +9,7 @@ from torch import nn
 from ..errors import ArgumentError
 from .comparing import check_same_structure
 from .filters import Filter, Predicate, as_predicate
+from .guards import guard_holes
 from .parameter import Parameter
 from .predicates import is_trainable
 from .structure import at_same_places, leaves, punch, settle, view
@@ -93,4 +94,5 @@ def _keep(module: M, found: list[Parameter], kept: list[bool]) -> M:
         if not keep:
             punch(leaf, copies)
     settle(copies.parts)
+    guard_holes(copies.root)
     return copies.root  # pyright: ignore[reportReturnType]

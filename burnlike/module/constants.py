@@ -73,13 +73,17 @@ class Above:
     def __init__(self, module: nn.Module) -> None:
         self._module = weakref.ref(module)
 
-    def __call__(self) -> nn.Module | None:
+    def module(self) -> nn.Module | None:
+        """The module, or None if it is gone."""
+        return self._module()
+
+    def __call__(self) -> Any:
         """The module, or None if it is gone."""
         return self._module()
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        module = self()
-        return (type(None), ()) if module is None else (Above, (module,))
+        module = self.module()
+        return (type(None), ()) if module is None else (type(self), (module,))
 
 
 def begin_references(memo: dict[int, Any]) -> bool:

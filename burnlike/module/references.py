@@ -61,10 +61,10 @@ def _rebound(value: Any, copy_of: CopyOf, depth: int) -> Any:
     if isinstance(value, nn.Module | Tensor):
         return copy_of(value)
     kind = type(value)
-    if kind is Above:
-        module = value()
+    if isinstance(value, Above):
+        module = value.module()
         copied = copy_of(module)
-        return value if copied is module else Above(copied)
+        return value if copied is module else type(value)(copied)
     if kind is MethodType:
         owner = copy_of(value.__self__) if isinstance(value.__self__, nn.Module) else value.__self__
         return value if owner is value.__self__ else value.__func__.__get__(owner)
