@@ -37,18 +37,38 @@ def apply(module: M, x: Any, rng: Any = None, inference_mode: bool | None = None
     own_containers(copies.parts)
     mode = not new.training if inference_mode is None else inference_mode
     options = call_options(new, rng, mode)
-    modes = [] if inference_mode is None else [(part, part.training) for part in copies.parts]
-    for part, _ in modes:
-        part.__dict__["training"] = not mode
+    changed = set_mode(new, inference_mode)
     output, updated = unpaired(new(x, **options), new)
-    for part, training in modes:
-        part.__dict__["training"] = training
+    restore_mode(changed, inference_mode)
     if updated is not new:
         raise TypeError(
             f"{type(new).__name__}.forward returned a pair with another {type(updated).__name__}, expected (y, self):"
             " forward must return the updated self"
         )
     return output, new
+
+
+def set_mode(module: nn.Module, inference_mode: bool | None) -> list[nn.Module]:
+    """Let the whole tree have the mode that a call is given; returns the modules that had the other one."""
+    changed: list[nn.Module] = []
+    if inference_mode is not None:
+        _set_mode(module, not inference_mode, changed)
+    return changed
+
+
+def _set_mode(module: nn.Module, training: bool, changed: list[nn.Module]) -> None:
+    if module.training is not training:
+        module.__dict__["training"] = training
+        changed.append(module)
+    for child in module._modules.values():
+        if child is not None:
+            _set_mode(child, training, changed)
+
+
+def restore_mode(changed: list[nn.Module], inference_mode: bool | None) -> None:
+    """Undo what `set_mode` did, after the call."""
+    for module in changed:
+        module.__dict__["training"] = bool(inference_mode)
 
 
 def call_options(module: nn.Module, rng: Any, inference_mode: bool, where: str = "") -> dict[str, Any]:

@@ -39,12 +39,13 @@ class Guard(Above):
         assert module is not None, "it is called as an attribute of the module"
         _refuse(module, "")
         own = module.__dict__.get(_OWN)
-        return type(module).forward(module, *args, **options) if own is None else own(*args, **options)
+        return own(*args, **options) if own is not None else type(module).forward(module, *args, **options)
 
     @property
     def __code__(self) -> Any:
         """As a function has it: torch.export looks there for the names of arguments."""
-        return type(self.module()).forward.__code__  # pyright: ignore[reportOptionalMemberAccess]
+        cls: Any = type(self.module())
+        return cls.forward.__code__
 
 
 def refuse_holes(module: nn.Module) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from torch import nn
 
 from ..errors import ArgumentError
-from .applying import call_options, forward_arguments, unpaired
+from .applying import call_options, forward_arguments, restore_mode, set_mode, unpaired
 from .module import Module
 from .random_key import Key
 from .sequence import ModuleSeq
@@ -39,15 +39,23 @@ class _Layered(Module):
         return output
 
     def _in_series(self, x: Any, keys: list[Any], inference_mode: bool | None) -> Any:
-        for index, key in enumerate(keys):
-            x = self._call(index, x, key, inference_mode)
+        changed = set_mode(self, inference_mode)
+        try:
+            for index, key in enumerate(keys):
+                x = self._call(index, x, key, inference_mode)
+        finally:
+            restore_mode(changed, inference_mode)
         return x
 
     def _in_parallel(self, x: Any, keys: list[Any], inference_mode: bool | None) -> list[Any]:
         inputs = list(x)
         if len(inputs) != len(keys):
             raise ArgumentError(f"{type(self).__name__}: {len(keys)} layers need as many inputs, got {len(inputs)}")
-        return [self._call(index, inputs[index], key, inference_mode) for index, key in enumerate(keys)]
+        changed = set_mode(self, inference_mode)
+        try:
+            return [self._call(index, inputs[index], key, inference_mode) for index, key in enumerate(keys)]
+        finally:
+            restore_mode(changed, inference_mode)
 
 
 class Series(_Layered):

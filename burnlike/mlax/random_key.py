@@ -1,45 +1,138 @@
 """Keys, which make random numbers a function of values that the program passes around."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
 
-_MASK = 2**64 - 1
+from ..errors import ArgumentError
+from .philox import WORD, philox, traced_philox
+
+# What a key is used for, so that the numbers it draws tell nothing of the keys that are made from it.
+_DRAW, _SPLIT, _FOLD, _GENERATOR = 0, 0x6A09E667, 0xBB67AE85, 0x3C6EF372
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Key:
     """An explicit source of randomness: equal keys give equal numbers, and keys made from one key differ.
 
+    Its numbers are a function of the seed and of their place in the result, so they are the same in eager and in
+    compiled code and on every device. It is a pytree: a Parameter may hold one (`Parameter(False, Key(0))`), and `vmap`
+    maps over one whose seed is a tensor of seeds.
+
     Args:
-        seed: any whole number; its low 64 bits count.
+        seed: any whole number; its low 64 bits count. Or an int64 tensor, as it is in compiled code and in a Parameter.
 
     Example:
         >>> key, other = Key(0).split(2)
-        >>> torch.rand((), generator=key.generator()) == torch.rand((), generator=key.generator())
-        tensor(True)
+        >>> torch.equal(key.rand((3,)), key.rand((3,)))
+        True
         >>> key == other
         False
     """
 
-    seed: int
+    seed: int | Tensor
+
+    def __post_init__(self) -> None:
+        if isinstance(self.seed, int) and not torch.compiler.is_compiling():  # there, it came from here
+            object.__setattr__(self, "seed", (self.seed + 2**63) % 2**64 - 2**63)
 
     def split(self, count: int = 2) -> "tuple[Key, ...]":
         """`count` new keys; this one should not be used after that."""
-        return tuple(Key(_mix(_mix(self.seed) + 2 * index + 1)) for index in range(count))
+        return tuple(self._child(index, _SPLIT) for index in range(count))
 
-    def fold_in(self, number: int) -> "Key":
-        """The new key for `number`: of a layer, a step, a rank."""
-        return Key(_mix(_mix(self.seed) + 2 * number + 2))
+    def fold_in(self, number: int | Tensor) -> "Key":
+        """The new key for `number`, of a layer, a step, a rank; its low 32 bits count."""
+        return self._child(number & WORD, _FOLD)
+
+    def rand(
+        self, shape: Sequence[int], *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> Tensor:
+        """Uniform numbers in [0, 1), multiples of the distance of `dtype`'s numbers below 1.
+
+        Args:
+            shape: of the result.
+            dtype: floating-point; None is torch's default.
+            device: of the result; None is torch's default.
+        """
+        made = dtype or torch.get_default_dtype()
+        digits = 1 - round(math.log2(torch.finfo(made).eps))
+        count = math.prod(shape)
+        if digits > 32:
+            high, low = self._words(torch.arange(count, device=device), _DRAW)
+            bits = ((high >> 5) << 26) + (low >> 6)
+        else:
+            words = self._words(torch.arange((count + 1) // 2, device=device), _DRAW)
+            bits = torch.stack(words, dim=-1).reshape(-1)[:count] >> (32 - digits)
+        return bits.to(made).mul(2.0**-digits).reshape(list(shape))
+
+    def randn(
+        self, shape: Sequence[int], *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> Tensor:
+        """Normal numbers of mean 0 and variance 1 (Box and Muller 1958); arguments as those of `rand`.
+
+        A compiler may round them differently in the last digit.
+        """
+        made = dtype or torch.get_default_dtype()
+        wide = torch.promote_types(made, torch.float32)
+        radius, angle = self.rand((2, *shape), dtype=wide, device=device).unbind()
+        return ((-2 * torch.log1p(-radius)).sqrt() * (2 * math.pi * angle).cos()).to(made)
 
     def generator(self, device: torch.device | str = "cpu") -> torch.Generator:
-        """A generator on `device` that starts at this key."""
-        return torch.Generator(device).manual_seed(_mix(self.seed))
+        """A generator on `device` that starts at this key; its numbers are others than those of `rand`.
+
+        Raises:
+            ArgumentError: torch.compile is tracing, which can make no generator.
+        """
+        if torch.compiler.is_compiling():
+            raise ArgumentError("compiled code can't make a torch.Generator: draw by key.rand(shape), key.randn(shape)")
+        return torch.Generator(device).manual_seed(int(self._child(0, _GENERATOR).seed))
+
+    def _child(self, number: Any, purpose: int) -> "Key":
+        high, low = self._words(number, purpose)
+        return Key((high << 32) + low if isinstance(high, int) else ((high ^ 2**31) - 2**31 << 32) + low)
+
+    def _words(self, counter: Any, purpose: int) -> tuple[Any, Any]:
+        """Two random words for each number in `counter`; of `purpose`."""
+        seed: Any = self.seed
+        compiling = torch.compiler.is_compiling()
+        if compiling:  # numbers would be compiled anew for each value
+            seed, counter = _tensor(seed), _tensor(counter)
+        if isinstance(seed, Tensor) and isinstance(counter, Tensor):
+            seed = seed.to(counter.device)
+        words = (counter, (seed >> 32) & WORD, (seed & WORD) ^ purpose)
+        return traced_philox(*words) if compiling else philox(*words)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Key) and int(self.seed) == int(other.seed)
+
+    def __hash__(self) -> int:
+        return hash(int(self.seed))
 
 
-def _mix(number: int) -> int:
-    """The output function of SplitMix64 (Steele, Lea, Flood 2014)."""
-    z = (number + 0x9E3779B97F4A7C15) & _MASK
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-    return z ^ (z >> 31)
+def _with_name(key: Any) -> tuple[list[tuple[Any, Any]], None]:
+    return [(pytree.GetAttrKey("seed"), key.seed)], None
+
+
+pytree.register_pytree_node(
+    Key,
+    lambda key: ([key.seed], None),
+    lambda seeds, _: Key(*seeds),
+    serialized_type_name="burnlike.mlax.Key",
+    flatten_with_keys_fn=_with_name,
+)
+
+
+def _tensor(number: int | Tensor) -> Tensor:
+    return number if isinstance(number, Tensor) else torch.full((), number, dtype=torch.int64)
+
+
+def uniform(rng: Key | torch.Generator, like: Tensor) -> Tensor:
+    """Uniform numbers of the shape and on the device of `like`, in float32."""
+    if isinstance(rng, Key):
+        return rng.rand(like.shape, dtype=torch.float32, device=like.device)
+    return torch.rand(like.shape, generator=rng, device=like.device)

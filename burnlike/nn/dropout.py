@@ -1,8 +1,10 @@
 """Dropout."""
 
-from torch import Tensor
+import torch
+from torch import Generator, Tensor
 from torch.nn import functional
 
+from ..mlax.random_key import Key, uniform
 from ..module import Content
 from ..tensor.lifting import lift
 from .dropout_config import DropoutConfig
@@ -17,9 +19,17 @@ class Dropout(Layer):
         self.prob = config.prob
 
     @lift
-    def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]`; x itself in evaluation."""
-        return functional.dropout(x, self.prob, self.training)
+    def forward(self, x: Tensor, rng: Key | Generator | None = None) -> Tensor:
+        """`[...] -> [...]`; x itself in evaluation.
+
+        Args:
+            x: floating-point.
+            rng: what the values to zero are drawn by: with equal keys they are the same, compiled or not. None draws
+                them by torch's global generator.
+        """
+        if rng is None or not self.training:
+            return functional.dropout(x, self.prob, self.training)
+        return torch.where(uniform(rng, x) >= self.prob, x / (1 - self.prob), 0.0)
 
     def custom_content(self, content: Content) -> Content:
         """What the layer was made from."""

@@ -169,7 +169,7 @@ def test_holes_are_filled_for_a_functional_call() -> None:
     t, n = mlax.partition(net, lambda p: "bias" not in p.path)
     assert torch.equal(torch.func.functional_call(t, dict(n.named_parameters()), (X,)), net(X))
     with pytest.raises(EmptyParamError, match=r"'1\.bias'"):
-        torch.func.functional_call(t, {"0.bias": n[0].bias}, (X,))
+        torch.func.functional_call(t, {"0.bias": torch.zeros(3)}, (X,))
     with pytest.raises(EmptyParamError, match=r"'0\.bias'"):
         t(X)
 
@@ -211,7 +211,7 @@ def test_a_module_with_holes_is_copied_and_pickled_and_freed() -> None:
         with pytest.raises(EmptyParamError, match=r"'0\.bias'"):
             other(X)
         other[0].bias = nn.Parameter(torch.zeros(2))
-        assert torch.equal(other(X), X @ other[0].weight.T)
+        assert torch.equal(other(X), F.linear(X, other.get_parameter("0.weight")))
         for whole in (mlax.combine(other, rest), other):
             assert whole[0].bias is other[0].bias
             assert [leaf.trainable for leaf in mlax.leaves(whole)] == [True, True]
@@ -227,7 +227,7 @@ def test_a_module_with_holes_is_copied_and_pickled_and_freed() -> None:
 def test_a_forward_of_the_objects_own_comes_back() -> None:
     layer = nn.Linear(3, 3)
     plain = layer.forward
-    layer.forward = lambda x: 2 * plain(x)  # as tools that wrap layers do
+    layer.__dict__["forward"] = lambda x: 2 * plain(x)  # as tools that wrap layers do
     t, n = mlax.partition(layer, lambda p: p.path == "weight")
     with pytest.raises(EmptyParamError, match="'bias'"):
         t(X)
