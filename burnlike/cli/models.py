@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 import burnlike.config.registry as registry
 from burnlike._lazy import resolve
 from burnlike.config import ModuleConfig
-from burnlike.errors import ConfigError
+from burnlike.config.document import parse
+from burnlike.config.read import TAG_FIELD
+from burnlike.config.source_text import read_text
+from burnlike.errors import ConfigIOError
 
 from .options import TRAIN_CONFIG
 
@@ -59,17 +62,13 @@ def read_model(path: str, imports: list[str]) -> Model:
 
 
 def _is_module(path: str) -> bool:
-    """Whether the file's root has a `type:`; which file is wrong, and how, its own reader says."""
-    import yaml
-
+    """Whether the file's root has a `type:`; whether it is right otherwise, its own reader says."""
     try:
-        with open(path, encoding="utf-8") as file:
-            root = yaml.safe_load(file)
-    except OSError as error:
-        raise ConfigError(f"{path}: the config can't be read: {error.strerror}") from error
-    except (ValueError, RecursionError, yaml.YAMLError):
-        return False
-    return isinstance(root, dict) and "type" in root
+        text = read_text(path)
+    except ConfigIOError as error:
+        raise ConfigIOError(f"the config can't be read: {error}", error.problems) from error
+    root, _ = parse(text, path)
+    return root.is_map and TAG_FIELD in root.value
 
 
 def first_step(record: "Record", model: Model | None, module: "nn.Module | None") -> tuple[list[int], "Record"]:

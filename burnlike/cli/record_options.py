@@ -5,7 +5,9 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from burnlike.errors import RecordError, RecordIOError, nearest
+from burnlike.config.document import parse_plain
+from burnlike.config.source_text import read_text
+from burnlike.errors import ConfigIOError, RecordError, RecordIOError, nearest
 from burnlike.record.files.sharded import find_record
 from burnlike.record.files.source import FileSource
 from burnlike.record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, detect, format_of_path
@@ -183,17 +185,11 @@ def _read_layout(path: str) -> Any:
     from burnlike.record.layout import check_layout
 
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-    except OSError as error:
-        raise RecordIOError(f"{path}: the layout can't be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise RecordError(f"{path}: expected a layout as JSON or YAML text, got other bytes") from error
-    import yaml
-
-    try:
-        layout = json.loads(text) if path.endswith(".json") else yaml.safe_load(text)
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        text = read_text(path)
+        layout = json.loads(text) if path.endswith(".json") else parse_plain(text, path)
+    except ConfigIOError as error:
+        raise RecordIOError(f"the layout can't be read: {error}") from error
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"{path}: expected a layout as JSON or YAML: {' '.join(str(error).split())}") from error
     try:
         check_layout(layout)

@@ -60,26 +60,28 @@ def run(args: argparse.Namespace) -> int:
     from burnlike.train import Interrupted, Interrupter, Job, RunDir, choose_renderer
 
     renderer = choose_renderer()
-    with Interrupter() as interrupter, ExitStack() as stack:
+    with ExitStack() as stack:
         directory = None
-        try:
-            if resumed is not None:
-                found = RunDir.open(Path(resumed)) if resumed else RunDir.open_newest(RUNS, file.stem)
-                directory = stack.enter_context(closing(found))
+        if resumed is not None:
+            found = RunDir.open(Path(resumed)) if resumed else RunDir.open_newest(RUNS, file.stem)
+            directory = stack.enter_context(closing(found))
+            if directory.config.exists():
+                before = TrainConfig.load(directory.config)
+                check_resumable(before, config, str(directory.path), paths_of(overrides))
+        job = Job(config)
+        if directory is None:
+            made = RunDir.create(Path(args.run_dir)) if args.run_dir else RunDir.create_next(RUNS, file.stem)
+            directory = stack.enter_context(closing(made))
+        # Only from here on is there anything to finish: before, a signal ends the program at once.
+        with Interrupter() as interrupter:
+            try:
+                for line in job.describe(directory):
+                    renderer.note(line)
+                result = job.run(directory, renderer, interrupter)
+            except Interrupted as stop:
                 if directory.config.exists():
-                    before = TrainConfig.load(directory.config)
-                    check_resumable(before, config, str(directory.path), paths_of(overrides))
-            job = Job(config)
-            if directory is None:
-                made = RunDir.create(Path(args.run_dir)) if args.run_dir else RunDir.create_next(RUNS, file.stem)
-                directory = stack.enter_context(closing(made))
-            for line in job.describe(directory):
-                renderer.note(line)
-            result = job.run(directory, renderer, interrupter)
-        except Interrupted as stop:
-            if directory is not None and directory.config.exists():
-                renderer.note(f"stopped by {stop}; go on with: {_resuming(directory.path, args.imports)}")
-            return 128 + stop.signal
+                    renderer.note(f"stopped by {stop}; go on with: {_resuming(directory.path, args.imports)}")
+                return 128 + stop.signal
     for line in _summary(config, directory, result):
         renderer.note(line)
     return 0

@@ -6,20 +6,18 @@ not a crash, and without PyYAML's YAML 1.1 resolver and constructors, so that no
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import yaml
 
 from burnlike.errors import ConfigError, Problem
 
-from .node import Entries, Entry, Node, Place, report
+from .node import MAX_DEPTH, Entries, Entry, Node, Place, report
 from .scalars import ScalarError, resolve
-from .source_text import check_characters
+from .source_text import check_characters, check_directives
 from .syntax import explain
 from .words import show_text
 
-MAX_DEPTH = 64
-"""Levels of nesting; the deepest shipped config has 4."""
 MAX_VALUES = 100_000
 """Values of a document, those that an alias repeats counted each time."""
 
@@ -40,6 +38,7 @@ def parse(text: str, source: str) -> tuple[Node, list[Problem]]:
         ConfigError: the text is not YAML, is empty, holds two documents, or is nested or repeated beyond all use.
     """
     check_characters(text, source)
+    check_directives(text, source)
     builder = _Builder(source)
     try:
         for event in _events(text):
@@ -53,6 +52,18 @@ def parse(text: str, source: str) -> tuple[Node, list[Problem]]:
     if builder.root is None or (builder.root.value is None and builder.root.text == ""):
         raise ConfigError.of([Place(source, 1, 1).problem("", EMPTY)])
     return builder.root, builder.problems
+
+
+def parse_plain(text: str, source: str) -> Any:
+    """What a YAML document holds, as dicts, lists and plain values.
+
+    Raises:
+        ConfigError: the text is wrong; the message has one line per mistake.
+    """
+    node, problems = parse(text, source)
+    if problems:
+        raise ConfigError.of(problems)
+    return node.plain()
 
 
 def _events(text: str) -> Iterator[yaml.Event]:

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 from burnlike.errors import ConfigError, Problem
 
+MAX_DEPTH = 64
+"""Levels of nesting; the deepest shipped config has 4."""
 MAX_PROBLEMS = 200
 """More mistakes than this are one: the file is no config."""
 
@@ -71,13 +73,26 @@ class Node:
         """Whether the value is a list."""
         return type(self.value) is list
 
+    def plain(self) -> Any:
+        """The value as dicts, lists and plain values."""
+        if self.is_map:
+            return {key: entry.value.plain() for key, entry in self.value.items()}
+        return [item.plain() for item in self.value] if self.is_list else self.value
 
-def from_python(value: Any, place: Place) -> Node:
-    """The tree of a Python value; anything but dicts, lists and tuples stands in it as it is."""
+
+def from_python(value: Any, place: Place, depth: int = 0) -> Node:
+    """The tree of a Python value; anything but dicts, lists and tuples stands in it as it is.
+
+    Raises:
+        ConfigError: it is nested too deeply, as what holds itself is.
+    """
+    if depth > MAX_DEPTH:
+        raise ConfigError.of([place.problem("", f"nested deeper than {MAX_DEPTH} levels")])
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return Node(Entries({key: Entry(place, from_python(item, place)) for key, item in value.items()}), place)
+        entries = {key: Entry(place, from_python(item, place, depth + 1)) for key, item in value.items()}
+        return Node(Entries(entries), place)
     if isinstance(value, list | tuple):
-        return Node([from_python(item, place) for item in value], place)
+        return Node([from_python(item, place, depth + 1) for item in value], place)
     return Node(value, place)
 
 

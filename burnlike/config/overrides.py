@@ -9,7 +9,7 @@ import msgspec
 from burnlike.errors import ConfigError, Problem
 
 from .document import parse
-from .node import Entries, Entry, Node, Place, from_python
+from .node import MAX_DEPTH, Entries, Entry, Node, Place, from_python
 from .read import TAG_FIELD, fields_of
 from .registry import tag_of
 from .scalars import ScalarError, resolve
@@ -73,6 +73,8 @@ def _split(text: str, place: Place) -> tuple[list[str], Node]:
     keys = _keys(name)
     if not sign or not all(keys):
         raise ConfigError.of([place.problem("", "expected KEY=VALUE, such as training.epochs=3")])
+    if len(keys) > MAX_DEPTH:
+        raise ConfigError.of([place.problem("", f"a key of {len(keys)} parts, nested deeper than {MAX_DEPTH} levels")])
     if not value:
         raise ConfigError.of([place.problem("", "the value is missing; write null for none, '' for an empty string")])
     if value[0] not in "{['\"":

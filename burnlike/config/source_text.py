@@ -1,8 +1,10 @@
 """The text of a config's file: read whole, bounded, and only if it is text."""
 
+import itertools
 import os
 import re
 
+from burnlike._regular_file import read_regular
 from burnlike.errors import ConfigError, ConfigIOError, Problem
 
 from .shipped import shipped_configs
@@ -10,6 +12,10 @@ from .shipped import shipped_configs
 MAX_BYTES = 4 * 2**20
 """Larger files are no configs; a mistaken path to a record of many gigabytes must not be read."""
 
+MAX_DIRECTIVES = 16
+"""libyaml compares each directive with all before it: 100,000 take minutes, in which no signal is heard."""
+
+_DIRECTIVE = re.compile("(?:^|[\n\r\x85\u2028\u2029])%")
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
@@ -18,13 +24,12 @@ def read_text(path: "str | os.PathLike[str]") -> str:
     """The text of the file at `path`, UTF-8 with or without a byte order mark.
 
     Raises:
-        ConfigIOError: there is no such file, it can't be read, or it is a directory.
+        ConfigIOError: there is no such file, it can't be read, or it is a directory, a pipe or a device.
         ConfigError: it is larger than 4 MiB or not UTF-8.
     """
     name = os.fspath(path)
     try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = read_regular(path, MAX_BYTES + 1)
     except IsADirectoryError as error:
         raise _io_error(name, "is a directory; give the path of a YAML file") from error
     except FileNotFoundError as error:
@@ -48,6 +53,19 @@ def check_characters(text: str, source: str) -> None:
         line, column = _position(text[: found.start()])
         message = f"not a text file: it holds the character U+{ord(found[0]):04X}, which YAML does not allow"
         raise ConfigError.of([Problem(message, source=source, line=line, column=column)])
+
+
+def check_directives(text: str, source: str) -> None:
+    """Refuse more directives than a document has use for; of `%YAML` and `%TAG` a config needs none.
+
+    Raises:
+        ConfigError: names the place of the first that is too many.
+    """
+    found = list(itertools.islice(_DIRECTIVE.finditer(text), MAX_DIRECTIVES + 1))
+    if len(found) > MAX_DIRECTIVES:
+        line, _ = _position(text[: found[-1].end() - 1])
+        message = f"more than {MAX_DIRECTIVES} lines that begin with %, which are directives; a config needs none"
+        raise ConfigError.of([Problem(message, source=source, line=line, column=1)])
 
 
 def _decode(data: bytes, name: str) -> str:

@@ -6,10 +6,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from .._memory import available_memory
+from .._regular_file import read_regular, regular_size
 from ..errors import DataError
 from .stdlib_files import TRAINING_FILES, VALIDATION_FILES, stdlib_files
 from .text_config import TextCorpusConfig
 from .windows import TokenBatcher, TokenWindows
+
+_COPIES = 4
+"""As files, joined, as tokens, and a part of them while it is decoded."""
 
 
 class TextCorpus:
@@ -113,6 +118,7 @@ def _read_all(path: str, pattern: str, field: str) -> dict[str, bytes]:
             raise DataError(f"{field}: the directory {root} has no file that matches data.pattern '{pattern}'")
     else:
         files = [root]
+    _check_fits(files, f"{field}: {root}")
     texts = {file.relative_to(root).as_posix() if file != root else root.name: _read(file) for file in files}
     texts = {name: text for name, text in texts.items() if text}
     if not texts:
@@ -124,11 +130,33 @@ def _is_taken(name: Path, file: Path) -> bool:
     return file.is_file() and not any(part.startswith(".") for part in name.parts)
 
 
+def _check_fits(files: list[Path], what: str) -> None:
+    """Refuse more text than there is memory for, before any of it is read."""
+    text_bytes = sum(map(_size, files))
+    available = available_memory()
+    if text_bytes * _COPIES > available:
+        raise DataError(
+            f"{what} has {text_bytes:,} bytes of text, which take {_COPIES} times as much memory while they are read;"
+            f" {available:,} bytes are available. Give a part of it"
+        )
+
+
+def _size(file: Path) -> int:
+    try:
+        return regular_size(file)
+    except OSError as error:
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: Path, error: OSError) -> DataError:
+    return DataError(f"{file} can't be read: {error.strerror}; check its permissions or choose another")
+
+
 def _read(file: Path) -> bytes:
     try:
-        text = file.read_bytes()
+        text = read_regular(file)
     except OSError as error:
-        raise DataError(f"{file} can't be read: {error.strerror}; check its permissions or choose another") from error
+        raise _unreadable(file, error) from error
     remedy = "choose text files only (data.pattern, such as '**/*.txt') or convert it to UTF-8"
     if (position := text.find(0)) >= 0:
         raise DataError(f"{file}: expected text, got a zero byte at offset {position}; {remedy}")

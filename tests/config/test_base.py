@@ -239,3 +239,14 @@ def test_a_module_config_without_init_says_so():
 
     with pytest.raises(NotImplementedError, match="Nothing does not define init"):
         Nothing().init()
+
+
+def test_python_values_that_hold_themselves_or_are_too_deep_are_refused():
+    circle: dict = {}
+    circle["a"] = circle
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+    for value in (circle, {"table": circle}, {"sizes": deep}):
+        assert "nested deeper than 64 levels" in message(lambda: Everything.from_dict(value))
+    assert "nested deeper than 64 levels" in message(lambda: Everything(table=circle))

@@ -48,6 +48,14 @@ MALFORMED = {
     "surrogate": ("a: \ud800\n", "1:4: not a text file: it holds the character U+D800, which YAML does not allow"),
     "nested lists": ("a: " + "[" * 100_000, "1:67: nested deeper than 64 levels"),
     "nested mappings": ("".join(f"{' ' * i}a:\n" for i in range(100)), "65:65: nested deeper than 64 levels"),
+    "many directives": (
+        "".join(f"%TAG !a{i}! tag:x{i}\n" for i in range(100_000)) + "---\na: 1\n",
+        "17:1: more than 16 lines that begin with %, which are directives; a config needs none",
+    ),
+    "many directives of a second document": (
+        "a: 1\r...\r" + "".join(f"%TAG !a{i}! tag:x{i}\r" for i in range(100_000)) + "---\ra: 1\r",
+        "19:1: more than 16 lines that begin with %, which are directives; a config needs none",
+    ),
     "nested dashes": ("- " * 10_000 + "a", "1:129: nested deeper than 64 levels"),
 }
 

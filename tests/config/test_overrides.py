@@ -146,3 +146,9 @@ def test_mistakes_of_the_file_and_of_options_are_reported_together():
         "--set first.a=1: first.a: unknown key 'a'; Dot has no keys",
         "--set second_value=x: second_value: expected an int >= 0, got 'x' (a string)",
     ]
+
+
+def test_keys_of_too_many_parts_are_refused():
+    override = ".".join(["a"] * 100_000) + "=1"
+    (line,) = errors(Pair, FILE, override)
+    assert line.endswith("...: a key of 100000 parts, nested deeper than 64 levels")

@@ -1,4 +1,5 @@
 import os
+import socket
 
 import pytest
 
@@ -60,8 +61,33 @@ def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
     def refuse(*_):
         raise PermissionError(13, "Permission denied", "c.yaml")
 
-    monkeypatch.setattr("builtins.open", refuse)
+    (tmp_path / "c.yaml").write_text("a: 1")
+    monkeypatch.setattr("os.open", refuse)
     with pytest.raises(ConfigIOError) as caught:
-        read_text("c.yaml")
+        read_text(tmp_path / "c.yaml")
     monkeypatch.undo()
-    assert str(caught.value) == "c.yaml: can't be read: Permission denied"
+    assert str(caught.value) == f"{tmp_path / 'c.yaml'}: can't be read: Permission denied"
+
+
+def test_only_regular_files_are_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the address of a socket is short
+    os.mkfifo(tmp_path / "pipe.yaml")
+    os.symlink("/dev/zero", tmp_path / "zeros.yaml")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket.yaml")
+        for name, kind in (("pipe", "a pipe"), ("zeros", "a device"), ("socket", "a socket")):
+            path = tmp_path / f"{name}.yaml"
+            with pytest.raises(ConfigIOError) as caught:
+                read_text(path)
+            assert str(caught.value) == f"{path}: can't be read: it is {kind}, and only regular files are read"
+
+
+def test_a_file_that_becomes_a_pipe_does_not_block(tmp_path, monkeypatch):
+    path = tmp_path / "c.yaml"
+    path.write_text("a: 1")
+    regular = os.stat(path)
+    path.unlink()
+    os.mkfifo(path)
+    monkeypatch.setattr("os.stat", lambda _: regular)
+    with pytest.raises(ConfigIOError, match="it is a pipe"):
+        read_text(path)

@@ -127,6 +127,34 @@ def test_unreadable_file_is_refused(tmp_path: Path) -> None:
         corpus(path=str(path))
 
 
+def test_only_regular_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("zeros", "pipe"):
+        (tmp_path / name).mkdir()
+    os.symlink("/dev/zero", tmp_path / "zeros" / "a.txt")
+    os.mkfifo(tmp_path / "pipe" / "a.txt")
+    for path, kind in (
+        ("/dev/zero", "a device"),
+        (tmp_path / "zeros/a.txt", "a device"),
+        (tmp_path / "pipe/a.txt", "a pipe"),
+    ):
+        with pytest.raises(DataError, match=f"can't be read: it is {kind}, and only regular files are read"):
+            corpus(path=str(path))
+        with pytest.raises(DataError, match=f"can't be read: it is {kind}"):
+            corpus(path=__file__, validation_path=str(path))
+    for folder in ("zeros", "pipe"):
+        with pytest.raises(DataError, match="no file that matches"):
+            corpus(path=str(tmp_path / folder))
+
+
+def test_more_text_than_memory_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt"):
+        with open(tmp_path / name, "wb") as file:
+            file.truncate(1 << 42)  # holes, which take no space
+    for path in (tmp_path, tmp_path / "a.txt"):
+        with pytest.raises(DataError, match=r"data.path: .* bytes of text, which take .* bytes are available"):
+            corpus(path=str(path))
+
+
 @pytest.mark.parametrize("pattern", ["/etc/*", "../*"])
 def test_pattern_must_stay_below_the_directory(pattern: str) -> None:
     with pytest.raises(ConfigError, match="pattern: expected a pattern below the directory"):
