@@ -1,7 +1,6 @@
 """`burnlike check CONFIG...`: every mistake of YAML configs, a line each, without importing torch."""
 
 import argparse
-import json
 from typing import Any
 
 import burnlike.config.registry as registry
@@ -11,6 +10,7 @@ from burnlike.config.shipped import config_file
 from burnlike.errors import ConfigError, Problem
 
 from .options import TRAIN_CONFIG, add_import_option, add_set_option
+from .tables import one_line, say, say_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,10 +29,10 @@ def run(args: argparse.Namespace) -> int:
     reports = [examine(file, root, args.overrides) for file in args.files]
     mistakes = sum(len(report["mistakes"]) for report in reports)
     if args.json:
-        print(json.dumps({"ok": not mistakes, "mistakes": mistakes, "files": reports}, indent=2))
+        say_json({"ok": not mistakes, "mistakes": mistakes, "files": reports})
     else:
         for report in reports:
-            print(_text(report))
+            say(_text(report))
         if mistakes:
             wrong = sum(not report["ok"] for report in reports)
             print(f"{_count(mistakes, 'mistake')} in {_count(wrong, 'file')} of {len(reports)}")
@@ -58,9 +58,9 @@ def examine(file: str, root: type[Config], overrides: list[str]) -> dict[str, An
 
 def _text(report: dict[str, Any]) -> str:
     if not report["ok"]:
-        return "\n".join(str(Problem(**mistake)) for mistake in report["mistakes"])
+        return "\n".join(one_line(str(Problem(**mistake))) for mistake in report["mistakes"])
     parts = "".join(f", {name} {tag}" for name, tag in report["parts"].items())
-    return f"{report['file']}: ok ({report['type']}{parts})"
+    return f"{one_line(report['file'])}: ok ({report['type']}{parts})"
 
 
 def _type_name(config: Config) -> str:

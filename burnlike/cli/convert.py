@@ -22,7 +22,7 @@ from .record_options import (
     open_file,
     precision_of,
 )
-from .tables import amount, printable
+from .tables import amount, printable, say
 
 if TYPE_CHECKING:
     from ..record import Precision, Record
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
     record = with_ids(record) if args.ids else record
     began = time.perf_counter()
     written = _save(record, args.output, name, precision, shard_bytes)
-    print("\n".join(_report(args.input, written, record, precision, time.perf_counter() - began)))
+    say("\n".join(_report(args.input, written, record, precision, time.perf_counter() - began)))
     return 0
 
 

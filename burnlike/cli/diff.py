@@ -1,7 +1,6 @@
 """`burnlike diff A B`: how two records differ, whatever their formats."""
 
 import argparse
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import RecordError
 from .record_options import add_layout_options, layout_of, open_file
-from .tables import printable, shortened
+from .tables import printable, say, say_json, shortened
 
 if TYPE_CHECKING:
     from ..record.tools.comparison import Comparison, TensorDifference, ValueDifference
@@ -53,9 +52,9 @@ def run(args: argparse.Namespace) -> int:
         one, other = replace(one, ids={}), replace(other, ids={})
     found = compare(one, other, tolerance)
     if args.json:
-        print(json.dumps(_summary(args, found, tolerance), indent=2, ensure_ascii=False))
+        say_json(_summary(args, found, tolerance))
     else:
-        print("\n".join(_lines(printable(args.a), printable(args.b), found)))
+        say("\n".join(_lines(printable(args.a), printable(args.b), found)))
     return EQUAL if found.is_equal else DIFFERENT
 
 

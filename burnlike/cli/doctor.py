@@ -2,9 +2,10 @@
 
 import argparse
 import importlib.metadata
-import json
 import platform
 from typing import Any
+
+from .tables import say, say_json
 
 _CORE = ("torch", "safetensors", "PyYAML", "msgspec")
 _EXTRAS = ("rich", "numpy")
@@ -20,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the report; 0 if everything that should be native is, else 1."""
     report = examine()
-    print(json.dumps(report, indent=2) if args.json else _text(report))
+    say_json(report) if args.json else say(_text(report))
     return 0 if not report["problems"] else 1
 
 

@@ -1,7 +1,6 @@
 """`burnlike forecast FILE|CONFIG`: what a record or a model will take of disk, host and device memory."""
 
 import argparse
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +18,7 @@ from .record_options import (
     open_file,
     precision_of,
 )
-from .tables import amount, printable
+from .tables import amount, printable, say, say_json
 
 if TYPE_CHECKING:
     from torch import nn
@@ -78,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     is_config = args.file.endswith(_CONFIGS)
     subject = _of_config(args, chosen) if is_config else _of_file(args, chosen)
     found = _forecast(args, subject)
-    print(json.dumps(found, indent=2) if args.json else "\n".join(_lines(found)))
+    say_json(found) if args.json else say("\n".join(_lines(found)))
     return 0
 
 

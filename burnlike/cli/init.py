@@ -7,6 +7,8 @@ from burnlike.config.files import replace_file
 from burnlike.config.shipped import shipped_configs
 from burnlike.errors import ConfigIOError
 
+from .tables import say
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
@@ -31,6 +33,6 @@ def run(args: argparse.Namespace) -> int:
     Path(args.directory).mkdir(parents=True, exist_ok=True)
     for source, target in copies.items():
         replace_file(target, source.read_bytes())
-        print(target)
-    print(f"edit one, then: burnlike check {target} && burnlike train {target}")
+        say(str(target))
+    say(f"edit one, then: burnlike check {target} && burnlike train {target}")
     return 0

@@ -4,7 +4,6 @@ Imports no torch, but for `--model`.
 """
 
 import argparse
-import json
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +17,7 @@ from ..record.outline import Entry, Outline, StoredTensor
 from ..record.saving.shards import INDEX_SUFFIX
 from ..record.values import to_json
 from .record_options import add_layout_options, layout_of
-from .tables import printable, shortened, table
+from .tables import printable, say, say_json, shortened, table
 
 _COLUMNS = ("tensor", "dtype", "shape", "bytes", "id", "tied to")
 _NAMELESS = (
@@ -50,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         RecordError: the layout is wrong.
     """
     summary = summarize(args.file, *_read(args.file, layout_of(args)))
-    print(json.dumps(summary, indent=2, ensure_ascii=False) if args.json else _text(summary))
+    say_json(summary) if args.json else say(_text(summary))
     return 0
 
 

@@ -72,8 +72,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             import traceback
 
             traceback.print_exc()
+        from burnlike._terminal import harmless
+
         print(end="", flush=True)
-        print(_harmless(message_of(error)), file=sys.stderr)
+        print(harmless(message_of(error)), file=sys.stderr)
         return FAILED
 
 
@@ -86,11 +88,6 @@ def message_of(error: Exception) -> str:
         place = f"{os.fspath(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
         return f"burnlike: error: {place}{error.strerror}"
     return f"burnlike: error: {error}"
-
-
-def _harmless(text: str) -> str:
-    """The text with its lines, but without codes that a terminal would obey; names in files may have some."""
-    return "".join(it if it.isprintable() or it == "\n" else repr(it)[1:-1] for it in text)
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

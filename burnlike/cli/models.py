@@ -37,10 +37,9 @@ class Model:
         Raises:
             BurnlikeError: the config can't be built.
         """
-        import torch
+        from burnlike.module.meta_build import build_on_meta
 
-        with torch.device("meta"):
-            return self.config.init("meta")
+        return build_on_meta(self.config)
 
 
 def read_model(path: str, imports: list[str]) -> Model:

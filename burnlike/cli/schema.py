@@ -1,13 +1,13 @@
 """`burnlike schema [TYPE]`: the JSON Schema of a config type, with which editors complete and check YAML."""
 
 import argparse
-import json
 
 import burnlike.config.registry as registry
 from burnlike._lazy import resolve
 from burnlike.config import Config
 
 from .options import TRAIN_CONFIG, add_import_option
+from .tables import say, say_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,10 +24,10 @@ def run(args: argparse.Namespace) -> int:
     registry.import_modules(args.imports)
     if args.list:
         for role, tags in registry.types_by_role(Config).items():
-            print(f"{role}: {', '.join(tags)}")
+            say(f"{role}: {', '.join(tags)}")
         return 0
     from burnlike.config.json_schema import json_schema
 
     root = registry.named(Config, args.type) if args.type else resolve(TRAIN_CONFIG)
-    print(json.dumps(json_schema(root), indent=2))
+    say_json(json_schema(root))
     return 0

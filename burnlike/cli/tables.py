@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from .._terminal import harmless
+
 _LONGEST_VALUE = 100
 _MEANS_MORE = "'\\"
 """Characters that end or escape something between `$'` and `'`."""
@@ -28,10 +30,26 @@ def table(rows: Sequence[Sequence[str]], right: int | None = None) -> list[str]:
     ]
 
 
+def say(text: str) -> None:
+    """Print what may come from files: without codes that a terminal would obey."""
+    print(harmless(text))
+
+
+def say_json(value: Any) -> None:
+    """Print JSON for programs, and for terminals: letters as they are, what is not printable as `\\u001b`."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    print("".join(it if it.isprintable() or it == "\n" else json.dumps(it)[1:-1] for it in text))
+
+
 def shortened(value: Any) -> str:
     """A plain value in at most about a hundred characters."""
     text = printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}... ({len(text)} characters)"
+
+
+def one_line(text: str) -> str:
+    """The text; with line breaks and codes that a terminal would obey as `\\n`, `\\x1b` and the like."""
+    return "".join(it if it.isprintable() else repr(it)[1:-1] for it in text)
 
 
 def printable(text: str) -> str:

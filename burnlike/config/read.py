@@ -13,7 +13,7 @@ from burnlike.errors import ConfigError, Problem, nearest
 from .node import Entry, Node, Place, child, find, report
 from .plain import INVALID, plain_value, string_options
 from .registry import ConfigType, DuplicateTypeError, imported, is_role, load_built_in, lookup, other_role, tag_of
-from .words import choices, describe, got, hint, show, show_text, with_article
+from .words import choices, describe, excess, got, hint, show, show_text, with_article
 
 TAG_FIELD = "type"
 _LONGEST_NAME = 60
@@ -54,6 +54,9 @@ class Reader:
             path: the dotted path of the node, for messages.
         """
         match wanted:
+            case mi.Metadata(mi.IntType() | mi.FloatType()):
+                value = plain_value(node, wanted.type)
+                return self._wrong(node, wanted, path) if value is INVALID else value
             case mi.Metadata():
                 return self.read(node, wanted.type, path)
             case mi.UnionType():
@@ -190,6 +193,8 @@ class Reader:
         return self.report(node.place, path, message)
 
     def _wrong(self, node: Node, wanted: mi.Type, path: str) -> Any:
+        if too_large := excess(node, wanted):
+            return self.report(node.place, path, too_large)
         options = string_options(wanted)
         near = nearest(node.value[:_LONGEST_NAME], options) if isinstance(node.value, str) and options else ""
         remedy = near or hint(wanted, node)

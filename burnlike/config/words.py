@@ -1,14 +1,20 @@
 """How messages name types and values: "an int >= 1", "'abc' (a string)"."""
 
+import math
+import numbers
 import sys
 from typing import Any
 
+import msgspec
 import msgspec.inspect as mi
 
+from .bounds import LARGEST_FLOAT
 from .node import Node
 from .scalars import number_hint, resolve
 
 _LONGEST = 60
+_UNSAID = (sys.float_info.max, LARGEST_FLOAT)
+"""Bounds of what only has to be finite."""
 _MOST_CHOICES = 16
 
 
@@ -16,7 +22,7 @@ def describe(wanted: mi.Type) -> str:
     """What a type allows, with an article."""
     match wanted:
         case mi.Metadata():
-            return describe(wanted.type)
+            return describe(_without_reasoned_bound(wanted))
         case mi.UnionType():
             return " or ".join(map(describe, sorted(wanted.types, key=lambda it: isinstance(it, mi.NoneType))))
         case mi.IntType():
@@ -60,6 +66,36 @@ def got(node: Node, wanted: mi.Type | None = None) -> str:
         return shown
     kinds = {int: "an int", float: "a float", str: "a string"}
     return f"{shown} ({kinds.get(type(value)) or with_article(type(value).__name__)})"
+
+
+def excess(node: Node, wanted: mi.Type) -> str:
+    """The message about a number above a bound that has a reason (`bounds.at_most`); empty for all else."""
+    value = node.value
+    for member in wanted.types if isinstance(wanted, mi.UnionType) else (wanted,):
+        reason = _reason(member)
+        if not reason or not _fits_kind(value, member.type):
+            continue
+        if member.type.le < value < math.inf:
+            return f"expected at most {member.type.le} ({reason}), got {got(node, wanted)}"
+        if member.type.ge == -member.type.le and -math.inf < value < member.type.ge:
+            return f"expected at least {member.type.ge} ({reason}), got {got(node, wanted)}"
+    return ""
+
+
+def _reason(wanted: mi.Type) -> str:
+    return (wanted.extra or {}).get("reason", "") if isinstance(wanted, mi.Metadata) else ""
+
+
+def _fits_kind(value: Any, wanted: mi.IntType | mi.FloatType) -> bool:
+    kind = numbers.Integral if isinstance(wanted, mi.IntType) else numbers.Real
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _without_reasoned_bound(wanted: mi.Metadata) -> mi.Type:
+    if not _reason(wanted):
+        return wanted.type
+    finite = sys.float_info.max if isinstance(wanted.type, mi.FloatType) else None
+    return msgspec.structs.replace(wanted.type, le=finite)
 
 
 def hint(wanted: mi.Type, node: Node) -> str:
@@ -111,9 +147,9 @@ def show_text(text: str) -> str:
 
 
 def _members(wanted: mi.Type) -> tuple[mi.Type, ...]:
-    if isinstance(wanted, mi.Metadata):
-        return _members(wanted.type)
-    return wanted.types if isinstance(wanted, mi.UnionType) else (wanted,)
+    """The types that a value may have, without what is said about them."""
+    types = wanted.types if isinstance(wanted, mi.UnionType) else (wanted,)
+    return tuple(it.type if isinstance(it, mi.Metadata) else it for it in types)
 
 
 def _is_of_kind(value: Any, wanted: mi.Type) -> bool:
@@ -149,7 +185,7 @@ def _lower_bool(value: str) -> str:
 def _range(wanted: mi.IntType | mi.FloatType) -> str:
     parts = []
     bounds = {">=": wanted.ge, ">": wanted.gt, "<=": wanted.le, "<": wanted.lt}
-    said = {sign: bound for sign, bound in bounds.items() if bound is not None and abs(bound) != sys.float_info.max}
+    said = {sign: bound for sign, bound in bounds.items() if bound is not None and abs(bound) not in _UNSAID}
     if said.keys() == {">=", "<="}:
         parts.append(f"from {wanted.ge} to {wanted.le}")
     else:

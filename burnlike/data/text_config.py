@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated
 
 from ..config import DatasetConfig, Meta
+from ..config.bounds import Size
 
 if TYPE_CHECKING:
     from .text import TextCorpus
@@ -27,7 +28,7 @@ class TextCorpusConfig(DatasetConfig, tag="Text"):
     validation_path: str | None = None
     pattern: Annotated[str, Meta(min_length=1)] = "**/*"
     validation_fraction: Annotated[float, Meta(gt=0, lt=1)] = 0.1
-    context_length: Annotated[int, Meta(ge=1)] = 128
+    context_length: Size = 128
 
     def validate(self) -> Iterable[tuple[str, str]]:
         """The rules that concern several fields."""

@@ -1,8 +1,9 @@
 """Config of low-rank adapters."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from ..config import Config, Meta
+from ..config import Config
+from ..config.bounds import Positive, Size
 from .param_group import ParamGroup
 
 
@@ -17,8 +18,8 @@ class LoraConfig(Config):
         param_group: which weights get an adapter; of these only the matrices do.
     """
 
-    rank: Annotated[int, Meta(ge=1)]
-    alpha: Annotated[float, Meta(gt=0)]
-    init_std: Annotated[float, Meta(gt=0)] | None = None
+    rank: Size
+    alpha: Positive
+    init_std: Positive | None = None
     dtype: Literal["bfloat16", "float16", "float32", "float64"] | None = None
     param_group: ParamGroup = ParamGroup.all()

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 from ..config import Meta, ModuleConfig
+from ..config.bounds import Size
 from .initializer_config import Initializer, KaimingUniform
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ class CausalAttentionConfig(ModuleConfig, tag="CausalAttention"):
         output_initializer: of the output projection.
     """
 
-    d_model: Annotated[int, Meta(ge=1)]
-    n_heads: Annotated[int, Meta(ge=1)]
+    d_model: Size
+    n_heads: Size
     dropout: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     initializer: Initializer = KaimingUniform()
     output_initializer: Initializer = KaimingUniform()

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 from ..config import Meta, ModuleConfig
+from ..config.bounds import Layers, Positive, Size
 
 if TYPE_CHECKING:
     import torch
@@ -26,15 +27,15 @@ class DecoderLmConfig(ModuleConfig, tag="DecoderLm"):
         norm_epsilon: epsilon of the norms.
     """
 
-    vocab_size: Annotated[int, Meta(ge=1)]
-    max_sequence_length: Annotated[int, Meta(ge=1)]
-    d_model: Annotated[int, Meta(ge=1)]
-    n_layers: Annotated[int, Meta(ge=1)]
-    n_heads: Annotated[int, Meta(ge=1)]
-    d_ff: Annotated[int, Meta(ge=1)]
+    vocab_size: Size
+    max_sequence_length: Size
+    d_model: Size
+    n_layers: Layers
+    n_heads: Size
+    d_ff: Size
     dropout: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    theta: Annotated[float, Meta(gt=0)] = 10000.0
-    norm_epsilon: Annotated[float, Meta(gt=0)] = 1e-5
+    theta: Positive = 10000.0
+    norm_epsilon: Positive = 1e-5
 
     def validate(self) -> Iterable[tuple[str, str]]:
         """The rules that concern several fields."""

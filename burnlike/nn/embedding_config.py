@@ -1,8 +1,9 @@
 """Config of the embedding layer."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from ..config import Meta, ModuleConfig
+from ..config import ModuleConfig
+from ..config.bounds import Size
 from .initializer_config import Initializer, Normal
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ class EmbeddingConfig(ModuleConfig, tag="Embedding"):
         initializer: of the table.
     """
 
-    n_embedding: Annotated[int, Meta(ge=1)]
-    d_model: Annotated[int, Meta(ge=1)]
+    n_embedding: Size
+    d_model: Size
     initializer: Initializer = Normal()
 
     def init(self, device: "torch.device | str | None" = None) -> "Embedding":

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..config import Config
+from ..config.bounds import Finite, NotNegative
 
 if TYPE_CHECKING:
     import torch
@@ -41,7 +42,7 @@ class Initializer(Config):
 class Constant(Initializer, tag="Constant"):
     """Every value is `value`."""
 
-    value: float
+    value: Finite
 
 
 class Zeros(Initializer, tag="Zeros"):
@@ -55,44 +56,44 @@ class Ones(Initializer, tag="Ones"):
 class Uniform(Initializer, tag="Uniform"):
     """U(min, max)."""
 
-    min: float
-    max: float
+    min: Finite
+    max: Finite
 
 
 class Normal(Initializer, tag="Normal"):
     """N(mean, std)."""
 
-    mean: float = 0.0
-    std: float = 1.0
+    mean: Finite = 0.0
+    std: NotNegative = 1.0
 
 
 class KaimingUniform(Initializer, tag="KaimingUniform"):
     """U(-a, a) with a = sqrt(3) * gain / sqrt(fan) (He et al. 2015); the default gain is that of Burn's Linear."""
 
-    gain: float = 3**-0.5
+    gain: Finite = 3**-0.5
     fan_out_only: bool = False
 
 
 class KaimingNormal(Initializer, tag="KaimingNormal"):
     """N(0, gain / sqrt(fan)) (He et al. 2015)."""
 
-    gain: float = 3**-0.5
+    gain: Finite = 3**-0.5
     fan_out_only: bool = False
 
 
 class XavierUniform(Initializer, tag="XavierUniform"):
     """U(-a, a) with a = sqrt(3) * gain * sqrt(2 / (fan_in + fan_out)) (Glorot & Bengio 2010)."""
 
-    gain: float = 1.0
+    gain: Finite = 1.0
 
 
 class XavierNormal(Initializer, tag="XavierNormal"):
     """N(0, gain * sqrt(2 / (fan_in + fan_out))) (Glorot & Bengio 2010)."""
 
-    gain: float = 1.0
+    gain: Finite = 1.0
 
 
 class Orthogonal(Initializer, tag="Orthogonal"):
     """Gain times a random matrix with orthonormal rows or columns (Saxe et al. 2014), of rank 2 or more."""
 
-    gain: float = 1.0
+    gain: Finite = 1.0

@@ -1,8 +1,9 @@
 """Config of the linear layer."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-from ..config import Meta, ModuleConfig
+from ..config import ModuleConfig
+from ..config.bounds import Size
 from .initializer_config import Initializer, KaimingUniform
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ class LinearConfig(ModuleConfig, tag="Linear"):
             `torch.nn.Linear`. The module computes with `[d_input, d_output]` in both.
     """
 
-    d_input: Annotated[int, Meta(ge=1)]
-    d_output: Annotated[int, Meta(ge=1)]
+    d_input: Size
+    d_output: Size
     bias: bool = True
     initializer: Initializer = KaimingUniform()
     layout: Literal["row", "col"] = "row"

@@ -1,8 +1,9 @@
 """Config of root mean square normalization."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from ..config import Meta, ModuleConfig
+from ..config import ModuleConfig
+from ..config.bounds import Positive, Size
 
 if TYPE_CHECKING:
     import torch
@@ -18,8 +19,8 @@ class RmsNormConfig(ModuleConfig, tag="RmsNorm"):
         epsilon: added to the mean square.
     """
 
-    d_model: Annotated[int, Meta(ge=1)]
-    epsilon: Annotated[float, Meta(gt=0)] = 1e-5
+    d_model: Size
+    epsilon: Positive = 1e-5
 
     def init(self, device: "torch.device | str | None" = None) -> "RmsNorm":
         """Make the layer on `device`."""

@@ -1,8 +1,9 @@
 """Config of rotary position encoding."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from ..config import Meta, ModuleConfig
+from ..config import ModuleConfig
+from ..config.bounds import EvenSize, Positive, Size
 
 if TYPE_CHECKING:
     import torch
@@ -19,9 +20,9 @@ class RotaryEncodingConfig(ModuleConfig, tag="RotaryEncoding"):
         theta: base of the frequencies.
     """
 
-    max_sequence_length: Annotated[int, Meta(ge=1)]
-    d_model: Annotated[int, Meta(ge=2, multiple_of=2)]
-    theta: Annotated[float, Meta(gt=0)] = 10000.0
+    max_sequence_length: Size
+    d_model: EvenSize
+    theta: Positive = 10000.0
 
     def init(self, device: "torch.device | str | None" = None) -> "RotaryEncoding":
         """Make the layer on `device`."""

@@ -1,8 +1,9 @@
 """Config of the SwiGLU layer."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from ..config import Meta, ModuleConfig
+from ..config import ModuleConfig
+from ..config.bounds import Size
 from .initializer_config import Initializer, KaimingUniform
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ class SwiGluConfig(ModuleConfig, tag="SwiGlu"):
         initializer: of both linear layers.
     """
 
-    d_input: Annotated[int, Meta(ge=1)]
-    d_output: Annotated[int, Meta(ge=1)]
+    d_input: Size
+    d_output: Size
     bias: bool = False
     initializer: Initializer = KaimingUniform()
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ..config.bounds import Finite
 from .module_optimizer_config import ModuleOptimizerConfig
 
 if TYPE_CHECKING:
@@ -23,13 +24,13 @@ class AdafactorConfig(ModuleOptimizerConfig, tag="Adafactor"):
         weight_decay: decoupled decay, by the rate that was given.
     """
 
-    epsilon_1: float = 1e-30
-    epsilon_2: float = 1e-3
-    clip_threshold: float = 1.0
-    decay_rate: float = -0.8
+    epsilon_1: Finite = 1e-30
+    epsilon_2: Finite = 1e-3
+    clip_threshold: Finite = 1.0
+    decay_rate: Finite = -0.8
     relative_step: bool = True
     scale_parameter: bool = True
-    weight_decay: float = 0.0
+    weight_decay: Finite = 0.0
 
     def validate(self) -> Iterable[tuple[str, str]]:
         """Burn's rules, in Burn's words."""

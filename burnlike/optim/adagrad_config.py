@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from ..config.bounds import NotNegative, Positive
 from .module_optimizer_config import ModuleOptimizerConfig
-from .ranges import NotNegative, Positive
 
 if TYPE_CHECKING:
     from .adagrad import AdaGrad

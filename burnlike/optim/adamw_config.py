@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from ..config.bounds import NotNegative
 from .adaptive_momentum_config import AdaptiveMomentumConfig
-from .ranges import NotNegative
 
 if TYPE_CHECKING:
     from .adamw import AdamW

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Annotated, ClassVar
 
 from ..config import Meta
+from ..config.bounds import Positive
 from .module_optimizer_config import ModuleOptimizerConfig
-from .ranges import Positive
 from .state_dtype import StateDtype
 
 

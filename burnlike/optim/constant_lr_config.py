@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ..config import LrSchedulerConfig
-from .ranges import NotNegative
+from ..config.bounds import NotNegative
 
 if TYPE_CHECKING:
     from .constant_lr import ConstantLr

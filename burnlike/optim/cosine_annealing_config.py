@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 from ..config import LrSchedulerConfig, Meta
+from ..config.bounds import Count, CountOrZero, NotNegative
 from ..errors import ConfigError
-from .ranges import NotNegative
 
 if TYPE_CHECKING:
     from .cosine_annealing import CosineAnnealing
@@ -24,8 +24,8 @@ class CosineAnnealingConfig(LrSchedulerConfig, tag="CosineAnnealing"):
 
     initial_lr: Annotated[float, Meta(gt=0, le=1)]
     min_lr: NotNegative = 0.0
-    num_iters: Annotated[int, Meta(ge=1)] | None = None
-    warmup_steps: Annotated[int, Meta(ge=0)] = 0
+    num_iters: Count | None = None
+    warmup_steps: CountOrZero = 0
     restart: bool = False
 
     def validate(self) -> Iterable[tuple[str, str]]:

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Annotated
 
 from ..config import Meta
+from ..config.bounds import NotNegative, Positive
 from .module_optimizer_config import ModuleOptimizerConfig
-from .ranges import NotNegative, Positive
 
 if TYPE_CHECKING:
     from .lamb import Lamb

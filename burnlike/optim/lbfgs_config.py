@@ -1,9 +1,9 @@
 """Config of L-BFGS."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-from ..config import Meta, OptimizerConfig
-from .ranges import NotNegative
+from ..config import OptimizerConfig
+from ..config.bounds import Count, NotNegative
 
 if TYPE_CHECKING:
     from .lbfgs import Lbfgs
@@ -24,11 +24,11 @@ class LbfgsConfig(OptimizerConfig, tag="Lbfgs"):
         line_search_fn: how far to go along a direction: `StrongWolfe`, or None for the learning rate times it.
     """
 
-    max_iter: Annotated[int, Meta(ge=1)] = 20
-    history_size: Annotated[int, Meta(ge=1)] = 100
+    max_iter: Count = 20
+    history_size: Count = 100
     tolerance_grad: NotNegative = 1e-7
     tolerance_change: NotNegative = 1e-9
-    max_eval: Annotated[int, Meta(ge=1)] | None = None
+    max_eval: Count | None = None
     line_search_fn: Literal["StrongWolfe"] | None = None
 
     def init(self) -> "Lbfgs":

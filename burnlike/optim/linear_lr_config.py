@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Annotated
 
 from ..config import LrSchedulerConfig, Meta
+from ..config.bounds import Count
 from ..errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class LinearLrConfig(LrSchedulerConfig, tag="LinearLr"):
 
     initial_lr: Annotated[float, Meta(gt=0, le=1)]
     final_lr: Annotated[float, Meta(ge=0, le=1)]
-    num_iters: Annotated[int, Meta(ge=1)] | None = None
+    num_iters: Count | None = None
 
     def init(self, num_iters: int | None = None) -> "LinearLr":
         """Make the schedule.

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from ..config import Meta
+from ..config.bounds import NotNegative
 from .module_optimizer_config import ModuleOptimizerConfig
-from .ranges import NotNegative
 from .state_dtype import StateDtype
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..config import Config, OptimizerConfig
+from ..config.bounds import NotNegative
 from ..errors import ConfigError
 from ..module.param_group import ParamGroup
 from .clipping_config import GradientClipping
-from .ranges import NotNegative
 
 if TYPE_CHECKING:
     from .adaptor import OptimizerAdaptor

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ..config import Meta
+from ..config.bounds import Finite, NotNegative, Positive
 from .module_optimizer_config import ModuleOptimizerConfig
 from .momentum_config import MomentumConfig
-from .ranges import Finite, NotNegative, Positive
 
 if TYPE_CHECKING:
     from .muon import Muon

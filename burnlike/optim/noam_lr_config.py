@@ -1,9 +1,10 @@
 """Config of the schedule of the Transformer."""
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 from ..config import LrSchedulerConfig, Meta
-from .ranges import Positive
+from ..config.bounds import Count
 
 if TYPE_CHECKING:
     from .noam_lr import NoamLr
@@ -18,9 +19,9 @@ class NoamLrConfig(LrSchedulerConfig, tag="NoamLr"):
         model_size: width of the model; its root divides all rates.
     """
 
-    factor: Positive
-    warmup_steps: Annotated[int, Meta(ge=1)] = 4000
-    model_size: Annotated[int, Meta(ge=1)] = 512
+    factor: Annotated[float, Meta(gt=0, le=sys.float_info.max)]  # the roots of large sizes divide it
+    warmup_steps: Count = 4000
+    model_size: Count = 512
 
     def init(self, num_iters: int | None = None) -> "NoamLr":
         """Make the schedule; how long the run is does not matter."""

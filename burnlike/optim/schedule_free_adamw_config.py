@@ -3,11 +3,13 @@
 from typing import TYPE_CHECKING, Annotated
 
 from ..config import Meta
+from ..config.bounds import CountOrZero, NotNegative, Positive, at_most
 from .module_optimizer_config import ModuleOptimizerConfig
-from .ranges import NotNegative, Positive
 
 if TYPE_CHECKING:
     from .schedule_free_adamw import ScheduleFreeAdamW
+
+Exponent = Annotated[float, Meta(ge=0), at_most(16, "powers of the step numbers of a long run overflow")]
 
 
 class ScheduleFreeAdamWConfig(ModuleOptimizerConfig, tag="ScheduleFreeAdamW"):
@@ -29,9 +31,9 @@ class ScheduleFreeAdamWConfig(ModuleOptimizerConfig, tag="ScheduleFreeAdamW"):
     beta_2: Annotated[float, Meta(ge=0, lt=1)] = 0.999
     epsilon: Positive = 1e-8
     weight_decay: NotNegative = 0.0
-    warmup_steps: Annotated[int, Meta(ge=0)] = 0
-    r: NotNegative = 0.0
-    weight_lr_power: NotNegative = 2.0
+    warmup_steps: CountOrZero = 0
+    r: Exponent = 0.0
+    weight_lr_power: Exponent = 2.0
 
     def build(self) -> "ScheduleFreeAdamW":
         """The bare formula, without clipping."""

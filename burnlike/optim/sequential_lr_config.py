@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from ..config import LrSchedulerConfig, Meta
+from ..config import LrSchedulerConfig
+from ..config.bounds import Count
 from .module_lr_scheduler_config import within
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class SequentialLrConfig(LrSchedulerConfig, tag="SequentialLr"):
     """
 
     schedulers: list[LrSchedulerConfig]
-    milestones: list[Annotated[int, Meta(ge=1)]]
+    milestones: list[Count]
 
     def validate(self) -> Iterable[tuple[str, str]]:
         """The rules about the lists."""

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, ClassVar
 
+from ..config.bounds import NotNegative
 from .module_optimizer_config import ModuleOptimizerConfig
 from .momentum_config import MomentumConfig
-from .ranges import NotNegative
 from .state_dtype import StateDtype
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
 """Config of the schedule in stairs."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from ..config import LrSchedulerConfig, Meta
-from .ranges import Positive
+from ..config import LrSchedulerConfig
+from ..config.bounds import Count, Positive
 
 if TYPE_CHECKING:
     from .step_lr import StepLr
@@ -19,7 +19,7 @@ class StepLrConfig(LrSchedulerConfig, tag="StepLr"):
     """
 
     initial_lr: Positive
-    step_size: Annotated[int, Meta(ge=1)]
+    step_size: Count
     gamma: Positive = 0.1
 
     def init(self, num_iters: int | None = None) -> "StepLr":

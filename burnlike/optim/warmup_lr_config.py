@@ -1,12 +1,12 @@
 """Config of a linear warm-up before any schedule."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from ..config import LrSchedulerConfig, Meta
+from ..config import LrSchedulerConfig
+from ..config.bounds import Count, NotNegative
 from ..errors import ConfigError
 from .module_lr_scheduler_config import within
-from .ranges import NotNegative
 
 if TYPE_CHECKING:
     from .warmup_lr import WarmupLr
@@ -22,7 +22,7 @@ class WarmupLrConfig(LrSchedulerConfig, tag="WarmupLr"):
     """
 
     scheduler: LrSchedulerConfig
-    warmup_steps: Annotated[int, Meta(ge=1)]
+    warmup_steps: Count
     initial_lr: NotNegative | None = None
 
     def validate(self) -> Iterable[tuple[str, str]]:

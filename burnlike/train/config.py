@@ -5,9 +5,12 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from ..config import Config, DatasetConfig, LrSchedulerConfig, Meta, ModuleConfig, OptimizerConfig
+from ..config.bounds import Count, NotNegative, at_most
 from ..optim.lbfgs_config import LbfgsConfig
 
-Count = Annotated[int, Meta(ge=1)]
+_BATCH = at_most(2**20, "larger batches are made of several by training.accumulation_steps")
+_SAMPLE = at_most(1_000_000, "each character is a pass through the model")
+_THREADS = at_most(1024, "more threads than a machine has CPUs make each step slower, or end the process")
 
 
 class TrainingConfig(Config):
@@ -26,7 +29,7 @@ class TrainingConfig(Config):
     """
 
     epochs: Count = 1
-    batch_size: Count
+    batch_size: Annotated[int, Meta(ge=1), _BATCH]
     accumulation_steps: Count = 1
     steps_per_epoch: Count | None = None
     validation_steps: Count | None = None
@@ -51,8 +54,8 @@ class OutputConfig(Config):
 
     precision: Literal["bfloat16", "float16", "float32", "float64"] = "bfloat16"
     prompt: Annotated[str, Meta(min_length=1)] = "\n"
-    sample_length: Annotated[int, Meta(ge=0)] = 400
-    temperature: Annotated[float, Meta(ge=0)] = 0.8
+    sample_length: Annotated[int, Meta(ge=0), _SAMPLE] = 400
+    temperature: NotNegative = 0.8
 
 
 class TrainConfig(Config):
@@ -78,7 +81,7 @@ class TrainConfig(Config):
     output: OutputConfig = OutputConfig()
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 1
     device: str = "auto"
-    threads: Count | None = None
+    threads: Annotated[int, Meta(ge=1), _THREADS] | None = None
 
     def validate(self) -> Iterable[tuple[str, str]]:
         """The rules that concern several parts."""

@@ -18,6 +18,7 @@ from .interrupt import Interrupter
 from .learner import Learner, LearningResult
 from .loss import loss_function
 from .metrics import MetricsLog
+from .model_size import check_fits, is_out_of_memory
 from .progress import PlainRenderer, Renderer
 from .random_state import seed_random
 from .resume import check_resumable
@@ -48,12 +49,13 @@ class Job:
         """Build every part.
 
         Raises:
-            BurnlikeError: the device does not exist, or the data can't be used.
+            BurnlikeError: the device does not exist or is too small for the model, or the data can't be used.
         """
         self.config = config
         self.device = choose_device(config.device)
         if config.threads is not None:
             torch.set_num_threads(config.threads)
+        check_fits(config.model, self.device)
         self.data = config.data.init()
         seed_random(config.seed)
         seed_param_ids(config.seed)
@@ -121,7 +123,9 @@ class Job:
             )
             renderer.note("measuring on all of the validation data")
             return self._finish(run, learning, interrupter)
-        except torch.OutOfMemoryError as error:
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
             remedy = "lower training.batch_size or data.context_length; the last checkpoint is whole"
             raise DeviceError(f"the memory of {self.device} is full: {remedy}") from error
 

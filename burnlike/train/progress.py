@@ -5,6 +5,8 @@ import sys
 import time
 from typing import Any, Protocol, TextIO
 
+from .._terminal import harmless
+
 
 class Renderer(Protocol):
     """Shows the progress of a training."""
@@ -58,7 +60,7 @@ class PlainRenderer:
 
     def note(self, text: str) -> None:
         """Print it."""
-        print(text, file=self._stream or sys.stdout, flush=True)
+        print(harmless(text), file=self._stream or sys.stdout, flush=True)
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -103,7 +105,7 @@ class RichRenderer:
 
     def note(self, text: str) -> None:
         """Print it above the bar."""
-        self._console.print(text, markup=False)
+        self._console.print(harmless(text), markup=False)
 
     def close(self) -> None:
         """Leave the bar as it is."""

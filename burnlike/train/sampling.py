@@ -1,5 +1,7 @@
 """Sampling from a language model, token by token."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -35,10 +37,11 @@ def sample(
     model.eval()
     for _ in range(length):
         logits = model(tokens[-context_length:].to(device).unsqueeze(0))[0, -1].float().cpu()
-        if temperature == 0:
+        scaled = logits / temperature if temperature else logits * math.inf
+        if scaled.isfinite().all():
+            drawn = torch.multinomial(scaled.softmax(-1), 1, generator=generator)
+        else:  # a temperature of 0, or one so low that only the likeliest token is left
             drawn = logits.argmax().unsqueeze(0)
-        else:
-            drawn = torch.multinomial((logits / temperature).softmax(-1), 1, generator=generator)
         tokens = torch.cat([tokens, drawn])
     model.train(was_training)
     return tokens[len(prompt) :]

@@ -185,3 +185,36 @@ def test_schema_prints_what_editors_read(capsys):
     assert json.loads(capsys.readouterr().out)["title"] == "TrainConfig"
     assert main(["schema", "--list"]) == 0
     assert "\nOptimizerConfig: AdaGrad, Adafactor, Adam, AdamW" in capsys.readouterr().out
+
+
+HOSTILE = "\x1b[2J\x9b31m\u202e\x07"
+
+
+def test_codes_for_terminals_in_a_config_are_shown_not_sent(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = json.dumps(HOSTILE)
+    names = [f"{HOSTILE}.yaml", "device.yaml", "keys.yaml"]
+    Path(names[0]).write_text("seed: x\n")
+    Path(names[1]).write_text(f'device: "a\\n"\noutput: {{precision: {text}}}\ndata: {{type: {text}}}\n{text}: 1\n')
+    Path(names[2]).write_text(f"device: {text}\nmodel: {{type: Linear, {text}: {text}}}\n")
+    for arguments in (
+        names,
+        [*names, "--json"],
+        [names[1], "--set", f"{HOSTILE}=1"],
+        [HOSTILE],
+        [f"--root={HOSTILE}", "device.yaml"],
+    ):
+        status = main(["check", *arguments])
+        captured = capsys.readouterr()
+        assert status == 2
+        for shown in (captured.out, captured.err):
+            assert all(it.isprintable() or it == "\n" for it in shown)
+        if "--json" in arguments:
+            assert json.loads(captured.out)["files"][0]["file"] == names[0]
+
+
+def test_a_mistake_is_one_line_whatever_the_name_of_its_file(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a\nb: ok.yaml").write_text("seed: x\n")
+    _, out, _ = check(capsys, "a\nb: ok.yaml", "--root", "TrainConfig")
+    assert all(line.startswith("a\\nb: ok.yaml:") for line in out.splitlines()[:-1])

@@ -1,0 +1,44 @@
+"""Whether a model can fit into memory, told before any of it is made."""
+
+from typing import Any
+
+import torch
+
+from .._memory import available_memory
+from ..errors import BurnlikeError, DeviceError
+from ..module.meta_build import build_on_meta
+
+
+def check_fits(config: Any, device: torch.device) -> None:
+    """Refuse a model whose tensors can't fit.
+
+    Counted are parameters, their gradients and buffers; what a step takes beside them depends on the data. A model that
+    can't be built without values is not looked at.
+
+    Raises:
+        DeviceError: there is not enough memory; the message has both numbers.
+        ConfigError: a tensor is larger than any memory.
+    """
+    try:
+        module = build_on_meta(config)
+    except BurnlikeError:
+        raise
+    except (RuntimeError, NotImplementedError):
+        return
+    tensors = [*module.parameters(), *module.buffers()]
+    made = sum(tensor.nbytes for tensor in tensors)
+    trained = made + sum(tensor.nbytes for tensor in tensors if tensor.requires_grad)
+    places = {"cpu": (trained if device.type == "cpu" else made, available_memory())}
+    if device.type == "cuda":
+        places[str(device)] = trained, torch.cuda.mem_get_info(device)[0]
+    for place, (needed, available) in places.items():
+        if needed > available:
+            raise DeviceError(
+                f"model: its parameters, gradients and buffers take {needed / 1e9:,.1f} GB of {place}, where"
+                f" {available / 1e9:,.1f} GB are available; lower the model's sizes. Nothing was allocated"
+            )
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an exception says that memory is full: CUDA's, Python's, or that of torch on the CPU."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
