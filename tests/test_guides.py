@@ -1,5 +1,6 @@
 """The programs of the guides run as they stand, each guide's one after the other."""
 
+import os
 import re
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from burnlike.config import Config, LrSchedulerConfig, OptimizerConfig
 from burnlike.train import TrainingConfig
 
 DOCS = Path(__file__).parent.parent / "docs"
-GUIDES = ["modules", "mlax", "drop_in", "optimizers", "tensor"]
+GUIDES = ["modules", "mlax", "drop_in", "optimizers", "tensor", "backends"]
 
 
 @pytest.mark.parametrize("guide", GUIDES)
@@ -23,6 +24,7 @@ def test_the_programs_of_a_guide_run(guide: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", "\n".join(programs)],
         cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(DOCS.parent)},  # for the examples, which guides refer to
         capture_output=True,
         text=True,
         check=False,

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any, Generic
 
 import torch
@@ -10,11 +11,13 @@ from typing_extensions import TypeVar
 
 from ..errors import BackendError, TensorValueError
 from .accumulating import accumulate
+from .differentiable import differentiable
 from .gradients import GradientMap, Gradients, TrackedGradients
 from .graph import Graph
 from .passes import in_backward
 from .protocol import Backend
 from .tables import ActivationOps, BoolOps, FloatOps, IntOps, ModuleOps
+from .torch_ops import TorchActivationOps, TorchFloatOps, TorchModuleOps
 
 InnerB = TypeVar("InnerB", bound=Backend)
 M = TypeVar("M", bound=GradientMap)
@@ -23,6 +26,8 @@ M = TypeVar("M", bound=GradientMap)
 @dataclasses.dataclass(frozen=True, repr=False)
 class Autodiff(Generic[InnerB]):
     """`inner` with tracking. Its tables are the inner backend's: torch records what they do.
+
+    A function of a backend of your own that torch can't record raises: see docs/backends.md.
 
     Attributes:
         inner_backend: the backend of gradients and of untracked tensors.
@@ -76,10 +81,10 @@ class Autodiff(Generic[InnerB]):
         """True."""
         return True
 
-    @property
+    @cached_property
     def float_ops(self) -> FloatOps:
-        """The inner backend's."""
-        return self.inner_backend.float_ops
+        """The inner backend's; functions that are not torch's raise where they lose the history of an operand."""
+        return differentiable("float_ops", self.inner_backend.float_ops, TorchFloatOps)
 
     @property
     def int_ops(self) -> IntOps:
@@ -91,15 +96,15 @@ class Autodiff(Generic[InnerB]):
         """The inner backend's."""
         return self.inner_backend.bool_ops
 
-    @property
+    @cached_property
     def module_ops(self) -> ModuleOps:
-        """The inner backend's."""
-        return self.inner_backend.module_ops
+        """As `float_ops`."""
+        return differentiable("module_ops", self.inner_backend.module_ops, TorchModuleOps)
 
-    @property
+    @cached_property
     def activation_ops(self) -> ActivationOps:
-        """The inner backend's."""
-        return self.inner_backend.activation_ops
+        """As `float_ops`."""
+        return differentiable("activation_ops", self.inner_backend.activation_ops, TorchActivationOps)
 
     def seed(self, seed: int) -> None:
         """Seed the inner backend's generator."""
@@ -176,11 +181,11 @@ class Autodiff(Generic[InnerB]):
             raise TensorValueError(
                 "Require Grad", "the tensor was made in inference mode; copy it by Tensor(x.inner.clone(), x.backend)"
             )
-        return self.float_ops.detach(tensor).requires_grad_()
+        return self.inner_backend.float_ops.detach(tensor).requires_grad_()
 
     def to_inner(self, tensor: Tensor) -> Tensor:
         """The values without their history."""
-        return self.float_ops.detach(tensor) if tensor.requires_grad else tensor
+        return self.inner_backend.float_ops.detach(tensor) if tensor.requires_grad else tensor
 
     def from_inner(self, tensor: Tensor) -> Tensor:
         """The same tensor: torch tracks by leaf, not by backend."""
