@@ -1,5 +1,6 @@
 """What torch's tools put around a module and in front of its class, and how to see past it."""
 
+import re
 import sys
 from typing import Any
 
@@ -19,6 +20,15 @@ _CONTAINERS = {
     **dict.fromkeys(["ModuleList", "ParameterList", "Sequential"], "Vec"),
     **dict.fromkeys(["ModuleDict", "ParameterDict"], "Dict"),
 }
+
+
+# What these wrappers put into the names of state dicts; "module." may as well be the program's own.
+_INFIX = re.compile(r"(?<![^.])(?:_orig_mod|_checkpoint_wrapped_module)\.")
+
+
+def bare_name(name: str) -> str:
+    """The name of a state dict without what `torch.compile` and checkpoint wrappers put into it."""
+    return _INFIX.sub("", name)
 
 
 def unwrap(module: nn.Module) -> nn.Module:

@@ -23,6 +23,12 @@ _FORMAT, _IDS, _ALIASES, _VALUES, _STATES, _LAYOUT = (
     f"{_PREFIX}{name}" for name in ("format", "ids", "aliases", "values", "states", "layout")
 )
 
+VERSIONS = f"{_PREFIX}versions"
+"""What torch noted about the modules of a state dict (`_metadata`), as JSON; it stays in `Outline.metadata`."""
+
+USUAL_VERSION: Mapping[str, Any] = {"version": 1}
+"""What torch notes about most modules."""
+
 _FRAMEWORK = {"format": "pt"}
 """transformers reads only safetensors files that say so."""
 
@@ -83,9 +89,23 @@ def own_texts(outline: Outline, states: bool | None = None) -> dict[str, str]:
     if bool(outline.states) if states is None else states:
         known = frozenset(outline.states)
         texts[_STATES] = _dump([name for name in outline.entries if name in known])
+    if VERSIONS in outline.metadata:
+        texts[VERSIONS] = str(outline.metadata[VERSIONS])
     if outline.layout is not None and not isinstance(outline.layout, LayoutOf):
         texts[_LAYOUT] = _dump(outline.layout)
     return {_FORMAT: FORMAT_VERSION, **texts} if texts else {}
+
+
+def dump_versions(noted: Mapping[str, Any]) -> str:
+    """The text of `VERSIONS`.
+
+    Args:
+        noted: path of a module -> what torch notes about it, plain values; what it notes about most is left out.
+
+    Raises:
+        RecordError: something in it is no plain value.
+    """
+    return dump_values({path: it for path, it in noted.items() if it != USUAL_VERSION})
 
 
 def aliases_of(texts: Mapping[str, str], path: str) -> dict[str, str]:
@@ -108,7 +128,7 @@ def decode(texts: Mapping[str, str], entries: Mapping[str, Entry], path: str) ->
     Raises:
         RecordFormatError: the texts are damaged or of a version that this reader doesn't know.
     """
-    others = {key: text for key, text in texts.items() if not key.startswith(_PREFIX)}
+    others = {key: text for key, text in texts.items() if not key.startswith(_PREFIX) or key == VERSIONS}
     version = texts.get(_FORMAT)
     if version is None:
         return Outline(entries, metadata=others, format="safetensors")

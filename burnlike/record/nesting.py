@@ -8,10 +8,12 @@ from typing import Any
 from torch import Tensor
 
 from ..errors import RecordPathError
+from .derived.entries import entries_of, renamed_versions, versions_together
 from .files.lazy_tensors import LazyTensors, merged, renamed_tensors
 from .layout import LayoutOf, join, known_layout, tag_of
 from .parts import value_at
 from .record import Record
+from .values import ENTRY
 
 
 def nested(parts: Mapping[str, Record], around: Record) -> Record:
@@ -35,6 +37,7 @@ def nested(parts: Mapping[str, Record], around: Record) -> Record:
         },
         states=frozenset(join(path, name) for path, record in parts.items() for name in record.states),
         layout=_layout_of(parts) if whole else None,
+        metadata={**around.metadata, **versions_together(parts)},
     )
 
 
@@ -68,20 +71,36 @@ def part_of(record: Record, path: str) -> Record:
     chosen = {name: name for name in record.tensors if name.startswith(prefix)}
     for alias, name in aliases.items():  # the first name of a tensor that lies elsewhere stands for it
         chosen.setdefault(name, alias)
-    found, values = value_at(record.values, path)
-    values = {str(index): it for index, it in enumerate(values)} if isinstance(values, list | tuple) else values
-    if not chosen and not isinstance(values, Mapping):
+    values = _values_below(record, path)
+    if not chosen and values is None:
         raise RecordPathError(f"{record.source} has no part '{path}'")
     short = {name: new.removeprefix(prefix) for name, new in chosen.items()}
     return Record(
         tensors=renamed_tensors(record.tensors, short),
-        values=values if found else {},
+        values=values or {},
         ids={new: record.ids[name] for name, new in short.items() if name in record.ids},
         aliases={alias.removeprefix(prefix): short[name] for alias, name in aliases.items() if chosen[name] != alias},
         source=f"'{path}' of {record.source}",
         states=frozenset(new for name, new in short.items() if name in record.states),
         layout=None if record.layout is None else LayoutOf(partial(_layout_below, record.layout, path)),
+        metadata=renamed_versions(record.metadata, record.source, lambda name: _below(name, path)),
     )
+
+
+def _values_below(record: Record, path: str) -> dict[str, Any] | None:
+    """The values below `path`, and the entries of state dicts, whose names have dots; None where there are none."""
+    found, values = value_at(record.values, path)
+    values = {str(index): it for index, it in enumerate(values)} if isinstance(values, list | tuple) else values
+    below = dict(values) if found and isinstance(values, Mapping) else {}
+    known = {name for name, _ in entries_of(below)}
+    entries = {short: tree for name, tree in entries_of(record.values) if (short := _below(name, path))}
+    below |= {name: {ENTRY: tree} for name, tree in entries.items() if name not in known}
+    return below if below or isinstance(values, Mapping) else None
+
+
+def _below(name: str, path: str) -> str | None:
+    """The name below `path`, None where it is elsewhere."""
+    return "" if name == path else name.removeprefix(f"{path}.") if name.startswith(f"{path}.") else None
 
 
 def _layout_below(layout: Any, path: str) -> Any:

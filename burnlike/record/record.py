@@ -13,6 +13,7 @@ from ..module.param_group import selected
 from ..tensor.base import TensorBase
 from .derived.arrays import is_array, tensor_of
 from .derived.module_layout import deferred_layout
+from .derived.own_state import OwnState, own_state
 from .loading.mappers import saved_form
 from .parts import names_below, step
 
@@ -72,24 +73,35 @@ class Record:
     def from_module(cls, module: nn.Module, group: ParamGroup | None = None) -> Self:
         """The parameters and persistent buffers of any `nn.Module`, tied tensors once; copies nothing.
 
+        What else its `state_dict()` has (`get_extra_state`, entries of `_save_to_state_dict` and of hooks) is there
+        under its name there, tensors among the tensors and the rest among the values; what the module saves in another
+        form, or not at all, is as `state_dict()` has it.
+
         A parameter with a save mapper is there in the form that the mapper makes; a lazy one gets its values.
 
         Args:
             module: the module.
-            group: which of them; None is all. A record of some is loaded with `strict=False`.
+            group: which of them; None is all. A record of some has parameters and buffers only, and is loaded with
+                `strict=False`.
 
         Raises:
             ParamPathError: the group names a path that the module does not have.
-            RecordError: a save mapper raised or gave no tensor.
+            RecordError: a save mapper raised or gave no tensor, or `state_dict()` has an object that can't be stored
+                without code.
         """
         found = selected(module, group)
+        own = OwnState() if group is not None else own_state(module, found)
+        if own.left_out:
+            found = [param for param in found if param.path not in own.left_out]
         return cls(
-            tensors={param.path: saved_form(param) for param in found},
+            tensors={**{param.path: saved_form(param) for param in found}, **own.tensors, **own.entries},
+            values=own.values,
             ids={param.path: param.id for param in found},
             aliases={alias: param.path for param in found for alias in param.aliases},
             source=f"the record of {type(module).__name__}",
             states=frozenset(param.path for param in found if param.kind == "state"),
-            layout=deferred_layout(module) if group is None else None,
+            layout=deferred_layout(module) if group is None and not own.changes_tensors else None,
+            metadata=own.metadata,
         )
 
     @classmethod

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import RecordError, RecordFormatError
+from .derived.entries import entry_tensors
 from .dtypes import file_dtype
 from .files.gzip_source import GzipSource
 from .files.lazy_tensors import LazyTensors
@@ -222,11 +223,13 @@ def outline_of(record: Record, precision: PrecisionRule, with_values: bool = Tru
     """
     tensors, names = record.tensors, names_of(record)
     in_memory = not isinstance(tensors, StoredTensors)
+    kept = entry_tensors(record.values)
     entries = {}
     for name in tensors:
         if with_values and in_memory:
             plain_tensor(name, tensors[name])
-        stored = stored_dtype_of(precision, names[name], dtype_in(tensors, name))
+        dtype = dtype_in(tensors, name)
+        stored = dtype if name in kept else stored_dtype_of(precision, names[name], dtype)
         entries[name] = Entry(name, file_dtype(stored, name), tuple(shape_in(tensors, name)))
     target = getattr(precision, "float", None)
     return Outline(

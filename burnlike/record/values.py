@@ -8,6 +8,9 @@ from typing import Any
 from ..errors import RecordError, RecordFormatError
 from .layout import join
 
+ENTRY = "$entry"
+"""The key of a value that is an entry of a state dict; see `burnlike.record.derived.own_state`."""
+
 MAX_DEPTH = 64
 """Levels that values may be nested; a limit of our own: that of Python depends on who calls."""
 

@@ -127,11 +127,11 @@ class TrainingState:
             options: dict[str, dict[str, Any]] = {name: {"remap": pairs} for name, pairs in (remap or {}).items()}
             for name in self._loading_themselves():
                 undo.callback(load_undoably(self.parts[name], records[name], **options.get(name, {})))
-            loads = {
-                name: prepare(records[name], module, LoadOptions(**options.get(name, {})))
-                for name, module in self._modules.items()
-                if not overrides(module, "load_record")
-            }
+            loads: dict[str, PreparedLoad] = {}
+            for name, module in self._modules.items():
+                if not overrides(module, "load_record"):
+                    loads[name] = prepare(records[name], module, LoadOptions(**options.get(name, {})))
+                    undo.callback(loads[name].undo)
             optimizers = [*self._optimizer_loads(records, loads)]
             with self._undone_on_error():
                 for name, handling in self._small.items():

@@ -40,7 +40,11 @@ def pack_of(outline: Outline) -> Pack:
         derived = _layout_of(pack)
     keep = not made_when_asked and not _says_the_same(outline, derived)
     told = frozenset(outline.states) == told_states(outline)
-    rest = replace(rest, layout=outline.layout if keep else None, metadata={})
+    rest = replace(
+        rest,
+        layout=outline.layout if keep else None,
+        metadata={key: it for key, it in outline.metadata.items() if key == metadata.VERSIONS},
+    )
     texts = {**metadata.foreign(outline.metadata), **metadata.own_texts(rest, states=not told), **pack.metadata}
     return replace(pack, metadata=texts)
 

@@ -1,22 +1,26 @@
 """What `state_dict()` methods give, as tensors and plain values, and back exactly: nothing in it is code.
 
-Beside numbers, texts, bools, None, lists and maps there are tensors, NumPy arrays, tuples, counters, and maps whose
-keys are no texts: each a map with one key that begins with `$`.
+Beside numbers, texts, bools, None, lists and maps there are tensors, NumPy arrays, bytes, tuples, sets, counters, maps
+whose keys are no texts, and torch's dtypes, devices and quantized tensors: each a map with one key, which begins with
+`$`.
 """
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ...errors import RecordError, RecordFormatError
+from ..dtypes import plain
 from ..layout import join
 from ..values import MAX_DEPTH
 from .arrays import is_array, tensor_of
 
 _TENSOR, _ARRAY, _TUPLE, _ITEMS, _COUNTER = "$tensor", "$array", "$tuple", "$items", "$counter"
+_SET, _BYTES, _DTYPE, _DEVICE, _QUANTIZED = "$set", "$bytes", "$dtype", "$device", "$quantized"
 
 
 def encode_tree(tree: Any, name: str, tensors: dict[str, Tensor], depth: int = 0) -> Any:
@@ -36,9 +40,9 @@ def encode_tree(tree: Any, name: str, tensors: dict[str, Tensor], depth: int = 0
     if tree is None or type(tree) in (bool, int, float, str):
         return tree
     if isinstance(tree, Tensor):
-        name = _free(name, tensors)
-        tensors[name] = tree.detach()
-        return {_TENSOR: name}
+        if tree.is_quantized:
+            return {_QUANTIZED: encode_tree(_quantized_parts(tree.detach(), name), name, tensors, depth + 1)}
+        return {_TENSOR: _put(tree.detach(), name, tensors)}
     if isinstance(tree, list):
         return [encode_tree(item, join(name, index), tensors, depth + 1) for index, item in enumerate(tree)]
     if isinstance(tree, tuple):
@@ -58,9 +62,15 @@ def _encode_other(tree: Any, name: str, tensors: dict[str, Tensor]) -> Any:
     if numpy is not None and isinstance(tree, numpy.number | numpy.bool):
         return tree.item()
     if is_array(tree):
-        name = _free(name, tensors)
-        tensors[name] = tensor_of(tree.copy(), f"'{name}'")
-        return {_ARRAY: name}
+        return {_ARRAY: _put(tensor_of(tree.copy(), f"'{name}'"), name, tensors)}
+    if isinstance(tree, bytes | bytearray):
+        return {_BYTES: _put(torch.tensor(list(tree), dtype=torch.uint8), name, tensors)}
+    if isinstance(tree, torch.dtype):
+        return {_DTYPE: plain(tree)}
+    if isinstance(tree, torch.device):
+        return {_DEVICE: str(tree)}
+    if isinstance(tree, set):
+        return {_SET: encode_tree([*tree], name, tensors, 1)}
     for kind in (bool, int, float, str):
         if isinstance(tree, kind):
             return kind(tree)
@@ -68,6 +78,27 @@ def _encode_other(tree: Any, name: str, tensors: dict[str, Tensor]) -> Any:
         f"'{name}': expected tensors, arrays, numbers, texts, bools, None, lists, tuples and maps, got"
         f" {type(tree).__name__}, which can't be stored without code; leave it out and make it anew"
     )
+
+
+def _put(tensor: Tensor, name: str, tensors: dict[str, Tensor]) -> str:
+    """The name that the tensor gets: with a number where it is another tensor's."""
+    name = _free(name, tensors)
+    tensors[name] = tensor
+    return name
+
+
+def _quantized_parts(tensor: Tensor, name: str) -> dict[str, Any]:
+    """What a quantized tensor is made of."""
+    if tensor.dtype not in _QUANTIZED_DTYPES:
+        raise RecordError(f"'{name}': a quantized tensor of {plain(tensor.dtype)} can't be stored; dequantize() it")
+    parts: dict[str, Any] = {"values": tensor.int_repr()}
+    if tensor.qscheme() == torch.per_tensor_affine:
+        return {**parts, "scale": tensor.q_scale(), "zero_point": tensor.q_zero_point()}
+    channels = {"scale": tensor.q_per_channel_scales(), "zero_point": tensor.q_per_channel_zero_points()}
+    return {**parts, **channels, "axis": tensor.q_per_channel_axis()}
+
+
+_QUANTIZED_DTYPES = (torch.qint8, torch.quint8, torch.qint32)
 
 
 def _free(name: str, tensors: Mapping[str, Tensor]) -> str:
@@ -90,8 +121,14 @@ def decode_tree(values: Any, tensors: Mapping[str, Tensor], source: str) -> Any:
     tag, content = next(iter(values.items()), ("", None))
     if len(values) != 1 or not tag.startswith("$"):
         return {key: decode_tree(item, tensors, source) for key, item in values.items()}
-    if tag in (_TENSOR, _ARRAY) and isinstance(content, str) and content in tensors:
-        return tensors[content] if tag == _TENSOR else tensors[content].numpy()
+    if tag in (_TENSOR, _ARRAY, _BYTES) and isinstance(content, str) and content in tensors:
+        found = tensors[content]
+        return found if tag == _TENSOR else found.numpy() if tag == _ARRAY else bytes(found.tolist())
+    if tag in _DECODERS:
+        try:
+            return _DECODERS[tag](decode_tree(content, tensors, source))
+        except (TypeError, ValueError, KeyError, AttributeError, RuntimeError) as error:
+            raise RecordFormatError(f"{source}: a part of the state is damaged: {tag} ({error})") from error
     if tag == _TUPLE and isinstance(content, list):
         return tuple(decode_tree(content, tensors, source))
     if tag in (_ITEMS, _COUNTER) and isinstance(content, list):
@@ -101,3 +138,25 @@ def decode_tree(values: Any, tensors: Mapping[str, Tensor], source: str) -> Any:
             raise RecordFormatError(f"{source}: a map of the state is damaged ({error})") from error
         return Counter(found) if tag == _COUNTER else found
     raise RecordFormatError(f"{source}: a part of the state is damaged: {tag} {content!r:.60}")
+
+
+def _quantized(parts: dict[str, Any]) -> Tensor:
+    values, scale, zero_point = parts["values"], parts["scale"], parts["zero_point"]
+    if "axis" in parts:
+        return torch._make_per_channel_quantized_tensor(values, scale, zero_point, parts["axis"])
+    return torch._make_per_tensor_quantized_tensor(values, scale, zero_point)
+
+
+def _dtype(name: str) -> torch.dtype:
+    found = getattr(torch, name)
+    if not isinstance(found, torch.dtype):
+        raise ValueError(f"{name} is no dtype")
+    return found
+
+
+_DECODERS: dict[str, Callable[[Any], Any]] = {
+    _SET: set,
+    _DTYPE: _dtype,
+    _DEVICE: torch.device,
+    _QUANTIZED: _quantized,
+}

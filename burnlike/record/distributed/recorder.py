@@ -22,6 +22,7 @@ from ..._atomic_file import sync_directory
 from ...errors import RecordError, RecordFormatError, RecordIOError
 from ...module.wrappers import is_distributed
 from .. import metadata
+from ..derived.entries import entries_of, entry_tensors
 from ..dtypes import file_dtype, shown
 from ..files.source import FileSource
 from ..outline import Entry, Outline
@@ -66,8 +67,10 @@ class DistributedRecorder(Recorder):
         try:
             with together:
                 record = record_to_save(record)
-                names = names_of(record)
-                tensors = {name: self._stored(names[name], tensor) for name, tensor in record.tensors.items()}
+                names, kept = names_of(record), entry_tensors(record.values)
+                tensors = {
+                    name: self._stored(names[name], tensor, name in kept) for name, tensor in record.tensors.items()
+                }
             together.check_alike(_facts(record, tensors))
             with together:
                 if _rank() == 0:
@@ -112,12 +115,12 @@ class DistributedRecorder(Recorder):
             outline.metadata,
         )
 
-    def _stored(self, names: Sequence[str], tensor: Tensor) -> Tensor:
+    def _stored(self, names: Sequence[str], tensor: Tensor, as_it_is: bool) -> Tensor:
         """The tensor in the type that it is stored in, this process's part of it, without gaps."""
         name, tensor = names[0], tensor.detach()
         before = _local(tensor)
         plain_tensor(name, before)
-        target = stored_dtype_of(self.precision, names, tensor.dtype)
+        target = tensor.dtype if as_it_is else stored_dtype_of(self.precision, names, tensor.dtype)
         file_dtype(target, name)
         if target == tensor.dtype:
             return tensor.contiguous()
@@ -136,11 +139,12 @@ def _local(tensor: Any) -> Tensor:
 
 
 def _facts(record: Record, tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """What all processes have to say alike of each tensor; optimizers' have ids for names."""
-    return {
+    """What all processes have to say alike of each tensor and each entry; optimizers' have ids for names."""
+    facts = {
         name: f"{shown(tensor.dtype, tensor.shape)} with the ParamId {record.ids.get(name)}"
         for name, tensor in tensors.items()
     }
+    return {**facts, **{name: f"{facts.get(name, '')} {tree!r}".strip() for name, tree in entries_of(record.values)}}
 
 
 def _write_parts(directory: Path, tensors: dict[str, Any]) -> None:

@@ -89,7 +89,8 @@ def _target(match: Match, tensors: Mapping[str, Tensor], device: torch.device, a
     if is_distributed(present):
         return Target(match, torch.empty_like(present, dtype=dtype, device=place), is_new=True)
     # In small pages: huge ones are slower to get, several times where the system has to make room for them.
-    return Target(match, torch.empty(present.shape, dtype=dtype, device=place), is_new=True)
+    shape = match.values.shape if match.own and match.values is not None else present.shape
+    return Target(match, torch.empty(shape, dtype=dtype, device=place), is_new=True)
 
 
 def _apart(targets: list[Target], tensors: Mapping[str, Tensor]) -> list[Target]:

@@ -9,9 +9,10 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy as is_shapeless
 
 from ...errors import ArgumentError, RecordError
+from ...module import Param
 from ...module.lazy import check_free
 from ...module.wrappers import is_distributed
-from ..dtypes import kind_of, shown
+from ..dtypes import kind_of, plain, shown
 from ..files.lazy_tensors import LazyTensors
 from ..files.stored_tensors import StoredTensors, dtype_in, shape_in
 from ..saving.convert import can_lose, check_floats, check_ints
@@ -28,12 +29,13 @@ def mismatches(matches: Sequence[Match], tensors: Mapping[str, Tensor]) -> Itera
     Raises:
         RecordError: a parameter has no shape to compare with.
     """
+    check_has_shape([it.param for it in matches])
     for match in matches:
-        if is_shapeless(match.param.tensor):
-            raise RecordError(
-                f"'{match.param.path}' has no shape yet, as in torch's lazy modules; nothing was loaded; call the"
-                " module once with an input before"
-            )
+        if match.own:
+            target, values = match.param.tensor, match.dtype(tensors)
+            if kind_of(values) != kind_of(target.dtype):
+                yield Mismatch(match.param.path, plain(target.dtype), f"{plain(values)} from the module's own code")
+            continue
         expected = expected_form(match.param)
         dtype, shape = dtype_in(tensors, match.name), shape_in(tensors, match.name)
         if unreadable := _unreadable(tensors, match.name):
@@ -41,6 +43,20 @@ def mismatches(matches: Sequence[Match], tensors: Mapping[str, Tensor]) -> Itera
             yield Mismatch(match.param.path, shown(target.dtype, target.shape), f"{shown(dtype, shape)}, {unreadable}")
         elif expected is not None and (shape != expected.shape or kind_of(dtype) != kind_of(expected.dtype)):
             yield Mismatch(match.param.path, shown(*expected), shown(dtype, shape))
+
+
+def check_has_shape(found: Sequence[Param]) -> None:
+    """Refuse parameters whose shape is not known yet.
+
+    Raises:
+        RecordError: there is one.
+    """
+    for param in found:
+        if is_shapeless(param.tensor):
+            raise RecordError(
+                f"'{param.path}' has no shape yet, as in torch's lazy modules; nothing was loaded; call the module once"
+                " with an input before"
+            )
 
 
 def untied(matches: Sequence[Match], tensors: Mapping[str, Tensor], names: Mapping[object, str]) -> Iterator[Mismatch]:
@@ -52,7 +68,7 @@ def untied(matches: Sequence[Match], tensors: Mapping[str, Tensor], names: Mappi
         names: path -> name in the record.
     """
     for match in matches:
-        for alias in match.param.aliases:
+        for alias in () if match.own else match.param.aliases:
             name = names.get(alias, "")
             if name in tensors and name != match.name and not _are_equal(tensors[match.name], tensors[name]):
                 yield Mismatch(
@@ -64,7 +80,7 @@ def in_file_order(matches: Sequence[Match], tensors: Mapping[str, Tensor]) -> li
     """The matches as their tensors are stored: a compressed file is unpacked again for each step back."""
     if not isinstance(tensors, LazyTensors):
         return [*matches]
-    return sorted(matches, key=lambda it: tensors.values_of(it.name).entry.start)
+    return sorted(matches, key=lambda it: -1 if it.own else tensors.values_of(it.name).entry.start)
 
 
 def mapped(match: Match, tensors: Mapping[str, Tensor], device: torch.device) -> Match:
@@ -77,14 +93,18 @@ def mapped(match: Match, tensors: Mapping[str, Tensor], device: torch.device) ->
         return match
     target = match.param.tensor
     # A copy: the mapper may change what it is given, and a record in memory may be what another module computes with.
-    values = tensors[match.name].detach().to(device if target.is_meta else target.device, copy=True)
+    values = (
+        (tensors[match.name] if match.values is None else match.values)
+        .detach()
+        .to(device if target.is_meta else target.device, copy=True)
+    )
     return replace(match, values=loaded_form(match.param, values))
 
 
 def misfits(matches: Sequence[Match]) -> Iterator[Mismatch]:
     """Load mappers whose results are not of the module's form."""
     for match in matches:
-        target, values = match.param.tensor, match.values
+        target, values = match.param.tensor, None if match.param.mappers.load is None else match.values
         if values is not None and (values.shape != target.shape or kind_of(values.dtype) != kind_of(target.dtype)):
             found = f"{shown(values.dtype, values.shape)} from its load mapper"
             yield Mismatch(match.param.path, shown(target.dtype, target.shape), found)
@@ -93,10 +113,10 @@ def misfits(matches: Sequence[Match]) -> Iterator[Mismatch]:
 def replacing_type(match: Match, tensors: Mapping[str, Tensor], as_saved: bool) -> torch.dtype | None:
     """The type of the tensor that takes the place of the parameter's; None if that one is written to."""
     present = match.param.tensor
-    dtype = present.dtype
-    if as_saved:
-        dtype = dtype_in(tensors, match.name) if match.values is None else match.values.dtype
+    dtype = match.dtype(tensors) if as_saved else present.dtype
     is_written = match.param.is_initialized() and not present.is_meta and dtype == present.dtype
+    if match.own and match.values is not None and match.values.shape != present.shape:
+        is_written = False
     return None if is_written else dtype
 
 

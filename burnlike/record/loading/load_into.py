@@ -1,6 +1,7 @@
 """Putting a record's tensors into a module: everything is checked before anything is changed."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from torch import nn
@@ -15,6 +16,8 @@ from .filling import fill
 from .fitting import check_targets, check_values, in_file_order, mapped, misfits, mismatches, untied
 from .load_options import LoadOptions
 from .matching import Match, Matching, match
+from .meta_modules import registered, settle
+from .module_code import run_own_code
 from .refusing import refuse
 from .report import LoadReport, Mismatch
 
@@ -31,16 +34,21 @@ class PreparedLoad:
     Attributes:
         report: what becomes of each tensor.
         ids: path -> id that the parameter gets, for those that get one.
+        undo: takes back what code of the modules' own did when it read its part; to be called if the load is not done.
     """
 
     report: LoadReport
     ids: Mapping[str, ParamId]
-    _load: Callable[[], None]
+    _load: Callable[[], LoadReport]
+    undo: Callable[[], None]
 
     def __call__(self) -> LoadReport:
         """Put the values in place."""
-        self._load()
-        return self.report
+        try:
+            return self._load()
+        except BaseException:
+            self.undo()
+            raise
 
 
 def prepare(record: Record, module: nn.Module, options: LoadOptions) -> PreparedLoad:
@@ -49,14 +57,21 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
     Raises:
         RecordError: see `burnlike.record.load`.
     """
+    with ExitStack() as undo:
+        prepared = _prepare(record, module, options, undo)
+        return replace(prepared, undo=undo.pop_all().close)
+
+
+def _prepare(record: Record, module: nn.Module, options: LoadOptions, undo: ExitStack) -> PreparedLoad:
     device = find_device(options.device)
     found = params(module)
     matching = match(found, record, module, options)
+    matching, entries = run_own_code(found, record, module, matching, device, undo)
     tensors = record.tensors
     wrong = [*mismatches(matching.matches, tensors)]
     if options.match == "path":
         wrong += untied(matching.matches, tensors, matching.names)
-    matches, report = _without(wrong, matching.matches, _report(matching, wrong))
+    matches, report = _without(wrong, matching.matches, _report(matching, wrong, entries))
     refuse(report, record, module, options)
     _new_ids(matches, found, matching.ids)
     forms = {it.param.path: mapped(it, tensors, device) for it in in_file_order(matches, tensors)}
@@ -77,21 +92,25 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
         **{"retyped" if as_saved else "converted": types},
     )
 
-    def load() -> None:
+    places = registered(module) if any(param.tensor.is_meta for param in found) else {}
+
+    def load() -> LoadReport:
         fill(matches, tensors, device, as_saved)
         for param, param_id in ids:
             param.adopt(param_id)
+        return replace(report, unset=settle(module, places, device)) if places else report
 
-    return PreparedLoad(report, {param.path: param_id for param, param_id in ids}, load)
+    return PreparedLoad(report, {param.path: param_id for param, param_id in ids}, load, undo.close)
 
 
-def _report(matching: Matching, wrong: Sequence[Mismatch]) -> LoadReport:
+def _report(matching: Matching, wrong: Sequence[Mismatch], entries: Sequence[str]) -> LoadReport:
     return LoadReport(
         applied=[it.param.path for it in matching.matches],
         missing=matching.missing,
         unexpected=matching.unexpected,
         mismatched=wrong,
         skipped=matching.skipped,
+        entries=entries,
     )
 
 
@@ -105,7 +124,7 @@ def _without(wrong: Sequence[Mismatch], matches: Sequence[Match], report: LoadRe
 def _types(matches: Sequence[Match], record: Record, as_saved: bool) -> list[tuple[str, str, str]]:
     """Path, type in the record (or that a parameter gets from it) and type in the module, where they differ."""
     pairs = [
-        (it.param, it.values.dtype if as_saved and it.values is not None else dtype_in(record.tensors, it.name))
+        (it.param, it.dtype(record.tensors) if as_saved or it.own else dtype_in(record.tensors, it.name))
         for it in matches
     ]
     return [

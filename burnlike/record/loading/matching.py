@@ -1,19 +1,23 @@
 """Which tensor of a record belongs to which parameter of a module."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor, nn
 
 from ...errors import ArgumentError, ModuleTreeError, RecordMismatchError, nearest
 from ...module import Param, ParamGroup, ParamId
 from ...module.param_group import selected
+from ...module.wrappers import bare_name
+from ..files.stored_tensors import dtype_in
 from ..record import Record
 from .load_options import LoadOptions
 
-_WRAPPERS = re.compile(r"(?<![^.])(?:_orig_mod|_checkpoint_wrapped_module)\.")
 _NO_ID = ParamId(0)
+_AVERAGED = "n_averaged"
+"""How many models torch's AveragedModel has averaged, the one tensor that it adds to those of its `module`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +27,18 @@ class Match:
     Attributes:
         param: the parameter.
         name: of its tensor in the record.
-        values: what its load mapper made of the values there, if it has one.
+        values: what its load mapper, or code of the module's own, made of the values there.
+        own: whether code of the module's own did: the shape is what it says, and `name` may be no tensor of the record.
     """
 
     param: Param
     name: str
     values: Tensor | None = None
+    own: bool = False
+
+    def dtype(self, tensors: Mapping[str, Tensor]) -> torch.dtype:
+        """The type of its values."""
+        return dtype_in(tensors, self.name) if self.values is None else self.values.dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +49,12 @@ class Matching:
         matches: in the module's order.
         missing: paths of the module that the record lacks.
         unexpected: names in the record, as renamed, that the module lacks.
+        unmatched: the same names, by the names in the record.
         skipped: paths and names that the filter leaves out.
         ids: name in the record -> the id that a parameter that gets its values has afterwards.
         names: path, or id -> name in the record.
+        rename: what becomes of a name in the record.
+        wants: whether the filter accepts a tensor that the module lacks, by its name and new name.
     """
 
     matches: list[Match] = field(default_factory=list)
@@ -50,6 +63,9 @@ class Matching:
     skipped: list[str] = field(default_factory=list)
     ids: dict[str, ParamId] = field(default_factory=dict)
     names: dict[object, str] = field(default_factory=dict)
+    unmatched: dict[str, str] = field(default_factory=dict)
+    rename: Callable[[str], str] = str
+    wants: Callable[[str, str], bool] = bool
 
 
 def match(found: Sequence[Param], record: Record, module: nn.Module, options: LoadOptions) -> Matching:
@@ -68,13 +84,14 @@ def match(found: Sequence[Param], record: Record, module: nn.Module, options: Lo
     """
     _check_ids(record)
     by_id = options.match == "id"
-    renamed = _renamed(record, options)
+    rename = _rename(found, record, options)
+    renamed = _renamed(record, rename)
     pinned, ids = _pinned(found, record, module, options)
     names = _names_of_ids(record, ids) if by_id else _names_of_paths(record, renamed)
     taken = set(pinned.values())
     names = {key: name for key, name in names.items() if name not in taken}
     wanted, name_is_wanted = _filter(record, module, options)
-    result = Matching(ids=ids, names=names)
+    result = Matching(ids=ids, names=names, rename=rename, wants=name_is_wanted)
     used: set[str | None] = set()
     for param in found:
         paths = (param.path, *param.aliases)
@@ -92,7 +109,11 @@ def match(found: Sequence[Param], record: Record, module: nn.Module, options: Lo
             result.matches.append(Match(param, name))
     for name, new_name in renamed.items():
         if name in record.tensors and name not in used:
-            (result.unexpected if name_is_wanted(name, new_name) else result.skipped).append(new_name)
+            if name_is_wanted(name, new_name) and not (name == _AVERAGED and rename is not options.renamed):
+                result.unmatched[name] = new_name
+            else:
+                result.skipped.append(new_name)
+    result.unexpected.extend(result.unmatched.values())
     result.skipped[:] = dict.fromkeys(result.skipped)  # by ids, a path and a name of the record may be the same
     return result
 
@@ -107,9 +128,18 @@ def _check_ids(record: Record) -> None:
             )
 
 
-def _renamed(record: Record, options: LoadOptions) -> dict[str, str]:
-    """Each name and alias of the record -> what `remap` makes of it."""
-    renamed = {name: options.renamed(name) for name in (*record.tensors, *record.aliases)}
+def _rename(found: Sequence[Param], record: Record, options: LoadOptions) -> Callable[[str], str]:
+    """What becomes of a name in the record: what `remap` makes of it, without what AveragedModel puts before it."""
+    if _AVERAGED not in record.tensors or any(param.path == _AVERAGED for param in found):
+        return options.renamed
+    if not all(name == _AVERAGED or name.startswith("module.") for name in record.tensors):
+        return options.renamed
+    return lambda name: options.renamed(name.removeprefix("module."))
+
+
+def _renamed(record: Record, rename: Callable[[str], str]) -> dict[str, str]:
+    """Each name and alias of the record -> its new name."""
+    renamed = {name: rename(name) for name in (*record.tensors, *record.aliases)}
     if len(set(renamed.values())) < len(renamed):
         first: dict[str, str] = {}
         for name, new_name in renamed.items():
@@ -128,7 +158,7 @@ def _names_of_paths(record: Record, renamed: dict[str, str]) -> dict[object, str
     Others save the `state_dict` of a compiled or checkpoint-wrapped module as it is, prefixes included.
     """
     names = {new_name: name for name, new_name in renamed.items() if name in record.tensors}
-    bare = {_WRAPPERS.sub("", new_name): name for new_name, name in names.items()}
+    bare = {bare_name(new_name): name for new_name, name in names.items()}
     if len(bare) < len(names):  # without the prefixes two would be one: they are no prefixes here
         bare = {}
     return {**bare, **names, **{renamed[alias]: name for alias, name in record.aliases.items()}}

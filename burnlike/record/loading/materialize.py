@@ -12,10 +12,10 @@ from ...module.device import find_device
 from ..derived.module_layout import deferred_layout
 from ..opening import open_record
 from ..record import Record
+from .meta_modules import RESET, registered, settle
 from .rebuilding import computed_tensors
 from .unset import replace_tensors, unset_tensors
 
-_HOOK = "reset_non_persistent_buffers"
 _SHOWN = 10
 
 
@@ -53,10 +53,9 @@ def init_from(
     module = _on_meta(config)
     opening = {"layout": deferred_layout(module), **opening}
     record = source if isinstance(source, Record) else open_record(source, **opening)
-    places = {id(tensor): (part, group, name, tensor) for part, group, name, tensor in _registered(module)}
+    places = registered(module)
     record.load_into(module, device=target, **options)
-    _follow(module, places)
-    _reset_buffers(module, target)
+    settle(module, places, target)
     reason = _rebuild(config, module, target) if unset_tensors(module) else ""
     if left := [param.path for param in params(module, "weight") if param.tensor.is_meta]:
         raise RecordError(
@@ -66,7 +65,7 @@ def init_from(
     if unset := unset_tensors(module):
         raise RecordError(
             f"no values for {', '.join(sorted(unset)[:_SHOWN])}: {type(module).__name__} does not save them in a"
-            f" record{reason}; give the module that owns them a method {_HOOK}(device) that computes them"
+            f" record{reason}; give the module that owns them a method {RESET}(device) that computes them"
         )
     return module.to(target)
 
@@ -94,36 +93,6 @@ def _on_meta(config: Any) -> nn.Module:
     if not isinstance(module, nn.Module):
         raise RecordError(f"expected the config or function to make an nn.Module, got {type(module).__name__}")
     return module
-
-
-def _registered(module: nn.Module) -> list[tuple[nn.Module, str, str, Tensor]]:
-    return [
-        (part, group, name, tensor)
-        for part in module.modules()
-        for group in ("_parameters", "_buffers")
-        for name, tensor in getattr(part, group).items()
-        if tensor is not None
-    ]
-
-
-def _follow(module: nn.Module, places: dict[int, tuple[nn.Module, str, str, Tensor]]) -> None:
-    """Let plain attributes that refer to a parameter or buffer refer to the one that has taken its place."""
-
-    def now(path: str, tensor: Tensor) -> Tensor:
-        if not tensor.is_meta or id(tensor) not in places:
-            return tensor
-        part, group, name, _ = places[id(tensor)]
-        return getattr(part, group).get(name, tensor)
-
-    replace_tensors(module, now)
-
-
-def _reset_buffers(module: nn.Module, device: torch.device) -> None:
-    for part in module.modules():
-        reset = getattr(part, _HOOK, None)
-        if reset is not None and any("." not in path for path in unset_tensors(part)):
-            with torch.device(device):
-                reset(device)
 
 
 def _rebuild(config: Any, module: nn.Module, device: torch.device) -> str:

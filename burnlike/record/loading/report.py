@@ -38,6 +38,11 @@ class LoadReport:
         retyped: (path, type in the record, which the parameter has now, type before), by `dtype="as_saved"`.
         renamed: name in the record -> path in the module, where the two differ.
         ids: id of a tensor in the record -> id that the parameter has now.
+        entries: names of what else the record has of the module's state (`get_extra_state`, entries that code of its
+            own saves) that the module took.
+        unset: paths of the module's tensors that are still on the meta device: no record has non-persistent buffers and
+            plain attributes. A method `reset_non_persistent_buffers(device)` of the module that owns them computes
+            them, and `burnlike.record.init_from` takes them from a module that is built as usual.
     """
 
     applied: Sequence[str] = ()
@@ -49,17 +54,22 @@ class LoadReport:
     retyped: Sequence[tuple[str, str, str]] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
     ids: Mapping[ParamId, ParamId] = field(default_factory=dict)
+    entries: Sequence[str] = ()
+    unset: Sequence[str] = ()
 
     def __str__(self) -> str:
         converted = f", {len(self.converted)} of them converted" if self.converted else ""
         retyped = f", {len(self.retyped)} of them in the record's type" if self.retyped else ""
-        lines = [f"{len(self.applied)} tensors loaded{converted}{retyped}"]
+        count = len(self.entries)
+        entries = f", and {count} {'entry' if count == 1 else 'entries'} of the modules' own" if count else ""
+        lines = [f"{len(self.applied)} tensors loaded{converted}{retyped}{entries}"]
         lines += _listed("missing in the record", self.missing, self.unexpected)
         lines += _listed("unexpected", self.unexpected, self.missing)
         lines += _listed(
             "mismatched", [f"{item.path}: expected {item.expected}, got {item.found}" for item in self.mismatched]
         )
         lines += _listed("skipped", self.skipped)
+        lines += _listed("still on the meta device", self.unset)
         return "\n".join(lines)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...errors import RecordError
 from ...module.param_id import ParamId
+from ..derived.entries import is_entry, renamed_versions
 from ..files.lazy_tensors import renamed_tensors
 from ..layout import Layout, tag_of
 from ..record import Record
@@ -38,7 +39,8 @@ def rename(record: Record, rules: Sequence[tuple[str, str]]) -> Record:
         paths = record.values["paths"]
         renamed = new(paths.values())
         return replace(record, values={**record.values, "paths": {key: renamed[it] for key, it in paths.items()}})
-    names = new([*record.tensors, *record.aliases])
+    entries = [name for name, it in record.values.items() if is_entry(it) and name not in record.tensors]
+    names = new([*record.tensors, *record.aliases, *entries])
     if all(name == renamed for name, renamed in names.items()):
         return record
     return replace(
@@ -47,7 +49,12 @@ def rename(record: Record, rules: Sequence[tuple[str, str]]) -> Record:
         ids={names[name]: param_id for name, param_id in record.ids.items()},
         aliases={names[alias]: names[name] for alias, name in record.aliases.items()},
         states=frozenset(names[name] for name in record.states),
+        values={names.get(name, name): it for name, it in record.values.items()},
         layout=None,
+        metadata={
+            **record.metadata,
+            **renamed_versions(record.metadata, record.source, lambda name: new([f"{name}."])[f"{name}."][:-1]),
+        },
     )
 
 

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import ArgumentError, RecordFormatError, nearest
-from .pickled import Opaque, PickledTensor, Symbol
+from ..layout import join
+from ..metadata import dump_versions
+from ..values import ENTRY
+from .pickled import DTYPE_NAMES, Opaque, PickledMap, PickledTensor, Symbol, Tagged
 
 _MAX_DEPTH = 64
 _MAX_NAME = 4096  # characters
@@ -14,7 +17,7 @@ _MODULE_PARTS = ("_parameters", "_buffers", "_modules")
 
 def flatten(
     content: Any, top_level_key: str | None, path: str, most_parts: int
-) -> tuple[dict[str, PickledTensor], dict[str, Any]]:
+) -> tuple[dict[str, PickledTensor], dict[str, Any], str | None]:
     """Divide what a pickle has into tensors and values.
 
     Args:
@@ -24,7 +27,8 @@ def flatten(
         most_parts: how many parts there can be; a small pickle can refer to one list a million times.
 
     Returns:
-        Name -> tensor; and the plain values, in lists and maps as they were.
+        Name -> tensor; the plain values, in lists and maps as they were, what state dicts have beside tensors as
+        entries (`burnlike.record.derived.own_state`); and what torch notes in state dicts about modules, as text.
 
     Raises:
         RecordFormatError: it has an object that only code could make, or it can't be a record.
@@ -43,44 +47,87 @@ def flatten(
     if not isinstance(content, dict):
         raise walk.refused("", content)
     values = walk.map(content, "", 0)
-    return walk.tensors, values
+    return walk.tensors, values, None if walk.versions is None else dump_versions(walk.versions)
 
 
 class _Walk:
     def __init__(self, path: str, most_parts: int) -> None:
         self.tensors: dict[str, PickledTensor] = {}
+        self.versions: dict[str, Any] | None = None
         self._path = path
         self._left = most_parts
 
     def map(self, items: Mapping[Any, Any], prefix: str, depth: int) -> dict[str, Any]:
         """The plain values in a map; its tensors are noted."""
         values: dict[str, Any] = {}
+        noted = items.noted if isinstance(items, PickledMap) else None
+        is_state_dict = isinstance(noted, dict)
+        if isinstance(noted, dict):
+            self.versions = {**(self.versions or {}), **_versions(noted, prefix)}
         for key, item in items.items():
-            if isinstance(key, Opaque):
-                raise RecordFormatError(
-                    f"{self._path}: a key of '{prefix[:80]}' is of the type {key.symbol.name}, expected a text or a"
-                    " small integer"
-                )
-            name = f"{prefix}.{key}" if prefix else str(key)
-            if len(name) > _MAX_NAME:
-                raise RecordFormatError(f"{self._path}: '{name[:80]}...' is longer than {_MAX_NAME} characters")
+            name = self._name(prefix, key)
             if str(key) in values:
                 raise RecordFormatError(f"{self._path}: has two values with the name '{name}'")
-            if (found := self.part(_as_map(item), name, depth + 1)) is not _NOTHING:
+            if (is_state_dict or name.split(".")[-1] == "_extra_state") and not isinstance(item, PickledTensor):
+                values[str(key)] = {ENTRY: self.entry(item, name, "", depth + 1)}
+            elif (found := self.part(_as_map(item), name, depth + 1)) is not _NOTHING:
                 values[str(key)] = found
         return values
 
-    def part(self, item: Any, name: str, depth: int) -> Any:
-        """The plain value of one part, `_NOTHING` if it has only tensors."""
+    def entry(self, item: Any, name: str, path: str, depth: int) -> Any:
+        """The part at `path` of the entry `name` of a state dict, as `encode_tree` has it."""
+        at = join(name, path) if path else name
+        self._count(at, depth)
+        if isinstance(item, PickledTensor):
+            self._note(item, at)
+            return {"$tensor": path}
+        if item is None or isinstance(item, bool | int | float | str):
+            return item
+        if isinstance(item, Symbol) and item.module == "torch" and item.name in DTYPE_NAMES:
+            return {"$dtype": item.name}
+        if isinstance(item, Tagged):
+            return {item.tag: self.entry(item.content, name, path, depth + 1)}
+        if isinstance(item, list | tuple):
+            items = [self.entry(it, name, join(path, index), depth + 1) for index, it in enumerate(item)]
+            return {"$tuple": items} if isinstance(item, tuple) else items
+        if isinstance(item, dict):
+            names = {key: self._name(at, key).removeprefix(name).removeprefix(".") for key in item}
+            parts = {key: self.entry(it, name, names[key], depth + 1) for key, it in item.items()}
+            if all(isinstance(key, str) and not key.startswith("$") for key in parts):
+                return parts
+            return {"$items": [[key, it] for key, it in parts.items()]}
+        raise self.refused(at, item)
+
+    def _name(self, prefix: str, key: Any) -> str:
+        if isinstance(key, Opaque):
+            raise RecordFormatError(
+                f"{self._path}: a key of '{prefix[:80]}' is of the type {key.symbol.name}, expected a text or a small"
+                " integer"
+            )
+        name = f"{prefix}.{key}" if prefix else str(key)
+        if len(name) > _MAX_NAME:
+            raise RecordFormatError(f"{self._path}: '{name[:80]}...' is longer than {_MAX_NAME} characters")
+        return name
+
+    def _count(self, name: str, depth: int) -> None:
         self._left -= 1
         if self._left < 0 or depth > _MAX_DEPTH:
             raise RecordFormatError(f"{self._path}: '{name[:80]}' is nested too deeply or refers to itself")
+
+    def _note(self, item: PickledTensor, name: str) -> None:
+        if name in self.tensors:
+            raise RecordFormatError(f"{self._path}: has two tensors with the name '{name}'")
+        self.tensors[name] = item
+        self._left -= len(name) // _CHARACTERS
+
+    def part(self, item: Any, name: str, depth: int) -> Any:
+        """The plain value of one part, `_NOTHING` if it has only tensors."""
+        self._count(name, depth)
         if isinstance(item, PickledTensor):
-            if name in self.tensors:
-                raise RecordFormatError(f"{self._path}: has two tensors with the name '{name}'")
-            self.tensors[name] = item
-            self._left -= len(name) // _CHARACTERS
+            self._note(item, name)
             return _NOTHING
+        if isinstance(item, Tagged) and item.tag == "$set":
+            item = item.content
         if item is None or isinstance(item, bool | int | float | str):
             return item
         if isinstance(item, list | tuple):
@@ -96,7 +143,7 @@ class _Walk:
 
     def refused(self, name: str, item: Any) -> RecordFormatError:
         """The error that a part is no plain value."""
-        named = item.symbol if isinstance(item, Opaque) else item
+        named = item.symbol if isinstance(item, Opaque | Tagged) else item
         kind = str(named) if isinstance(named, Symbol) else type(item).__name__
         where = f"'{name[:80]}' is" if name else "expected a map of tensors, got"
         return RecordFormatError(
@@ -106,6 +153,25 @@ class _Walk:
 
 
 _NOTHING: Any = object()
+
+
+def _versions(noted: Mapping[Any, Any], prefix: str) -> dict[str, Any]:
+    """Path -> what is noted about a module, as far as it is plain."""
+    return {
+        join(prefix, path) if path else prefix: plain
+        for path, it in noted.items()
+        if isinstance(path, str) and isinstance(it, dict) and (plain := _plain(it))
+    }
+
+
+def _plain(noted: Mapping[Any, Any], depth: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, it in noted.items():
+        if isinstance(key, str) and (it is None or isinstance(it, bool | int | float | str)):
+            found[key] = it
+        elif isinstance(key, str) and isinstance(it, dict) and depth < 2:
+            found[key] = _plain(it, depth + 1)
+    return found
 
 
 def _as_map(item: Any) -> Any:

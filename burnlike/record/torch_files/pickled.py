@@ -21,8 +21,11 @@ STORAGE_DTYPES = {
     "ByteStorage": "U8",
     "BoolStorage": "BOOL",
     "ComplexFloatStorage": "C64",
+    "QInt8Storage": "I8",
+    "QUInt8Storage": "U8",
+    "QInt32Storage": "I32",
 }
-"""torch's storage classes -> dtype; an UntypedStorage has bytes."""
+"""torch's storage classes -> dtype, of quantized ones that of their integers; an UntypedStorage has bytes."""
 
 _DTYPES = {
     "float64": "F64",
@@ -38,6 +41,9 @@ _DTYPES = {
     "float8_e4m3fnuz": "F8_E4M3FNUZ",
     "float8_e5m2fnuz": "F8_E5M2FNUZ",
 }
+
+DTYPE_NAMES = frozenset({*_DTYPES, "qint8", "quint8", "qint32"})
+"""What torch calls its dtypes."""
 
 _MAX_DIMENSIONS = 64  # as many as torch computes with
 MAX_INT_BITS = 60
@@ -75,6 +81,31 @@ class Opaque:
 
     def __setitem__(self, key: object, item: object) -> None:
         """Nothing; pickles fill maps so."""
+
+
+class PickledMap(dict[Any, Any]):
+    """An OrderedDict.
+
+    Attributes:
+        noted: what torch notes about the modules of a state dict (`_metadata`); None where it notes nothing.
+    """
+
+    noted: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """Something that is no plain value, and that `encode_tree` has a tag for.
+
+    Attributes:
+        tag: the tag.
+        content: of it, not encoded.
+        symbol: what the pickle calls it.
+    """
+
+    tag: str
+    content: Any
+    symbol: Symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +163,33 @@ def _items(arguments: Any) -> Any:
     return None
 
 
+def _set(arguments: Any) -> Any:
+    items = _items(arguments)
+    return None if items is None else Tagged("$set", items, Symbol("builtins", "set"))
+
+
+def _device(arguments: Any) -> Tagged | None:
+    match arguments:
+        case (str(kind),):
+            return Tagged("$device", kind, Symbol("torch", "device"))
+        case (str(kind), int(index)):
+            return Tagged("$device", f"{kind}:{index}", Symbol("torch", "device"))
+    return None
+
+
+def _quantized(arguments: Any) -> Tagged | None:
+    match arguments:
+        case (Storage() as storage, offset, shape, strides, (Symbol("torch", scheme), scale, zero_point, *axis), *_):
+            if not scheme.startswith("per_") or storage.dtype not in ("I8", "U8", "I32"):
+                return None
+            values = _tensor(storage, storage.dtype, offset, shape, strides, None)
+            parts = {"values": values, "scale": scale, "zero_point": zero_point}
+            if axis:
+                parts["axis"] = axis[0]
+            return Tagged("$quantized", parts, Symbol("torch._utils", "_rebuild_qtensor"))
+    return None
+
+
 def _typed(arguments: Any) -> PickledTensor | None:
     """The type is that of the storage."""
     match arguments:
@@ -165,10 +223,12 @@ _TENSOR_CLASSES = {
 }
 
 _REBUILD: Mapping[Symbol, Callable[[Any], Any]] = {
-    Symbol("collections", "OrderedDict"): lambda arguments: None if arguments else {},
+    Symbol("collections", "OrderedDict"): lambda arguments: None if arguments else PickledMap(),
     Symbol("torch", "Size"): _items,
-    Symbol("builtins", "set"): _items,
-    Symbol("__builtin__", "set"): _items,
+    Symbol("torch", "device"): _device,
+    Symbol("builtins", "set"): _set,
+    Symbol("__builtin__", "set"): _set,
+    Symbol("torch._utils", "_rebuild_qtensor"): _quantized,
     Symbol("torch._utils", "_rebuild_tensor"): _typed,
     Symbol("torch._utils", "_rebuild_tensor_v2"): _typed,
     Symbol("torch._utils", "_rebuild_tensor_v3"): _untyped,

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...errors import RecordError, RecordFormatError
 from ..files.source import Cursor, Source
+from ..metadata import VERSIONS
 from ..outline import DTYPE_BITS, Outline, Segment, StoredTensor
 from .flat_pickle import flatten
 from .pickled import PickledTensor
@@ -50,7 +51,7 @@ class TorchFormat:
             RecordIOError: reading fails.
         """
         archive = _zip(source) if source.read(0, 1) == b"P" else _old(source)
-        tensors, values = flatten(archive.content, top_level_key, source.path, archive.pickle_bytes)
+        tensors, values, versions = flatten(archive.content, top_level_key, source.path, archive.pickle_bytes)
         entries: dict[str, StoredTensor] = {}
         aliases: dict[str, str] = {}
         first: dict[PickledTensor, str] = {}
@@ -60,7 +61,10 @@ class TorchFormat:
                 aliases[name] = same
             else:
                 entries[name] = _stored(name, tensor, archive.places, source)
-        return Outline(entries, aliases=aliases, values=values, format=self.name, version=archive.version)
+        noted = {} if versions is None else {VERSIONS: versions}
+        return Outline(
+            entries, aliases=aliases, values=values, metadata=noted, format=self.name, version=archive.version
+        )
 
 
 @dataclass(frozen=True, slots=True)

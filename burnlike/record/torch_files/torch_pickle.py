@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
 from ...errors import RecordFormatError
-from .pickled import MAX_INT_BITS, STORAGE_DTYPES, Opaque, Storage, Symbol, called, symbol_of
+from .pickled import MAX_INT_BITS, STORAGE_DTYPES, Opaque, PickledMap, Storage, Symbol, called, symbol_of
 
 
 class Readable(Protocol):
@@ -129,6 +129,8 @@ class _Reader(_Unpickler):
         state = self.stack.pop()
         if isinstance(self.stack[-1], Opaque):
             self.stack[-1].state = state
+        elif isinstance(self.stack[-1], PickledMap) and isinstance(state, dict):
+            self.stack[-1].noted = state.get("_metadata")
 
     dispatch[pickle.SETITEM[0]] = _set_item
     dispatch[pickle.SETITEMS[0]] = _set_items

@@ -1,0 +1,275 @@
+"""Loading what a module reads by code of its own: `_load_from_state_dict`, `set_extra_state`, and hooks of loading.
+
+The code runs on the module itself, while other tensors stand in for its own. What it does to those is then loaded like
+any other values; what it does besides is undone if the load comes to nothing.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import RecordMismatchError
+from ...module import Param
+from ...module.registry import walk_of
+from ...module.wrappers import bare_name, unwrap
+from ..derived.entries import decoded, entries_of, entry_tensors, is_entry, versions_in
+from ..derived.own_code import OwnCode, own_code
+from ..layout import join
+from ..metadata import USUAL_VERSION
+from ..record import Record
+from .fitting import check_has_shape
+from .matching import Match, Matching
+from .stand_ins import StandIns
+
+
+def run_own_code(
+    found: Sequence[Param],
+    record: Record,
+    module: nn.Module,
+    matching: Matching,
+    device: torch.device,
+    undo: ExitStack,
+) -> tuple[Matching, list[str]]:
+    """Let the parts of a module that have code of their own read what a record has for them.
+
+    Args:
+        found: the parameters of `module`.
+        record: where the state is.
+        module: gets it.
+        matching: what belongs together by names or ids.
+        device: for tensors that have no memory yet.
+        undo: gets what takes back all that the code did.
+
+    Returns:
+        What is to be loaded then, and the names of the entries that the module took.
+
+    Raises:
+        RecordMismatchError: the code refused what is there.
+        RecordError: a parameter that it is to load has no shape yet.
+    """
+    given = _Given(record, matching)
+    parts = _parts_to_run(module, matching)
+    if not parts and not given.entries:
+        return matching, []
+    loaded: dict[str, Match | None] = {}
+    missing: list[str] = []
+    unexpected: list[str] = []
+    for path, part in parts:
+        run = _Run(path, part, found, given)
+        run.load(device, undo)
+        loaded = {**run.loaded, **loaded}
+        missing += run.missing
+        unexpected += run.unexpected
+    known = {it.param.path: it for it in matching.matches}
+    lacking = {*matching.missing}
+    lacking = {path for path in lacking if path not in loaded} | {path for path, it in loaded.items() if it is None}
+    missing = [*(it.path for it in found if it.path in lacking), *missing]
+    result = replace(
+        matching,
+        matches=[it for param in found if (it := loaded.get(param.path, known.get(param.path))) is not None],
+        missing=[*dict.fromkeys(missing)],
+        unexpected=[*dict.fromkeys(unexpected + given.left())],
+        skipped=given.skipped,
+    )
+    return result, [name for name in given.taken() if name not in unexpected]
+
+
+def _parts_to_run(module: nn.Module, matching: Matching) -> list[tuple[str, nn.Module]]:
+    """The parts whose own code is to run, with their paths; none is in another."""
+    root = unwrap(module)
+    codes = {id(part): code for part, code in own_code((root, *walk_of(root).modules))}
+    if not codes or (not matching.missing and OwnCode.ALWAYS not in codes.values()):
+        return []
+    there = [*(it.param.path for it in matching.matches), *map(bare_name, matching.unexpected)]
+    parts: list[tuple[str, nn.Module]] = []
+    last = None
+    for key, part in root.named_modules(remove_duplicate=False):
+        if last is not None and f"{key}.".startswith(last):
+            continue
+        path = _path_of(key)
+        code = codes.get(id(part), OwnCode.NONE)
+        prefix = join(path, "")
+        is_old = code is OwnCode.OLD_NAMES and any(it.startswith(prefix) for it in matching.missing)
+        if code is OwnCode.ALWAYS or (is_old and any(it.startswith(prefix) for it in there)):
+            parts.append((path, part))
+            last = f"{key}." if key else ""
+    return parts
+
+
+def _path_of(key: str) -> str:
+    """The path of a module that torch gives the name `key`."""
+    return bare_name(f"{key}.")[:-1] if key else ""
+
+
+class _Given:
+    """What a record has for code of the module's own.
+
+    Attributes:
+        record: the record.
+        matching: what belongs together by names or ids.
+        names: path of a parameter -> the name of its tensor in the record.
+        entries: name in the record -> its new name and tree, of entries that are no tensor of a parameter.
+        skipped: paths and names that the filter leaves out.
+        seen: names in the record of what a part was given.
+        plain: new name -> plain value, where a file has a state dict's values as they are.
+    """
+
+    def __init__(self, record: Record, matching: Matching) -> None:
+        self.record, self.matching = record, matching
+        self.names = {it.param.path: it.name for it in matching.matches}
+        self.entries: dict[str, tuple[str, Any]] = {}
+        self.skipped: list[str] = []
+        self.seen: set[str] = set()
+        self.plain = {matching.rename(name): it for name, it in record.values.items() if not is_entry(it)}
+        used = {*self.names.values()}
+        for name, tree in entries_of(record.values):
+            new_name = bare_name(matching.rename(name))
+            if name in used:
+                continue
+            if matching.wants(name, new_name):
+                self.entries[name] = new_name, tree
+            else:
+                self.skipped.append(new_name)
+        of_entries = entry_tensors(record.values)
+        self._alone = {name: bare_name(it) for name, it in matching.unmatched.items() if name not in of_entries}
+        parts = {matching.rename(name) for name in of_entries if name not in used}
+        self.skipped = [*(name for name in matching.skipped if name not in parts), *self.skipped]
+
+    def tensor(self, name: str) -> Tensor:
+        """A tensor that code may change; one in memory may be what another module computes with."""
+        tensor = self.record.tensors[name].detach()
+        return tensor.clone() if isinstance(self.record.tensors, dict) else tensor
+
+    def below(self, prefix: str) -> dict[str, Any]:
+        """New name -> tensor or entry, of what is below `prefix` and belongs to no parameter."""
+        items: dict[str, Any] = {}
+        for name, new_name in self._alone.items():
+            if new_name.startswith(prefix):
+                self.seen.add(name)
+                items[new_name] = self.tensor(name)
+        for name, (new_name, tree) in self.entries.items():
+            if new_name.startswith(prefix):
+                self.seen.add(name)
+                items[new_name] = decoded(tree, name, self.record)
+        return items
+
+    @cached_property
+    def versions(self) -> dict[str, dict[str, Any]] | None:
+        """Path -> what torch noted about that module; None if the record doesn't say."""
+        noted = versions_in(self.record.metadata, self.record.source)
+        rename = self.matching.rename
+        return None if noted is None else {rename(f"{path}.")[:-1]: it for path, it in noted.items()}
+
+    def left(self) -> list[str]:
+        """New names of what no part was given."""
+        entries = {name: new_name for name, (new_name, _) in self.entries.items()}
+        return [new_name for name, new_name in {**self._alone, **entries}.items() if name not in self.seen]
+
+    def taken(self) -> list[str]:
+        """New names of the entries that a part was given."""
+        return [new_name for name, (new_name, _) in self.entries.items() if name in self.seen]
+
+
+class _Run:
+    """One part, and what its code makes of a record.
+
+    Attributes:
+        loaded: path of a parameter -> its values, None where the code misses them.
+        missing: names of other things that the code misses.
+        unexpected: names of what it does not know.
+    """
+
+    def __init__(self, path: str, part: nn.Module, found: Sequence[Param], given: _Given) -> None:
+        self._path, self._part, self._given = path, part, given
+        self._prefixes: dict[int, list[str]] = {}
+        for name, module in part.named_modules(remove_duplicate=False):
+            self._prefixes.setdefault(id(module), []).append(join(name, ""))
+        self._owned = [it for it in found if any(id(owner) in self._prefixes for owner, _ in it.owners)]
+        self.loaded: dict[str, Match | None] = {}
+        self.missing: list[str] = []
+        self.unexpected: list[str] = []
+
+    def load(self, device: torch.device, undo: ExitStack) -> None:
+        """Run the code, with tensors on `device` for those that have no memory.
+
+        Raises:
+            RecordMismatchError: it refused what is there.
+        """
+        check_has_shape(self._owned)
+        items, names, values = self._state_dict()
+        stand_ins = StandIns(self._part, self._owned, values, device)
+        undo.callback(stand_ins.undo)
+        try:
+            with stand_ins, torch.no_grad():
+                keys = nn.Module.load_state_dict(self._part, items, strict=False)
+        except Exception as error:  # whatever the program's code raises
+            what = f"'{self._path}'" if self._path else type(self._part).__name__
+            raise RecordMismatchError(
+                f"{self._given.record.source} does not fit {what}, which reads it by code of its own; nothing was"
+                f" loaded: {type(error).__name__}: {error}"
+            ) from error
+        self._sort_out({*keys.missing_keys}, stand_ins, values)
+        self.unexpected = [names.get(key, join(self._path, key)) for key in keys.unexpected_keys]
+
+    def _state_dict(self) -> tuple[OrderedDict[str, Any], dict[str, str], dict[str, Tensor]]:
+        """What the code is given; the name to tell of each of its keys; and path of a parameter -> its values."""
+        given, part = self._given, self._part
+        saved = part.state_dict(keep_vars=True)
+        keys: dict[int, list[str]] = {}
+        for key, value in saved.items():
+            keys.setdefault(id(value), []).append(key)
+        items: OrderedDict[str, Any] = OrderedDict()
+        names: dict[str, str] = {}
+        values: dict[str, Tensor] = {}
+        for param in self._owned:
+            if param.path in given.names:
+                values[param.path] = given.tensor(given.names[param.path])
+                for key in keys.get(id(param.tensor)) or self._keys_of(param):
+                    items[key] = values[param.path]
+                    names[key] = param.path
+        prefix = join(self._path, "")
+        for name, value in given.below(prefix).items():
+            items[name.removeprefix(prefix)] = value
+            names[name.removeprefix(prefix)] = name
+        for key in saved:
+            name = join(self._path, bare_name(key))
+            if key not in items and name in given.plain:
+                items[key], names[key] = given.plain[name], name
+        items._metadata = self._versions(getattr(saved, "_metadata", {}))  # pyright: ignore[reportAttributeAccessIssue]
+        return items, names, values
+
+    def _versions(self, present: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """What torch noted about the modules of the part, by their names in it."""
+        noted = self._given.versions
+        if noted is None:
+            # A record of a module that says nothing is of a time when its tensors were loaded as they are; torch's own
+            # code only adds what is missing then.
+            own = [part for part, code in own_code(self._part.modules()) if code is OwnCode.ALWAYS]
+            names = [name[:-1] for part in own for name in self._prefixes[id(part)]] if self._given.record.ids else []
+            return {name: dict(present[name]) for name in names if name in present}
+        names = [name for names in self._prefixes.values() for name in names]
+        return {name[:-1]: dict(noted.get(_path_of(join(self._path, name)[:-1]), USUAL_VERSION)) for name in names}
+
+    def _sort_out(self, missing: set[str], stand_ins: StandIns, values: Mapping[str, Tensor]) -> None:
+        given = self._given
+        skipped = {*given.skipped}
+        for param in self._owned:
+            keys = self._keys_of(param)
+            if param.path not in skipped:
+                if missing.issuperset(keys) and not stand_ins.is_written(param):
+                    self.loaded[param.path] = None
+                elif param.path in values or stand_ins.has_values(param):
+                    name = given.names.get(param.path, param.path)
+                    self.loaded[param.path] = Match(param, name, stand_ins.value(param), own=True)
+            missing.difference_update(keys)
+        self.missing = [name for key in sorted(missing) if (name := join(self._path, bare_name(key))) not in skipped]
+
+    def _keys_of(self, param: Param) -> list[str]:
+        """The names that torch has for a parameter within the part."""
+        return [prefix + name for owner, name in param.owners for prefix in self._prefixes.get(id(owner), ())]
