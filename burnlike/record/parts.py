@@ -5,8 +5,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from ..errors import RecordPathError, nearest
-from .derived.entries import decoded, is_entry
-from .values import ENTRY
+from .derived.entries import decoded, entries_of
 
 if TYPE_CHECKING:
     from .record import Record
@@ -66,12 +65,13 @@ def step(record: "Record", path: str, name: str | int) -> Any:
     tensor_name = record.aliases.get(below, below)
     if tensor_name in record.tensors:
         return record.tensors[tensor_name]
-    if is_entry(record.values.get(below)):
-        return decoded(record.values[below][ENTRY], below, record)
+    entries = dict(entries_of(record.values))
+    if below in entries:
+        return decoded(entries[below], below, record)
     found, value = value_at(record.values, below)
     if found and not isinstance(value, Mapping | list | tuple):
         return value
-    if found or any(map(str.startswith, chain(record.tensors, record.aliases, record.values), repeat(f"{below}."))):
+    if found or any(map(str.startswith, chain(record.tensors, record.aliases, entries), repeat(f"{below}."))):
         return RecordPart(record, below)
     known = names_below(record, path)
     where = f"'{path}' of {record.source}" if path else record.source
@@ -81,12 +81,12 @@ def step(record: "Record", path: str, name: str | int) -> Any:
 def names_below(record: "Record", path: str) -> list[str]:
     """The names one step below `path`, in the record's order."""
     prefix = f"{path}." if path else ""
-    entries = [name for name, value in record.values.items() if is_entry(value)]
+    entries = dict(entries_of(record.values))
     names = [name for name in (*record.tensors, *record.aliases, *entries) if name.startswith(prefix)]
     found, value = value_at(record.values, path)
     numbered = isinstance(value, Sequence) and not isinstance(value, str)
     keys = map(str, range(len(value)) if numbered else value if isinstance(value, Mapping) else ()) if found else ()
-    keys = keys if prefix else [key for key in keys if key not in entries]
+    keys = [key for key in keys if f"{prefix}{key}" not in entries]
     return list(dict.fromkeys((*(name[len(prefix) :].partition(".")[0] for name in names), *keys)))
 
 

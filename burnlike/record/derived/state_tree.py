@@ -143,8 +143,8 @@ def decode_tree(values: Any, tensors: Mapping[str, Tensor], source: str) -> Any:
 def _quantized(parts: dict[str, Any]) -> Tensor:
     values, scale, zero_point = parts["values"], parts["scale"], parts["zero_point"]
     if "axis" in parts:
-        return torch._make_per_channel_quantized_tensor(values, scale, zero_point, parts["axis"])
-    return torch._make_per_tensor_quantized_tensor(values, scale, zero_point)
+        return torch.ops.aten._make_per_channel_quantized_tensor(values, scale, zero_point, parts["axis"])
+    return torch.ops.aten._make_per_tensor_quantized_tensor(values, scale, zero_point)
 
 
 def _dtype(name: str) -> torch.dtype:

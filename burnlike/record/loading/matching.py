@@ -65,7 +65,7 @@ class Matching:
     names: dict[object, str] = field(default_factory=dict)
     unmatched: dict[str, str] = field(default_factory=dict)
     rename: Callable[[str], str] = str
-    wants: Callable[[str, str], bool] = bool
+    wants: Callable[[str, str], bool] = lambda name, new_name: True
 
 
 def match(found: Sequence[Param], record: Record, module: nn.Module, options: LoadOptions) -> Matching:

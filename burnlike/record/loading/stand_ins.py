@@ -65,7 +65,7 @@ class StandIns:
             for group, name in groups:
                 if group.get(name) is not None:
                     group[name] = self._present[param.path]
-        for part, attributes, _ in self._before:
+        for part, attributes, _groups in self._before:
             for name in _HOOKS:
                 part.__dict__[name] = attributes[name]
 
