@@ -213,16 +213,26 @@ class BackendError(BurnlikeError, TypeError):
 
 
 def nearest(name: str, known: "list[str] | tuple[str, ...] | set[str]") -> str:
-    """The hint `; did you mean 'x'?` for the known name nearest to `name`, or an empty string where none is near."""
+    """The hint `; did you mean 'x'?` for the known name nearest to `name`, or an empty string where none is near.
+
+    Capital letters count little: `adamw` means AdamW and not Adam.
+    """
     import difflib
 
     candidates = list(known)
     if len(candidates) > _MOST_COMPARED:  # comparing takes long: of thousands, those that begin and end alike
         candidates = heapq.nlargest(_MOST_COMPARED, candidates, key=lambda other: _alike_at_the_ends(name, other))
-    found = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
-    return f"; did you mean '{found[0]}'?" if found else ""
+    folded: dict[str, list[str]] = {}
+    for other in candidates:
+        folded.setdefault(other.casefold(), []).append(other)
+    found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
+    if not found:
+        return ""
+    (best,) = difflib.get_close_matches(name, folded[found[0]], n=1, cutoff=0)
+    return f"; did you mean '{best}'?"
 
 
 def _alike_at_the_ends(one: str, other: str) -> int:
+    one, other = one.casefold(), other.casefold()
     begin, end = (one, other), (one[::-1], other[::-1])
     return sum(len(os.path.commonprefix(pair)) for pair in (begin, end))  # noqa: RUF071, characters are meant

@@ -1,13 +1,23 @@
 """What a YAML syntax error means, in words that tell what to change."""
 
+import re
+
 import yaml
+
+_NO_COLON = "this line is neither `key: value` nor `- item`"
+_AFTER_NO_COLON = (
+    *("mapping values are not allowed", "did not find expected key", "expected <block end>"),
+    *("did not find expected <document start>", "expected '<document start>'"),
+)
+"""What the parsers say of the line after one in which the colon is missing: they took that for a text."""
+_PLAIN_LINE = re.compile(r"[^\s\-\"'\[{}\]&*!|>%@`#?,]((?!:\s| #).)*(?<!:)( #.*)?")
 
 _REMEDIES = {
     "mapping values are not allowed": (
         "a second `: ` in one line, or a line indented deeper than the one it belongs to; "
         "put a value that contains `: ` in quotes"
     ),
-    "could not find expected ':'": "this line is neither `key: value` nor `- item`",
+    "could not find expected ':'": _NO_COLON,
     "did not find expected key": "the indentation fits no line above it",
     "expected <block end>": "the indentation fits no line above it",
     "did not find expected '-' indicator": "the indentation fits no line above it",
@@ -41,12 +51,30 @@ def explain(error: yaml.MarkedYAMLError, text: str) -> tuple[int, int, str]:
     if "cannot start any token" in problem:
         character = _character(text, line, column)
         return line + 1, column + 1, f"YAML syntax: a value can't begin with {character!r}; put it in quotes"
+    if problem.startswith(_AFTER_NO_COLON) and (found := _without_colon(text, line)):
+        return *found, f"YAML syntax: {_NO_COLON}"
     for known, remedy in _REMEDIES.items():
         if known in problem:
             if known == "could not find expected ':'" and error.context_mark:
                 line, column = error.context_mark.line, error.context_mark.column
             return line + 1, column + 1, f"YAML syntax: {remedy}"
     return line + 1, column + 1, f"YAML syntax: {problem}" + (f" {context}" if context else "")
+
+
+def _without_colon(text: str, line: int) -> tuple[int, int] | None:
+    """Line and column (from 1) of the first of the lines right above `line` (from 0) that have no `key:`."""
+    lines = text.split("\n")
+    allowed = len(_indent(text, line))
+    found = None
+    for number in range(line - 1, -1, -1):
+        content = lines[number].strip()
+        if not content or content.startswith("#"):
+            continue
+        column = lines[number].index(content)
+        if column > allowed or not _PLAIN_LINE.fullmatch(content):
+            break
+        found = number + 1, column + 1
+    return found
 
 
 def _is_at_end(error: yaml.MarkedYAMLError, text: str) -> bool:

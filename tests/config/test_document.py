@@ -17,6 +17,38 @@ MALFORMED = {
         "1:5: YAML syntax: a second `: ` in one line, or a line indented deeper than the one it belongs to; "
         "put a value that contains `: ` in quotes",
     ),
+    "missing colon in the first line": (
+        "epochs 4\nseed: 1\n",
+        "1:1: YAML syntax: this line is neither `key: value` nor `- item`",
+    ),
+    "missing colon in the first line of a mapping": (
+        "training:\n  epochs 4\n  batch_size: 8\n",
+        "2:3: YAML syntax: this line is neither `key: value` nor `- item`",
+    ),
+    "missing colon before a comment": (
+        "training:\n  epochs 4 # so many\n  batch_size: 8\n",
+        "2:3: YAML syntax: this line is neither `key: value` nor `- item`",
+    ),
+    "missing colon before a deeper line": (
+        "training\n  epochs: 4\n",
+        "1:1: YAML syntax: this line is neither `key: value` nor `- item`",
+    ),
+    "missing colon before comments and a deeper line": (
+        "# a\ntraining\n\n# b\n  epochs: 4\n",
+        "2:1: YAML syntax: this line is neither `key: value` nor `- item`",
+    ),
+    "missing colons in two lines": (
+        "data:\n  path x\n  other y\n  z: 1\n",
+        "2:3: YAML syntax: this line is neither `key: value` nor `- item`",
+    ),
+    "missing space after a colon": (
+        "seed:1\nlr: 2\n",
+        "1:1: YAML syntax: this line is neither `key: value` nor `- item`",
+    ),
+    "missing colon in the middle": (
+        "a: 1\nepochs 4\nb: 1\n",
+        "2:1: YAML syntax: this line is neither `key: value` nor `- item`",
+    ),
     "line too deep": (
         "a: 1\n b: 2\n",
         "2:3: YAML syntax: a second `: ` in one line, or a line indented deeper than the one it belongs to; "

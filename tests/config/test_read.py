@@ -50,7 +50,7 @@ ONE_MISTAKE = {
     ),
     "choice of another type": ("mode: 3.0", "1:7: mode: expected one of 3, 'fast', 'slow', got 3.0 (a float)"),
     "no such member": ("color: gren", "1:8: color: expected 'red' or 'green', got 'gren'; did you mean 'green'?"),
-    "name of a member": ("color: RED", "1:8: color: expected 'red' or 'green', got 'RED'"),
+    "name of a member": ("color: RED", "1:8: color: expected 'red' or 'green', got 'RED'; did you mean 'red'?"),
     "scalar for list": ("sizes: 3", "1:8: sizes: expected a list (each an int), got 3 (an int); write [3]"),
     "wrong item": ("sizes: [1, x]", "1:12: sizes.1: expected an int, got 'x' (a string)"),
     "tuple too short": (
