@@ -213,7 +213,13 @@ class BackendError(BurnlikeError, TypeError):
 
 
 def nearest(name: str, known: "list[str] | tuple[str, ...] | set[str]") -> str:
-    """The hint `; did you mean 'x'?` for the known name nearest to `name`, or an empty string where none is near.
+    """The hint `; did you mean 'x'?` for the known name nearest to `name`, or an empty string where none is near."""
+    found = nearest_name(name, known)
+    return f"; did you mean '{found}'?" if found else ""
+
+
+def nearest_name(name: str, known: "list[str] | tuple[str, ...] | set[str]") -> str | None:
+    """The known name nearest to `name`, None where none is near.
 
     Capital letters count little: `adamw` means AdamW and not Adam.
     """
@@ -226,10 +232,7 @@ def nearest(name: str, known: "list[str] | tuple[str, ...] | set[str]") -> str:
     for other in candidates:
         folded.setdefault(other.casefold(), []).append(other)
     found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
-    if not found:
-        return ""
-    (best,) = difflib.get_close_matches(name, folded[found[0]], n=1, cutoff=0)
-    return f"; did you mean '{best}'?"
+    return difflib.get_close_matches(name, folded[found[0]], n=1, cutoff=0)[0] if found else None
 
 
 def _alike_at_the_ends(one: str, other: str) -> int:

@@ -7,7 +7,7 @@ import burnlike.config.registry as registry
 from burnlike._lazy import resolve
 from burnlike.config import ModuleConfig
 from burnlike.config.document import parse
-from burnlike.config.read import TAG_FIELD
+from burnlike.config.fields import TAG_FIELD
 from burnlike.config.source_text import read_text
 from burnlike.errors import ConfigIOError
 

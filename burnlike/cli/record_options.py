@@ -5,6 +5,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from burnlike._dtype_names import FLOATS, INTS
 from burnlike.config.document import parse_plain
 from burnlike.config.source_text import read_text
 from burnlike.errors import ConfigIOError, RecordError, RecordIOError, nearest
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
     from burnlike.record import Precision, Record
 
 _FLOATS = {
-    **dict.fromkeys(["f64", "float64", "double"], "float64"),
-    **dict.fromkeys(["f32", "float32", "full"], "float32"),
-    **dict.fromkeys(["f16", "float16", "half"], "float16"),
-    **dict.fromkeys(["bf16", "bfloat16"], "bfloat16"),
+    **FLOATS,
+    **{name: name for name in FLOATS.values()},
+    "double": "float64",
+    "full": "float32",
+    "half": "float16",
     **dict.fromkeys(["f8_e4m3", "float8_e4m3fn"], "float8_e4m3fn"),
     **dict.fromkeys(["f8_e5m2", "float8_e5m2"], "float8_e5m2"),
     **dict.fromkeys(["f8_e4m3fnuz", "float8_e4m3fnuz"], "float8_e4m3fnuz"),
@@ -30,12 +32,7 @@ _FLOATS = {
 }
 """What `--precision` takes -> torch's name."""
 
-_INTS = {
-    spelling: f"{long}{bits}"
-    for short, long in (("i", "int"), ("u", "uint"))
-    for bits in (64, 32, 16, 8)
-    for spelling in (f"{short}{bits}", f"{long}{bits}")
-}
+_INTS = {**INTS, **{name: name for name in INTS.values()}}
 """What `--int` takes -> torch's name."""
 
 _UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}

@@ -10,10 +10,11 @@ from burnlike.errors import ConfigError, ConfigIOError, Problem
 
 from .document import parse
 from .emit import to_plain, to_yaml
+from .fields import fields_of
 from .files import replace_file
 from .node import Node, Place, from_python
 from .overrides import apply
-from .read import INVALID, Reader, fields_of
+from .read import INVALID, Reader
 from .source_text import read_text
 
 

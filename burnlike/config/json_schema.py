@@ -3,14 +3,16 @@
 import inspect
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 import msgspec.inspect as mi
 
+from burnlike._dtype_names import other_name
+
 from .emit import to_plain
-from .read import TAG_FIELD, fields_of
+from .fields import TAG_FIELD, fields_of
 from .registry import ConfigType, imported, is_role, load_built_in, tag_of
 
 Schema = dict[str, Any]
@@ -103,9 +105,10 @@ class _Definitions:
             case mi.NoneType():
                 return {"type": "null"}
             case mi.LiteralType():
-                return {"enum": list(wanted.values)}
+                return {"enum": [*wanted.values, *_other_names(wanted.values)]}
             case mi.EnumType():
-                return {"enum": [member.value for member in wanted.cls]}
+                values = [member.value for member in wanted.cls]
+                return {"enum": [*values, *_other_names(values)]}
             case mi.ListType() | mi.VarTupleType():
                 sizes = {"minItems": wanted.min_length, "maxItems": wanted.max_length}
                 return {"type": "array", "items": self.of(wanted.item_type)} | _given(sizes)
@@ -127,6 +130,11 @@ def _default(field: mi.Field) -> Schema:
     except ValueError:
         return {}
     return {"default": plain}
+
+
+def _other_names(values: Iterable[Any]) -> list[str]:
+    """The other names of those values that are element types."""
+    return [name for value in values if isinstance(value, str) and (name := other_name(value)) and name not in values]
 
 
 def _given(values: Schema) -> Schema:

@@ -4,9 +4,12 @@ import enum
 import math
 import numbers
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec.inspect as mi
+
+from burnlike._dtype_names import other_name
 
 from .node import Node
 
@@ -38,7 +41,7 @@ def plain_value(node: Node, wanted: mi.Type) -> Any:
         case mi.StrType():
             return _string(value, wanted)
         case mi.LiteralType():
-            return next((it for it in wanted.values if type(it) is type(value) and it == value), INVALID)
+            return _choice(value, wanted.values)
         case mi.EnumType():
             return _member(value, wanted.cls)
     raise TypeError(f"a config can't have a field of the type {wanted}")
@@ -56,6 +59,16 @@ def string_options(wanted: mi.Type) -> list[str]:
         case mi.EnumType():
             return [member.value for member in wanted.cls if isinstance(member.value, str)]
     return []
+
+
+def _choice(value: Any, options: Iterable[Any]) -> Any:
+    """The option that is `value`, or another name of the same element type (`bf16` and `bfloat16`); or INVALID."""
+    other = other_name(value) if type(value) is str else None
+    for wanted in (value, other):
+        for option in options:
+            if type(option) is type(wanted) and option == wanted:
+                return option
+    return INVALID
 
 
 def _int(value: Any, wanted: mi.IntType) -> Any:
@@ -110,10 +123,10 @@ def is_unicode(text: str) -> bool:
 
 
 def _member(value: Any, cls: type[enum.Enum]) -> Any:
-    for member in cls:
-        if value is member or (type(value) is type(member.value) and value == member.value):
-            return member
-    return INVALID
+    if isinstance(value, cls):
+        return value
+    found = _choice(value, [member.value for member in cls])
+    return INVALID if found is INVALID else cls(found)
 
 
 def _anything(node: Node) -> Any:

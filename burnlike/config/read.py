@@ -3,28 +3,20 @@
 One reader for files, for `--set` and for `Config(...)` in Python, so that all three say the same of the same mistake.
 """
 
-from functools import cache
 from typing import Any
 
 import msgspec.inspect as mi
 
 from burnlike.errors import ConfigError, Problem, nearest
 
+from .elsewhere import path_elsewhere
+from .fields import TAG_FIELD, fields_of
 from .node import Entry, Node, Place, child, find, report
 from .plain import INVALID, plain_value, string_options
 from .registry import ConfigType, DuplicateTypeError, imported, is_role, load_built_in, lookup, other_role, tag_of
 from .words import choices, describe, excess, got, hint, show, show_text, with_article
 
-TAG_FIELD = "type"
 _LONGEST_NAME = 60
-
-
-@cache
-def fields_of(cls: ConfigType) -> dict[str, mi.Field]:
-    """The fields of a struct by the key they have in YAML."""
-    described = mi.type_info(cls)
-    assert isinstance(described, mi.StructType)
-    return {field.encode_name: field for field in described.fields}
 
 
 class Reader:
@@ -32,6 +24,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
+        self._root: tuple[ConfigType, Node] | None = None
 
     def report(self, place: Place, path: str, message: str) -> Any:
         """Note a mistake.
@@ -76,6 +69,7 @@ class Reader:
             return node.value if _has_type(node.value, cls) else self._untagged(node, path)
         if not node.is_map:
             return self._no_mapping(node, cls, path)
+        self._root = self._root or (cls, node)
         chosen = self._choose(node, cls, path)
         if chosen is None:
             return INVALID
@@ -130,10 +124,17 @@ class Reader:
         """Report an unknown key; gives the absent key that is likely meant, so that it is not reported as missing."""
         known = list(fields_of(cls))
         # In a file, a key that is there already can't be the one that was meant; an option sets it again.
-        near = nearest(key[:_LONGEST_NAME], absent if place.line else set(known))
+        near = self._elsewhere(key, path, exactly=True)
+        near = near or nearest(key[:_LONGEST_NAME], absent if place.line else set(known))
+        near = near or self._elsewhere(key, path, exactly=False)
         allowed = "" if near else f"; {cls.__name__} has {', '.join(known) or 'no keys'}"
         self.report(place, _join(path, key), f"unknown key '{show_text(key)}'{near}{allowed}")
         return next((name for name in absent if near == nearest(name, [name])), "")
+
+    def _elsewhere(self, key: str, path: str, *, exactly: bool) -> str:
+        assert self._root is not None
+        found = path_elsewhere(*self._root, key[:_LONGEST_NAME], path, exactly=exactly)
+        return f"; did you mean '{found}'?" if found else ""
 
     def _union(self, node: Node, wanted: mi.UnionType, path: str) -> Any:
         """The member whose shape the node has; a mistake inside a list or mapping is reported as that member's."""

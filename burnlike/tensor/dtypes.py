@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from .._dtype_names import other_name
 from ..errors import TensorTypeError, TensorValueError, nearest
 from .kinds import Bool, Float, Int, Kind
 
@@ -71,7 +72,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def as_dtype(operation: str, element: Any) -> torch.dtype:
-    """A torch dtype from itself, a `DType`, its short name, or Python's `float`, `int` or `bool`.
+    """A torch dtype from itself, a `DType`, its short or torch's name, or Python's `float`, `int` or `bool`.
 
     Raises:
         TensorTypeError: none of these, or a dtype that has no kind.
@@ -84,7 +85,8 @@ def as_dtype(operation: str, element: Any) -> torch.dtype:
     if element in (float, int, bool):
         return _OF_PYTHON[element]
     if isinstance(element, str):
-        known = _BY_NAME.get(element.lower())
+        name = element.lower()
+        known = _BY_NAME.get(name) or _BY_NAME.get(other_name(name) or "")
         if known is None:
             raise TensorValueError(
                 operation, f"no element type '{element}', known: {', '.join(_BY_NAME)}{nearest(element, set(_BY_NAME))}"

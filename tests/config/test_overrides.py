@@ -2,6 +2,7 @@ import pytest
 
 from burnlike.config import Config, apply_overrides
 from burnlike.errors import ConfigError
+from burnlike.train import TrainConfig
 
 from .samples import Box, Circle, Dot, Everything, Group, Pair, Shape
 
@@ -152,3 +153,27 @@ def test_keys_of_too_many_parts_are_refused():
     override = ".".join(["a"] * 100_000) + "=1"
     (line,) = errors(Pair, FILE, override)
     assert line.endswith("...: a key of 100000 parts, nested deeper than 64 levels")
+
+
+@pytest.mark.parametrize(
+    ("override", "meant"),
+    [
+        ("epochs=2", "training.epochs"),
+        ("Epochs=2", "training.epochs"),
+        ("epoch=2", "training.epochs"),
+        ("model.epochs=2", "training.epochs"),
+        ("d_model=64", "model.d_model"),
+        ("threshold=1", "optimizer.grad_clipping.threshold"),
+        ("beta_2=0.9", "optimizer.beta_2"),
+        ("sed=1", "seed"),
+        ("training.epoch=2", "epochs"),
+    ],
+)
+def test_a_key_in_the_wrong_place_is_told_its_path(override, meant):
+    with pytest.raises(ConfigError, match=rf"unknown key '\w+'; did you mean '{meant}'\?$"):
+        TrainConfig.load("configs/char_gpt.yaml", [override])
+
+
+def test_a_key_that_is_nowhere_gets_the_list_of_keys():
+    with pytest.raises(ConfigError, match=r"unknown key 'xyzzy'; TrainConfig has data, model, .*$"):
+        TrainConfig.load("configs/char_gpt.yaml", ["xyzzy=2"])

@@ -1,9 +1,14 @@
+import enum
 import math
+from typing import Literal
 
 import pytest
 
 from burnlike.config import Config
+from burnlike.config.json_schema import json_schema
 from burnlike.errors import ConfigError
+from burnlike.module import LoraConfig
+from burnlike.train import OutputConfig
 
 from .samples import Box, Circle, Color, Dot, Everything, Group, Pair, Shape
 
@@ -241,3 +246,34 @@ def test_the_root_may_be_a_role_and_then_needs_a_type():
 def test_a_tagged_root_may_leave_its_type_out():
     assert Circle.from_yaml("radius: 2") == Circle.from_yaml("{type: Circle, radius: 2}")
     assert mistakes(Circle, "type: Dot") == ["f.yaml:1:7: type: 'Dot' is a type of Shape; a Circle is due: 'Circle'"]
+
+
+class Kind(enum.Enum):
+    BF16 = "bfloat16"
+
+
+class Stored(Config):
+    precision: Literal["bfloat16", "float16", "float32", "auto"] = "auto"
+    short: Literal["f64", "i8"] | None = None
+    kind: Kind | None = None
+    mode: Literal["half", "fast"] = "fast"
+
+
+def test_element_types_have_two_names_everywhere():
+    for name in ("bfloat16", "bf16"):
+        assert Stored(precision=name).precision == Stored.from_yaml(f"precision: {name}").precision == "bfloat16"
+        assert Stored.from_yaml("{}", overrides=[f"kind={name}"]).kind is Kind.BF16
+    assert Stored(short="float64").short == "f64"
+    assert Stored.from_yaml("short: int8").short == "i8"
+    assert OutputConfig(precision="f32").precision == "float32"
+    assert LoraConfig(rank=1, alpha=1, dtype="f16").dtype == "float16"
+    with pytest.raises(
+        ConfigError, match="precision: expected one of 'auto', 'bfloat16', 'float16', 'float32', got 'f64'"
+    ):
+        Stored(precision="f64")
+    with pytest.raises(ConfigError, match="mode: expected 'fast' or 'half', got 'f16'"):
+        Stored(mode="f16")
+    schema = json_schema(Stored)["definitions"]["Stored"]["properties"]
+    assert sorted(schema["precision"]["enum"]) == sorted(
+        ["bfloat16", "bf16", "float16", "f16", "float32", "f32", "auto"]
+    )
