@@ -81,10 +81,10 @@ class Autodiff(Generic[InnerB]):
         """True."""
         return True
 
-    @cached_property
+    @property
     def float_ops(self) -> FloatOps:
         """The inner backend's; functions that are not torch's raise where they lose the history of an operand."""
-        return differentiable("float_ops", self.inner_backend.float_ops, TorchFloatOps)
+        return self._tables[0]
 
     @property
     def int_ops(self) -> IntOps:
@@ -96,15 +96,24 @@ class Autodiff(Generic[InnerB]):
         """The inner backend's."""
         return self.inner_backend.bool_ops
 
-    @cached_property
+    @property
     def module_ops(self) -> ModuleOps:
         """As `float_ops`."""
-        return differentiable("module_ops", self.inner_backend.module_ops, TorchModuleOps)
+        return self._tables[1]
 
-    @cached_property
+    @property
     def activation_ops(self) -> ActivationOps:
         """As `float_ops`."""
-        return differentiable("activation_ops", self.inner_backend.activation_ops, TorchActivationOps)
+        return self._tables[2]
+
+    @cached_property
+    def _tables(self) -> tuple[FloatOps, ModuleOps, ActivationOps]:
+        inner = self.inner_backend
+        return (
+            differentiable("float_ops", inner.float_ops, TorchFloatOps),
+            differentiable("module_ops", inner.module_ops, TorchModuleOps),
+            differentiable("activation_ops", inner.activation_ops, TorchActivationOps),
+        )
 
     def seed(self, seed: int) -> None:
         """Seed the inner backend's generator."""

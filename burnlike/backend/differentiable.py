@@ -11,8 +11,8 @@ from .tables import map_ops
 
 Table = TypeVar("Table")
 
-# Their results don't depend on the operand's values, depend on them in steps (the derivative is 0), or are to be without
-# history.
+# Their results don't depend on the operand's values, depend on them in steps, so the derivative is 0, or are meant to
+# have no history.
 _WITHOUT_HISTORY = {
     *("ones_like", "zeros_like", "full_like", "empty_like", "one_hot"),
     *("ceil", "floor", "round", "trunc", "sign"),

@@ -14,6 +14,7 @@ from .loose_parts import note_list
 from .methods import ModuleMethods
 from .modes import require_grad, restore_intents
 from .param import Param
+from .param_values import untracked
 from .plain_tensors import apply_plain
 from .slots import ensure_id, meta_of, remember_field, set_meta, stored_ids
 from .tree import slots_of
@@ -29,7 +30,8 @@ class Module(ModuleMethods):
     A parameter or buffer gets its ParamId when its name first gets a tensor, and keeps it when the tensor is replaced.
     Fields are visited, displayed and saved in the order in which they were first assigned. A field may be
 
-    * an `nn.Parameter`, a buffer, a module: as in torch;
+    * an `nn.Parameter`, a buffer, a module: as in torch. What is assigned to a buffer is detached: a state is never in
+      the graph;
     * a `Param`, which declares a parameter with an id, a label, mappers, or lazy values;
     * a list, tuple or dict that holds any of these, or a container of the user's own (`ModuleContainer`): a child;
     * `burnlike.constant(module)`: a module that is only referred to;
@@ -94,7 +96,7 @@ class Module(ModuleMethods):
             return False
         if buffers[name] is None and name not in parts["_non_persistent_buffers_set"]:
             ensure_id(self, name)
-        buffers[name] = value
+        buffers[name] = untracked(value)
         return True
 
     def __delattr__(self, name: str) -> None:
@@ -126,6 +128,7 @@ class Module(ModuleMethods):
     def _hold(self, name: str, param: Param) -> None:
         """Make the declared parameter a field, with its id and what else is known about it."""
         tensor, parts = param.tensor, self.__dict__
+        tensor = untracked(tensor) if param.kind == "state" else tensor
         if "_parameters" not in parts:
             raise AttributeError("cannot assign parameters before Module.__init__() call")
         if param.kind == "state":
@@ -171,8 +174,8 @@ class Module(ModuleMethods):
             ensure_id(self, name)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """As `nn.Module.register_buffer`; the name of a persistent buffer gets its ParamId."""
-        super().register_buffer(name, tensor, persistent)
+        """As `nn.Module.register_buffer`, without the tensor's history; a persistent buffer's name gets its ParamId."""
+        super().register_buffer(name, untracked(tensor) if isinstance(tensor, Tensor) else tensor, persistent)
         remember_field(self, name)
         if persistent and tensor is not None:
             ensure_id(self, name)

@@ -104,8 +104,11 @@ def _uncopied(module: nn.Module, error: Exception) -> ModuleTreeError | None:
 
 
 def _computed(module: nn.Module) -> dict[int, Any]:
-    """A deep copy's memo with the tensors that `module` computed last (pruned weights), which torch refuses to copy."""
-    values = [value for part in module.modules() for value in part.__dict__.values()]
+    """A deep copy's memo with the tensors that `module` computed last, which torch refuses to copy.
+
+    They are pruned weights, and states that a plain module's forward pass or an operation in place has tracked.
+    """
+    values = [value for part in module.modules() for value in (*part.__dict__.values(), *part._buffers.values())]
     return {id(it): it.detach().clone() for it in values if isinstance(it, Tensor) and not it.is_leaf}
 
 

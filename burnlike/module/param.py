@@ -270,10 +270,11 @@ class Param:
             ModuleTreeError: the present one is divided among ranks (a DTensor), and `tensor` is not.
         """
         param_values.check_division(self.path, self.tensor, tensor)
-        made = tensor.detach() if self.kind == "state" else tensor
+        made, tracked = tensor.detach() if self.kind == "state" else tensor, self.requires_grad
         if self.kind == "weight" and not is_lazy(tensor):
             made = nn.Parameter(tensor.detach(), requires_grad=False)
-        self.put(made.requires_grad_(self.requires_grad))
+        # A state that requires grad without being a leaf is one that torch has tracked, not one that is meant to be.
+        self.put(made.requires_grad_(tracked and (self.kind == "weight" or self.tensor.is_leaf)))
 
     def put(self, tensor: Tensor) -> None:
         """Let every owner hold `tensor` as it is."""

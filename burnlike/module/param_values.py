@@ -72,6 +72,11 @@ def parameter_or_state(given: AnyTensor, trainable: bool | None) -> Tensor:
     return tensor if trainable is None else tensor.requires_grad_(trainable)
 
 
+def untracked(tensor: Tensor) -> Tensor:
+    """What a state is made of: the same values without their history, so that no step is in a later step's graph."""
+    return tensor if tensor.is_leaf else tensor.detach()
+
+
 def lazy_parameter(
     init: Init,
     shape: Sequence[int],
