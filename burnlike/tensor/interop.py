@@ -7,6 +7,7 @@ import torch
 
 from ..errors import TensorAttributeError, TensorTypeError, TensorValueError
 from .base import B, D, K, TensorBase, wrap
+from .dlpack import mark_read_only
 from .spec import title
 from .torch_function import dispatch
 
@@ -76,8 +77,10 @@ class TorchMethods(TensorBase[B, D, K]):
         """
         return self.__array__()
 
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        return self.inner.detach().__dlpack__(**kwargs)
+    def __dlpack__(self, *, copy: bool | None = None, **kwargs: Any) -> Any:
+        # Read-only for those who ask for a version of the protocol that can say so. torch does, but ignores it.
+        capsule = self.inner.detach().__dlpack__(copy=copy, **kwargs)
+        return capsule if copy else mark_read_only(capsule)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.inner.__dlpack_device__()

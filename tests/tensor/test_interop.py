@@ -180,7 +180,23 @@ def test_numpy_reads_without_a_copy_and_without_writing() -> None:
 def test_dlpack_shares() -> None:
     x = random(2, 3)
     assert torch.from_dlpack(x).data_ptr() == x.inner.data_ptr()  # pyright: ignore
-    assert np.from_dlpack(x).shape == (2, 3)
+    assert np.from_dlpack(x).ctypes.data == x.inner.data_ptr()  # pyright: ignore
+
+
+def test_dlpack_is_read_only_where_the_consumer_knows_of_it() -> None:
+    x = random(2, 3)
+    leaf = Tensor(torch.ones(3), Autodiff(Cpu())).require_grad()
+    for tensor in (x, leaf, Tensor(torch.ones(3, dtype=torch.int64), Cpu()), Tensor(torch.ones(2).bool(), Cpu())):
+        array = np.from_dlpack(tensor)  # pyright: ignore
+        assert not array.flags.writeable
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 1
+    own = np.array(np.from_dlpack(x))  # pyright: ignore
+    own[...] = 0.0
+    again = torch.from_dlpack(x, copy=True)  # pyright: ignore
+    again.zero_()
+    assert x.inner.any()
+    assert "dltensor_versioned" not in repr(x.__dlpack__())  # before DLPack 1.0: nothing can be said there
 
 
 def test_data_loader_collates_typed_tensors() -> None:
