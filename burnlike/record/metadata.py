@@ -26,6 +26,9 @@ _FORMAT, _IDS, _ALIASES, _VALUES, _STATES, _LAYOUT = (
 VERSIONS = f"{_PREFIX}versions"
 """What torch noted about the modules of a state dict (`_metadata`), as JSON; it stays in `Outline.metadata`."""
 
+PICKLED = f"{_PREFIX}pickled"
+"""Says that a file of `torch.save` has a whole module, which code of its own had no share in."""
+
 USUAL_VERSION: Mapping[str, Any] = {"version": 1}
 """What torch notes about most modules."""
 
@@ -89,8 +92,7 @@ def own_texts(outline: Outline, states: bool | None = None) -> dict[str, str]:
     if bool(outline.states) if states is None else states:
         known = frozenset(outline.states)
         texts[_STATES] = _dump([name for name in outline.entries if name in known])
-    if VERSIONS in outline.metadata:
-        texts[VERSIONS] = str(outline.metadata[VERSIONS])
+    texts |= {key: str(outline.metadata[key]) for key in (VERSIONS, PICKLED) if key in outline.metadata}
     if outline.layout is not None and not isinstance(outline.layout, LayoutOf):
         texts[_LAYOUT] = _dump(outline.layout)
     return {_FORMAT: FORMAT_VERSION, **texts} if texts else {}
@@ -128,7 +130,7 @@ def decode(texts: Mapping[str, str], entries: Mapping[str, Entry], path: str) ->
     Raises:
         RecordFormatError: the texts are damaged or of a version that this reader doesn't know.
     """
-    others = {key: text for key, text in texts.items() if not key.startswith(_PREFIX) or key == VERSIONS}
+    others = {key: text for key, text in texts.items() if not key.startswith(_PREFIX) or key in (VERSIONS, PICKLED)}
     version = texts.get(_FORMAT)
     if version is None:
         return Outline(entries, metadata=others, format="safetensors")

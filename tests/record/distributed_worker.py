@@ -18,6 +18,8 @@ from burnlike.module import agree_ids, params
 from burnlike.optim import AdamWConfig, GradientsParams
 from burnlike.record import BFloat16Precision, DistributedRecorder, Record, open_record
 
+from .own_modules import Extra, OwnEntries, Transposed, filled, is_same
+
 
 def net(seed: int) -> nn.Sequential:
     """Sizes that two processes can't share evenly, a buffer, and a tied weight."""
@@ -33,6 +35,15 @@ def sharded(seed: int) -> nn.Sequential:
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     fully_shard(module[0], mesh=mesh)
     fully_shard(module, mesh=mesh)
+    return module
+
+
+def sharded_with_entries(seed: int) -> nn.Sequential:
+    """Modules with state beside their parameters, spread over all processes."""
+    torch.manual_seed(seed)
+    module = nn.Sequential(nn.Linear(2, 2), OwnEntries(), Extra(), Transposed())
+    fully_shard(module[1])
+    fully_shard(module)
     return module
 
 
@@ -119,6 +130,16 @@ def main(folder: Path) -> None:
     step(model, optimizer)
     step(resumed, again)
     found["trained on"], found["resumed"] = whole(model), whole(resumed)
+    own, fresh = filled(sharded_with_entries(seed=7)), sharded_with_entries(seed=8)
+    agree_ids(own)
+    DistributedRecorder().save(Record.from_module(own), folder / "entries")
+    DistributedRecorder().load(folder / "entries").load_into(fresh)
+    found["own"], found["own loaded"] = whole(own), whole(fresh)
+    found["entries loaded"] = is_same(fresh[2].get_extra_state(), own[2].get_extra_state()) and fresh[1].count == 7
+    own[2].seen = {"rank": rank}
+    found["other entries"] = refused(
+        "2._extra_state", lambda: DistributedRecorder().save(Record.of(own), folder / "no")
+    )
     (folder / f"found{rank}.json").write_text(json.dumps(found))
     dist.barrier()
     dist.destroy_process_group()

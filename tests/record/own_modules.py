@@ -79,9 +79,9 @@ class Renamed(nn.Module):
 class Transposed(nn.Module):
     """A weight that is saved in another form."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: int = 3) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(2, 3))
+        self.weight = nn.Parameter(torch.randn(rows, 2))
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         destination[prefix + "weight"] = self.weight.t() if keep_vars else self.weight.detach().t()

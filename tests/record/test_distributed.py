@@ -49,6 +49,13 @@ def test_sharded_module_comes_back_in_sharded_modules_with_its_ids(job: Job) -> 
         assert len(found["applied"]) == len(found["ids"]) == 9
 
 
+def test_state_beside_parameters_comes_back_in_sharded_modules(job: Job) -> None:
+    for found in job[1]:
+        assert found["own loaded"] == found["own"]
+        assert found["entries loaded"]
+        assert found["other entries"]
+
+
 def test_one_process_loads_what_two_saved_and_the_other_way_round(job: Job) -> None:
     folder, found = job
     module = net(seed=9)

@@ -1,6 +1,7 @@
 """State dicts of older versions, of averaged models and under other names load as torch's own loading has them."""
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from burnlike.errors import RecordMismatchError
 from burnlike.module import params
 from burnlike.record import Record, load, open_record, save
 
-from .own_modules import Extra, filled, is_same
+from .own_modules import Extra, OwnEntries, Transposed, filled, is_same
 
 
 def convolution() -> Any:
@@ -82,14 +83,22 @@ def test_versions_are_told_to_the_module_that_loads(extension: str, tmp_path: Pa
     assert moved["b"].weight.tolist() == [6, 6]
 
 
-def test_records_that_say_no_versions_are_of_this_one() -> None:
-    module: Any = nn.ModuleDict({"a": Versioned()})
-    nn.init.constant_(module["a"].weight, 6)
-    ids = {param.path: param.id for param in params(module)}
-    record = Record({"a.weight": module["a"].weight.detach().clone()}, ids=ids)  # as burnlike wrote before
-    fresh: Any = nn.ModuleDict({"a": Versioned()})
-    record.load_into(fresh)
-    assert fresh["a"].weight.tolist() == [6, 6]
+@pytest.mark.parametrize("make", [Versioned, lambda: Transposed(2), OwnEntries])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_tensors_that_code_of_a_module_had_no_share_in_are_loaded_as_they_are(
+    make: Callable[[], nn.Module], tmp_path: Path
+) -> None:
+    module, fresh, again = (nn.ModuleDict({"a": make()}) for _ in range(3))
+    torch.save(module, tmp_path / "module.pt")
+    values = {param.path: param.tensor.detach().clone() for param in params(module)}
+    record = Record(values, ids={param.path: param.id for param in params(module)})  # as burnlike wrote it before
+    missing = ["a.count", "a.table"] if make is OwnEntries else []
+    for report, target in (
+        (record.load_into(fresh, strict=False), fresh),
+        (load(again, tmp_path / "module.pt", strict=False), again),
+    ):
+        assert all(torch.equal(param.tensor, values[param.path]) for param in params(target))
+        assert report.missing == missing
 
 
 class Split(nn.Module):

@@ -104,6 +104,11 @@ def test_objects_are_refused_with_their_name(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_bincode_has_no_place_for_entries(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"bincode has no place for '0\._extra_state'.*safetensors"):
+        save(nn.Sequential(Extra()), tmp_path / "x.bin")
+
+
 def test_tensors_of_entries_keep_their_types_whatever_the_precision(tmp_path: Path) -> None:
     module, fresh = filled(Extra()), Extra()
     load(fresh, save(module, tmp_path / "x", BFloat16Precision))
@@ -120,6 +125,11 @@ def test_options_of_a_load_count_for_entries(tmp_path: Path) -> None:
     same: Any = nn.ModuleDict({"old": Extra()})
     assert load(same, path, filter="weight$").skipped == ["old._extra_state"]
     assert same["old"].seen == {}
+    entries, part = filled(OwnEntries()), OwnEntries()
+    part.count = 5
+    load(part, save(entries, tmp_path / "entries"), filter="inner")
+    assert torch.equal(part.inner.weight, entries.inner.weight)
+    assert part.count == 5
 
 
 def test_wrappers_are_looked_through(tmp_path: Path) -> None:

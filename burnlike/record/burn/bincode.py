@@ -13,6 +13,7 @@ from ...errors import RecordError, RecordFormatError
 from ..files.source import Cursor, Source
 from ..layout import Layout, check_layout, is_map, join, known_layout, tag_of
 from ..outline import Outline, Payload, Segment
+from ..values import ENTRY
 from .artifact import no_text
 from .bincode_reader import read_item, take_envelope
 from .dtypes import dtype_bytes
@@ -46,6 +47,12 @@ class Bincode:
         Raises:
             RecordError: the record has no layout, a vague one, or holds what bincode has no place for.
         """
+        entries = [name for name, value in outline.values.items() if isinstance(value, dict) and ENTRY in value]
+        if entries:
+            raise RecordError(
+                f"bincode has no place for {', '.join(map(repr, entries[:5]))}, which the module's own code saves; save"
+                " it as .mpk, .json or .safetensors"
+            )
         layout = known_layout(outline.layout)
         if layout is None:
             raise RecordError(f"the record has no layout; {_REMEDY}")

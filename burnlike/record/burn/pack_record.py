@@ -43,7 +43,7 @@ def pack_of(outline: Outline) -> Pack:
     rest = replace(
         rest,
         layout=outline.layout if keep else None,
-        metadata={key: it for key, it in outline.metadata.items() if key == metadata.VERSIONS},
+        metadata={key: it for key, it in outline.metadata.items() if key in (metadata.VERSIONS, metadata.PICKLED)},
     )
     texts = {**metadata.foreign(outline.metadata), **metadata.own_texts(rest, states=not told), **pack.metadata}
     return replace(pack, metadata=texts)

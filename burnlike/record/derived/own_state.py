@@ -1,6 +1,6 @@
 """What `state_dict()` has of a module beside its parameters and buffers, as tensors and entries of a record."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,25 +51,40 @@ def own_state(module: nn.Module, found: Sequence[Param]) -> OwnState:
     if not any(code is OwnCode.ALWAYS for _, code in own_code((root, *walk_of(root).modules))):
         return OwnState()
     saved = root.state_dict(keep_vars=True)
-    known = {id(param.tensor): param for param in found}
-    paths = {path: param for param in found for path in (param.path, *param.aliases)}
     tensors: dict[str, Tensor] = {}
     entries: dict[str, Tensor] = {}
     values: dict[str, Any] = {}
     there: set[str] = set()
-    for key, value in saved.items():
-        name = bare_name(key)
-        param = known.get(id(value))
-        if param is None and isinstance(value, Tensor) and (param := paths.get(name)) is not None:
-            tensors[param.path] = value.detach()
-        if param is not None:
-            there.add(param.path)
+    for name, value, param in assigned(saved, "", found):
+        if param is None:
+            values[name] = encoded(value, name, entries)
             continue
-        values[name] = encoded(value, name, entries)
-    if both := paths.keys() & (values.keys() | entries.keys()):
+        there.add(param.path)
+        if value is not param.tensor:
+            tensors[param.path] = value.detach()
+    paths = {path for param in found for path in (param.path, *param.aliases)}
+    if both := paths & (values.keys() | entries.keys()):
         raise RecordError(f"{type(module).__name__} saves '{min(both)}' beside a tensor of that name; rename one")
     left_out = frozenset(param.path for param in found if param.path not in there)
     return OwnState(tensors, left_out, entries, values, {VERSIONS: _versions_of(saved)})
+
+
+def assigned(saved: Mapping[str, Any], path: str, found: Sequence[Param]) -> Iterator[tuple[str, Any, Param | None]]:
+    """Each name and value of a state dict, and the parameter or buffer that it is of; None if it is an entry.
+
+    Args:
+        saved: the state dict, made with `keep_vars=True`, of the module at `path`.
+        path: in the module that has `found`.
+        found: the parameters.
+    """
+    known = {id(param.tensor): param for param in found}
+    paths = {it: param for param in found for it in (param.path, *param.aliases)}
+    for key, value in saved.items():
+        name = join(path, bare_name(key))
+        param = known.get(id(value))
+        if param is None and isinstance(value, Tensor):
+            param = paths.get(name)
+        yield name, value, param
 
 
 def encoded(value: Any, name: str, tensors: dict[str, Tensor]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ The code runs on the module itself, while other tensors stand in for its own. Wh
 any other values; what it does besides is undone if the load comes to nothing.
 """
 
+import copy
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -20,8 +21,9 @@ from ...module.registry import walk_of
 from ...module.wrappers import bare_name, unwrap
 from ..derived.entries import decoded, entries_of, entry_tensors, is_entry, versions_in
 from ..derived.own_code import OwnCode, own_code
+from ..derived.own_state import assigned
 from ..layout import join
-from ..metadata import USUAL_VERSION
+from ..metadata import PICKLED, USUAL_VERSION, VERSIONS
 from ..record import Record
 from .fitting import check_has_shape
 from .matching import Match, Matching
@@ -61,6 +63,10 @@ def run_own_code(
     missing: list[str] = []
     unexpected: list[str] = []
     for path, part in parts:
+        if given.is_loaded_as_it_is(path):
+            saved = assigned(part.state_dict(keep_vars=True), path, found)
+            missing += [name for name, _, param in saved if param is None and name not in given.skipped]
+            continue
         run = _Run(path, part, found, given)
         run.load(device, undo)
         loaded = {**run.loaded, **loaded}
@@ -166,6 +172,16 @@ class _Given:
         rename = self.matching.rename
         return None if noted is None else {rename(f"{path}.")[:-1]: it for path, it in noted.items()}
 
+    def is_loaded_as_it_is(self, path: str) -> bool:
+        """Whether the record has just the tensors of the part at `path`, and no code of its own had a share in them.
+
+        So have records from before code was asked, and pickled modules. Where names differ, code may know why.
+        """
+        if VERSIONS in self.record.metadata or not (self.record.ids or PICKLED in self.record.metadata):
+            return False
+        prefix = join(path, "")
+        return not any(it.startswith(prefix) for it in (*self.matching.missing, *self._alone.values()))
+
     def left(self) -> list[str]:
         """New names of what no part was given."""
         entries = {name: new_name for name, (new_name, _) in self.entries.items()}
@@ -237,22 +253,20 @@ class _Run:
         for name, value in given.below(prefix).items():
             items[name.removeprefix(prefix)] = value
             names[name.removeprefix(prefix)] = name
-        for key in saved:
+        for key, value in saved.items():
             name = join(self._path, bare_name(key))
             if key not in items and name in given.plain:
                 items[key], names[key] = given.plain[name], name
-        items._metadata = self._versions(getattr(saved, "_metadata", {}))  # pyright: ignore[reportAttributeAccessIssue]
+            elif key not in items and name in given.skipped:
+                items[key] = value.detach().clone() if isinstance(value, Tensor) else copy.deepcopy(value)
+        items._metadata = self._versions()  # pyright: ignore[reportAttributeAccessIssue]
         return items, names, values
 
-    def _versions(self, present: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    def _versions(self) -> dict[str, dict[str, Any]]:
         """What torch noted about the modules of the part, by their names in it."""
         noted = self._given.versions
         if noted is None:
-            # A record of a module that says nothing is of a time when its tensors were loaded as they are; torch's own
-            # code only adds what is missing then.
-            own = [part for part, code in own_code(self._part.modules()) if code is OwnCode.ALWAYS]
-            names = [name[:-1] for part in own for name in self._prefixes[id(part)]] if self._given.record.ids else []
-            return {name: dict(present[name]) for name in names if name in present}
+            return {}
         names = [name for names in self._prefixes.values() for name in names]
         return {name[:-1]: dict(noted.get(_path_of(join(self._path, name)[:-1]), USUAL_VERSION)) for name in names}
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from ...errors import RecordError, RecordFormatError
 from ..files.source import Cursor, Source
-from ..metadata import VERSIONS
+from ..metadata import PICKLED, VERSIONS
 from ..outline import DTYPE_BITS, Outline, Segment, StoredTensor
 from .flat_pickle import flatten
-from .pickled import PickledTensor
+from .pickled import Opaque, PickledTensor
 from .strided_source import StridedSource, is_contiguous
 from .torch_pickle import load_pickle
 
@@ -62,6 +62,8 @@ class TorchFormat:
             else:
                 entries[name] = _stored(name, tensor, archive.places, source)
         noted = {} if versions is None else {VERSIONS: versions}
+        if isinstance(archive.content, Opaque):
+            noted[PICKLED] = str(archive.content.symbol)
         return Outline(
             entries, aliases=aliases, values=values, metadata=noted, format=self.name, version=archive.version
         )
