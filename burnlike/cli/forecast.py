@@ -93,7 +93,7 @@ def _of_config(args: argparse.Namespace, chosen: Format | None) -> _Subject:
     from ..record import Record
 
     module = model.build()
-    record = Record.from_module(module)
+    record = Record.of(module)
     layout = layout_of(args)
     if layout is not None:
         record = replace(record, layout=layout)

@@ -10,6 +10,7 @@ from torch.nn.modules.module import _global_buffer_registration_hooks as _buffer
 from ..errors import ModuleTreeError
 from ..tensor.base import TensorBase
 from .constants import Constant, begin_references, refer, references_of, settle_references
+from .items import NOTED, forget_item, load_items, note_item, save_items
 from .loose_parts import note_list
 from .methods import ModuleMethods
 from .modes import require_grad, restore_intents
@@ -37,6 +38,7 @@ class Module(ModuleMethods):
     * `burnlike.constant(module)`: a module that is only referred to;
     * a plain tensor, torch's or typed, also in a list, tuple or dict: it moves with `to`, and is neither visited nor
       saved;
+    * an object of a type with `into_item` and `from_item` (see `burnlike.Record.of`): it is saved and loaded;
     * anything else: a constant.
 
     What a field is may change where torch allows it: a parameter, buffer or module may become None and back, a module
@@ -81,6 +83,8 @@ class Module(ModuleMethods):
             value = self._wrapped(name, value)
         super().__setattr__(name, value)
         self._settle(name)
+        if type(value) not in _PLAIN and not isinstance(value, _TORCH):
+            note_item(self, name, value)
         if isinstance(value, nn.Module) and "_burnlike_held" in value.__dict__:
             value.attach(self, name)  # pyright: ignore[reportCallIssue]
 
@@ -103,6 +107,7 @@ class Module(ModuleMethods):
         super().__delattr__(name)
         self.__dict__.pop(name, None)  # where the field of a module showed a user's container
         self.__dict__.get("_burnlike_constants", {}).pop(name, None)
+        forget_item(self, name)
 
     def _settle(self, name: str) -> None:
         """Note the field, and let nothing remain of what it was before."""
@@ -113,6 +118,8 @@ class Module(ModuleMethods):
         constants = parts.get("_burnlike_constants")
         if constants and name in constants:
             del constants[name]
+        if NOTED in parts:
+            forget_item(self, name)
         remember_field(self, name)
 
     def _wrapped(self, name: str, value: Any) -> Any:
@@ -163,6 +170,7 @@ class Module(ModuleMethods):
         parts.get("_non_persistent_buffers_set", set()).discard(name)
         parts[name] = value
         note_list(self, name, None)
+        forget_item(self, name)
         parts.setdefault("_burnlike_constants", {})[name] = None
         remember_field(self, name)
 
@@ -194,6 +202,14 @@ class Module(ModuleMethods):
         if "_burnlike_held" in child.__dict__:
             child.refresh()  # pyright: ignore[reportCallIssue]
         return child.get_submodule(rest)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        save_items(self, destination, prefix)
+
+    def _load_from_state_dict(self, *args: Any, **options: Any) -> None:
+        load_items(self, *args, **options)
+        super()._load_from_state_dict(*args, **options)
 
     def train(self, mode: bool = True) -> Self:
         """As `nn.Module.train`; training mode also tracks again what `valid` stopped tracking.

@@ -81,7 +81,7 @@ class Meta:
 
 
 _DEFAULT = Meta()
-KEPT = ("_burnlike_ids", "_burnlike_metas", "_burnlike_fields", "_burnlike_lists")
+KEPT = ("_burnlike_ids", "_burnlike_metas", "_burnlike_fields", "_burnlike_lists", "_burnlike_items")
 """Where a module keeps what burnlike knows of its attributes, each a dict by their names; any may be missing."""
 
 

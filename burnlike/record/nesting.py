@@ -1,6 +1,6 @@
 """Records made of records, and the parts of one as records of their own; nothing is read or copied."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,18 +25,19 @@ def nested(parts: Mapping[str, Record], around: Record) -> Record:
         parts: path -> the record that goes there.
         around: what else there is; its values have those of the parts in their places.
     """
-    whole = not around.tensors and around.values.keys() <= parts.keys()
+    whole = {"": around, **parts}
+    alone = not around.tensors and around.values.keys() <= parts.keys()
     return replace(
         around,
         tensors=_together(parts, around.tensors),
-        ids={join(path, name): it for path, record in parts.items() for name, it in record.ids.items()},
+        ids={join(path, name): it for path, record in whole.items() for name, it in record.ids.items()},
         aliases={
             join(path, alias): join(path, name)
-            for path, record in parts.items()
+            for path, record in whole.items()
             for alias, name in record.aliases.items()
         },
-        states=frozenset(join(path, name) for path, record in parts.items() for name in record.states),
-        layout=_layout_of(parts) if whole else None,
+        states=frozenset(join(path, name) for path, record in whole.items() for name in record.states),
+        layout=_layout_of(parts) if alone else None,
         metadata={**around.metadata, **versions_together(parts)},
     )
 
@@ -67,23 +68,52 @@ def part_of(record: Record, path: str) -> Record:
         RecordPathError: nothing lies there.
     """
     prefix = f"{path}."
-    aliases = {it: name for it, name in record.aliases.items() if it.startswith(prefix)}
-    chosen = {name: name for name in record.tensors if name.startswith(prefix)}
+    part = _chosen(record, lambda name: name.startswith(prefix), prefix)
+    values = _values_below(record, path)
+    if not part.tensors and values is None:
+        raise RecordPathError(f"{record.source} has no part '{path}'")
+    return replace(
+        part,
+        values=values or {},
+        source=f"'{path}' of {record.source}",
+        layout=None if record.layout is None else LayoutOf(partial(_layout_below, record.layout, path)),
+        metadata=renamed_versions(record.metadata, record.source, lambda name: _below(name, path)),
+    )
+
+
+def without(record: Record, paths: Iterable[str]) -> Record:
+    """The record without what lies below the paths; a tensor that is tied to one of those goes, too."""
+    prefixes = tuple(f"{path}." for path in paths)
+    values = {name: it for name, it in record.values.items() if not name.startswith(prefixes)}
+    for path in paths:
+        values = _without_value(values, path.split("."))
+    tied = {alias for alias, name in record.aliases.items() if name.startswith(prefixes)}
+    found = _chosen(record, lambda name: not name.startswith(prefixes) and name not in tied, "")
+    return replace(found, values=values, source=record.source, metadata=record.metadata)
+
+
+def _without_value(values: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    """The values without what lies at a path, and the maps around it that are empty then."""
+    name, *rest = path
+    inside = values.get(name)
+    if rest and not isinstance(inside, Mapping):
+        return dict(values)
+    left = _without_value(inside, rest) if isinstance(inside, Mapping) and rest else {}
+    return {key: left if key == name else it for key, it in values.items() if key != name or left}
+
+
+def _chosen(record: Record, wants: Callable[[str], bool], prefix: str) -> Record:
+    """The tensors that have a wanted name, without what it begins with."""
+    aliases = {alias: name for alias, name in record.aliases.items() if wants(alias)}
+    chosen = {name: name for name in record.tensors if wants(name)}
     for alias, name in aliases.items():  # the first name of a tensor that lies elsewhere stands for it
         chosen.setdefault(name, alias)
-    values = _values_below(record, path)
-    if not chosen and values is None:
-        raise RecordPathError(f"{record.source} has no part '{path}'")
     short = {name: new.removeprefix(prefix) for name, new in chosen.items()}
     return Record(
         tensors=renamed_tensors(record.tensors, short),
-        values=values or {},
         ids={new: record.ids[name] for name, new in short.items() if name in record.ids},
         aliases={alias.removeprefix(prefix): short[name] for alias, name in aliases.items() if chosen[name] != alias},
-        source=f"'{path}' of {record.source}",
         states=frozenset(new for name, new in short.items() if name in record.states),
-        layout=None if record.layout is None else LayoutOf(partial(_layout_below, record.layout, path)),
-        metadata=renamed_versions(record.metadata, record.source, lambda name: _below(name, path)),
     )
 
 

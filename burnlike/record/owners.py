@@ -12,8 +12,7 @@ from torch import nn
 
 from .._lazy import resolve
 from ..errors import RecordError
-from ..module.methods import ModuleMethods
-from ..module.wrappers import own_class, unwrap
+from ..module.wrappers import unwrap
 from . import record as records
 from .derived.foreign import from_foreign, into_foreign, is_foreign
 from .layout import LayoutOf
@@ -87,12 +86,6 @@ def given_options(strict: bool, device: Any, options: Mapping[str, Any]) -> dict
         **({} if device is None else {"device": device}),
         **options,
     }
-
-
-def overrides(module: nn.Module, name: str) -> bool:
-    """Whether the class of a module defines `into_record` or `load_record` itself."""
-    own = getattr(own_class(unwrap(module)), name, None)
-    return own is not None and own is not getattr(ModuleMethods, name)
 
 
 def layout_for(target: Any) -> Any:

@@ -11,11 +11,15 @@ if TYPE_CHECKING:
     from .record import Record
 
 
+_OF_RECORDS = ("tensors", "values", "ids", "aliases", "states", "source", "layout", "metadata", "into")
+
+
 class RecordPart:
     """What lies below a path of a record: attributes and items are parts, tensors and plain values.
 
     `part.name`, `part["name"]` and, for what is numbered, `part[0]` lead one step down; iterating gives the names.
-    Whatever takes a record takes a part of one.
+    Whatever takes a record takes a part of one, and it has what records have (`part.tensors`), where no part of that
+    name is there.
     """
 
     __slots__ = ("_path", "_record")
@@ -37,7 +41,12 @@ class RecordPart:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return step(self._record, self._path, name)
+        try:
+            return step(self._record, self._path, name)
+        except RecordPathError:
+            if name in _OF_RECORDS:  # where the record has nothing of that name
+                return getattr(self.into_record(), name)
+            raise
 
     def __getitem__(self, name: str | int) -> Any:
         return step(self._record, self._path, name)

@@ -13,6 +13,7 @@ from ..module.param_group import selected
 from ..tensor.base import TensorBase
 from .derived.arrays import is_array, tensor_of
 from .derived.module_layout import deferred_layout
+from .derived.own_records import parts_with_records, with_own_records
 from .derived.own_state import OwnState, own_state
 from .loading.mappers import saved_form
 from .parts import names_below, step
@@ -77,6 +78,9 @@ class Record:
         under its name there, tensors among the tensors and the rest among the values; what the module saves in another
         form, or not at all, is as `state_dict()` has it.
 
+        A part whose class defines `into_record` is there as that says; this function is what the method does where no
+        class defines it.
+
         A parameter with a save mapper is there in the form that the mapper makes; a lazy one gets its values.
 
         Args:
@@ -93,7 +97,7 @@ class Record:
         own = OwnState() if group is not None else own_state(module, found)
         if own.left_out:
             found = [param for param in found if param.path not in own.left_out]
-        return cls(
+        record = cls(
             tensors={**{param.path: saved_form(param) for param in found}, **own.tensors, **own.entries},
             values=own.values,
             ids={param.path: param.id for param in found},
@@ -103,6 +107,8 @@ class Record:
             layout=deferred_layout(module) if group is None and not own.changes_tensors else None,
             metadata=own.metadata,
         )
+        parts = {} if group is not None else parts_with_records(module)
+        return with_own_records(record, parts) if parts else record  # pyright: ignore[reportReturnType]
 
     @classmethod
     def of(cls, source: Any) -> "Record":

@@ -160,7 +160,7 @@ class Job:
         interrupter.check()
         precision = Precision(getattr(torch, self.config.output.precision))
         with self.learner.optimizer.eval_weights(self.model):
-            SafetensorsRecorder(precision).save(Record.from_module(self.model), run.model)
+            SafetensorsRecorder(precision).save(Record.of(self.model), run.model)
         written = self.config.model.init_from(run.model, self.device)
         if not isinstance(self.data, TextCorpus):
             return RunResult(learning, valid_loss, None, None)

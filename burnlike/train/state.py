@@ -19,13 +19,13 @@ from ..optim.torch_records import read_torch_record, trained_by
 from ..record import EXTENSIONS, LoadReport, Record, SafetensorsRecorder, open_record
 from ..record import save as save_record
 from ..record.derived.foreign import Handling, put_state
+from ..record.derived.own_records import overrides
 from ..record.derived.state_tree import decode_tree, encode_tree
 from ..record.formats import check_name
 from ..record.loading.load_into import PreparedLoad, prepare
 from ..record.loading.load_options import LoadOptions, Remap
 from ..record.loading.own_load import load_undoably
 from ..record.nesting import part_of
-from ..record.owners import overrides
 from ..record.parts import names_below
 from .checkpoint import write_records
 from .old_states import VERSION, upgraded

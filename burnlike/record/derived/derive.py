@@ -90,6 +90,58 @@ def from_leaves(
     return found
 
 
+def item_tree(source: Any, name: str) -> Any:
+    """A field of a module as `to_leaves` takes it, with its tensors in their places: an entry of a state dict.
+
+    Args:
+        source: of a type with `into_item`.
+        name: of the field, for messages.
+
+    Raises:
+        RecordError: see `to_leaves`.
+    """
+    tensors: dict[str, Tensor] = {}
+    values = _Leaves(tensors).of({name: source})
+    for path, tensor in tensors.items():
+        tree: Any = values
+        *above, last = path.split(".")
+        for part in above:
+            tree = tree[int(part)] if isinstance(tree, list) else tree.setdefault(part, {})
+        tree[int(last) if isinstance(tree, list) else last] = tensor
+    return values.get(name, {})
+
+
+def item_of_tree(kind: type[T], tree: Any, name: str) -> T:
+    """The field of type `kind` that `item_tree` made `tree` of.
+
+    Raises:
+        RecordMismatchError: something is missing in it, or does not fit.
+    """
+    from .deriving import Reader
+
+    tensors: dict[str, Tensor] = {}
+    values = _without_tensors(tree, name, tensors)
+    reader = Reader(tensors, {} if values is _ABSENT else {name: values})
+    found = reader.build(kind, name, kind.__name__)
+    reader.check_all_used(kind)
+    return found
+
+
+def _without_tensors(tree: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    """The values of a tree, as `to_leaves` gives them."""
+    if isinstance(tree, Tensor):
+        tensors[path] = tree
+        return _ABSENT
+    if isinstance(tree, Mapping):
+        parts = {key: _without_tensors(it, join(path, key), tensors) for key, it in tree.items()}
+        left = {key: it for key, it in parts.items() if it is not _ABSENT}
+        return _ABSENT if parts and not left else left
+    if isinstance(tree, list | tuple):
+        items = [_without_tensors(it, join(path, index), tensors) for index, it in enumerate(tree)]
+        return [None if it is _ABSENT else it for it in items]
+    return tree
+
+
 class _Leaves:
     """The tensors and values of one object.
 

@@ -12,6 +12,8 @@ from typing import Any
 
 from torch import nn
 
+from ...module.items import NOTED
+
 _METHODS = ("get_extra_state", "set_extra_state", "state_dict", "_save_to_state_dict", "_load_from_state_dict")
 _HOOKS = itemgetter(
     "_state_dict_pre_hooks", "_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks"
@@ -41,6 +43,8 @@ def own_code(modules: Iterable[nn.Module]) -> list[tuple[nn.Module, OwnCode]]:
         code = classes.get(cls)
         if code is None:
             code = classes[cls] = _of_class(cls)
+        if NOTED in module.__dict__:
+            code = OwnCode.ALWAYS
         if any(hooks := _HOOKS(module.__dict__)):
             code = max(code, *(origin(hook) for group in hooks for hook in group.values()))
         if code:

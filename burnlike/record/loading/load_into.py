@@ -3,14 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from torch import nn
 
-from ...errors import RecordMismatchError
+from ...errors import RecordMismatchError, RecordPathError
 from ...module import Param, ParamId, params
 from ...module.device import find_device
+from ..derived.own_records import below, parts_with_records
 from ..dtypes import plain
 from ..files.stored_tensors import dtype_in
+from ..nesting import part_of, without
 from ..record import Record
 from .filling import fill
 from .fitting import check_targets, check_values, in_file_order, mapped, misfits, mismatches, untied
@@ -18,6 +21,7 @@ from .load_options import LoadOptions
 from .matching import Match, Matching, match
 from .meta_modules import registered, settle
 from .module_code import run_own_code
+from .own_load import load_undoably
 from .refusing import refuse
 from .report import LoadReport, Mismatch
 
@@ -64,9 +68,12 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
 
 def _prepare(record: Record, module: nn.Module, options: LoadOptions, undo: ExitStack) -> PreparedLoad:
     device = find_device(options.device)
-    found = params(module)
+    record, own = _load_parts(record, module, options, undo)
+    found = [param for param in params(module) if not param.path.startswith(own.below)]
     matching = match(found, record, module, options)
     matching, entries = run_own_code(found, record, module, matching, device, undo)
+    missing = [name for name in matching.missing if not name.startswith(own.below)]
+    matching, entries = replace(matching, missing=[*missing, *own.missing]), [*entries, *own.loaded]
     tensors = record.tensors
     wrong = [*mismatches(matching.matches, tensors)]
     if options.match == "path":
@@ -101,6 +108,46 @@ def _prepare(record: Record, module: nn.Module, options: LoadOptions, undo: Exit
         return replace(report, unset=settle(module, places, device)) if places else report
 
     return PreparedLoad(report, {param.path: param_id for param, param_id in ids}, load, undo.close)
+
+
+class _OwnParts(NamedTuple):
+    """The parts of a module that have a record of their own.
+
+    Attributes:
+        below: what the names of all that is in them begin with.
+        loaded: paths of those that were loaded.
+        missing: paths of those that the record lacks.
+    """
+
+    below: tuple[str, ...] = ()
+    loaded: Sequence[str] = ()
+    missing: Sequence[str] = ()
+
+
+def _load_parts(record: Record, module: nn.Module, options: LoadOptions, undo: ExitStack) -> tuple[Record, _OwnParts]:
+    """Load the parts of a module that have a record of their own, at once; and the record without them.
+
+    Raises:
+        RecordMismatchError: one refused its part; or the options are none that it could be told.
+    """
+    parts = parts_with_records(module)
+    if not parts:
+        return record, _OwnParts()
+    if options.remap or options.filter is not None or options.match == "id" or options.remap_ids:
+        raise RecordMismatchError(
+            f"'{next(iter(parts))}' of {type(module).__name__} has a load_record of its own, which gets its part of the"
+            " record by its path: load the parts of a renamed or filtered record one by one, record.part.load_into(...)"
+        )
+    loaded, missing = [], []
+    for path, part in parts.items():
+        try:
+            its_record = part_of(record, path)
+        except RecordPathError:
+            missing.append(path)
+            continue
+        undo.callback(load_undoably(part, its_record))
+        loaded.append(path)
+    return without(record, parts), _OwnParts(below(parts), loaded, missing)
 
 
 def _report(matching: Matching, wrong: Sequence[Mismatch], entries: Sequence[str]) -> LoadReport:

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from ...errors import ArgumentError, BurnlikeError, RecordError
 from ...module import params
 from ...module.device import find_device
-from ..derived.module_layout import deferred_layout
-from ..opening import open_record
+from ..owners import load_own
+from ..parts import RecordPart
 from ..record import Record
+from ..shortcuts import open_for
 from .meta_modules import RESET, registered, settle
 from .rebuilding import computed_tensors
 from .unset import replace_tensors, unset_tensors
@@ -21,7 +22,7 @@ _SHOWN = 10
 
 def init_from(
     config: Any,
-    source: str | os.PathLike[str] | Record,
+    source: str | os.PathLike[str] | Record | RecordPart,
     device: torch.device | str | None = None,
     **options: Any,
 ) -> Any:
@@ -34,7 +35,7 @@ def init_from(
 
     Args:
         config: has `init(device)`, as a ModuleConfig; or a function without arguments that makes the module.
-        source: path of a record's file, or a Record.
+        source: path of a record's file; or a Record, or a part of one.
         device: where the tensors go; None is torch's default device.
         options: of `burnlike.record.load`.
 
@@ -49,12 +50,13 @@ def init_from(
         ArgumentError: `config` makes no module, or see `burnlike.record.load`.
     """
     target = find_device(device)
-    opening = {key: options.pop(key) for key in ("layout", "top_level_key") if key in options}
+    opening = {key: options.pop(key) for key in ("recorder", "layout", "top_level_key") if key in options}
     module = _on_meta(config)
-    opening = {"layout": deferred_layout(module), **opening}
-    record = source if isinstance(source, Record) else open_record(source, **opening)
+    is_record = isinstance(source, Record | RecordPart)
+    record = Record.of(source) if is_record else open_for(module, source, **opening)
     places = registered(module)
-    record.load_into(module, device=target, **options)
+    with target:  # a load_record of the module's own may know no device
+        load_own(module, record, **options)
     settle(module, places, target)
     reason = _rebuild(config, module, target) if unset_tensors(module) else ""
     if left := [param.path for param in params(module, "weight") if param.tensor.is_meta]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from ..owners import load_own
 from ..record import Record
 
 
@@ -25,8 +26,8 @@ def load_undoably(target: Any, record: Record, **options: Any) -> Callable[[], N
     tensors = {name: before.tensors[name].detach().clone() for name in before.tensors}
     before = replace(before, tensors=tensors, values=copy.deepcopy(dict(before.values)))
     try:
-        target.load_record(record, **options)
+        load_own(target, record, **options)
     except BaseException:
-        target.load_record(before)
+        load_own(target, before)
         raise
-    return lambda: target.load_record(before)
+    return lambda: load_own(target, before)
