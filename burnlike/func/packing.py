@@ -6,12 +6,13 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from ..mlax import Parameter
 from .leaves import Leaf, check_no_leak, leaves, settled, transforming, with_leaves
 
 
 def is_module(value: Any) -> bool:
     """Whether `value` is one leaf to us, registered as a pytree or not."""
-    return isinstance(value, nn.Module)
+    return isinstance(value, nn.Module) and not isinstance(value, Parameter)
 
 
 class Packing:

@@ -1,7 +1,7 @@
 """What a Parameter may hold, and where a module keeps it.
 
-One tensor lies in the torch slot of the Parameter's name. A list, tuple or dict of tensors lies in a hidden child of
-that name, a DataTree, so that torch sees ordinary parameters and buffers (`c.0`, `c.1`).
+One tensor lies in the torch slot of the Parameter's name. A pytree of tensors (a list, a dict, a namedtuple, a Key)
+lies in a hidden child of that name, a DataTree, so that torch sees ordinary parameters and buffers (`c.0`, `c.1`).
 """
 
 import hashlib
@@ -15,20 +15,24 @@ from ..errors import DTypeError
 from ..module.display_parts import sequence_text
 from ..module.displaying import Content
 from ..module.lazy import is_lazy
-from ..module.param import Kind
+from ..module.param import Kind, Param
 from ..module.param_id import ParamId
 from ..module.param_values import differentiable
 from ..module.slots import meta_of, remember_field, set_meta, stored_ids
+from ..tensor.base import TensorBase
+from .levels import Level, level_of
 
 
 def as_data(value: Any, where: str = "data") -> Any:
     """`value` with its numbers and arrays made tensors.
 
     Raises:
-        TypeError: it is neither a tensor, an array, a number, nor a list, tuple or dict of these.
+        TypeError: it is neither a tensor, an array, a number, nor a pytree of these.
     """
     if isinstance(value, Tensor):
         return value
+    if isinstance(value, TensorBase):
+        return value.inner
     if isinstance(value, int | float | complex) or type(value).__module__ == "numpy":
         try:
             return torch.tensor(value)
@@ -38,12 +42,18 @@ def as_data(value: Any, where: str = "data") -> Any:
         for key in value:
             if not isinstance(key, str) or not key or "." in key:
                 raise TypeError(f"{where}: expected keys that are texts without dots, got {key!r}")
-        return {key: as_data(item, f"{where}[{key!r}]") for key, item in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(as_data(item, f"{where}[{index}]") for index, item in enumerate(value))
-    raise TypeError(
-        f"{where}: expected a tensor, an array, a number, or a list, tuple or dict of these, got"
-        f" {type(value).__name__}; keep modules and texts as attributes of their own"
+    level = None if isinstance(value, Param) else level_of(value)
+    if level is None:
+        raise TypeError(
+            f"{where}: expected a tensor, an array, a number, or a list, tuple, dict or other pytree of these, got"
+            f" {type(value).__name__}; keep modules and texts as attributes of their own"
+        )
+    by_text = level.type is dict or level.names != tuple(map(str, range(len(level.names))))
+    return level.holding(
+        [
+            as_data(item, f"{where}[{name!r}]" if by_text else f"{where}[{name}]")
+            for name, item in zip(level.names, level.items, strict=True)
+        ]
     )
 
 
@@ -51,8 +61,8 @@ def tensors_in(data: Any) -> Iterator[Tensor]:
     """The tensors of checked data, in order."""
     if isinstance(data, Tensor):
         yield data
-    else:
-        for item in data.values() if isinstance(data, dict) else data:
+    elif (level := level_of(data)) is not None:
+        for item in level.items:
             yield from tensors_in(item)
 
 
@@ -67,36 +77,41 @@ class Form(NamedTuple):
     """What a DataTree is beside its tensors.
 
     Attributes:
-        type: `list`, `tuple` or `dict`.
+        type: of the level, `list`, `tuple`, `dict` or that of another pytree.
         names: of the items.
         masks: how the id of each tensor differs from that of the whole: a hash of its place.
+        node: what else there is to the level; see `Level`.
     """
 
     type: type
     names: tuple[str, ...]
     masks: dict[str, int]
+    node: tuple[Any, Any] | None = None
+
+    def fits(self, level: Level) -> bool:
+        """Whether `level` has this form."""
+        return (level.type, level.names, level.node) == (self.type, self.names, self.node)
 
 
 class DataTree(nn.Module):
-    """The data of one Parameter that holds several tensors: one level of a list, tuple or dict.
+    """The data of one Parameter that is a pytree of tensors: one level of it.
 
     Args:
-        form: the type of the level, `list`, `tuple` or `dict`.
-        keys: the names of its items, which are tensors or further levels.
+        level: whose form it has; its items are tensors or further levels.
     """
 
-    def __init__(self, form: type, keys: tuple[str, ...]) -> None:
+    def __init__(self, level: Level) -> None:
         super().__init__()
-        self._form = Form(form, keys, {})
+        self._form = Form(level.type, level.names, {}, level.node)
 
     def value(self) -> Any:
-        """The list, tuple or dict of the tensors as they are now."""
-        items = [self._item(key) for key in self._form.names]
-        return dict(zip(self._form.names, items, strict=True)) if self._form.type is dict else self._form.type(items)
+        """The pytree of the tensors as they are now."""
+        form = self._form
+        return Level(form.type, form.names, (), form.node).holding([self._item(key) for key in form.names])
 
     def custom_content(self, content: Content) -> Content:
-        """The list, tuple or dict that it stands for."""
-        kind = {list: "Vec", tuple: "Tuple", dict: "Dict"}[self._form.type]
+        """The list, tuple, dict or other pytree that it stands for."""
+        kind = {list: "Vec", tuple: "Tuple", dict: "Dict"}.get(self._form.type, self._form.type.__name__)
         content.set_top_level_type(sequence_text(kind, len(self._form.names)))
         held = {**self._parameters, **self._buffers, **self._modules}
         for key in self._form.names:
@@ -115,7 +130,7 @@ class DataTree(nn.Module):
     def static_key(self) -> tuple[Any, ...]:
         """Its form, all levels of it."""
         levels = tuple((name, child.static_key()) for name, child in self._modules.items())  # pyright: ignore
-        return self._form.type, self._form.names, levels
+        return self._form.type, self._form.names, str(self._form.node), levels
 
     def whole_id(self) -> ParamId | None:
         """The id of the whole, which that of its first tensor tells; None if there is no tensor."""
@@ -169,9 +184,10 @@ def _weight(owner: nn.Module, name: str) -> nn.Parameter:
 
 def refill(tree: DataTree, data: Any, trainable: bool, kind: Kind) -> bool:
     """Put checked `data` in the place of what `tree` holds, if it has the same form; whether it has."""
-    if not _has_form(tree, data):
+    level = level_of(data)
+    if level is None or not _has_form(tree, level):
         return False
-    for key, item in zip(tree._form.names, data.values() if isinstance(data, dict) else data, strict=True):
+    for key, item in zip(level.names, level.items, strict=True):
         if isinstance(item, Tensor):
             put_tensor(tree, key, item, trainable, kind)
         else:
@@ -179,25 +195,24 @@ def refill(tree: DataTree, data: Any, trainable: bool, kind: Kind) -> bool:
     return True
 
 
-def _has_form(tree: DataTree, data: Any) -> bool:
-    if (
-        type(data) is not tree._form.type
-        or len(data) != len(tree._form.names)
-        or (type(data) is dict and tuple(data) != tree._form.names)
-    ):
+def _has_form(tree: DataTree, level: Level) -> bool:
+    if not tree._form.fits(level):
         return False
-    for key, item in zip(tree._form.names, data.values() if isinstance(data, dict) else data, strict=True):
-        child = tree._modules.get(key)
-        if not (_has_form(child, item) if isinstance(child, DataTree) else isinstance(item, Tensor)):
+    for key, item in zip(level.names, level.items, strict=True):
+        child, below = tree._modules.get(key), level_of(item)
+        if isinstance(child, DataTree) is (below is None):
+            return False
+        if isinstance(child, DataTree) and below is not None and not _has_form(child, below):
             return False
     return True
 
 
 def grow(data: Any, whole: ParamId, trainable: bool, kind: Kind, prefix: str = "") -> DataTree:
-    """The DataTree that holds checked `data`, a list, tuple or dict."""
-    items = data if isinstance(data, dict) else {str(index): item for index, item in enumerate(data)}
-    tree = DataTree(type(data), tuple(items))
-    for key, item in items.items():
+    """The DataTree that holds checked `data`, a pytree."""
+    level = level_of(data)
+    assert level is not None, "as_data has checked it"
+    tree = DataTree(level)
+    for key, item in zip(level.names, level.items, strict=True):
         if isinstance(item, Tensor):
             put_tensor(tree, key, item, trainable, kind)
             digest = hashlib.blake2b((prefix + key).encode(), digest_size=8).digest()
@@ -212,7 +227,7 @@ def grow(data: Any, whole: ParamId, trainable: bool, kind: Kind, prefix: str = "
 def put_tensor(owner: nn.Module, name: str, tensor: Tensor, trainable: bool, kind: Kind) -> None:
     """Make `tensor` the parameter or buffer `name` of `owner`."""
     if kind == "state" or not differentiable(tensor):
-        put(owner, name, owner._buffers, tensor.detach())
+        put(owner, name, owner._buffers, tensor if _is_left_alone(tensor) else tensor.detach())
         return
     weight = as_weight(tensor, trainable)
     put(owner, name, owner._parameters, weight)
@@ -243,6 +258,13 @@ def is_wrapped(tensor: Tensor) -> bool:
     return torch._C._functorch.is_functorch_wrapped_tensor(tensor)  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def _is_left_alone(tensor: Tensor) -> bool:
+    """Whether a transform of `torch.func` runs that `tensor` is not of; detached, it would become one of it."""
+    if torch.compiler.is_compiling():
+        return False
+    return torch._C._are_functorch_transforms_active() and not is_wrapped(tensor)
+
+
 def as_weight(tensor: Tensor, trainable: bool) -> Tensor:
     """A leaf for a slot of `_parameters` that shares memory with `tensor`.
 
@@ -252,7 +274,7 @@ def as_weight(tensor: Tensor, trainable: bool) -> Tensor:
     if torch.compiler.is_compiling():
         is_leaf = isinstance(tensor, nn.Parameter) or torch._C._are_functorch_transforms_active()
         return tensor if is_leaf else tensor.detach()
-    if is_wrapped(tensor):
+    if is_wrapped(tensor) or _is_left_alone(tensor):
         return tensor
     if isinstance(tensor, nn.Parameter) and (is_lazy(tensor) or tensor.requires_grad is trainable):
         return tensor.requires_grad_(trainable)

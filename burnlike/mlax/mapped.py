@@ -14,6 +14,7 @@ from ..module.slots import meta_of, set_meta
 from .comparing import check_same_structure
 from .data import as_data, check_trainable, is_wrapped, tensors_in
 from .guards import guard_holes
+from .levels import level_of, map_items
 from .parameter import Parameter
 from .structure import at_same_places, counterpart, leaves, settle, view
 
@@ -70,14 +71,14 @@ def _checked(leaf: Parameter, result: Any) -> Any:
         if isinstance(result, Parameter) and result.data is None and leaf.data is not None:
             raise TypeError(f"the function returned a Parameter without data for '{leaf.path}'; filter makes holes")
         return result
-    if isinstance(result, Tensor | list | tuple | dict):
+    if isinstance(result, Tensor) or level_of(result) is not None:
         data = as_data(result, leaf.path)
         if leaf.trainable:
             check_trainable(data, leaf.path)
         return data
     raise TypeError(
-        f"the function returned {type(result).__name__} for '{leaf.path}': expected a tensor (or a list, tuple or dict"
-        " of tensors) or a Parameter; the module is as it was"
+        f"the function returned {type(result).__name__} for '{leaf.path}': expected a tensor (or a pytree of"
+        " tensors) or a Parameter; the module is as it was"
     )
 
 
@@ -107,10 +108,9 @@ class _Own:
 
     def data(self, data: Any) -> Any:
         """`data`, with copies of the tensors that lie in memory of others."""
-        if isinstance(data, dict):
-            return {key: self.data(item) for key, item in data.items()}
-        if isinstance(data, list | tuple):
-            return type(data)(self.data(item) for item in data)
+        return map_items(data, self._tensor)
+
+    def _tensor(self, data: Tensor) -> Tensor:
         if is_lazy(data):
             return copy.deepcopy(data)
         if self._memory is not None and not is_wrapped(data):

@@ -7,6 +7,7 @@ from typing import Any, Self
 import torch
 from torch import nn
 
+from .._lazy import resolve
 from ..module import modes
 from ..module.constants import Constant
 from ..module.held import is_container
@@ -38,6 +39,7 @@ class Module(BaseModule):
     * `filter`, `partition` and `split` give views that share tensors, with holes; `combine` puts them together.
     * `map`, `to`, `requires_grad_` and `freeze` give new tensors to the module they are called on: views of it keep
       the old ones.
+    * A subclass is a pytree by itself, its tensors the leaves: `torch.func` and tree functions take and give instances.
     * All other attributes are hyperparameters; lists, tuples and dicts that hold modules or Parameters are modules.
     * `forward` returns `y`, or `(y, self)`; `apply` gives `(y, module)` for both.
 
@@ -62,6 +64,8 @@ class Module(BaseModule):
         if "__call__" in cls.__dict__:
             cls.__call__ = guarding(cls.__call__)
         cls._forward_arguments = applying.arguments_of(cls)
+        if not any(base.__name__ == "FSDPModule" for base in cls.__mro__):  # whose instances can't be copied
+            resolve("burnlike.func.pytrees:register_pytree")(cls)
 
     def __getattr__(self, name: str) -> Any:
         parts = self.__dict__
@@ -187,9 +191,11 @@ class Module(BaseModule):
         """Handles on the parameters of the tree; see `burnlike.mlax.leaves`."""
         return structure.leaves(self, holes)
 
-    def map(self, mapper: Mapping, *rest: nn.Module, with_path: bool = False, include_empty: bool = False) -> Self:
-        """A new module with what `mapper` gives for each Parameter; see `burnlike.mlax.map`."""
-        return mapped.map(self, mapper, *rest, with_path=with_path, include_empty=include_empty)
+    def map(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, f: Mapping, *rest: nn.Module, with_path: bool = False, include_empty: bool = False
+    ) -> Self:
+        """A new module with what `f` gives for each Parameter; see `burnlike.mlax.map`."""
+        return mapped.map(self, f, *rest, with_path=with_path, include_empty=include_empty)
 
     def filter(self, f: Filter, *rest: nn.Module, inverse: bool = False, with_path: bool = False) -> Self:
         """A view that keeps what `f` selects; see `burnlike.mlax.filter`."""

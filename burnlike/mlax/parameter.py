@@ -11,15 +11,18 @@ from ..module.param_id import ParamId
 from ..module.slots import ensure_id, meta_of, set_meta, stored_ids
 from .data import DataTree, as_data, check_trainable
 from .holding import content, holders, is_hole, kind_at, known_id, share, write
+from .operators import Operators
+from .parameter_pytree import register_handle
 from .unbound import declared
 
 
-class Parameter(Param):
+class Parameter(Operators, Param):
     """A named place for data in a module: it reads and writes the module, and holds no tensor itself.
 
     One that was made by the program becomes a module's when it is assigned to an attribute; `module.name` is then a
     handle on that attribute, and so are the leaves of filters, maps and predicates. Two handles on one attribute are
-    equal. A handle may stand for its tensor in any function of torch.
+    equal. A handle may stand for its tensor in functions of torch, with operators (`m.b * 2`), indices and attributes
+    (`m.b.shape`). It is a pytree, whose leaves are its tensors.
 
     A hole (what `filter` took out) has no data, no trainability and no name; using or writing it raises.
 
@@ -46,7 +49,8 @@ class Parameter(Param):
 
         Args:
             trainable: whether gradients train it; None makes a hole.
-            data: a tensor, an array, a number, or a list, tuple or dict of these; None leaves it uninitialized.
+            data: a tensor, an array, a number, or a list, dict or other pytree of these (a namedtuple, a Key, any class
+                that is registered); None leaves it uninitialized.
             name: a label for predicates.
             kind: `state` for running statistics, counters and keys; None is `weight` where the data are floats.
             id: its identity; None draws one.
@@ -271,6 +275,9 @@ class Parameter(Param):
             return f"Parameter('{self.path}', hole, id={self.id})"
         label = "" if self.name is None else f", name={self.name!r}"
         return f"Parameter('{self.path}', trainable={self.trainable}, {_shown(self.data)}{label}, id={self.id})"
+
+
+register_handle(Parameter, Parameter)
 
 
 def _value(argument: Any) -> Any:

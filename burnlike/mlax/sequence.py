@@ -62,15 +62,17 @@ class ModuleSeq(MixedSeq):
     shares the items.
 
     Args:
-        items: modules and Parameters; any iterable.
+        submodules: modules and Parameters; any iterable.
 
     Raises:
         TypeError: an item is neither; the message has its index.
     """
 
-    def __init__(self, items: Iterable[Any] = ()) -> None:
+    def __init__(self, submodules: Iterable[Any] = ()) -> None:
         self.__dict__["_count"] = 0  # without the base's, so that a subclass may assign fields before
-        self._fill([items._shown(name) for name in items._names()] if isinstance(items, ModuleTuple) else list(items))
+        is_sequence = isinstance(submodules, ModuleTuple)
+        items = map(submodules._shown, submodules._names()) if is_sequence else submodules
+        self._fill(list(items))
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):

@@ -3,6 +3,7 @@
 from torch import nn
 
 from .parameter import Parameter
+from .parameter_pytree import register_handle
 
 
 class TreeParameter(Parameter, nn.Module):  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -11,6 +12,7 @@ class TreeParameter(Parameter, nn.Module):  # pyright: ignore[reportIncompatible
     `functional_call`, `get_parameter` and other tools of torch reach `c.0` through the attribute `c`.
     """
 
+    __getattr__ = nn.Module.__getattr__  # pyright: ignore[reportAssignmentType]
     __setattr__ = object.__setattr__  # pyright: ignore[reportAssignmentType]
 
     @classmethod
@@ -20,3 +22,6 @@ class TreeParameter(Parameter, nn.Module):  # pyright: ignore[reportIncompatible
         handle.__dict__ = owner._modules[name].__dict__  # pyright: ignore[reportOptionalMemberAccess]
         handle.bind(((owner, name),))
         return handle
+
+
+register_handle(TreeParameter, Parameter)

@@ -1,0 +1,83 @@
+"""What a handle takes over from the tensor that it stands for: operators, indices and attributes."""
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch import Tensor
+
+
+class Operators:
+    """Base of a handle: `m.b * 2`, `m.b[0]`, `m.b.shape` are those of its data.
+
+    `==` compares handles, which are equal if they stand for one attribute.
+    """
+
+    __slots__ = ()
+    __array_priority__ = 1000  # as Tensor's: NumPy leaves operators to it
+
+    def __getattr__(self, name: str) -> Any:
+        """What a tensor has under `name`; of a hole it is an error, as any use."""
+        if name.startswith("__") or not hasattr(Tensor, name) or hasattr(type(self), name):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return getattr(self.tensor, name)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.val()[index]
+
+    def __len__(self) -> int:
+        return len(self.val())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.val())
+
+    def __contains__(self, item: Any) -> bool:
+        return item in self.val()
+
+    def __array__(self, *args: Any, **options: Any) -> Any:
+        return self.tensor.__array__(*args, **options)
+
+
+def _unary(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda handle: function(_operand(handle))
+
+
+def _binary(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda handle, other: function(_operand(handle), _operand(other))
+
+
+def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda handle, other: function(_operand(other), _operand(handle))
+
+
+def _operand(value: Any) -> Any:
+    if not isinstance(value, Operators):
+        return value
+    value.tensor  # refuses what is no single tensor  # noqa: B018
+    return value.val()
+
+
+for _name in ("neg", "pos", "abs", "invert", "index"):
+    setattr(Operators, f"__{_name}__", _unary(getattr(operator, _name)))
+for _type in (bool, int, float, complex):
+    setattr(Operators, f"__{_type.__name__}__", _unary(_type))
+for _name in ("lt", "le", "gt", "ge"):
+    setattr(Operators, f"__{_name}__", _binary(getattr(operator, _name)))
+for _name in (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "matmul",
+    "and_",
+    "or_",
+    "xor",
+    "lshift",
+    "rshift",
+):
+    _plain = _name.rstrip("_")
+    setattr(Operators, f"__{_plain}__", _binary(getattr(operator, _name)))
+    setattr(Operators, f"__r{_plain}__", _reflected(getattr(operator, _name)))
