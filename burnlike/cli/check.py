@@ -1,14 +1,19 @@
-"""`burnlike check CONFIG...`: every mistake of YAML configs, a line each, without importing torch."""
+"""`burnlike check CONFIG...`: every mistake of YAML configs, a line each; imports torch only to look at groups."""
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 import burnlike.config.registry as registry
 from burnlike._lazy import resolve
 from burnlike.config import Config
+from burnlike.config.base import read_tree
+from burnlike.config.file_paths import missing_files
+from burnlike.config.node import find
 from burnlike.config.shipped import config_file
 from burnlike.errors import ConfigError, Problem
 
+from .group_check import unmatched_groups
 from .options import TRAIN_CONFIG, add_import_option, add_set_option
 from .tables import one_line, say, say_json
 
@@ -17,6 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.add_argument("files", nargs="+", type=config_file, metavar="CONFIG", help="a YAML file, or a shipped config")
     parser.add_argument("--root", metavar="TYPE", help="the config type of the files (default: TrainConfig)")
+    parser.add_argument(
+        "--no-paths", action="store_true", help="do not look whether files are there: for a config of another machine"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_set_option(parser)
     add_import_option(parser)
@@ -26,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the mistakes of each file; 0 if there is none, else 2."""
     registry.import_modules(args.imports)
     root = registry.named(Config, args.root) if args.root else resolve(TRAIN_CONFIG)
-    reports = [examine(file, root, args.overrides) for file in args.files]
+    reports = [examine(file, root, args.overrides, paths=not args.no_paths) for file in args.files]
     mistakes = sum(len(report["mistakes"]) for report in reports)
     if args.json:
         say_json({"ok": not mistakes, "mistakes": mistakes, "files": reports})
@@ -39,8 +47,14 @@ def run(args: argparse.Namespace) -> int:
     return 2 if mistakes else 0
 
 
-def examine(file: str, root: type[Config], overrides: list[str]) -> dict[str, Any]:
+def examine(file: str, root: type[Config], overrides: list[str], *, paths: bool = True) -> dict[str, Any]:
     """Check one file.
+
+    Args:
+        file: its path.
+        root: the class of the config.
+        overrides: `a.b=c` each.
+        paths: whether files and directories that it names have to be there.
 
     Returns:
         `file`, `ok`, `mistakes` (each with source, line, column, path and message); of a right one also `type` and
@@ -49,11 +63,18 @@ def examine(file: str, root: type[Config], overrides: list[str]) -> dict[str, An
     try:
         config = root.load(file, overrides)
     except ConfigError as error:
-        problems = error.problems or (Problem(str(error), source=file),)
-        return {"file": file, "ok": False, "mistakes": [problem._asdict() for problem in problems]}
+        return _wrong(file, error.problems or [Problem(str(error), source=file)])
+    found = [*(missing_files(config) if paths else ()), *unmatched_groups(config)]
+    if found:
+        tree = read_tree(file, overrides)
+        return _wrong(file, [find(tree, path).place.problem(path, message) for path, message in found])
     values = ((name, getattr(config, name)) for name in config.__struct_fields__)
     parts = {name: tag for name, value in values if isinstance(value, Config) and (tag := registry.tag_of(type(value)))}
     return {"file": file, "ok": True, "mistakes": [], "type": _type_name(config), "parts": parts}
+
+
+def _wrong(file: str, problems: Sequence[Problem]) -> dict[str, Any]:
+    return {"file": file, "ok": False, "mistakes": [problem._asdict() for problem in problems]}
 
 
 def _text(report: dict[str, Any]) -> str:

@@ -33,6 +33,16 @@ class ConfigMeta(type(msgspec.Struct)):
         return super().__new__(mcls, name, bases, namespace, **options)
 
 
+def read_tree(path: "str | os.PathLike[str]", overrides: Iterable[str] = ()) -> Node:
+    """The tree of nodes that `Config.load` reads a config from; it has the place of each value.
+
+    Raises:
+        ConfigIOError: the file can't be read.
+        ConfigError: it is no YAML, or an option is none.
+    """
+    return apply(parse(read_text(path), os.fspath(path))[0], overrides)
+
+
 class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_fields=True):
     """A typed, frozen set of values, checked when made, read from YAML and written to it.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ..config import DatasetConfig, Meta
 from ..config.bounds import Size
+from ..config.file_paths import FilePath
 
 if TYPE_CHECKING:
     from .text import TextCorpus
@@ -24,8 +25,8 @@ class TextCorpusConfig(DatasetConfig, tag="Text"):
         context_length: tokens that the model sees at once.
     """
 
-    path: str | None = None
-    validation_path: str | None = None
+    path: FilePath | None = None
+    validation_path: FilePath | None = None
     pattern: Annotated[str, Meta(min_length=1)] = "**/*"
     validation_fraction: Annotated[float, Meta(gt=0, lt=1)] = 0.1
     context_length: Size = 128

@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -218,3 +219,29 @@ def test_a_mistake_is_one_line_whatever_the_name_of_its_file(tmp_path, capsys, m
     Path("a\nb: ok.yaml").write_text("seed: x\n")
     _, out, _ = check(capsys, "a\nb: ok.yaml", "--root", "TrainConfig")
     assert all(line.startswith("a\\nb: ok.yaml:") for line in out.splitlines()[:-1])
+
+
+def test_paths_that_do_not_exist_are_mistakes_with_their_place(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    text = (ROOT / "burnlike/configs/char_gpt_tiny.yaml").read_text()
+    data = "data:\n  type: Text\n  path: ~/texts\n  validation_path: valid.txt\n"
+    Path("a.yaml").write_text(text.replace("data:\n  type: Text\n", data))
+    line = Path("a.yaml").read_text().splitlines().index("  path: ~/texts") + 1
+    status, out, _ = check(capsys, "a.yaml")
+    assert status == 2
+    remedy = "No such file or directory; check the path, or give --no-paths for a config meant for another machine"
+    assert out.splitlines()[:2] == [
+        f"a.yaml:{line}:9: data.path: {tmp_path}/texts: {remedy}",
+        f"a.yaml:{line + 1}:20: data.validation_path: {tmp_path}/valid.txt: {remedy}",
+    ]
+    assert check(capsys, "a.yaml", "--no-paths")[0] == 0
+    os.mkfifo("valid.txt")
+    Path("texts").mkdir()
+    status, out, _ = check(capsys, "a.yaml")
+    assert out.splitlines()[:-1] == [
+        f"a.yaml:{line + 1}:20: data.validation_path: {tmp_path}/valid.txt is no regular file and no directory"
+    ]
+    Path("valid.txt").unlink()
+    Path("valid.txt").touch()
+    assert check(capsys, "a.yaml")[0] == 0

@@ -1,7 +1,5 @@
-"""Groups of an optimizer and of a schedule in a training's YAML: checked without torch, trained, resumed."""
+"""Groups of an optimizer and of a schedule in a training's YAML: checked, trained, resumed."""
 
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -56,14 +54,24 @@ def path(tmp_path: Path) -> Path:
     return written
 
 
-def test_check_takes_groups_without_torch(path: Path) -> None:
-    code = (
-        "import sys\nfrom burnlike.cli.main import main\nstatus = main(['check', sys.argv[1]])\n"
-        "assert status == 0, status\nassert 'torch' not in sys.modules"
-    )
-    command = [sys.executable, "-c", code, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_check_looks_for_the_parameters_of_groups(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(path)]) == 0
+    text = path.read_text().replace("[norm, bias]", "[nrom]").replace("'^embedding'", "'^embeding'")
+    path.write_text(text)
+    capsys.readouterr()
+    assert main(["check", str(path)]) == 2
+    lines = capsys.readouterr().out.splitlines()
+    at = [number for number, line in enumerate(text.splitlines(), 1) if "- params:" in line]
+    names = ["optimizer.groups.0.params", "optimizer.groups.1.params", "lr_scheduler.groups.0.params"]
+    for line, number, name in zip(lines, at, names, strict=False):
+        assert line.startswith(f"{path}:{number}:15: {name}: matches no parameter of the model (embedding.weight, ")
+    assert lines[3:] == ["3 mistakes in 1 file of 1"]
+
+
+def test_check_does_not_look_for_parameters_by_id(path: Path) -> None:
+    group = "{type: Ids, ids: [aaaaaaaaaaaaa]}"
+    override = f"optimizer.groups=[{{params: {{match: [{group}]}}, lr_factor: 0.5}}]"
+    assert main(["check", str(path), "--set", override, "--set", "lr_scheduler.groups=[]"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,55 @@
+"""Fields that name a file or a directory: marked in their type, so that `burnlike check` can look for it."""
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import msgspec
+import msgspec.inspect as mi
+from msgspec import Meta
+
+from .fields import fields_of
+
+_MARK = "names a file"
+
+FilePath = Annotated[str, Meta(extra={_MARK: True})]
+"""The type of a field that names a file or a directory, relative to the directory that the program runs in."""
+
+
+def missing_files(config: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """The path of each field that names what is no file or directory, and what is wrong.
+
+    Args:
+        config: a config, or a value within one.
+        path: of the value.
+    """
+    if isinstance(config, msgspec.Struct):
+        for key, field in fields_of(type(config)).items():
+            value, here = getattr(config, field.name), f"{path}.{key}" if path else key
+            if isinstance(value, str) and _names_a_file(field.type):
+                if problem := _problem(value):
+                    yield here, problem
+            else:
+                yield from missing_files(value, here)
+    elif isinstance(config, list | tuple):
+        for place, item in enumerate(config):
+            yield from missing_files(item, f"{path}.{place}")
+    elif isinstance(config, dict):
+        for key, item in config.items():
+            yield from missing_files(item, f"{path}.{key}")
+
+
+def _names_a_file(wanted: mi.Type) -> bool:
+    members = wanted.types if isinstance(wanted, mi.UnionType) else (wanted,)
+    return any(isinstance(it, mi.Metadata) and _MARK in (it.extra or {}) for it in members)
+
+
+def _problem(text: str) -> str:
+    path = os.path.abspath(os.path.expanduser(text))
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        return f"{path}: {reason}; check the path, or give --no-paths for a config meant for another machine"
+    return "" if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else f"{path} is no regular file and no directory"
