@@ -3,7 +3,6 @@
 import argparse
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import RecordError
@@ -48,9 +47,7 @@ def run(args: argparse.Namespace) -> int:
     one, other = open_file(args.a, layout), open_file(args.b, layout)
     from ..record.tools.comparison import compare
 
-    if args.ignore_ids:
-        one, other = replace(one, ids={}), replace(other, ids={})
-    found = compare(one, other, tolerance)
+    found = compare(one, other, tolerance, ids=not args.ignore_ids)
     if args.json:
         say_json(_summary(args, found, tolerance))
     else:
@@ -71,6 +68,10 @@ def _tolerance(text: str | None) -> float | None:
 
 
 def _lines(a: str, b: str, found: "Comparison") -> Iterator[str]:
+    if found.other_ids_only:
+        others = sum(it.ids is not None for it in found.tensors)
+        yield f"equal but for ids: {others} of {found.compared} tensors have other ids (--ignore-ids leaves them out)"
+        return
     for only, names in ((a, found.extra), (b, found.missing)):
         yield from (f"{printable(name)}: only in {only}" for name in names)
     for tensor in found.tensors:

@@ -4,15 +4,18 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
-from burnlike.cli import diff
+from burnlike.cli import diff, inspect
 from burnlike.cli.main import main
 from burnlike.errors import RecordError
 from burnlike.module import ParamId
+from burnlike.optim import AdamWConfig, GradientsParams
 from burnlike.record import Precision, Record, SafetensorsRecorder
 from burnlike.record.recorder import recorder_for
 
@@ -47,7 +50,7 @@ def compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
 
 @pytest.mark.parametrize("extension", [".safetensors", ".mpk", ".mpk.gz"])
 def test_equal_records_of_any_format_are_equal(compare, extension: str) -> None:
-    assert compare(record(), record(), extension=extension) == (0, "equal: 3 tensors\n")
+    assert compare(record(), record(), extension=extension) == (0, "equal: 2 tensors\n")
 
 
 def test_names_on_one_side_only(compare) -> None:
@@ -58,7 +61,7 @@ def test_names_on_one_side_only(compare) -> None:
     assert text.splitlines() == [
         "b: only in one.safetensors",
         "c: only in other.safetensors",
-        "different: 0 of 2 tensors in both, 1 only in one.safetensors, 1 only in other.safetensors, 0 plain values",
+        "different: 0 of 1 tensors in both, 1 only in one.safetensors, 1 only in other.safetensors, 0 plain values",
     ]
 
 
@@ -200,3 +203,67 @@ def test_large_tensors_take_little_memory(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.splitlines()[-1]) < 40 << 20  # of 80 MB
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 3)
+        self.second.weight = self.first.weight
+
+
+def trained(change: float = 0.0) -> tuple[Record, Record]:
+    """The records of a module and of its optimizer, with ids of their own."""
+    torch.manual_seed(0)
+    module = Tied()
+    optimizer = AdamWConfig().init()
+    for last in (False, True):
+        x = module.third(module.second(module.first(torch.ones(1, 2))))
+        (x.square().sum() + last * change * module.third.bias.sum()).backward()
+        optimizer.step(0.1, module, GradientsParams.from_module(module))
+        module.zero_grad()
+    return Record.from_module(module), optimizer.to_record()
+
+
+def test_two_equal_runs_differ_in_ids_only_and_that_is_one_line(compare, tmp_path: Path, capsys) -> None:
+    for one, other in zip(trained(), trained(), strict=True):
+        status, text = compare(one, other)
+        count = len(one.tensors)
+        expected = f"equal but for ids: {count} of {count} tensors have other ids (--ignore-ids leaves them out)\n"
+        assert (status, text) == (1, expected)
+        assert compare(one, other, "--ignore-ids") == (0, f"equal: {count} tensors\n")
+        assert all(it["id"]["a"] != it["id"]["b"] for it in json.loads(compare(one, other, "--json")[1])["tensors"])
+        assert compare(one, one) == (0, f"equal: {count} tensors\n")
+        run(inspect, tmp_path / "one.safetensors")
+        assert f"\n{count} tensors, " in capsys.readouterr().out
+
+
+def test_optimizers_are_matched_by_path_where_ids_differ(compare) -> None:
+    one, other = trained()[1], trained(change=0.5)[1]
+    status, text = compare(one, other, "--ignore-ids")
+    assert status == 1
+    assert [line.split(":")[0] for line in text.splitlines()[:-1]] == [
+        "third.bias.momentum.moment_1",
+        "third.bias.momentum.moment_2",
+    ]
+    assert text.splitlines()[-1].startswith("different: 2 of 10 tensors in both, 0 only in")
+
+
+def test_optimizers_are_matched_by_id_where_paths_differ(compare) -> None:
+    one = trained()[1]
+    paths = {text: f"moved.{path}" for text, path in one.values["paths"].items()}
+    status, text = compare(one, replace(one, values={**one.values, "paths": paths}))
+    assert status == 1
+    assert text.splitlines()[0] == f"value paths.{next(iter(paths))}: first.weight and moved.first.weight"
+    assert text.splitlines()[-1].startswith("different: 0 of 10 tensors in both, 0 only in")
+
+
+def test_parameters_that_one_optimizer_lacks_are_named(compare) -> None:
+    one, other = trained()[1], trained()[1]
+    lost = next(text for text, path in other.values["paths"].items() if path == "third.bias")
+    states = {name: value for name, value in other.values["states"].items() if not name.startswith(lost)}
+    paths = {text: path for text, path in other.values["paths"].items() if text != lost}
+    tensors = {name: tensor for name, tensor in other.tensors.items() if not name.startswith(lost)}
+    status, text = compare(one, Record(tensors, {"states": states, "paths": paths}))
+    assert status == 1
+    assert text.splitlines()[-1].startswith("different: 8 of 8 tensors in both, 2 only in one.safetensors, 0 only in")

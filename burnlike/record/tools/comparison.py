@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from ..files.lazy_tensors import LazyTensors
 from ..files.stored_tensors import dtype_in, shape_in
 from ..record import Record
 from ..saving.stream import StoredValues
+from .matching import matched
 
 _CHUNK_ELEMENTS = 1 << 15  # few enough for torch to compute with one thread, and for a cache to hold
 _EXACT = 2.0**52  # below it, float64 tells neighbouring integers apart
@@ -74,7 +75,7 @@ class Comparison:
         extra: names that only the first has.
         tensors: pairs that differ, or (with a tolerance) are equal but for it.
         values: paths of plain values that differ, with both; `MISSING` where one has none.
-        compared: how many names both have.
+        compared: how many tensors both have, those that are tied in both counted once.
     """
 
     missing: list[str]
@@ -82,6 +83,13 @@ class Comparison:
     tensors: list[TensorDifference]
     values: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     compared: int = 0
+
+    @property
+    def other_ids_only(self) -> bool:
+        """Whether the ids of tensors are all that differs."""
+        differing = [replace(it, ids=None) for it in self.tensors if not it.is_equal]
+        rest = self.missing or self.extra or self.values
+        return bool(differing) and not rest and all(it.is_equal for it in differing)
 
     @property
     def is_equal(self) -> bool:
@@ -100,14 +108,15 @@ MISSING = _Missing()
 """In the place of a plain value that only the other record has."""
 
 
-def compare(one: Record, other: Record, tolerance: float | None = None) -> Comparison:
-    """Compare two records.
+def compare(one: Record, other: Record, tolerance: float | None = None, *, ids: bool = True) -> Comparison:
+    """Compare two records; those of optimizers by the ids of parameters, and where these differ by their paths.
 
     Args:
         one: a record.
         other: another one.
         tolerance: None wants equal values and types. A number lets values be apart by as much, absolutely or
             relative to the larger, and floats or integers be of another width.
+        ids: whether ids are compared.
 
     Returns:
         What differs.
@@ -115,47 +124,43 @@ def compare(one: Record, other: Record, tolerance: float | None = None) -> Compa
     Raises:
         RecordIOError, RecordFormatError: a file can't be read, or holds a type that torch has not.
     """
-    names, others = dict.fromkeys(_names(one)), dict.fromkeys(_names(other))
-    common = [name for name in names if name in others]
-    found = (_compare_tensors(name, one, other, tolerance) for name in common)
+    names, others = matched(one, other)
+    # A tie that both have is one tensor, as a file has it.
+    pairs = {(names.tensors[it], others.tensors[it]): it for it in reversed(names.tensors) if it in others.tensors}
+    found = []
+    for (at, at_other), name in reversed(pairs.items()):
+        difference = _compare_tensors(name, (one.tensors, at), (other.tensors, at_other), tolerance)
+        both = names.ids.get(name), others.ids.get(name)
+        ties = names.stored_as[name], others.stored_as[name]
+        difference = replace(difference, ids=both if ids and both[0] != both[1] else None)
+        found.append(replace(difference, tied_to=ties if ties[0] != ties[1] else None))
     return Comparison(
-        missing=[name for name in others if name not in names],
-        extra=[name for name in names if name not in others],
+        missing=[name for name in others.tensors if name not in names.tensors],
+        extra=[name for name in names.tensors if name not in others.tensors],
         tensors=[it for it in found if not it.is_equal or it.values is not None],
-        values=dict(_compare_values(one.values, other.values, "")),
-        compared=len(common),
+        values=dict(_compare_values(names.values, others.values, "")),
+        compared=len(pairs),
     )
 
 
-def _names(record: Record) -> Iterator[str]:
-    yield from record.tensors
-    yield from record.aliases
+Stored = tuple[Mapping[str, Tensor], str]
+"""The tensors of a record, and a name in them."""
 
 
-def _compare_tensors(name: str, one: Record, other: Record, tolerance: float | None) -> TensorDifference:
-    stored = [record.aliases.get(name, name) for record in (one, other)]
-    ids = [_id(record, at) for record, at in zip((one, other), stored, strict=True)]
-    found = [(record.tensors, at) for record, at in zip((one, other), stored, strict=True)]
-    dtype, other_dtype = (dtype_in(*it) for it in found)
-    shape, other_shape = (tuple(shape_in(*it)) for it in found)
+def _compare_tensors(name: str, one: Stored, other: Stored, tolerance: float | None) -> TensorDifference:
+    dtype, other_dtype = dtype_in(*one), dtype_in(*other)
+    shape, other_shape = tuple(shape_in(*one)), tuple(shape_in(*other))
     same_kind = kind_of(dtype) == kind_of(other_dtype)
     strict = dtype != other_dtype and (tolerance is None or not same_kind)
     values = None
     if shape == other_shape and same_kind:
-        first, second = (_values(*it) for it in found)
-        values = _compare_elements(first, second, tolerance or 0.0)
+        values = _compare_elements(_values(*one), _values(*other), tolerance or 0.0)
     return TensorDifference(
         name,
-        ids=(ids[0], ids[1]) if ids[0] != ids[1] else None,
         dtypes=(file_dtype(dtype, name), file_dtype(other_dtype, name)) if strict else None,
         shapes=(shape, other_shape) if shape != other_shape else None,
-        tied_to=(stored[0], stored[1]) if stored[0] != stored[1] else None,
         values=values,
     )
-
-
-def _id(record: Record, name: str) -> str | None:
-    return str(record.ids[name]) if name in record.ids else None
 
 
 def _values(tensors: Mapping[str, Tensor], name: str) -> StoredValues:
