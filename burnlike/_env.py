@@ -43,8 +43,9 @@ def distributed_job() -> str | None:
     if _number("SLURM_STEP_NUM_TASKS") > 1:
         return f"slurm {known('SLURM_JOB_ID')} {known('SLURM_STEP_ID')}"
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        return _process(parent.pid or os.getppid())
+    # A spawned process imports its parent's `__main__`, and models made there, before it knows its parent as such.
+    if parent is not None or getattr(multiprocessing.current_process(), "_inheriting", False):
+        return _process(getattr(parent, "pid", None) or os.getppid())
     if known("MASTER_ADDR") and _number("WORLD_SIZE") > 1:
         return _rendezvous()
     return None

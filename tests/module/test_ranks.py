@@ -14,7 +14,7 @@ from burnlike import _env
 from burnlike.module import agree_ids
 from burnlike.module.id_source import IdSource
 
-from ..processes import assert_succeed, launched
+from ..processes import assert_succeed, launched, started
 from .ranks_worker import spawned
 from .survival import ids
 
@@ -48,6 +48,17 @@ def test_two_jobs_draw_different_ids(jobs: dict[str, list[Found]]) -> None:
     (one, _), (other, _) = jobs["launched"], jobs["spawned"]
     for scenario in other:
         assert not set(one[scenario].values()) & set(other[scenario].values()), scenario
+
+
+@pytest.mark.parametrize("method", ["spawn", pytest.param("forkserver", marks=pytest.mark.slow), "fork"])
+def test_ranks_agree_on_a_model_that_is_made_while_main_is_imported(method: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert_succeed([started(["-m", "tests.module.spawned_main", method, str(tmp_path)], log, {})], [log])
+    first, second, parent = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("0", "1", "parent"))
+    assert first == second
+    drawn = [*first["top"].values(), *first["later"].values()]
+    assert len(set(drawn)) == 6
+    assert (first["top"] == parent["top"]) == (method == "fork"), "only a fork has the model of its parent"
 
 
 def test_without_ranks_agree_ids_does_nothing() -> None:
