@@ -100,7 +100,7 @@ def family_of(backend: Backend) -> Family:
                 "a backend's first tensor can't be made inside of torch.compile;"
                 " make one on it before, such as Tensor.zeros((1,), backend)"
             )
-        family = _FAMILIES[backend] = _build(backend)
+        family = _FAMILIES.setdefault(backend, _build(backend))  # all threads must have the same one
     return family
 
 
