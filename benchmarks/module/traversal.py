@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from benchmarks._harness import Comparison, compare, main
-from burnlike.module import Module, params, visit
+from burnlike.module import Module, params, registry, visit
 
 BLOCKS, LAYERS = 50, 10
 
@@ -49,8 +49,8 @@ def run(repeats: int) -> list[Comparison]:
         def visited(model: nn.Module = model) -> None:
             visit(model, lambda param: None)
 
-        def forgotten(model: nn.Module = model) -> None:
-            del model.__dict__["_burnlike_walk"]
+        def forgotten() -> None:
+            registry._WALKS.clear()
 
         def listed(model: nn.Module = model) -> None:
             list(model.named_parameters())

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from .gradients import Entry, Gradients
 from .graph import Graph
-from .passes import Exclusive
+from .passes import exclusive
 
 
 def accumulate(root: Tensor, graph: Graph) -> Gradients:
@@ -19,7 +19,7 @@ def accumulate(root: Tensor, graph: Graph) -> Gradients:
     """
     gradients = Gradients()
     targets = graph.targets()
-    with Exclusive(targets):
+    with exclusive(targets):
         entries = gradients.begin(targets)
         in_group = _in_group()
         for entry in entries:

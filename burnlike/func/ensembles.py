@@ -11,7 +11,7 @@ from ..mlax.comparing import check_same_structure
 from ..mlax.structure import leaves as mlax_leaves
 from ..module.param_id import ParamId
 from ..module.shell import shell
-from ..module.slots import Meta, meta_of, set_meta
+from ..module.slots import as_meta, meta_of, set_meta
 from ..module.wrappers import unwrap
 from .leaves import Leaf, leaves
 
@@ -19,17 +19,17 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class Member(NamedTuple):
-    """What a stack remembers of one of its modules, by the path of each part.
+    """What a stack remembers of one of its modules, by the path of each part; kept as a plain tuple, for pickles.
 
     Attributes:
         ids: as the module's parts keep them.
-        metas: labels and mappers.
+        metas: labels and mappers, likewise.
         members: of one that was stacked itself, what it remembers; else None.
     """
 
     ids: dict[str, dict[str, Any]]
-    metas: dict[str, dict[str, Meta]]
-    members: "tuple[Member, ...] | None"
+    metas: dict[str, dict[str, Any]]
+    members: tuple[Any, ...] | None
 
 
 def stack(modules: Iterable[M]) -> M:
@@ -69,7 +69,7 @@ def stack(modules: Iterable[M]) -> M:
     new = shell(members[0], lambda owner, name, kind, tensor: values[tensor])
     for leaf in mlax_leaves(new, holes=True):
         leaf.adopt(ParamId.new(f"stack/{leaf.path}"))
-    new.__dict__["_burnlike_stack_members"] = tuple(_remembered(member) for member in members)
+    new.__dict__["_burnlike_stack_members"] = tuple(tuple(_remembered(member)) for member in members)
     return new  # pyright: ignore[reportReturnType]
 
 
@@ -84,7 +84,7 @@ def unstack(module: M) -> list[M]:
     Raises:
         ArgumentError: `module` was not stacked, or a tensor of it does not have one entry for each member.
     """
-    remembered: Sequence[Member] | None = module.__dict__.get("_burnlike_stack_members")
+    remembered: Sequence[tuple[Any, ...]] | None = module.__dict__.get("_burnlike_stack_members")
     if remembered is None:
         raise ArgumentError(f"unstack: this {type(module).__name__} was not made by burnlike.func.stack")
     for leaf in leaves(module):
@@ -93,7 +93,7 @@ def unstack(module: M) -> list[M]:
                 f"unstack: '{leaf.path}' has shape {list(leaf.tensor.shape)}, expected a first dimension of"
                 f" {len(remembered)}, one entry for each member"
             )
-    return [_member(module, index, member) for index, member in enumerate(remembered)]
+    return [_member(module, index, Member(*member)) for index, member in enumerate(remembered)]
 
 
 def _member(module: M, index: int, remembered: Member) -> M:
@@ -108,7 +108,8 @@ def _member(module: M, index: int, remembered: Member) -> M:
     for path, part in new.named_modules():
         if path in remembered.ids:
             part.__dict__["_burnlike_ids"] = dict(remembered.ids[path])
-        for name, meta in remembered.metas.get(path, {}).items():
+        for name, kept in remembered.metas.get(path, {}).items():
+            meta = as_meta(kept)
             set_meta(
                 part,
                 name,

@@ -18,7 +18,7 @@ from ..module.lazy import is_lazy
 from ..module.param import Kind, Param
 from ..module.param_id import ParamId
 from ..module.param_values import differentiable
-from ..module.slots import meta_of, remember_field, set_meta, stored_ids
+from ..module.slots import keep_id, meta_of, noting_at, place_id, remember_field, set_meta
 from ..tensor.base import TensorBase
 from .levels import Level, level_of
 
@@ -136,7 +136,9 @@ class DataTree(nn.Module):
         """The id of the whole, which that of its first tensor tells; None if there is no tensor."""
         for key in self._form.names:
             if key in self._form.masks:
-                return ParamId(stored_ids(self)[key].value ^ self._form.masks[key])
+                first = place_id(self, key)
+                assert first is not None
+                return ParamId(first.value ^ self._form.masks[key])
             found = self._modules[key].whole_id()  # pyright: ignore[reportOptionalMemberAccess, reportCallIssue]
             if found is not None:
                 return found
@@ -174,8 +176,10 @@ class DataTree(nn.Module):
     def change_ids(self, mask: int) -> None:
         """Change the id of each tensor by `mask`, as that of the whole is changed."""
         for level in self.modules():
-            ids = stored_ids(level)
-            ids.update({name: ParamId(before.value ^ mask) for name, before in ids.items()})
+            for name in level.__dict__.get("_burnlike_ids", ()):
+                before = place_id(level, name)
+                assert before is not None
+                keep_id(level, name, ParamId(before.value ^ mask), noting_at(level, name))
 
 
 def _weight(owner: nn.Module, name: str) -> nn.Parameter:
@@ -217,7 +221,7 @@ def grow(data: Any, whole: ParamId, trainable: bool, kind: Kind, prefix: str = "
             put_tensor(tree, key, item, trainable, kind)
             digest = hashlib.blake2b((prefix + key).encode(), digest_size=8).digest()
             tree._form.masks[key] = int.from_bytes(digest, "little")
-            stored_ids(tree)[key] = ParamId(whole.value ^ tree._form.masks[key])
+            keep_id(tree, key, ParamId(whole.value ^ tree._form.masks[key]), None)
         else:
             tree._modules[key] = grow(item, whole, trainable, kind, f"{prefix}{key}.")
         remember_field(tree, key)

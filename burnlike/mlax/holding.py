@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from ..module.param import Kind
 from ..module.param_id import ParamId
 from ..module.shell import shell
-from ..module.slots import meta_of, set_meta, stored_ids
+from ..module.slots import copy_id, keep_id, known_id, meta_of, noting_at, set_meta
 from .data import DataTree, grow, put, put_tensor, refill
 
 
@@ -26,21 +26,16 @@ def is_hole(owner: nn.Module, name: str) -> bool:
     return meta_of(owner, name).hole and content(owner, name) is None
 
 
-def known_id(owner: nn.Module, name: str) -> ParamId | None:
-    """The id of what `owner` holds, or held, under `name`; that of several tensors follows from the first one's.
+def id_at(owner: nn.Module, name: str) -> ParamId | None:
+    """The id of what `owner` holds, or held, as `name`; that of several tensors follows from the first one's.
 
     None if it has none yet, or is kept elsewhere.
     """
-    parts = owner.__dict__
-    ids = parts.get("_burnlike_ids", _NO_IDS)
-    if name not in parts["_modules"] or torch.compiler.is_compiling():  # which is not to depend on what ids are
-        return ids.get(name)
-    tree = parts["_modules"][name]
+    tree = None if torch.compiler.is_compiling() else owner._modules.get(name)
     whole = tree.whole_id() if isinstance(tree, DataTree) else None
-    return whole or ids.get(name)
-
-
-_NO_IDS: dict[str, ParamId] = {}
+    if whole is not None:
+        return whole
+    return known_id(owner, name, noting_at(owner, name))
 
 
 def kind_at(owner: nn.Module, name: str) -> Kind:
@@ -62,26 +57,34 @@ def empty(owner: nn.Module, name: str, kind: Kind) -> None:
 def write(owner: nn.Module, name: str, data: Any, trainable: bool, kind: Kind) -> None:
     """Put checked `data` under `name`, whose id is known, in the place of what was there."""
     tree = owner._modules.get(name)
-    if isinstance(tree, DataTree) and refill(tree, data, trainable, kind):
-        return
-    param_id = known_id(owner, name)
-    if param_id is not None:
-        stored_ids(owner)[name] = param_id
+    if isinstance(tree, DataTree):
+        if refill(tree, data, trainable, kind):
+            return
+        share_id(owner, name, owner, name)
     if isinstance(data, Tensor):
         put_tensor(owner, name, data, trainable, kind)
     else:
-        put(owner, name, owner._modules, grow(data, stored_ids(owner)[name], trainable, kind))
+        param_id = id_at(owner, name)
+        assert param_id is not None
+        put(owner, name, owner._modules, grow(data, param_id, trainable, kind))
+
+
+def share_id(owner: nn.Module, name: str, other: nn.Module, other_name: str) -> None:
+    """Let `other` keep for `other_name` the id of what `owner` holds, or held, as `name`."""
+    if torch.compiler.is_compiling():  # compiled code is not to depend on what ids are
+        copy_id(owner, name, other, other_name)
+    elif (param_id := id_at(owner, name)) is not None:
+        keep_id(other, other_name, param_id, None)
 
 
 def share(owner: nn.Module, name: str, other: nn.Module, other_name: str) -> None:
     """Let `other` hold under `other_name` the same tensors as `owner` under `name`, with id and all that is known."""
-    held, kind, param_id = content(owner, name), kind_at(owner, name), known_id(owner, name)
+    held, kind = content(owner, name), kind_at(owner, name)
+    share_id(owner, name, other, other_name)
     if isinstance(held, DataTree):
         put(other, other_name, other._modules, shell(held, lambda owner, name, kind, tensor: tensor))
     else:
         put(other, other_name, other._buffers if kind == "state" else other._parameters, held)
-    if param_id is not None:
-        stored_ids(other)[other_name] = param_id
     set_meta(other, other_name, meta_of(owner, name))
 
 

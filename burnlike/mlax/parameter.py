@@ -8,9 +8,9 @@ from ..errors import EmptyParamError
 from ..module.lazy import initialize_param, is_lazy
 from ..module.param import Kind, Param
 from ..module.param_id import ParamId
-from ..module.slots import ensure_id, meta_of, set_meta, stored_ids
+from ..module.slots import ensure_id, keep_id, meta_of, noting_at, set_meta
 from .data import DataTree, as_data, check_trainable
-from .holding import content, holders, is_hole, kind_at, known_id, share, write
+from .holding import content, holders, id_at, is_hole, kind_at, share, write
 from .operators import Operators
 from .parameter_pytree import register_handle
 from .unbound import declared
@@ -34,7 +34,7 @@ class Parameter(Operators, Param):
         aliases: the other paths of a tied parameter.
     """
 
-    __slots__ = ()
+    __slots__ = ("home", "owners")
 
     def __init__(
         self,
@@ -90,7 +90,12 @@ class Parameter(Operators, Param):
     @property
     def id(self) -> ParamId:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The identity, kept by holes and when the data is replaced."""
-        return known_id(*self.home) or ensure_id(*self.home)
+        known = id_at(*self.home)
+        if known is None:
+            ensure_id(*self.home)
+            known = id_at(*self.home)
+        assert known is not None
+        return known
 
     @property
     def kind(self) -> Kind:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -245,7 +250,7 @@ class Parameter(Operators, Param):
         """Give the parameter another id; the tensors of a list, tuple or dict get theirs from it."""
         before, tree = self.id, content(*self.owners[0])
         for owner, name in (self.home, *self.owners[1:]):
-            stored_ids(owner)[name] = param_id
+            keep_id(owner, name, param_id, noting_at(owner, name))
             set_meta(owner, name, own_id=False)
         if isinstance(tree, DataTree):
             tree.change_ids(before.value ^ param_id.value)

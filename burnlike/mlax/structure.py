@@ -15,10 +15,10 @@ from ..module.param import Kind
 from ..module.references import rebind_attributes, rebind_hooks
 from ..module.registry import params
 from ..module.shell import Copies
-from ..module.slots import meta_of, stored_ids
+from ..module.slots import meta_of, set_meta
 from ..module.wrappers import unwrap
 from .data import DataTree
-from .holding import empty, kind_at, known_id
+from .holding import empty, kind_at, share_id
 from .parameter import Parameter
 
 
@@ -237,10 +237,8 @@ def settle(parts: Iterable[nn.Module], replaced: dict[Tensor, Tensor] | None = N
 
 def punch(handle: Parameter, copies: Copies) -> None:
     """Make holes in a new tree in all places of a parameter of the old one; its id stays."""
-    param_id = known_id(*handle.home)
     for old, name in handle.owners:
         owner, kind = copies.of(old), kind_at(old, name)
         empty(owner, name, kind)
-        if param_id is not None:
-            stored_ids(owner)[name] = param_id
-        owner.__dict__.setdefault("_burnlike_metas", {})[name] = meta_of(owner, name).as_hole(kind)
+        share_id(*handle.home, owner, name)
+        set_meta(owner, name, meta_of(owner, name).as_hole(kind))

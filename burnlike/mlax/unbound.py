@@ -7,7 +7,7 @@ from torch import nn
 from ..errors import ArgumentError, DTypeError
 from ..module.param import Kind
 from ..module.param_id import ParamId
-from ..module.slots import set_meta, stored_ids
+from ..module.slots import keep_id, set_meta
 from .data import as_data, check_trainable
 from .holding import empty, write
 
@@ -29,7 +29,7 @@ def declared(
     if trainable is None and data is not None:
         raise ArgumentError("Parameter: expected trainable=True or False for data, got None, which marks a hole")
     holder = Unbound()
-    stored_ids(holder)["value"] = param_id or ParamId.new("Parameter")
+    keep_id(holder, "value", param_id or ParamId.new("Parameter"), None)
     set_meta(holder, "value", name=name, own_id=param_id is not None, kind=kind or "weight")
     if data is None:
         empty(holder, "value", kind or "weight")

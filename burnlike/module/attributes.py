@@ -7,6 +7,7 @@ from torch import nn
 from .slots import KEPT
 
 _TORCHS = tuple(nn.Module().__dict__)
+# The walk is in pickles of older versions.
 _OURS = frozenset({*KEPT, "_burnlike_walk", "_burnlike_constants", "_burnlike_stack_members", "_compiled_call_impl"})
 
 

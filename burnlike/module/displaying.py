@@ -22,7 +22,7 @@ from .display_values import debug_text, display_text, optional_fields, tensor_te
 from .param import Param
 from .param_id import ParamId
 from .registry import params
-from .slots import stored_ids
+from .slots import known_id, noting
 from .tree import base_tensor, field_names, slots_of
 from .wrappers import container_of, own_class, unwrap
 
@@ -158,9 +158,9 @@ class _Display:
             with suppress(DuplicateParamIdError):
                 params(self.root)
             for slot in slots_of(self.root):
-                ids = stored_ids(slot.home_module)
-                if slot.home_name in ids:
-                    found.setdefault(id(slot.tensor), ids[slot.home_name])
+                param_id = known_id(slot.home_module, slot.home_name, noting(slot.kind, slot.tensor))
+                if param_id is not None:
+                    found.setdefault(id(slot.tensor), param_id)
         return found
 
     def module_text(self, module: nn.Module, passed: DisplaySettings, level: int) -> str:

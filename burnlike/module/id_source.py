@@ -8,15 +8,17 @@ fingerprint do later ones differ. `agree_ids` mends that.
 """
 
 import hashlib
-import itertools
+import os
 import secrets
 import sys
-from collections import defaultdict
-from collections.abc import Iterator
+import threading
+from typing import Any
 
 from .. import _env
 
 _KEY_BYTES = 16
+MOST_COUNTED = 100_000
+"""How many fingerprints are counted, before counting starts again with another key."""
 
 
 class IdSource:
@@ -28,24 +30,34 @@ class IdSource:
 
     def __init__(self) -> None:
         self.key: bytes | None = None
-        self._met: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
+        self._met: dict[bytes, int] = {}
+        self._lock: Any = threading.Lock()
+        os.register_at_fork(after_in_child=self._lock._at_fork_reinit)  # the thread that held it is not in the child
 
     def seed(self, text: str) -> None:
         """Start again with a key made of `text`."""
-        self.key = hashlib.blake2b(text.encode(), digest_size=_KEY_BYTES).digest()
-        self._met.clear()
+        with self._lock:
+            self._start(_digest(text, _KEY_BYTES))
 
     def draw(self, fingerprint: str) -> int:
         """The next 64-bit number for `fingerprint`."""
-        if self.key is None:
-            job = _env.distributed_job() or _process_group()
-            if job is None:
-                self.key = secrets.token_bytes(_KEY_BYTES)
-            else:
-                self.seed(job)
-        count = next(self._met[fingerprint])
-        digest = hashlib.blake2b(f"{count} {fingerprint}".encode(), key=self.key or b"", digest_size=8).digest()
-        return int.from_bytes(digest, "little")
+        with self._lock:
+            if self.key is None:
+                job = _env.distributed_job() or _process_group()
+                self._start(secrets.token_bytes(_KEY_BYTES) if job is None else _digest(job, _KEY_BYTES))
+            elif len(self._met) >= MOST_COUNTED:
+                self._start(_digest("the next key", _KEY_BYTES, self.key))
+            met = _digest(fingerprint, 8)
+            count = self._met[met] = self._met.get(met, -1) + 1
+            return int.from_bytes(_digest(f"{count} {fingerprint}", 8, self.key), "little")
+
+    def _start(self, key: bytes) -> None:
+        self.key = key
+        self._met.clear()
+
+
+def _digest(text: str, size: int, key: bytes | None = None) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=size, key=key or b"").digest()
 
 
 def _process_group() -> str | None:

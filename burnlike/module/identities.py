@@ -1,23 +1,42 @@
 """Which id each tensor of a tree has: the one it had, whatever happened to the tree; a new one where it had none."""
 
 import hashlib
+from typing import NamedTuple
 
-from torch import nn
+from torch import Tensor, nn
 
 from ..errors import DuplicateParamIdError
 from .param import Param
 from .param_id import ParamId
-from .slots import meta_of, set_meta, shape_text, stored_ids
+from .slots import Kind, keep_id, known_id, meta_of, noted_id, noting, place_id, set_meta, shape_text
 from .tree import slots_of
 from .wrappers import own_class, unwrap
+
+
+class Decision(NamedTuple):
+    """The id that a place is to keep.
+
+    Attributes:
+        module: the place is an attribute of it.
+        name: of that attribute.
+        id: what it keeps.
+        tied: whether another place has the tensor, too, or had it; None leaves that as it is.
+        tensor: on which the id is noted, if it is.
+    """
+
+    module: nn.Module
+    name: str
+    id: ParamId
+    tied: bool | None
+    tensor: Tensor | None
 
 
 class Identities:
     """The decisions of one traversal. Until `keep`, the modules are as they were.
 
     Every place of a tied tensor keeps the tensor's id, so that it has one id from whichever part of the tree, and in
-    whatever order, it is reached. The later places are marked: once one of them holds a tensor of its own, that gets
-    an id of its own.
+    whatever order, it is reached. Places that got the id from elsewhere are marked: once one of them holds a tensor of
+    its own, that gets an id of its own.
 
     Attributes:
         known: the Params met, by the number of their id.
@@ -28,26 +47,39 @@ class Identities:
         self._root = root
         self._tree = ""
         self._drawn: set[ParamId] = set()
-        self._decided: list[tuple[nn.Module, str, ParamId, bool]] = []
+        self._decided: list[Decision] = []
 
-    def settle(self, param_id: ParamId | None, path: str, module: nn.Module, name: str) -> ParamId:
-        """The id of a tensor that has none yet, or one that another tensor of the tree has.
+    def settle(self, path: str, kind: Kind, module: nn.Module, name: str, held: Tensor) -> ParamId:
+        """The id of a tensor whose place and object do not agree on one that no other tensor has.
 
         Raises:
-            DuplicateParamIdError: neither of the two tensors was tied to the other.
+            DuplicateParamIdError: another tensor has it, and neither was tied to the other or took its place.
         """
-        if param_id is not None and not meta_of(module, name).tied:
-            other = self.known[param_id.value]
-            if not meta_of(*other.home).tied:
+        tensor = noting(kind, held)
+        param_id = known_id(module, name, tensor)
+        if param_id is None:
+            param_id = self._draw(path)
+            self._decided.append(Decision(module, name, param_id, False, tensor))
+            return param_id
+        other = self.known.get(param_id.value)
+        if other is not None:
+            mine, others = (
+                _claim(module, name, tensor, param_id),
+                _claim(*other.home, noting(other.kind, other.tensor), param_id),
+            )
+            if mine == "tied" or (mine, others) == ("place", "object moved"):
+                param_id = self._draw(path)
+                self._decided.append(Decision(module, name, param_id, False, tensor))
+                return param_id
+            if others != "tied" and (mine, others) != ("object moved", "place"):
                 raise DuplicateParamIdError(
-                    f"'{other.path}' and '{path}' are different tensors with one ParamId ({param_id}), as a deep copy"
-                    " of a layer has; call burnlike.module.fresh_ids(copy) on the copied part"
+                    f"'{other.path}' and '{path}' are different tensors with one ParamId ({param_id}), as a deep"
+                    " copy of a layer has; call burnlike.module.fresh_ids(copy) on the copied part"
                 )
             self._change(other, self._draw(other.path))
-            return param_id
-        drawn = self._draw(path)
-        self._decided.append((module, name, drawn, False))
-        return drawn
+        arrived = param_id != place_id(module, name)
+        self._decided.append(Decision(module, name, param_id, True if arrived else None, tensor))
+        return param_id
 
     def tie(self, param: Param, path: str, module: nn.Module, name: str) -> None:
         """Note that the tensor of `param` is at `path` too, where `module` keeps an id for `name`.
@@ -55,26 +87,26 @@ class Identities:
         Raises:
             DuplicateParamIdError: the program gave the two places different ids.
         """
-        here = module.__dict__.get("_burnlike_ids", {}).get(name)
-        if here == param.id:
+        here, there = place_id(module, name), param.id
+        if (module, name) == param.home:
             return
-        if here is not None and here.value not in self.known:
+        if here is not None and here != there and here.value not in self.known:
             given_here, given_there = meta_of(module, name).own_id, meta_of(*param.home).own_id
             if given_here and given_there:
                 raise DuplicateParamIdError(
                     f"'{param.path}' and '{path}' are one tensor that was given two ids, {param.id} and {here};"
                     " give it one, or hold two tensors"
                 )
-            if given_here or param.id in self._drawn:
+            if given_here or there in self._drawn:
                 self._change(param, here)
                 return
-        self._decided.append((module, name, param.id, True))
+        self._decided.append(Decision(module, name, there, True, noting(param.kind, param.tensor)))
 
     def keep(self) -> None:
         """Write the decisions to the modules."""
-        for module, name, param_id, tied in self._decided:
-            stored_ids(module)[name] = param_id
-            if meta_of(module, name).tied != tied:
+        for module, name, param_id, tied, tensor in self._decided:
+            keep_id(module, name, param_id, tensor)
+            if tied is not None and meta_of(module, name).tied != tied:
                 set_meta(module, name, tied=tied)
 
     def _change(self, param: Param, param_id: ParamId) -> None:
@@ -82,13 +114,21 @@ class Identities:
             del self.known[param.id.value]
         param.id = param_id
         self.known[param_id.value] = param
-        self._decided.append((*param.home, param_id, False))
+        self._decided.append(Decision(*param.home, param_id, False, noting(param.kind, param.tensor)))
 
     def _draw(self, path: str) -> ParamId:
         self._tree = self._tree or fingerprint_of_tree(self._root)
-        drawn = ParamId.new(f"{self._tree}/{path}")
-        self._drawn.add(drawn)
-        return drawn
+        param_id = ParamId.new(f"{self._tree}/{path}")
+        self._drawn.add(param_id)
+        return param_id
+
+
+def _claim(module: nn.Module, name: str, tensor: Tensor | None, param_id: ParamId) -> str:
+    """By what a tensor has the id `param_id`: `object`, `object moved`, `place` or, the weakest, `tied`."""
+    tied = place_id(module, name) != param_id or meta_of(module, name).tied
+    if isinstance(tensor, nn.Parameter) and noted_id(tensor) == param_id:
+        return "object moved" if tied else "object"
+    return "tied" if tied else "place"
 
 
 def fingerprint_of_tree(root: nn.Module) -> str:

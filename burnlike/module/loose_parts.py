@@ -13,12 +13,9 @@ _KEY = "_burnlike_lists"
 
 def note_list(module: nn.Module, name: str, value: object) -> None:
     """Note whether the field `name` is a plain list or dict, which may come to hold parts of a tree."""
-    noted = module.__dict__.get(_KEY)
     if isinstance(value, list | dict):
-        if noted is None:
-            noted = module.__dict__[_KEY] = {}
-        noted[name] = None
-    elif noted:
+        module.__dict__.setdefault(_KEY, {})[name] = None
+    elif noted := module.__dict__.get(_KEY):
         noted.pop(name, None)
 
 

@@ -17,7 +17,7 @@ from .modes import require_grad, restore_intents
 from .param import Param
 from .param_values import untracked
 from .plain_tensors import apply_plain
-from .slots import ensure_id, meta_of, remember_field, set_meta, stored_ids
+from .slots import ensure_id, forget_id, keep_id, meta_of, noting, place_id, remember_field, set_meta
 from .tree import slots_of
 from .wrappers import own_class
 
@@ -142,9 +142,8 @@ class Module(ModuleMethods):
             for group, held in (("_parameters", "parameter"), ("_modules", "child module")):
                 if parts[group].get(name) is not None:
                     raise TypeError(f"cannot assign a Param of kind 'state' as {held} '{name}'; delete '{name}' before")
-        ids = stored_ids(self)
-        before = ids.get(name)
-        ids[name] = param.id
+        before = place_id(self, name)
+        keep_id(self, name, param.id, noting(param.kind, tensor))
         try:
             if param.kind == "weight":
                 super().__setattr__(name, tensor)
@@ -156,9 +155,7 @@ class Module(ModuleMethods):
                     group.pop(name, None)
                 self.register_buffer(name, tensor)
         except Exception:
-            del ids[name]
-            if before is not None:
-                ids[name] = before
+            forget_id(self, name) if before is None else keep_id(self, name, before, None)
             raise
         set_meta(self, name, meta_of(*param.home))
         self._settle(name)
@@ -247,7 +244,6 @@ class Module(ModuleMethods):
         outermost = begin_references(memo)
         cls: Any = own_class(self)  # a parametrized class refuses to give its state
         state = dict(cls.__getstate__(self))
-        state.pop("_burnlike_walk", None)
         references = {name: state.pop(name) for name in references_of(self) if name in state}
         new.__setstate__(copy.deepcopy(state, memo))
         for name, value in references.items():
@@ -272,7 +268,7 @@ def _cycle_of(module: nn.Module, error: Exception) -> Exception:
 def _restore_intents(module: nn.Module) -> None:
     """Track again what is meant to be trained in `module` and the plain modules in it; a Module sees to its own."""
     metas = module.__dict__.get("_burnlike_metas")
-    if metas and any(meta.trainable is not None for meta in metas.values()):
+    if metas and any(meta_of(module, name).trainable is not None for name in metas):
         restore_intents(module)
     for child in module._modules.values():
         if child is not None and not isinstance(child, Module):

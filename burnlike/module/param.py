@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from .._fsdp import MANAGED, reshard, sharded, take_over
-from . import param_values
+from . import param_values, slots
 from .lazy import Init, LazyParameter, initialize_param, is_lazy, mapped_lazy
 from .param_id import ParamId
 from .param_values import AnyTensor, Mappers, differentiable, track
-from .slots import Kind, Mapper, Meta, group_of, meta_of, set_meta, shape_text, stored_ids, tell_holder
+from .slots import Kind, Mapper, Meta, group_of, meta_of, set_meta, shape_text, tell_holder
 from .tree import reparameterization_of
 
 
@@ -26,11 +26,10 @@ class Param:
         id: the identity, kept when the tensor is replaced.
         path: canonical dotted path, without the names that wrappers put in (`_orig_mod`, DDP's `module`).
         kind: `weight` for an `nn.Parameter`, `state` for a persistent buffer (running statistics, whole numbers).
-        owners: each (module, attribute name) that holds this tensor, the first one first.
         aliases: the other canonical paths of a tied tensor.
     """
 
-    __slots__ = ("aliases", "home", "id", "kind", "owners", "path")
+    __slots__ = ("_home", "_module", "_name", "_others", "aliases", "id", "kind", "path")
 
     def __init__(
         self,
@@ -45,9 +44,11 @@ class Param:
         self.id = param_id
         self.path = path
         self.kind: Kind = kind
-        self.owners = owners
         self.aliases = aliases
-        self.home = owners[0] if home is None else home
+        # In slots of their own rather than a tuple, since traversals make many: see KeptParam.strong.
+        self._module, self._name = owners[0]
+        self._others = owners[1:]
+        self._home = home
 
     @classmethod
     def from_tensor(
@@ -119,19 +120,25 @@ class Param:
     def _held(cls, tensor: Tensor, name: str | None, param_id: ParamId | None) -> "Param":
         kind: Kind = "weight" if isinstance(tensor, nn.Parameter) and differentiable(tensor) else "state"
         meta = Meta(name=name, own_id=param_id is not None)
-        return cls._unbound(tensor, kind, param_id or ParamId.new(f"Param {name} {shape_text(tensor)}"), meta)
+        if param_id is None:
+            noted = slots.noted_id(tensor) if kind == "weight" else None
+            param_id = noted or ParamId.new(f"Param {name} {shape_text(tensor)}")
+        return cls._unbound(tensor, kind, param_id, meta)
 
     @classmethod
     def of(cls, module: nn.Module, name: str, kind: Kind) -> "Param":
         """A parameter of its own that shares tensor, id and all else with the field `name` of `module`."""
         tensor = sharded(module, name, group_of(module, kind)[name])
-        return cls._unbound(tensor, kind, stored_ids(module)[name], meta_of(module, name), name)
+        slots.ensure_id(module, name)
+        param_id = slots.place_id(module, name)
+        assert param_id is not None
+        return cls._unbound(tensor, kind, param_id, meta_of(module, name), name)
 
     @classmethod
     def _unbound(cls, tensor: Tensor, kind: Kind, param_id: ParamId, meta: Meta, path: str = "") -> "Param":
         holder = nn.Module()
         group_of(holder, kind)["value"] = tensor
-        stored_ids(holder)["value"] = param_id
+        slots.keep_id(holder, "value", param_id, slots.noting(kind, tensor))
         set_meta(holder, "value", meta)
         return Param(param_id, path, kind, ((holder, "value"),))
 
@@ -140,11 +147,20 @@ class Param:
         return self._unbound(tensor, self.kind, self.id, meta_of(*self.home), self.path)
 
     @property
+    def owners(self) -> tuple[tuple[nn.Module, str], ...]:
+        """Each (module, attribute name) that holds this tensor, the first one first."""
+        return ((self._module, self._name), *self._others)
+
+    @property
+    def home(self) -> tuple[nn.Module, str]:
+        """Where id and intent are kept."""
+        return self._home or (self._module, self._name)
+
+    @property
     def tensor(self) -> Tensor:
         """The tensor as it is now; that of a lazy parameter initializes itself when torch computes with it."""
-        module, name = self.owners[0]
-        shown = group_of(module, self.kind)[name]
-        return sharded(module, name, shown) if MANAGED in module.__dict__ else shown
+        shown = group_of(self._module, self.kind)[self._name]
+        return sharded(self._module, self._name, shown) if MANAGED in self._module.__dict__ else shown
 
     @property
     def name(self) -> str | None:
@@ -288,7 +304,7 @@ class Param:
         """Give the parameter another id, that of the record it is loaded from."""
         self.id = param_id
         for module, name in (self.home, *self.owners[1:]):
-            stored_ids(module)[name] = param_id
+            slots.keep_id(module, name, param_id, slots.noting(self.kind, self.tensor))
             if meta_of(module, name).own_id:  # else the id that the program gave would contradict it
                 set_meta(module, name, own_id=False)
 

@@ -8,7 +8,7 @@ from ..errors import ModuleTreeError
 from .param_id import ParamId
 from .paths import first_difference
 from .registry import params
-from .slots import stored_ids
+from .slots import keep_id, noting, place_id
 from .tree import slots_of
 
 M = TypeVar("M", bound=nn.Module)
@@ -36,7 +36,7 @@ def agree_ids(module: M, group: Any = None) -> M:
         return module
     params(module)  # so that each place has an id
     slots = slots_of(module)
-    ours = [(slot.path, stored_ids(slot.home_module)[slot.home_name]) for slot in slots]
+    ours = [(slot.path, place_id(slot.home_module, slot.home_name)) for slot in slots]
     box: list[Any] = [ours]
     distributed.broadcast_object_list(box, group=group, group_src=0)
     theirs: list[tuple[str, ParamId]] = box[0]
@@ -44,5 +44,5 @@ def agree_ids(module: M, group: Any = None) -> M:
         rank, (here, there) = distributed.get_rank(group), different
         raise ModuleTreeError(f"rank {rank}: expected the tree of rank 0, got {here} where that has {there}")
     for slot, (_, param_id) in zip(slots, theirs, strict=True):
-        stored_ids(slot.home_module)[slot.home_name] = param_id
+        keep_id(slot.home_module, slot.home_name, param_id, noting(slot.kind, slot.tensor))
     return module

@@ -1,20 +1,21 @@
 """Walking any `nn.Module` tree: each tensor once, with its id and canonical path."""
 
 import weakref
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
-from operator import itemgetter, methodcaller
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
-from .._fsdp import MANAGED, sharded, sharded_forms
+from .._fsdp import sharded_forms
 from .identities import Identities, fingerprint_of_tree
+from .kept_param import KeptParam
 from .loose_parts import check_loose_parts, noted_lists
 from .param import Kind, Param
 from .param_id import ParamId
-from .slots import meta_of, set_meta, stored_ids
+from .slots import FIRST_USE, NO_IDS, ON_TENSOR, RENAMED, KeptId, keep_id, meta_of, noting, set_meta
 from .tree import Enter, Exit, slots_of, traverse
 from .wrappers import container_of
 
@@ -51,81 +52,48 @@ def weights(module: nn.Module) -> Sequence[Param]:
 def fresh_ids(module: nn.Module) -> nn.Module:
     """Give every parameter of `module` a new id, for a copy that is to live beside its original; returns `module`."""
     tree = fingerprint_of_tree(module)
+    drawn: dict[int, ParamId] = {}
     for slot in slots_of(module):
-        stored_ids(slot.home_module)[slot.home_name] = ParamId.new(f"{tree}/{slot.path}")
+        param_id = drawn.get(id(slot.tensor)) or ParamId.new(f"{tree}/{slot.path}")
+        drawn[id(slot.tensor)] = param_id
+        keep_id(slot.home_module, slot.home_name, param_id, noting(slot.kind, slot.tensor))
         if meta_of(slot.home_module, slot.home_name).own_id:
             set_meta(slot.home_module, slot.home_name, own_id=False)
     return module
 
 
+_WALKS: dict[int, "Walk"] = {}
+"""The traversal of each root, by its address, for as long as it lives. Not on the root, so that pickles lack it."""
+
+
 def walk_of(module: nn.Module) -> "Walk":
-    """The traversal of `module`, kept on it for as long as the tree is the same."""
-    walk = getattr(module, "__dict__", {}).get("_burnlike_walk")
-    if walk is None or not walk.holds(module):
-        walk = module.__dict__["_burnlike_walk"] = Walk(module)
-    return walk
-
-
-class RootParam(Param):
-    """A Param of a tensor of the root's own, for the traversal that is kept on the root: it holds the root weakly.
-
-    Without it the root would hold itself, and its memory be free only after a garbage collection.
-    """
-
-    __slots__ = ("_home", "_owners", "_root")
-
-    def __init__(self, param: Param, root: nn.Module) -> None:
-        self.id = param.id
-        self.path = param.path
-        self.kind = param.kind
-        self.aliases = param.aliases
-        self._root = weakref.ref(root)
-        self._owners = tuple((None if owner is root else owner, name) for owner, name in param.owners)
-        self._home = (None if param.home[0] is root else param.home[0], param.home[1])
-
-    @property
-    def owners(self) -> tuple[tuple[nn.Module, str], ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Each (module, attribute name) that holds this tensor, the first one first."""
-        root: Any = self._root()
-        return tuple((root if owner is None else owner, name) for owner, name in self._owners)
-
-    @property
-    def tensor(self) -> Tensor:
-        """The tensor as it is now; quicker than by `owners`, since optimizers ask for it at each step."""
-        owner, name = self._owners[0]
-        if owner is None:
-            owner = self._root()
-        # group_of, written out
-        shown = (owner._parameters if self.kind == "weight" else owner._buffers)[name]  # pyright: ignore
-        return sharded(owner, name, shown) if MANAGED in owner.__dict__ else shown  # pyright: ignore
-
-    @property
-    def home(self) -> tuple[nn.Module, str]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Where id and intent are kept."""
-        root: Any = self._root()
-        return (root if self._home[0] is None else self._home[0], self._home[1])
+    """The traversal of `module`, kept for as long as the tree is the same."""
+    walk = _WALKS.get(id(module))
+    if walk is not None and walk.holds():
+        return walk
+    with FIRST_USE:
+        made = _WALKS.get(id(module))
+        if made is None or made is walk or not made.holds():  # else another thread has just made it
+            made = _WALKS[id(module)] = Walk(module)
+        return made
 
 
 S = TypeVar("S")
+T = TypeVar("T")
 
 
 def held(steps: Sequence[S]) -> list[S]:
-    """The steps of a kept traversal for others to keep: Params that hold the root like any other module."""
-    return [_strong(step) if type(step) is RootParam else step for step in steps]  # pyright: ignore[reportReturnType]
-
-
-def _strong(param: Param) -> Param:
-    return Param(param.id, param.path, param.kind, param.owners, param.aliases, param.home)
+    """The steps of a kept traversal for others to keep: Params that hold their modules."""
+    return [step.strong() if type(step) is KeptParam else step for step in steps]  # pyright: ignore[reportReturnType]
 
 
 _TENSORS_AND_MODULES = itemgetter("_parameters", "_buffers", "_modules")
-_IDS = methodcaller("get", "_burnlike_ids", {})
 
 
 class Walk:
     """A finished traversal and what it rests on, so that the traversals of each training step cost little.
 
-    It belongs to one module object: copies and pickles of the module start without one.
+    It belongs to one module object, and holds no module, tensor or list of a module's.
 
     Attributes:
         steps: the Params, each at the first place it is met, between the beginnings and ends of the fields around it.
@@ -133,35 +101,59 @@ class Walk:
     """
 
     def __init__(self, root: nn.Module) -> None:
-        self.steps: list[Param | Enter | Exit] = []
-        self.params: list[Param] = []
-        self._lists: list[Any] = []
-        # Held, so that no other module gets the address of one of them; the root holds this object.
-        self.modules = modules = self._traverse(root)[1:]
-        self._parts = [module.__dict__ for module in modules]
-        self._containers = [module for module in modules if "_burnlike_held" in module.__dict__]
-        self._with_ids = [parts for parts in self._parts if "_burnlike_ids" in parts]
-        everywhere = [root.__dict__, *self._parts]
-        self._not_persistent = [parts["_non_persistent_buffers_set"] for parts in everywhere if parts["_buffers"]]
-        self._lengths_then = list(map(len, self._lists))
-        self._signature = self._read(root)
-        self._ids_then = self._ids(root)
+        self.steps: list[KeptParam | Enter | Exit] = []
+        self.params: list[KeptParam] = []
+        self._made: dict[str, Any] = {}
+        modules: list[nn.Module] = []
+        lists = self._traverse(root, modules)
+        # All are alive as long as the tree is the same, so no other module has the address of one of them.
+        self._modules = list(map(weakref.ref, modules))
+        self._modules[0] = weakref.ref(root, partial(_forget, id(root)))
+        self._containers = [weakref.ref(module) for module in modules if "_burnlike_held" in module.__dict__]
+        self._lists = [(weakref.ref(module), name, len(value)) for module, name, value in lists]
+        parts = [module.__dict__ for module in modules]
+        self._ids = [part["_burnlike_ids"] for part in parts if "_burnlike_ids" in part]
+        self._ids_then = self._kept_ids()
+        self._not_persistent = [part["_non_persistent_buffers_set"] for part in parts if part["_buffers"]]
         self._not_persistent_then = [names.copy() for names in self._not_persistent]
+        self._renamed = RENAMED[0]
+        self._signature = _read(parts)
 
-    @cached_property
-    def weights(self) -> list[Param]:
+    @property
+    def modules(self) -> list[nn.Module]:
+        """The modules below the root, wrappers included; while the tree is the same."""
+        return [module() for module in self._modules[1:]]  # pyright: ignore[reportReturnType]
+
+    @property
+    def weights(self) -> list[KeptParam]:
         """The Params that are `nn.Parameter`s; the same object each time."""
-        return [param for param in self.params if param.kind == "weight"]
+        return self._once("weights", lambda: [param for param in self.params if param.kind == "weight"])
 
-    @cached_property
-    def states(self) -> list[Param]:
+    @property
+    def states(self) -> list[KeptParam]:
         """The Params that are buffers."""
         return [param for param in self.params if param.kind == "state"]
 
-    @cached_property
-    def marked_steps(self) -> list[Param | Enter | Exit]:
+    @property
+    def by_path(self) -> dict[str, KeptParam]:
+        """The Params by their paths, those of a tied tensor all."""
+        return self._once(
+            "by_path", lambda: {path: param for param in self.params for path in (param.path, *param.aliases)}
+        )
+
+    @property
+    def marked_steps(self) -> list[KeptParam | Enter | Exit]:
         """The steps, with beginnings and ends also around what is just a tensor, as visitors are told them."""
-        marked: list[Param | Enter | Exit] = []
+        return self._once("marked_steps", self._marked)
+
+    def _once(self, name: str, make: Callable[[], T]) -> T:
+        """What `make` gave the first time; of several threads all get the same object."""
+        if name not in self._made:
+            self._made.setdefault(name, make())
+        return self._made[name]
+
+    def _marked(self) -> list[KeptParam | Enter | Exit]:
+        marked: list[KeptParam | Enter | Exit] = []
         marks: dict[tuple[object, ...], tuple[Enter, Exit]] = {}  # most trees repeat a few
         depth = 0
         for step in self.steps:
@@ -180,72 +172,84 @@ class Walk:
                 marked.append(step)
         return marked
 
-    def holds(self, root: nn.Module) -> bool:
+    def holds(self) -> bool:
         """Whether the tree still has the same modules, names, tensors and ids."""
-        for container in self._containers:
-            container.refresh()  # pyright: ignore[reportCallIssue]
+        for reference in self._containers:
+            if (container := reference()) is not None:
+                container.refresh()  # pyright: ignore[reportCallIssue]
+        try:
+            parts = [module().__dict__ for module in self._modules]
+        except AttributeError:  # of None, in the place of a module that is gone
+            return False
         return (
-            self._ids(root) == self._ids_then
-            and list(map(len, self._lists)) == self._lengths_then
+            self._renamed == RENAMED[0]
+            and self._kept_ids() == self._ids_then
+            and all(_length(module(), name) == length for module, name, length in self._lists)
             and self._not_persistent == self._not_persistent_then
-            and self._read(root) == self._signature
+            and _read(parts) == self._signature
         )
 
-    def _ids(self, root: nn.Module) -> list[ParamId]:
+    def _kept_ids(self) -> list[Any]:
         # Which names have them is seen by the names of the tensors.
-        kept = map(_IDS, [root.__dict__, *self._with_ids])
-        return list(chain.from_iterable(map(dict.values, kept)))
+        return list(chain.from_iterable(map(dict.values, self._ids)))
 
-    def _read(self, root: nn.Module) -> list[list[Any]]:
-        # Loops in C over names and addresses. A reused address of a tensor does no harm: handles read the module, and
-        # which slots share a tensor is the same.
-        groups = list(chain.from_iterable(map(_TENSORS_AND_MODULES, [root.__dict__, *self._parts])))
-        filled = list(filter(None, groups))
-        addresses = map(id, chain.from_iterable(map(dict.values, filled)))
-        if forms := sharded_forms():  # the parameters are the same while their gathered copies are shown
-            addresses = (id(forms[address]) if address in forms else address for address in addresses)
-        return [list(map(len, groups)), list(chain.from_iterable(filled)), list(addresses)]
+    def _traverse(self, root: nn.Module, modules: list[nn.Module]) -> list[tuple[nn.Module, str, Any]]:
+        """Make the Param of each tensor, at the first of its places; returns the plain lists that are fields.
 
-    def _traverse(self, root: nn.Module) -> list[nn.Module]:
-        """Make the Param of each tensor, at the first of its places; returns the modules passed."""
+        Args:
+            root: the module.
+            modules: to which all modules that are passed are added.
+        """
         identities = Identities(root)
         known = identities.known
-        param_of: dict[int, Param] = {}
-        roots_own: set[int] = set()
+        param_of: dict[int, KeptParam] = {}
         add_step, add_param = self.steps.append, self.params.append
 
         def found(
             path: str, owner: nn.Module, name: str, kind: Kind, tensor: Tensor, home_module: nn.Module, home_name: str
         ) -> None:
-            if owner is root or home_module is root:
-                roots_own.add(id(tensor))
             param = param_of.get(id(tensor))
             if param is not None:
                 identities.tie(param, path, home_module, home_name)
-                param.owners = (*param.owners, (owner, name))
-                param.aliases = (*param.aliases, path)
+                param.add(owner, name, path)
                 return
-            ids = home_module.__dict__.get("_burnlike_ids")
-            param_id = None if ids is None else ids.get(home_name)
-            if param_id is None or param_id.value in known:
-                param_id = identities.settle(param_id, path, home_module, home_name)
-            home = None if home_module is owner and home_name == name else (home_module, home_name)
-            param = Param(param_id, path, kind, ((owner, name),), (), home)
+            kept = home_module.__dict__.get("_burnlike_ids", NO_IDS).get(home_name)
+            if type(kept) is not KeptId or tensor.__dict__.get(ON_TENSOR) is not kept or kept.id.value in known:
+                param_id = identities.settle(path, kind, home_module, home_name, tensor)
+            else:
+                param_id = kept.id
+            param = KeptParam(param_id, path, kind, owner, name, (home_module, home_name))
             known[param_id.value] = param_of[id(tensor)] = param
             add_step(param)
             add_param(param)
 
-        modules: list[nn.Module] = []
         traverse(root, found, add_step, modules)
-        if lists := noted_lists(modules):
+        lists = noted_lists(modules)
+        if lists:
             check_loose_parts(lists, param_of.keys() | set(map(id, modules)))
-            self._lists = [value for _, _, value in lists]
         identities.keep()
-        if roots_own:
-            own = {id(param := param_of[address]): RootParam(param, root) for address in roots_own}
-            self.steps = [own.get(id(step), step) for step in self.steps]
-            self.params = [own.get(id(param), param) for param in self.params]
-        return modules
+        return lists
 
-    def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        return type(None), ()
+
+def _length(module: Any, name: str) -> int | None:
+    """The length of the plain list that the field `name` is, None if it is none any more."""
+    value = module.__dict__.get(name)
+    return len(value) if isinstance(value, list | dict) else None
+
+
+def _forget(address: int, root: object) -> None:
+    _WALKS.pop(address, None)
+
+
+def _read(parts: list[dict[str, Any]]) -> list[list[Any]]:
+    """What tells a tree from another one: how many tensors and modules each of its modules has, names and addresses.
+
+    These are loops in C. A reused address of a tensor does no harm: handles read the module, and which slots share a
+    tensor is the same.
+    """
+    groups = list(chain.from_iterable(map(_TENSORS_AND_MODULES, parts)))
+    filled = list(filter(None, groups))
+    addresses = map(id, chain.from_iterable(map(dict.values, filled)))
+    if forms := sharded_forms():  # the parameters are the same while their gathered copies are shown
+        addresses = (id(forms[address]) if address in forms else address for address in addresses)
+    return [list(map(len, groups)), list(chain.from_iterable(filled)), list(addresses)]

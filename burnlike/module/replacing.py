@@ -12,7 +12,7 @@ from .constants import references_of
 from .memory import is_unfilled
 from .param import Param
 from .plain_tensors import apply_plain
-from .slots import meta_of, set_meta, stored_ids
+from .slots import meta_of, place_id, set_meta
 from .wrappers import is_distributed
 
 
@@ -107,7 +107,7 @@ class Before:
         self.id = param.id
         self.tensor = param.tensor
         self.requires_grad = param.requires_grad
-        self.meta = module.__dict__.get("_burnlike_metas", {}).get(name)
+        self.meta = meta_of(module, name)
 
     def restore(self) -> None:
         """Undo what was done since."""
@@ -116,12 +116,10 @@ class Before:
             param.put(self.tensor)
         if self.tensor.requires_grad != self.requires_grad:
             self.tensor.requires_grad_(self.requires_grad)
-        if stored_ids(module).get(name) != self.id:
+        if place_id(module, name) != self.id:
             param.adopt(self.id)
-        if self.meta is not None:
+        if meta_of(module, name) != self.meta:
             set_meta(module, name, self.meta)
-        else:
-            module.__dict__.get("_burnlike_metas", {}).pop(name, None)
 
 
 def copy_plain_tensors(root: nn.Module) -> None:

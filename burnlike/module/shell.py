@@ -83,7 +83,6 @@ class Copies:
         self._modules[key] = new = _new(type(module))
         parts = new.__dict__
         parts.update(module.__dict__)
-        parts.pop("_burnlike_walk", None)
         parts.pop("_compiled_call_impl", None)  # it computes with the original
         for name in _HOOKS:
             parts[name] = hooks = parts[name].copy()

@@ -8,7 +8,7 @@ from torch import nn
 from ..errors import MapperError
 from .param import Param
 from .paths import no_parameter
-from .registry import held, params, walk_of
+from .registry import held, walk_of
 from .tree import Enter
 
 
@@ -39,9 +39,6 @@ class ModuleVisitor:
 
 def visit(module: nn.Module, visitor: ModuleVisitor | Callable[[Param], object]) -> None:
     """Show `visitor` each Param of the tree, in the order of `params`; tied tensors once.
-
-    The tensors are the parameters themselves, and can be written to: torch has none that refuse it, and copies would take
-    as much memory as the module. Who changes values uses `map_`, which undoes what was begun when something fails.
 
     Args:
         module: any `nn.Module`.
@@ -143,8 +140,7 @@ def param_at(module: nn.Module, path: str) -> Param:
     """
     if not isinstance(path, str):
         raise TypeError(f"expected the path of a parameter, as 'layers.0.weight', got {path!r}")
-    found = params(module)
-    for param in found:
-        if path == param.path or path in param.aliases:
-            return param
-    raise no_parameter(module, path, [name for param in found for name in (param.path, *param.aliases)])
+    found = walk_of(module).by_path
+    if path not in found:
+        raise no_parameter(module, path, found)
+    return found[path].strong()

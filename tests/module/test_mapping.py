@@ -224,9 +224,8 @@ def test_a_returned_param_keeps_the_label_and_mappers_it_lacks() -> None:
     load = lambda tensor: tensor + 1  # noqa: E731
     params(net)[0].load_mapper(load)
     new = map(net, lambda param: Param.from_tensor(param.tensor.clone()).save_mapper(torch.neg))
-    module, name = params(new)[0].home
-    meta = module.__dict__["_burnlike_metas"][name]
-    assert (meta.name, meta.load_mapper, meta.save_mapper) == ("matrix", load, torch.neg)
+    param = params(new)[0]
+    assert (param.name, param.mappers.load, param.mappers.save) == ("matrix", load, torch.neg)
     assert new.frozen.requires_grad  # `from_tensor` makes trainable parameters, unless it is told otherwise
 
 
