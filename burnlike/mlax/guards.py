@@ -48,6 +48,9 @@ class Guard(Above):
         return cls.forward.__code__
 
 
+torch.serialization.add_safe_globals([Guard])  # a pickled part has it, and it does nothing but refer to its module
+
+
 def refuse_holes(module: nn.Module) -> None:
     """Refuse to compute with a module that has a hole, or a part with one.
 

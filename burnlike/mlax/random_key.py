@@ -108,10 +108,13 @@ class Key:
         return traced_philox(*words) if compiling else philox(*words)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Key) and int(self.seed) == int(other.seed)
+        return isinstance(other, Key) and self._value() == other._value()
 
     def __hash__(self) -> int:
         return hash(int(self.seed))
+
+    def _value(self) -> Any:
+        return self.seed.tolist() if isinstance(self.seed, Tensor) else self.seed
 
 
 def _with_name(key: Any) -> tuple[list[tuple[Any, Any]], None]:

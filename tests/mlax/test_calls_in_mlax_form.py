@@ -1,5 +1,6 @@
 """Layers as MLAX's page has them: `__call__(self, x, rng, inference_mode=False)`, which returns the pair."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 import burnlike as bl
 from burnlike import func, mlax
-from burnlike.errors import ArgumentError
+from burnlike.errors import ArgumentError, EmptyParamError
 
 X = torch.ones(4, 3)
 KEY = mlax.Key(3)
@@ -134,6 +135,35 @@ def test_calls_in_this_form_are_compiled_whole() -> None:
         assert torch.equal(y, series.apply(X, key)[0])
         assert after.layers[0].seen.data == 1
     assert counter.frame_count <= 2
+
+
+class OnThePage(mlax.Module):
+    """Changes a parameter and hyperparameters in a compiled call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = mlax.Parameter(True, torch.ones(3, 4))
+        self.e, self.f = "abc", 0
+
+    @functools.partial(torch.compile, fullgraph=True, backend="eager")
+    def __call__(self, x: Tensor, rng: Any = None, inference_mode: bool = False) -> tuple[Tensor, "OnThePage"]:
+        self.a.data = torch.zeros(3, 4)
+        self.e = "bcd"
+        self.e = inference_mode
+        self.f += 1
+        return x @ self.a.data, self
+
+
+def test_a_compiled_call_changes_parameters_and_hyperparameters() -> None:
+    module = OnThePage()
+    y, same = module(X, inference_mode=True)
+    assert same is module
+    assert (module.e, module.f, y.sum()) == (True, 1, 0)
+    y, after = OnThePage().apply(X)
+    assert (after.e, after.f, after.a.data.sum()) == (False, 1, 0)
+    part, _ = module.partition(lambda p: False)
+    with pytest.raises(EmptyParamError, match="'a' of OnThePage"):
+        part(X)
 
 
 def loss(t: nn.Module, n: nn.Module, key: mlax.Key) -> Tensor:

@@ -5,6 +5,7 @@ import gc
 import pickle
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -222,6 +223,13 @@ def test_a_module_with_holes_is_copied_and_pickled_and_freed() -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+def test_a_pickled_part_asks_for_no_trust_in_what_guards_it(tmp_path: Path) -> None:
+    part, _ = mlax.partition(nn.Linear(3, 2), lambda p: p.path == "weight")
+    torch.save(part, tmp_path / "part.pt")
+    unsafe = torch.serialization.get_unsafe_globals_in_checkpoint(str(tmp_path / "part.pt"))
+    assert not [name for name in unsafe if "mlax" in name]
 
 
 def test_a_forward_of_the_objects_own_comes_back() -> None:

@@ -101,6 +101,8 @@ def test_a_generator_can_not_be_made_in_compiled_code() -> None:
 def test_vmap_maps_over_keys() -> None:
     keys = mlax.Key(5).split(4)
     many = mlax.Key(torch.tensor([key.seed for key in keys]))
+    assert many == mlax.Key(many.seed.clone())
+    assert many != keys[0]
     x = torch.zeros(3)
     expected = torch.stack([drawn(key, x)[1] for key in keys])
     mapped = torch.func.vmap(lambda key: drawn(key, x)[1])
