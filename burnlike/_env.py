@@ -52,9 +52,12 @@ def distributed_job() -> str | None:
 
 
 def number_of_ranks() -> int:
-    """How many processes the launcher of this one has started for one job: torchrun, srun, mpirun; 1 without one."""
-    names = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-    return max(1, *map(_number, names))
+    """How many processes the launcher of this one has started for one job: torchrun, srun, mpirun; 1 without one.
+
+    A script of SLURM's that was not started by srun has the number 0, whatever `SLURM_NTASKS` says.
+    """
+    sizes = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+    return max(1, *map(_number, sizes), 1 + _number("SLURM_PROCID"))
 
 
 def _rendezvous(*more: str) -> str:

@@ -34,5 +34,6 @@ def run(args: argparse.Namespace) -> int:
     for source, target in copies.items():
         replace_file(target, source.read_bytes())
         say(str(target))
-    say(f"edit one, then: burnlike check {target} && burnlike train {target}")
+    last = [*copies.values()][-1]
+    say(f"edit one, then: burnlike check {last} && burnlike train {last}")
     return 0

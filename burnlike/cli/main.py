@@ -68,12 +68,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("burnlike: interrupted", file=sys.stderr)
         return INTERRUPTED
     except (BurnlikeError, OSError) as error:
+        from burnlike._terminal import harmless
+
         if debug:
             import traceback
 
-            traceback.print_exc()
-        from burnlike._terminal import harmless
-
+            print(harmless(traceback.format_exc()), end="", file=sys.stderr)
         print(end="", flush=True)
         print(harmless(message_of(error)), file=sys.stderr)
         return FAILED

@@ -69,16 +69,16 @@ def got(node: Node, wanted: mi.Type | None = None) -> str:
 
 
 def excess(node: Node, wanted: mi.Type) -> str:
-    """The message about a number above a bound that has a reason (`bounds.at_most`); empty for all else."""
+    """The message about a number beyond a bound that has a reason (`bounds.at_most`); empty for all else."""
     value = node.value
     for member in wanted.types if isinstance(wanted, mi.UnionType) else (wanted,):
-        reason = _reason(member)
-        if not reason or not _fits_kind(value, member.type):
+        reason, number = _reason(member), member.type if isinstance(member, mi.Metadata) else member
+        if not (reason and isinstance(number, mi.IntType | mi.FloatType) and _fits_kind(value, number)):
             continue
-        if member.type.le < value < math.inf:
-            return f"expected at most {member.type.le} ({reason}), got {got(node, wanted)}"
-        if member.type.ge == -member.type.le and -math.inf < value < member.type.ge:
-            return f"expected at least {member.type.ge} ({reason}), got {got(node, wanted)}"
+        if number.le is not None and number.le < value < math.inf:
+            return f"expected at most {number.le} ({reason}), got {got(node, wanted)}"
+        if number.ge == -(number.le or 0) and -math.inf < value < number.ge:
+            return f"expected at least {number.ge} ({reason}), got {got(node, wanted)}"
     return ""
 
 

@@ -11,6 +11,8 @@ from ..config.file_paths import FilePath
 if TYPE_CHECKING:
     from .text import TextCorpus
 
+_MOST_WILD = 2
+
 
 class TextCorpusConfig(DatasetConfig, tag="Text"):
     """Text as UTF-8 bytes, so the vocabulary is the 256 bytes and nothing is fitted on the data.
@@ -35,6 +37,8 @@ class TextCorpusConfig(DatasetConfig, tag="Text"):
         """The rules that concern several fields."""
         if PurePosixPath(self.pattern).is_absolute() or ".." in PurePosixPath(self.pattern).parts:
             yield "pattern", f"expected a pattern below the directory, such as '**/*.txt', got '{self.pattern}'"
+        if PurePosixPath(self.pattern).parts.count("**") > _MOST_WILD:
+            yield "pattern", f"expected at most {_MOST_WILD} times `**`, each of which looks into every directory"
         if self.validation_path is not None and self.path is None:
             yield "validation_path", "expected `path` to be set too: without it the corpus has its own validation files"
 

@@ -169,6 +169,8 @@ def test_codes_for_terminals_in_messages_are_shown_not_sent(command, capsys):
     command(raising(RecordIOError("a\x1b[31m\x9b: b\nc\r")))
     assert cli.main(["any"]) == 2
     assert capsys.readouterr().err == "burnlike: error: a\\x1b[31m\\x9b: b\nc\\r\n"
+    assert cli.main(["any", "--debug"]) == 2
+    assert all(it.isprintable() or it == "\n" for it in capsys.readouterr().err)
 
 
 def test_output_that_is_closed_is_no_error():

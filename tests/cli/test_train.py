@@ -201,9 +201,15 @@ def test_a_resume_with_other_values_needs_them_to_be_said(config: str, capsys: p
     assert "epochs: 2" in Path("runs/small/config.yaml").read_text()
 
 
-@pytest.mark.parametrize(
-    "launcher", [{"WORLD_SIZE": "2", "RANK": "1"}, {"SLURM_STEP_NUM_TASKS": "4"}, {"OMPI_COMM_WORLD_SIZE": "2"}]
-)
+LAUNCHERS: list[dict[str, str]] = [
+    {"WORLD_SIZE": "2", "RANK": "1"},
+    {"SLURM_STEP_NUM_TASKS": "4"},
+    {"SLURM_PROCID": "1"},
+    {"OMPI_COMM_WORLD_SIZE": "2"},
+]
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_one_of_several_ranks_is_refused(
     config: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]
 ) -> None:
@@ -214,7 +220,8 @@ def test_one_of_several_ranks_is_refused(
     assert "--nproc-per-node 1" in message
     assert not Path("runs").exists()
     for name in launcher:
-        monkeypatch.setenv(name, "1")
+        monkeypatch.setenv(name, "0" if name in ("RANK", "SLURM_PROCID") else "1")
+    monkeypatch.setenv("SLURM_NTASKS", "4")  # of the job, whose script runs once
     assert train(config, "--set", "training.epochs=1") == 0
 
 

@@ -127,6 +127,12 @@ def test_unreadable_file_is_refused(tmp_path: Path) -> None:
         corpus(path=str(path))
 
 
+def test_a_pattern_may_not_look_into_every_directory_many_times() -> None:
+    assert TextCorpusConfig(path="x", pattern="**/docs/**/*.md").pattern == "**/docs/**/*.md"
+    with pytest.raises(ConfigError, match=r"pattern: expected at most 2 times `\*\*`"):
+        TextCorpusConfig(path="x", pattern="**/a/**/b/**/*")
+
+
 def test_only_regular_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("zeros", "pipe"):
         (tmp_path / name).mkdir()
