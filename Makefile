@@ -4,12 +4,13 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-cuda test-dist test-torch fuzz build dist lint format types docs cuda-compile asan bench clean
+.PHONY: train test test-slow test-cuda test-dist test-torch fuzz fuzz-ops build dist lint format types docs cuda-compile asan bench clean
 
 python := .venv/bin/python
 CONFIG ?= char_gpt
 FUZZ_SECONDS ?= 60
 FUZZ_SEED ?= 1
+CALLS ?= 2000
 NATIVE_SOURCES := setup.py pyproject.toml $(shell find csrc -type f)
 
 # Caches stay in the checkout; so do temporary files where the system's folder for them is not ours to write.
@@ -69,6 +70,10 @@ cuda-compile: .venv/.packages
 
 asan: .venv/.packages
 	.ci/asan.sh
+
+# Random calls of the native ops with hostile arguments, under the sanitizers.
+fuzz-ops: .venv/.packages
+	.ci/asan.sh calls $(CALLS)
 
 bench: build
 	$(python) -m benchmarks

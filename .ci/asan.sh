@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests of the native ops under AddressSanitizer and UndefinedBehaviorSanitizer.
 # The instrumented library lies in build/asan, and BURNLIKE_LIBRARY_DIR leads to it: the usual build is not touched.
-# Arguments are handed to pytest.
+# Arguments are handed to pytest; with `calls N` in their place N random calls with hostile arguments are made instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,8 +31,12 @@ BURNLIKE_SANITIZE=address,undefined BURNLIKE_CUDA=0 \
 export BURNLIKE_LIBRARY_DIR=$PWD/build/asan/burnlike
 export ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:strict_string_checks=1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+if [ "${1:-}" = calls ]; then
+    LD_PRELOAD=$preload exec "$python" -W ignore -m tests.ops.hostile --calls "$2"
+fi
 LD_PRELOAD=$preload exec "$python" -m pytest -q -s -p no:cacheprovider -k "not compile and not inductor" \
     tests/ops/test_every_op.py tests/ops/test_rms_norm.py tests/ops/test_adamw_step.py tests/ops/test_sgd_step.py \
     tests/ops/test_lion_step.py tests/ops/test_step_options.py tests/ops/test_step_lists.py \
     tests/ops/test_stochastic_rounding.py tests/ops/test_blockwise.py tests/ops/test_gradient_squares.py \
-    tests/ops/test_convert.py tests/ops/test_read_values.py "$@"
+    tests/ops/test_convert.py tests/ops/test_read_values.py \
+    tests/ops/test_hostile_arguments.py "$@"

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, Never, get_overloads
+from typing import Any, NamedTuple, get_overloads
 
 from burnlike import Tensor
 
@@ -111,13 +111,12 @@ def summary_of(found: Any) -> str:
 def signature_of(name: str, function: Callable[..., Any], skip_first: bool) -> str:
     """The call as one writes it: names and defaults; of the last overload where the function itself has no names."""
     forms = get_overloads(function)
-    listed = inspect.signature(function).parameters.values()
-    if forms and any(it.kind in (it.VAR_POSITIONAL, it.VAR_KEYWORD) for it in listed):
+    if forms and any(it.kind is it.VAR_POSITIONAL for it in inspect.signature(function).parameters.values()):
         function = forms[-1]
     parts: list[str] = []
     starred = False
     for parameter in list(inspect.signature(function).parameters.values())[1 if skip_first else 0 :]:
-        if parameter.annotation is Never:  # only there to be refused
+        if parameter.annotation is None:  # only there to be refused
             continue
         if parameter.kind is parameter.KEYWORD_ONLY and not starred:
             parts.append("*")

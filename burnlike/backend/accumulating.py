@@ -7,7 +7,7 @@ from torch import Tensor
 
 from .gradients import Entry, Gradients
 from .graph import Graph
-from .passes import exclusive
+from .passes import Exclusive
 
 
 def accumulate(root: Tensor, graph: Graph) -> Gradients:
@@ -19,7 +19,7 @@ def accumulate(root: Tensor, graph: Graph) -> Gradients:
     """
     gradients = Gradients()
     targets = graph.targets()
-    with exclusive(targets):
+    with Exclusive(targets):
         entries = gradients.begin(targets)
         in_group = _in_group()
         for entry in entries:

@@ -1,8 +1,7 @@
 """Backward passes at the same time: of several threads, and inside of another one's hooks."""
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -12,18 +11,23 @@ _IN_USE: set[int] = set()
 _FREED = threading.Condition()
 
 
-@contextmanager
-def exclusive(leaves: Sequence[Tensor]) -> Iterator[None]:
+class Exclusive:
     """Wait until no other pass uses the `.grad` of one of these leaves, then keep others away from them."""
-    wanted = {id(leaf) for leaf in leaves}
-    with _FREED:
-        _FREED.wait_for(lambda: _IN_USE.isdisjoint(wanted))
-        _IN_USE.update(wanted)
-    try:
-        yield
-    finally:
+
+    __slots__ = ("_wanted",)
+
+    def __init__(self, leaves: Sequence[Tensor]) -> None:
+        self._wanted = {id(leaf) for leaf in leaves}
+
+    def __enter__(self) -> None:
         with _FREED:
-            _IN_USE.difference_update(wanted)
+            while not _IN_USE.isdisjoint(self._wanted):
+                _FREED.wait()
+            _IN_USE.update(self._wanted)
+
+    def __exit__(self, *_: object) -> None:
+        with _FREED:
+            _IN_USE.difference_update(self._wanted)
             _FREED.notify_all()
 
 

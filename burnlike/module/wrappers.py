@@ -70,8 +70,13 @@ def is_sharded(module: nn.Module) -> bool:
 
 def is_distributed(tensor: Tensor) -> bool:
     """Whether it is a DTensor, of which each rank has a part."""
-    loaded = sys.modules.get("torch.distributed.tensor")  # without it there are none, and its import is slow
-    return isinstance(tensor, getattr(loaded, "DTensor", ()))
+    found = distributed_type()
+    return found is not None and isinstance(tensor, found)
+
+
+def distributed_type() -> Any:
+    """The class of DTensors; None where there can be none yet, as its import is slow."""
+    return getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
 
 
 def part_of(whole: Tensor, like: Any) -> Any:

@@ -1,11 +1,11 @@
 """Checks of tensors whose errors say what was expected, what came and what to do."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from ..errors import DeviceError, DTypeError, ShapeError
+from ..errors import ArgumentError, DeviceError, DTypeError, ShapeError
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 # On `meta` there are shapes and no data, and the fakes do the work.
@@ -38,3 +38,36 @@ def check_shape(op: str, name: str, tensor: Tensor, shape: Sequence[int]) -> Non
     """Raise ShapeError unless the tensor has the shape."""
     if tuple(tensor.shape) != tuple(shape):
         raise ShapeError(f"{op}: expected {name} of shape {list(shape)}, got {list(tensor.shape)}")
+
+
+def check_memory(op: str, tensors: Mapping[str, Tensor]) -> None:
+    """Raise ArgumentError for a tensor whose memory is not there, or not aligned to its values.
+
+    It asks for addresses, so it is for tensors that a kernel refused, not for fake ones.
+    """
+    for name, tensor in tensors.items():
+        if tensor.numel() == 0 or tensor.device.type == "meta":
+            continue
+        last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+        needed = (tensor.storage_offset() + last + 1) * tensor.element_size()
+        held = tensor.untyped_storage().nbytes()
+        if held < needed:
+            raise ArgumentError(
+                f"{op}: expected {name} with its values, {needed} bytes, got a storage of {held}: it was freed, as"
+                " fully sharded training does between uses; gather the tensor first"
+            )
+        if tensor.data_ptr() % tensor.element_size():
+            raise ArgumentError(
+                f"{op}: expected {name} at an address that is a multiple of {tensor.element_size()} bytes; make an"
+                f" aligned copy with {name}.clone()"
+            )
+
+
+def shares_memory_with_itself(tensor: Tensor) -> bool:
+    """Whether two values of `tensor` are, or may be, one place in memory: expanded, or with overlapping strides."""
+    extent = 1
+    for stride, size in sorted((st, si) for st, si in zip(tensor.stride(), tensor.shape, strict=True) if si > 1):
+        if stride < extent:
+            return True
+        extent += (size - 1) * stride
+    return False

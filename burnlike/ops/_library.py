@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from .. import __version__, _env
-from ..errors import NativeError
+from ..errors import ArgumentError, NativeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +120,18 @@ def autograd(name: str, backward: Callable[..., Any], setup_context: Callable[..
     """Give an op its derivative; see `torch.library.register_autograd`."""
     if CPU.loaded:
         torch.library.register_autograd(f"burnlike::{name}", backward, setup_context=setup_context)
+
+
+def refuse_lazy_negation(name: str) -> None:
+    """Have an op that writes to lists of tensors refuse those that torch negates when they are read (`is_neg()`).
+
+    Torch's own way, to negate them before and after, writes to some of a list and then fails.
+    """
+
+    def refuse(*arguments: object) -> None:
+        raise ArgumentError(
+            f"{name}: a tensor is negated lazily, as the imaginary part of a conjugate is; make it with .resolve_neg()"
+        )
+
+    if CPU.loaded:
+        torch.library.impl(f"burnlike::{name}", "Negative")(refuse)

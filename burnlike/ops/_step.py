@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._checks import DEVICES
+from ._checks import DEVICES, check_memory
 from ._library import WITHOUT_NATIVE
 from ._random import random_bits, round_stochastically, uniform
 from ._step_lists import StepLists, check_lists, spread
@@ -60,6 +60,7 @@ def run_step(lists: StepLists, native: Callable[..., None], arguments: Sequence[
         native(*arguments, *option_arguments(lists.options))
     except RuntimeError:
         check_lists(lists)
+        check_memory(lists.op, lists.named())
         raise
     note_written(lists.written())
 
@@ -91,11 +92,16 @@ class ReferenceValues:
 
     def _gradient(self) -> Tensor:
         options, grad = self._options, self._grad.to(self.dtype)
-        scale: float | Tensor = options.grad_scale
+        scale: float | Tensor = self.scalar(options.grad_scale)
         if options.factors is not None:
-            scale = scale * options.factors[self._index if options.factors.numel() > 1 else 0]
-            scale = scale.to(self.dtype)
-        return (grad * scale).clamp(-options.clip_value, options.clip_value)
+            factor = options.factors.reshape(-1)[self._index if options.factors.numel() > 1 else 0]
+            scale = (options.grad_scale * factor).to(self.dtype)
+        clip_value = self.scalar(options.clip_value)
+        return (grad * scale).clamp(-clip_value, clip_value)
+
+    def scalar(self, value: float) -> float:
+        """A number in the dtype that is computed in: infinite where it is too large for it, as in the kernels."""
+        return torch.tensor(value, dtype=torch.float64).to(self.dtype).item()
 
     def write(self, p: Tensor, *states: Tensor) -> None:
         """Write the new parameter and moments, each in its dtype, unless the step is skipped."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError, ShapeError
-from ._checks import check_device, check_dtype, check_shape
+from ._checks import check_device, check_dtype, check_shape, shares_memory_with_itself
 from .blockwise import scale_count
 from .step_options import StepOptions
 
@@ -70,6 +70,15 @@ class StepLists:
             tensors += states.scales
         return tensors
 
+    def named(self) -> dict[str, Tensor]:
+        """Every tensor by the name that errors give it."""
+        lists = {"params": self.params, "grads": self.grads, "copies": self.options.copies}
+        for states in self.states:
+            lists |= {states.key: states.tensors, states.scales_key: states.scales}
+        options = {"factors": self.options.factors, "skip": self.options.skip, "skipped": self.options.skipped}
+        each = {f"{key}[{index}]": tensor for key, tensors in lists.items() for index, tensor in enumerate(tensors)}
+        return each | {key: tensor for key, tensor in options.items() if tensor is not None}
+
 
 def check_lists(lists: StepLists) -> None:
     """Raise the error that says what is wrong with the arguments of a step, if anything is.
@@ -121,7 +130,7 @@ def _check_states(op: str, states: States, params: Sequence[Tensor]) -> None:
 def _check_on_device(op: str, options: StepOptions, params: Sequence[Tensor]) -> None:
     single = ([1], [])
     expected = {
-        "factors": (options.factors, torch.float64, ([1], [len(params)])),
+        "factors": (options.factors, torch.float64, ([1], [], [len(params)])),
         "skip": (options.skip, torch.float32, single),
         "skipped": (options.skipped, torch.float64, single),
     }
@@ -152,9 +161,10 @@ def _check_contiguous(op: str, label: str, tensor: Tensor) -> None:
 
 
 def _check_own_memory(op: str, label: str, tensor: Tensor) -> None:
-    if any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True)):
+    if tensor.numel() and shares_memory_with_itself(tensor):
         raise ArgumentError(
-            f"{op}: expected {label} with memory of its own, got an expanded tensor; make a copy with .clone()"
+            f"{op}: expected {label} with memory of its own, got an expanded tensor, or one with overlapping strides;"
+            " make a copy with .clone()"
         )
 
 

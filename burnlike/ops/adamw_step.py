@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._library import fake, op
-from ._step import options_of, reference_values, run_step
+from ._library import fake, op, refuse_lazy_negation
+from ._step import ReferenceValues, options_of, reference_values, run_step
 from ._step_lists import States, StepLists, check_lists
 from .step_options import StepOptions
 
@@ -70,7 +70,8 @@ def adamw_step_(
         options: what else the step does.
 
     Raises:
-        ArgumentError: lists of different lengths, a time below 1, or an expanded tensor to be written.
+        ArgumentError: lists of different lengths, a time below 1, a tensor to be written that is expanded, has
+            overlapping strides or is lazily negated, or one whose memory was freed.
         ShapeError: a tensor does not have its parameter's shape, or scales another than their moment needs.
         DTypeError: a tensor has another dtype.
         DeviceError: a tensor is on another kind of device than cpu and cuda, or not on the first parameter's.
@@ -143,17 +144,32 @@ def _reference(
     cautious: bool,
 ) -> None:
     decay = 0.0 if coupled else lr * weight_decay
+    is_cautious = cautious and weight_decay != 0 and not coupled
     for values in reference_values(lists):
         p, g, time = values.p, values.g, values.time
         if coupled and weight_decay:
-            g = g + p * weight_decay
+            g = g + p * values.scalar(weight_decay)
         m, v, *largest = values.states
-        m = m * beta_1 + g * (1 - beta_1)
-        v = v * beta_2 + g.square() * (1 - beta_2)
+        m = m * values.scalar(beta_1) + g * values.scalar(1 - beta_1)
+        v = v * values.scalar(beta_2) + g.square() * values.scalar(1 - beta_2)
         second = torch.maximum(largest[0], v) if largest else v
-        delta = (m / (1 - beta_1**time)) / ((second / (1 - beta_2**time)).sqrt() + epsilon)
-        kept = torch.where((p >= 0) == (m >= 0), p - p * decay, p) if cautious and decay else p * (1 - decay)
-        values.write(kept - delta * lr, m, v, *([second] if largest else []))
+        root = (second / _correction(values, beta_2, time)).sqrt() + values.scalar(epsilon)
+        delta = (m / _correction(values, beta_1, time)) / root
+        if is_cautious:
+            kept = torch.where((p >= 0) == (m >= 0), p - p * values.scalar(decay), p)
+        else:
+            kept = p * values.scalar(1 - decay)
+        values.write(kept - delta * values.scalar(lr), m, v, *([second] if largest else []))
+
+
+def _correction(values: ReferenceValues, beta: float, time: float | Tensor) -> float | Tensor:
+    if isinstance(time, Tensor):
+        return (1 - beta**time).to(values.dtype)
+    # Python's own power raises where it overflows.
+    return values.scalar(1 - torch.tensor(beta, dtype=torch.float64).pow(time).item())
+
+
+refuse_lazy_negation("adamw_step_")
 
 
 @fake("adamw_step_")

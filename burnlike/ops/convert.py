@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError
-from ._checks import DEVICES, check_device, check_dtype, check_shape
-from ._library import WITHOUT_NATIVE, fake, op
+from ._checks import DEVICES, check_device, check_dtype, check_memory, check_shape
+from ._library import WITHOUT_NATIVE, fake, op, refuse_lazy_negation
 from ._written import note_written, refuse_tracked
 
 _convert = op("convert_")
@@ -47,6 +47,9 @@ def convert_(targets: Sequence[Tensor], sources: Sequence[Tensor], lost: Tensor)
         _convert(targets, sources, lost)
     except RuntimeError:
         check_lists(targets, sources, lost)
+        named = {f"targets[{index}]": tensor for index, tensor in enumerate(targets)}
+        named |= {f"sources[{index}]": tensor for index, tensor in enumerate(sources)}
+        check_memory("convert_", named | {"lost": lost})
         raise
     note_written([*targets, lost])
 
@@ -82,6 +85,9 @@ def check_lists(targets: Sequence[Tensor], sources: Sequence[Tensor], lost: Tens
         check_shape(name, label, target, source.shape)
         if not target.is_contiguous():
             raise ArgumentError(f"{name}: expected {label} to be contiguous, got strides {list(target.stride())}")
+
+
+refuse_lazy_negation("convert_")
 
 
 @fake("convert_")

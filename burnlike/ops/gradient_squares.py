@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError
-from ._checks import DEVICES, check_device, check_dtype, check_shape
-from ._library import WITHOUT_NATIVE, fake, op
+from ._checks import DEVICES, check_device, check_dtype, check_memory, check_shape
+from ._library import WITHOUT_NATIVE, fake, op, refuse_lazy_negation
 from ._written import note_written, refuse_tracked
 
 _gradient_squares = op("gradient_squares_")
@@ -41,6 +41,8 @@ def gradient_squares_(grads: Sequence[Tensor], squares: Tensor) -> None:
         _gradient_squares(grads, squares)
     except RuntimeError:
         _check(grads, squares)
+        named = {f"grads[{index}]": tensor for index, tensor in enumerate(grads)}
+        check_memory("gradient_squares_", named | {"squares": squares})
         raise
     note_written([squares])
 
@@ -62,6 +64,9 @@ def _check(grads: Sequence[Tensor], squares: Tensor) -> None:
     for index, grad in enumerate(grads):
         check_device(name, f"grads[{index}]", grad, squares.device)
         check_dtype(name, f"grads[{index}]", grad)
+
+
+refuse_lazy_negation("gradient_squares_")
 
 
 @fake("gradient_squares_")

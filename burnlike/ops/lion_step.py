@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._library import fake, op
+from ._library import fake, op, refuse_lazy_negation
 from ._step import options_of, reference_values, run_step
 from ._step_lists import States, StepLists, check_lists
 from .step_options import StepOptions
@@ -93,9 +93,13 @@ def _lists(
 def _reference(lists: StepLists, lr: float, beta_1: float, beta_2: float, weight_decay: float) -> None:
     for values in reference_values(lists):
         (m,) = values.states
-        direction = m * beta_1 + values.g * (1 - beta_1)
+        direction = m * values.scalar(beta_1) + values.g * values.scalar(1 - beta_1)
         direction = torch.where(direction.isnan(), direction, direction.sign())  # which of NaN is 0
-        values.write(values.p * (1 - lr * weight_decay) - direction * lr, m * beta_2 + values.g * (1 - beta_2))
+        m = m * values.scalar(beta_2) + values.g * values.scalar(1 - beta_2)
+        values.write(values.p * values.scalar(1 - lr * weight_decay) - direction * values.scalar(lr), m)
+
+
+refuse_lazy_negation("lion_step_")
 
 
 @fake("lion_step_")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..errors import AutodiffError, ShapeError
-from ._checks import check_device, check_dtype, check_shape
+from ._checks import check_device, check_dtype, check_memory, check_shape
 from ._library import WITHOUT_NATIVE, autograd, fake, op
 
 _rms_norm = op("rms_norm")
@@ -41,6 +41,7 @@ def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-5) -> Tensor:
         return _rms_norm(x, gamma, epsilon)
     except RuntimeError:
         _check(x, gamma)
+        check_memory("rms_norm", {"x": x, "gamma": gamma})
         raise
 
 

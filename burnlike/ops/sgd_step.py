@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError
-from ._library import fake, op
+from ._library import fake, op, refuse_lazy_negation
 from ._step import options_of, reference_values, run_step
 from ._step_lists import States, StepLists, check_lists
 from .step_options import StepOptions
@@ -109,14 +109,18 @@ def _reference(
     for values in reference_values(lists):
         p, g = values.p, values.g
         if weight_decay:
-            g = g + p * weight_decay
+            g = g + p * values.scalar(weight_decay)
         if not values.states:
-            values.write(p - g * lr)
+            values.write(p - g * values.scalar(lr))
             continue
-        later = g * (1 - dampening) + values.states[0] * momentum
+        later = g * values.scalar(1 - dampening) + values.states[0] * values.scalar(momentum)
         is_first = torch.as_tensor(values.time, device=p.device) == 1
         v = torch.where(is_first, g, later)
-        values.write(p - (v * momentum + g if nesterov else v) * lr, v)
+        update = v * values.scalar(momentum) + g if nesterov else v
+        values.write(p - update * values.scalar(lr), v)
+
+
+refuse_lazy_negation("sgd_step_")
 
 
 @fake("sgd_step_")

@@ -20,9 +20,10 @@ from .eval_weights import put_weights
 from .gradients import GradientsParams
 from .learning_rates import ModuleLearningRate
 from .optimizer import Module
+from .ranks import Ranks
 from .rule_set import OptimizerGroup, RuleSet
 from .runs import Run, check_all, check_gradients, gradients_of, rate_of, runs_of, stepped_in
-from .sharded import division_of, local, local_state
+from .sharded import Parts, division_of, local, local_state
 from .simple_optimizer import SimpleOptimizer
 from .skipped_steps import SkippedSteps, can_skip_on_device
 from .state_keeper import StateKeeper
@@ -63,9 +64,7 @@ class OptimizerAdaptor(StateKeeper, Generic[State]):
             optimizer: the rule of parameters that are in no group; None if there may be none of those.
             grad_clipping: what is done to gradients first.
             groups: parameters with rules of their own; of several that match one the last counts.
-            maximize: see the attribute, as the others.
-            skip_non_finite: likewise.
-            stochastic_rounding: likewise.
+            maximize, skip_non_finite, stochastic_rounding: see the attributes.
 
         Raises:
             ConfigError: stochastic rounding is asked of a rule that has no kernel.
@@ -82,6 +81,7 @@ class OptimizerAdaptor(StateKeeper, Generic[State]):
         self._last: tuple[Any, Any, Any] = _NOTHING
         self._runs: list[Run] = []
         self._checked: Any = None
+        self._ranks = Ranks()
 
     @property
     def skipped_steps(self) -> int:
@@ -169,9 +169,10 @@ class OptimizerAdaptor(StateKeeper, Generic[State]):
             ShapeError, DTypeError, DeviceError: a gradient or state does not fit its parameter; nothing has changed.
             ConfigError: see `check`; or a parameter has no copy, see `with_copies`.
             ArgumentError: the rate is negative or not finite, the loss scale no positive number, all gradients are of
-                other modules, or the module holds the weights to evaluate with (see `use_eval_weights`).
+                other modules, ranks have those of other parameters, or the weights are those to evaluate with.
         """
         stepped, values = grads.params, grads.values
+        self._ranks.check(module, stepped, self.rules, self.skip_non_finite)
         if not stepped:
             return self._without_gradients(module)
         tensors = self._tensors_of(module, stepped, lr)
@@ -268,7 +269,7 @@ class OptimizerAdaptor(StateKeeper, Generic[State]):
             if not run.sharded:
                 after = rule.step_many(lr, tensors, grads, run.states, options)
             elif rule.elementwise:
-                after = rule.step_many(lr, list(map(local, tensors)), list(map(local, grads)), run.states, options)
+                after = rule.step_many(lr, Parts(map(local, tensors)), list(map(local, grads)), run.states, options)
             else:
                 after = step_whole(rule, lr, tensors, grads, run.states, options)
         except (ShapeError, DTypeError, DeviceError, NotImplementedError):  # the last of ops, for sparse gradients

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from ..errors import ConfigError
-from ..module.wrappers import is_distributed
+from ..module.wrappers import distributed_type, is_distributed
 from ..ops import StepOptions, gradient_squares_, gradient_squares_reference
 from .clipping_config import ClipByGlobalNorm, ClipByNorm, ClipByValue, GradientClipping
+from .placing import added_up
 from .sharded import local, summed_over_ranks
 from .treatment import treated
 
@@ -20,6 +21,7 @@ def clip(rule: GradientClipping, grads: Sequence[Tensor]) -> list[Tensor]:
     multiplied by exactly 1 (burn-optim 0.22.1, grad_clipping/base.rs). The norm of a sharded gradient is that of the
     whole, and what is returned is this rank's part.
     """
+    grads = added_up(grads)
     squares = squares_of(grads) if needs_norms(rule) else None
     clip_value, factors = limits(rule, squares)
     return treated([local(grad) for grad in grads], StepOptions(clip_value=clip_value, factors=factors))
@@ -38,13 +40,15 @@ def squares_of(grads: Sequence[Tensor]) -> Tensor:
     Args:
         grads: on one device.
     """
-    parts = [local(grad) for grad in grads]
+    if divided := distributed_type() is not None and any(map(is_distributed, grads)):
+        grads = added_up(grads)
+    parts = [local(grad) for grad in grads] if divided else grads
     squares = torch.empty(len(parts), dtype=torch.float64, device=parts[0].device if parts else None)
     if squares.device.type in ("cpu", "cuda"):
         gradient_squares_(parts, squares)
     else:
         gradient_squares_reference(parts, squares)
-    return summed_over_ranks(squares, grads) if any(map(is_distributed, grads)) else squares
+    return summed_over_ranks(squares, grads) if divided else squares
 
 
 def limits(

@@ -10,10 +10,14 @@ from ..backend import GradientMap
 from ..errors import DeviceError, DTypeError, ShapeError
 from ..module import Param, ParamId
 from ..module.registry import weights
+from .placing import placed
 
 
 class GradientsParams:
     """A container of gradients that belong to the parameters of a module.
+
+    Of a parameter that is a DTensor the gradient is divided as the parameter: summands that ranks have of it, as under
+    sequence parallelism, are added up when they are taken, so all ranks take them.
 
     Iterating gives pairs `(param, gradient)`.
     """
@@ -69,7 +73,8 @@ class GradientsParams:
         """The gradients of these parameters, each once."""
         gradients = cls()
         both = list(pairs)
-        gradients._lists, gradients._by_id = ([param for param, _ in both], [grad for _, grad in both]), None
+        its_params = [param for param, _ in both]
+        gradients._lists, gradients._by_id = (its_params, placed(its_params, [grad for _, grad in both])), None
         return gradients
 
     @classmethod
@@ -83,7 +88,7 @@ class GradientsParams:
         for tensor in tensors:
             tensor.grad = None
         # The module's own list where it is whole: an optimizer sees by it that nothing has changed.
-        gradients._lists, gradients._by_id = (found, values), None
+        gradients._lists, gradients._by_id = (found, placed(found, values)), None
         return gradients
 
     @classmethod
@@ -111,7 +116,7 @@ class GradientsParams:
             ShapeError, DTypeError, DeviceError: the gradient is not of the parameter's shape, dtype or device.
         """
         check_gradient(param, param.tensor, grad)
-        self._known()[param.id] = param, grad
+        self._known()[param.id] = param, placed([param], [grad])[0]
         self._lists = None
 
     def to_device(self, device: torch.device | str, module: nn.Module) -> Self:

@@ -13,6 +13,7 @@ from ..module.wrappers import is_distributed
 from ..ops import StepOptions, scale_count
 from ..tensor import Tensor as TypedTensor
 from .moments import Moment, pack, placed
+from .sharded import Parts
 from .simple_optimizer import B, D, SimpleOptimizer, typed_step
 from .state import map_tensors
 from .treatment import PLAIN, finish, is_skipped
@@ -152,7 +153,8 @@ class KernelOptimizer(SimpleOptimizer[State]):
                 setattr(holder, moment.field, moment.zeros(tensor)[moment.field])
         handed = [getattr(holder, moment.field) for holder in holders]
         # A moment of another shape than its parameter is left alone, for the kernel to refuse.
-        if all(it.shape == tensor.shape for it, tensor in zip(handed, tensors, strict=True)):
+        fit = all(it.shape == tensor.shape for it, tensor in zip(handed, tensors, strict=True))
+        if fit and not isinstance(tensors, Parts):
             each, handed = pack(handed)
             for holder, it in zip(holders, each, strict=True):
                 setattr(holder, moment.field, it)

@@ -10,6 +10,7 @@ from ..errors import ArgumentError, DeviceError, ShapeError
 from ..module import Param, ParamId, params
 from ..module.wrappers import is_distributed, part_of
 from .gradients import GradientsParams
+from .ranks import check_alike, meshes_of
 from .sharded import local, whole
 
 
@@ -51,6 +52,7 @@ class FlatParameters:
             self._places[param.id] = self.size, self.size + param.tensor.numel()
             self.size += param.tensor.numel()
         self.moving: list[Param] = []
+        self._meshes = meshes_of(self.params)
         self._groups = _groups_of(module, [param.tensor for param in self.params])
 
     def choose(self, grads: GradientsParams) -> None:
@@ -121,6 +123,7 @@ class FlatParameters:
         return flat[first:last].view(param.tensor.shape)
 
     def _check(self, grads: GradientsParams) -> None:
+        check_alike(self._meshes, grads.params)
         by_id = {param.id: param for param in self.params}
         for param, value in zip(grads.params, grads.values, strict=True):
             if param.id not in by_id:

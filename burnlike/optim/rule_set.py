@@ -9,6 +9,7 @@ from torch import nn
 
 from ..errors import ConfigError
 from ..module import ParamGroup, ParamId, params
+from .clipping import needs_norms
 from .clipping_config import ClipByGlobalNorm, GradientClipping
 from .learning_rates import BASE, check_groups, last_match
 from .module_optimizer_config import CANNOT_ROUND
@@ -63,6 +64,12 @@ class RuleSet:
     def rules(self) -> Sequence[SimpleOptimizer[Any]]:
         """All rules, the base's first."""
         return [it for it in (self.base, *(group.optimizer for group in self.groups)) if it is not None]
+
+    @property
+    def is_collective(self) -> bool:
+        """Whether steps of parameters that are divided among ranks wait for the other ranks."""
+        clippings = (self.grad_clipping, *(group.grad_clipping for group in self.groups))
+        return any(map(needs_norms, clippings)) or not all(rule.elementwise for rule in self.rules)
 
     def rule(self, group: int) -> SimpleOptimizer[Any]:
         """The rule of a group."""

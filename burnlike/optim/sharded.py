@@ -19,6 +19,10 @@ def local(tensor: Any) -> Tensor:
     return tensor.to_local() if is_distributed(tensor) else tensor
 
 
+class Parts(list[Tensor]):
+    """This rank's parts of parameters. What is kept of one has memory of its own, which torch's checkpoints ask for."""
+
+
 def local_state(state: Any, tensor: Tensor) -> Any:
     """The state of a parameter with, of each tensor that is whole or a DTensor, the part that belongs to this rank's.
 
@@ -78,7 +82,8 @@ def _local_part(value: Tensor, tensor: Tensor) -> Tensor:
         return local(value)
     if value.shape == tensor.shape != local(tensor).shape:
         return local(part_of(value, tensor)).clone()
-    return value
+    shares = isinstance(value, Tensor) and value.nbytes < value.untyped_storage().nbytes()
+    return value.clone() if shares else value
 
 
 def _divided(value: Tensor, division: Division) -> Tensor:

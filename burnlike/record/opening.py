@@ -3,7 +3,9 @@
 import os
 from typing import Any
 
+from ..errors import ArgumentError
 from .files.reading import read_outline
+from .files.sharded import is_distributed_record
 from .record import Record
 from .recorder import record_of
 
@@ -16,7 +18,7 @@ def open_record(path: str | os.PathLike[str], layout: Any = None, top_level_key:
 
     Args:
         path: the file; or the index of a sharded set (`model.safetensors.index.json`), or the directory that it or a
-            `model.safetensors` is in.
+            `model.safetensors` is in; or a directory that `DistributedRecorder` wrote.
         layout: see `burnlike.record.layout`; for bincode, which carries no names.
         top_level_key: reads only what is under this key of the outermost map, as `model` or `state_dict`, and names it
             without the key; for files of `torch.save`.
@@ -27,5 +29,11 @@ def open_record(path: str | os.PathLike[str], layout: Any = None, top_level_key:
             sharded set is not whole.
         ArgumentError: the file has no such key, or is no file of `torch.save`.
     """
+    if is_distributed_record(path):
+        if top_level_key is not None:
+            raise ArgumentError(f"{os.fspath(path)}: top_level_key is for files of torch.save, this is a directory")
+        from .distributed.recorder import DistributedRecorder
+
+        return DistributedRecorder().load(path)
     source, outline = read_outline(path, layout, top_level_key)
     return record_of(source, outline)

@@ -1,7 +1,7 @@
 """Equality, and reductions to Bool, of all kinds."""
 
 import numbers
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -109,14 +109,14 @@ class ComparisonMethods(TensorBase[B, D, K]):
 
     __hash__ = object.__hash__
 
-    def any(self, *dims: Never, **options: Never) -> "Tensor[B, D1, Bool]":
+    def any(self, dim: None = None, keepdim: None = None) -> "Tensor[B, D1, Bool]":
         """Whether an element is not zero (NaN is not). `[..] -> [1]`.
 
         Torch: `torch.any(x)`.
         Differs: shape `[1]`.
         """
-        if dims or options:
-            raise whole("any", dims, options)
+        if dim is not None or keepdim is not None:
+            raise whole("any", dim)
         spec = self.spec
         return wrap(spec.ops.any(self.inner), spec.bool.ranks[1])
 
@@ -131,14 +131,14 @@ class ComparisonMethods(TensorBase[B, D, K]):
         spec = self.spec
         return wrap(spec.ops.any_dim(self.inner, axis("Any Dim", dim, spec.rank)), spec.bool)
 
-    def all(self, *dims: Never, **options: Never) -> "Tensor[B, D1, Bool]":
+    def all(self, dim: None = None, keepdim: None = None) -> "Tensor[B, D1, Bool]":
         """Whether no element is zero. `[..] -> [1]`.
 
         Torch: `torch.all(x)`.
         Differs: shape `[1]`.
         """
-        if dims or options:
-            raise whole("all", dims, options)
+        if dim is not None or keepdim is not None:
+            raise whole("all", dim)
         spec = self.spec
         return wrap(spec.ops.all(self.inner), spec.bool.ranks[1])
 

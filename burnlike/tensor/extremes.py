@@ -1,7 +1,7 @@
 """The greatest and the smallest, and where they are."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Never, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from .axes import axis
 from .base import B, D, K, TensorBase, wrap
@@ -23,14 +23,14 @@ class ExtremeMethods(TensorBase[B, D, K]):
     def argmax(self: "ExtremeMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Int]": ...
     @overload
     def argmax(self: "ExtremeMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
-    def argmax(self: Any, dim: Any = None, **options: Never) -> Any:
+    def argmax(self: Any, dim: Any, keepdim: None = None) -> Any:
         """Where the greatest along `dim` is. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `torch.argmax(x, dim, keepdim=True)`.
         Differs: `dim` stays, with size 1.
         """
-        if dim is None or options:
-            raise along("argmax", dim, options)
+        if keepdim is not None:
+            raise along("argmax", dim)
         spec = self.spec
         places = spec.int if spec.kind is Float else spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
@@ -44,14 +44,14 @@ class ExtremeMethods(TensorBase[B, D, K]):
     def argmin(self: "ExtremeMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Int]": ...
     @overload
     def argmin(self: "ExtremeMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
-    def argmin(self: Any, dim: Any = None, **options: Never) -> Any:
+    def argmin(self: Any, dim: Any, keepdim: None = None) -> Any:
         """Where the smallest along `dim` is. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `torch.argmin(x, dim, keepdim=True)`.
         Differs: `dim` stays, with size 1.
         """
-        if dim is None or options:
-            raise along("argmin", dim, options)
+        if keepdim is not None:
+            raise along("argmin", dim)
         spec = self.spec
         places = spec.int if spec.kind is Float else spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
@@ -65,14 +65,14 @@ class ExtremeMethods(TensorBase[B, D, K]):
     def max(self: "ExtremeMethods[B, D, Float]") -> "Tensor[B, D1, Float]": ...
     @overload
     def max(self: "ExtremeMethods[B, D, Int]") -> "Tensor[B, D1, Int]": ...
-    def max(self: Any, *dims: Never, **options: Never) -> Any:
+    def max(self: Any, dim: None = None, keepdim: None = None) -> Any:
         """The greatest of all elements, of which there is at least one. `[..] -> [1]`.
 
         Torch: `torch.max(x)`.
         Differs: shape `[1]`; of equal elements the first alone has a gradient.
         """
-        if dims or options:
-            raise whole("max", dims, options)
+        if dim is not None or keepdim is not None:
+            raise whole("max", dim)
         spec = self.spec
         try:
             return wrap(spec.ops.max(self.inner), spec.ranks[1])
@@ -142,14 +142,14 @@ class ExtremeMethods(TensorBase[B, D, K]):
     def min(self: "ExtremeMethods[B, D, Float]") -> "Tensor[B, D1, Float]": ...
     @overload
     def min(self: "ExtremeMethods[B, D, Int]") -> "Tensor[B, D1, Int]": ...
-    def min(self: Any, *dims: Never, **options: Never) -> Any:
+    def min(self: Any, dim: None = None, keepdim: None = None) -> Any:
         """The smallest of all elements, of which there is at least one. `[..] -> [1]`.
 
         Torch: `torch.min(x)`.
         Differs: shape `[1]`; of equal elements the first alone has a gradient.
         """
-        if dims or options:
-            raise whole("min", dims, options)
+        if dim is not None or keepdim is not None:
+            raise whole("min", dim)
         spec = self.spec
         try:
             return wrap(spec.ops.min(self.inner), spec.ranks[1])
@@ -219,14 +219,14 @@ class ExtremeMethods(TensorBase[B, D, K]):
     def max_abs(self: "ExtremeMethods[B, D, Float]") -> "Tensor[B, D1, Float]": ...
     @overload
     def max_abs(self: "ExtremeMethods[B, D, Int]") -> "Tensor[B, D1, Int]": ...
-    def max_abs(self: Any, *dims: Never, **options: Never) -> Any:
+    def max_abs(self: Any, dim: None = None, keepdim: None = None) -> Any:
         """The greatest magnitude of all elements, of which there is at least one. `[..] -> [1]`.
 
         Torch: `x.abs().max()`.
         Differs: shape `[1]`; of equal elements the first alone has a gradient.
         """
-        if dims or options:
-            raise whole("max_abs", dims, options)
+        if dim is not None or keepdim is not None:
+            raise whole("max_abs", dim)
         spec = self.spec
         try:
             return wrap(spec.ops.max_abs(self.inner), spec.ranks[1])

@@ -1,7 +1,7 @@
 """Sums, means and products."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Never, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from ..errors import TensorTypeError, TensorValueError
 from .axes import axes_of, axis
@@ -22,14 +22,14 @@ class ReductionMethods(TensorBase[B, D, K]):
     def sum(self: "ReductionMethods[B, D, Float]") -> "Tensor[B, D1, Float]": ...
     @overload
     def sum(self: "ReductionMethods[B, D, Int]") -> "Tensor[B, D1, Int]": ...
-    def sum(self: Any, *dims: Never, **options: Never) -> Any:
+    def sum(self: Any, dim: None = None, keepdim: None = None) -> Any:
         """The sum of all elements. `[..] -> [1]`.
 
         Torch: `torch.sum(x)`.
         Differs: shape `[1]`; Int keeps its dtype.
         """
-        if dims or options:
-            raise whole("sum", dims, options)
+        if dim is not None or keepdim is not None:
+            raise whole("sum", dim)
         spec = self.spec
         if spec.rank == 1:
             return like(spec.ops.sum_dim(self.inner, 0, True), spec)
@@ -110,14 +110,14 @@ class ReductionMethods(TensorBase[B, D, K]):
     def mean(self: "ReductionMethods[B, D, Float]") -> "Tensor[B, D1, Float]": ...
     @overload
     def mean(self: "ReductionMethods[B, D, Int]") -> "Tensor[B, D1, Int]": ...
-    def mean(self: Any, *dims: Never, **options: Never) -> Any:
+    def mean(self: Any, dim: None = None, keepdim: None = None) -> Any:
         """The mean of all elements. `[..] -> [1]`.
 
         Torch: `torch.mean(x)`.
         Differs: shape `[1]`; of Int the whole part, in its dtype.
         """
-        if dims or options:
-            raise whole("mean", dims, options)
+        if dim is not None or keepdim is not None:
+            raise whole("mean", dim)
         spec = self.spec
         if spec.kind is Int and not self.inner.numel():
             raise _no_mean("Mean")
@@ -163,14 +163,14 @@ class ReductionMethods(TensorBase[B, D, K]):
     def prod(self: "ReductionMethods[B, D, Float]") -> "Tensor[B, D1, Float]": ...
     @overload
     def prod(self: "ReductionMethods[B, D, Int]") -> "Tensor[B, D1, Int]": ...
-    def prod(self: Any, *dims: Never, **options: Never) -> Any:
+    def prod(self: Any, dim: None = None, keepdim: None = None) -> Any:
         """The product of all elements. `[..] -> [1]`.
 
         Torch: `torch.prod(x)`.
         Differs: shape `[1]`; Int keeps its dtype.
         """
-        if dims or options:
-            raise whole("prod", dims, options)
+        if dim is not None or keepdim is not None:
+            raise whole("prod", dim)
         spec = self.spec
         if spec.rank == 1:
             return like(spec.ops.prod_dim(self.inner, 0, True), spec)

@@ -1,26 +1,23 @@
-"""Arguments that torch's reductions take and those of Tensor do not: refused, with the method that does it."""
+"""Arguments that torch's reductions take and those of Tensor do not: refused, with the method that does it.
 
-from collections.abc import Mapping, Sequence
+The methods have them as parameters of type None, which costs a call nothing and lets type checkers refuse them too.
+"""
+
 from typing import Any
 
 from ..errors import TensorTypeError
 from .spec import title
 
-_KEEPDIM = ("keepdim", "keepdims")
 
-
-def whole(name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> TensorTypeError:
-    """What a reduction of all elements raises when it gets arguments.
+def whole(name: str, dim: Any) -> TensorTypeError:
+    """What a reduction of all elements raises when it gets a dimension, several, or `keepdim` alone.
 
     Args:
         name: of the method.
-        arguments: what it got, by place.
-        options: likewise, by name.
+        dim: what it got.
     """
-    others = {key: value for key, value in options.items() if key not in ("dim", "axis", *_KEEPDIM)}
-    dim = options.get("dim", options.get("axis", arguments[0] if arguments else None))
-    if others or dim is None:
-        return _unknown(name, others or {"dim": dim})
+    if dim is None:
+        return TensorTypeError(title(name), f"{name}() reduces all elements to shape [1] and takes no keepdim")
     if isinstance(dim, int):
         call, drop = f"{name}_dim({dim})", f"squeeze_dim({dim})"
     elif name in ("any", "all"):
@@ -33,26 +30,13 @@ def whole(name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Te
     )
 
 
-def along(name: str, dim: Any, options: Mapping[str, Any]) -> TensorTypeError:
-    """What a reduction along one dimension raises when it gets none, or more arguments.
+def along(name: str, dim: Any) -> TensorTypeError:
+    """What a reduction along one dimension raises when it gets `keepdim`.
 
     Args:
         name: of the method.
-        dim: the dimension, None where there is none.
-        options: other arguments, by name.
+        dim: the dimension.
     """
-    others = {key: value for key, value in options.items() if key not in _KEEPDIM}
-    if others:
-        return _unknown(name, others)
-    if dim is None:
-        return TensorTypeError(
-            title(name), f"expected a dimension; {name} of all elements is x.flatten(0, -1).{name}(0)"
-        )
     return TensorTypeError(
         title(name), f"{name}(dim) keeps the size 1 and takes no keepdim; squeeze_dim({dim}) drops the dimension"
     )
-
-
-def _unknown(name: str, options: Mapping[str, Any]) -> TensorTypeError:
-    listed = ", ".join(f"{key}={value}" for key, value in options.items())
-    return TensorTypeError(title(name), f"{name} takes no {listed}; docs/tensor_api.md says what it takes")

@@ -48,7 +48,7 @@ struct Rounding {
 template <class Accumulate>
 struct StepKernels {
   void (*adamw)(const StepValues<Accumulate>&, const AdamwScalars<Accumulate>&, Decay, bool amsgrad);
-  void (*sgd)(const StepValues<Accumulate>&, const SgdScalars<Accumulate>&, Momentum);
+  void (*sgd)(const StepValues<Accumulate>&, const SgdScalars<Accumulate>&, Momentum, bool decays);
   void (*lion)(const StepValues<Accumulate>&, const LionScalars<Accumulate>&);
 
   // For each storage; `scales` are read and written for codes only.

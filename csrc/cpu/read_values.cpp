@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdint>
 #include <vector>
 
@@ -37,10 +38,15 @@ int64_t read_values_(Tensor target, int64_t descriptor, int64_t offset, int64_t 
   const ElementKind kind = element_kind(target);
   STD_TORCH_CHECK(target.is_contiguous(), "read_values_: the target is not contiguous");
   STD_TORCH_CHECK(0 <= source && source < 4, "read_values_: expected a kind of element from 0 to 3");
+  STD_TORCH_CHECK(0 <= descriptor && descriptor <= INT_MAX, "read_values_: expected the descriptor of a file");
   const int file = static_cast<int>(descriptor);
+  check_storage(target);
   char* into = static_cast<char*>(target.mutable_data_ptr());
+  STD_TORCH_CHECK(is_aligned(into, element_size(kind)), "read_values_: the target is not aligned");
   const int64_t count = target.numel();
   const int64_t width = element_size(static_cast<ElementKind>(source));
+  STD_TORCH_CHECK(
+      0 <= offset && offset <= INT64_MAX - count * width, "read_values_: the offset is negative or too large");
   if (source == static_cast<int64_t>(kind)) return read_all(file, into, count * width, offset);
 
   const auto convert = kernels().convert[static_cast<size_t>(kind)].from[source];

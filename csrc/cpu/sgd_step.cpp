@@ -25,7 +25,7 @@ struct SgdRule {
   void run(
       const StepKernels<Accumulate>& kernels, const StepValues<Accumulate>& values,
       const SgdScalars<Accumulate>& scalars) const {
-    kernels.sgd(values, scalars, arguments.form);
+    kernels.sgd(values, scalars, arguments.form, arguments.weight_decay != 0.0);
   }
 };
 

@@ -75,11 +75,18 @@ def wrapped_afterwards(config: ModuleOptimizerConfig) -> float:
     return error_of(model, expected_of(config, 4))
 
 
-def files_go_on(config: ModuleOptimizerConfig, folder: Path) -> float:
+def files_go_on(config: ModuleOptimizerConfig, folder: Path, in_background: bool = False) -> float:
     model, optimizer = wrapped_before(config)
     train(model, optimizer, 2)
     weights, states = get_state_dict(model, optimizer)
-    dcp.save({"model": weights, "optimizer": states}, checkpoint_id=str(folder))
+    parts = {"model": weights, "optimizer": states}
+    if in_background:
+        group: Any = dist.new_group(backend="gloo")  # its thread must not wait amid what training sends
+        saving: Any = dcp.async_save(parts, checkpoint_id=str(folder), process_group=group)
+        train(model, optimizer, 1, 5)  # what is saved is as it was
+        saving.result()
+    else:
+        dcp.save(parts, checkpoint_id=str(folder))
     other = sharded(model_of(2))
     resumed = optimizer_of(other, config)
     weights, states = get_state_dict(other, resumed)
@@ -127,6 +134,7 @@ def main(folder: Path) -> None:
             "steps": lambda config=config: steps_agree(config),
             "wrapped afterwards": lambda config=config: wrapped_afterwards(config),
             "files": lambda config=config, name=name: files_go_on(config, folder / name),
+            "files in the background": lambda config=config, name=name: files_go_on(config, folder / f"{name}2", True),
             "whole states": lambda config=config: whole_states_go_on(config),
         }
         if name == "adamw":

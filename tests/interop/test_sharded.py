@@ -8,7 +8,11 @@ from ..processes import assert_succeed, launched
 
 CHECKS = [
     *(f"{name} {check}" for name in ("adamw", "adafactor") for check in ("steps", "wrapped afterwards")),
-    *(f"{name} {check}" for name in ("adamw", "adafactor") for check in ("files", "whole states")),
+    *(
+        f"{name} {check}"
+        for name in ("adamw", "adafactor")
+        for check in ("files", "files in the background", "whole states")
+    ),
     "adamw shown",
 ]
 

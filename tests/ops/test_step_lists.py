@@ -104,7 +104,7 @@ def test_options(rule: str) -> None:
     three = torch.ones(3, dtype=torch.float64)
     copies = [torch.zeros(3).bfloat16(), torch.zeros(4, 2).bfloat16()]
     for error, match, options in (
-        (ShapeError, r"factors of shape \[1\] or \[2\], got \[3\]", {"factors": three}),
+        (ShapeError, r"factors of shape \[1\] or \[\] or \[2\], got \[3\]", {"factors": three}),
         (DTypeError, "factors of dtype float64, got float32", {"factors": three[:2].float()}),
         (ArgumentError, "factors to be contiguous", {"factors": three[::2]}),
         (DeviceError, "factors on cpu, got meta", {"factors": three[:2].to("meta")}),

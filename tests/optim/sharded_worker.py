@@ -16,6 +16,7 @@ from burnlike.optim import GradientsParams
 from burnlike.optim.sharded import local
 from burnlike.record import DistributedRecorder, Record
 
+from . import tensor_parallel
 from .sharded_training import (
     CLIPPINGS,
     LINE_SEARCHES,
@@ -53,6 +54,13 @@ def main(folder: Path) -> None:
             note(f"{rule} skips, {wrapping}", lambda it=(rule, wrapping): skipping(*it))
             note(f"{rule} scaled, {wrapping}", lambda it=(rule, wrapping): scaled(*it))
     note("nan in a part", nan_in_a_part)
+    for rule in tensor_parallel.RULES:
+        for way in tensor_parallel.WAYS:
+            note(f"sequence parallel, {rule}, {way}", lambda it=(rule, way): tensor_parallel.sequence_parallel(*it))
+    note("sequence parallel, clipped", tensor_parallel.clipped_by_norm)
+    note("norms of summands", tensor_parallel.norms_of_summands)
+    for where in tensor_parallel.LACKING:
+        note(f"lacking, {where}", lambda where=where: tensor_parallel.lacking(where))
     for search in LINE_SEARCHES:
         for wrapping in WRAPPINGS:
             note(f"lbfgs {search}, {wrapping}", lambda it=(search, wrapping): fitted(*it))

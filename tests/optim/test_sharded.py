@@ -20,6 +20,7 @@ from .sharded_training import (
     weights_of,
     wrapped,
 )
+from .tensor_parallel import LACKING, WAYS
 
 Found = list[dict[str, float | str]]
 LARGEST = 1e-12
@@ -105,6 +106,24 @@ def test_one_process_resumes_from_a_record_of_two(job: Job, rule: str) -> None:
 
 def test_replicas_round_alike(job: Job) -> None:
     assert [found["replicas"] for found in job[1]] == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("rule", ["sgd", "adamw"])
+def test_summands_of_gradients_are_added_up_before_they_are_used(job: Job, rule: str, way: str) -> None:
+    assert_near(job, f"sequence parallel, {rule}, {way}")
+
+
+@pytest.mark.parametrize("name", ["sequence parallel, clipped", "norms of summands"])
+def test_norms_are_of_what_summands_add_up_to(job: Job, name: str) -> None:
+    assert_near(job, name)
+
+
+@pytest.mark.parametrize("where", LACKING)
+def test_a_gradient_that_one_rank_lacks_is_named_by_all(job: Job, where: str) -> None:
+    for rank, found in enumerate(job[1]):
+        message = f"'kernel' has a gradient on 1 of 2 ranks (rank {rank} has {'none' if rank else 'one'})"
+        assert str(found[f"lacking, {where}"]).startswith(message)
 
 
 def test_what_can_not_be_divided_is_refused(job: Job) -> None:

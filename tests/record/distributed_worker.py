@@ -13,10 +13,11 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Shard, distribute_tensor
 
-from burnlike.errors import RecordError
+from burnlike.errors import RecordError, RecordIOError
 from burnlike.module import agree_ids, params
 from burnlike.optim import AdamWConfig, GradientsParams
-from burnlike.record import BFloat16Precision, DistributedRecorder, Record, open_record
+from burnlike.record import BFloat16Precision, DistributedRecorder, Record, load, open_record, save
+from burnlike.record.distributed import recorder
 
 from .own_modules import Extra, OwnEntries, Transposed, filled, is_same
 
@@ -103,6 +104,8 @@ def main(folder: Path) -> None:
     named = Record({f"of rank {rank}": torch.ones(2)})
     found["other names"] = refused("missing on rank 1", lambda: DistributedRecorder().save(named, folder / "no"))
     found["full disk on one"] = refused("rank 1: OSError", lambda: save_on_full_disk(model, folder / "no", rank == 1))
+    wrong = "'0.weight' is a DTensor, of which each process has a part; let all processes save it to a directory"
+    found["file"] = refused(wrong, lambda: save(model, folder / "file.safetensors"))
     found["transposed"] = saved_and_loaded(torch.arange(15.0).view(3, 5).T, folder / "transposed")
 
     other = sharded(seed=2)
@@ -116,6 +119,10 @@ def main(folder: Path) -> None:
     from_file = sharded(seed=4)
     open_record(folder / "one.safetensors").load_into(from_file)
     found["from one file"] = whole(from_file)
+
+    from_folder = sharded(seed=6)
+    load(from_folder, folder / "full")
+    found["by load"] = whole(from_folder)
 
     optimizer = AdamWConfig().init()
     for _ in range(2):
@@ -140,9 +147,25 @@ def main(folder: Path) -> None:
     found["other entries"] = refused(
         "2._extra_state", lambda: DistributedRecorder().save(Record.of(own), folder / "no")
     )
+    found["killed"] = save_beside_a_killed_one(model, folder / "killed", folder, found)
     (folder / f"found{rank}.json").write_text(json.dumps(found))
-    dist.barrier()
-    dist.destroy_process_group()
+    os._exit(0)  # the other process is gone
+
+
+def save_beside_a_killed_one(module: nn.Module, path: Path, folder: Path, found: dict[str, object]) -> str:
+    """The error of a save during which rank 1 ends."""
+
+    def die(*_: object) -> None:
+        (folder / "found1.json").write_text(json.dumps(found))
+        os._exit(0)
+
+    if dist.get_rank() == 1:
+        recorder._write_parts = die
+    try:
+        DistributedRecorder().save(Record.from_module(module), path)
+    except RecordIOError as error:
+        return str(error)
+    return "saved"
 
 
 def step(model: nn.Module, optimizer: object) -> None:

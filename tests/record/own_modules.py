@@ -91,6 +91,23 @@ class Transposed(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
+class Counted(nn.Module):
+    """A number more by overrides of the outermost methods, which know no arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(2, 2)
+        self.count = 0
+
+    def state_dict(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return {**super().state_dict(), "count": self.count}
+
+    def load_state_dict(self, state_dict: Any, strict: bool = True) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        state_dict = dict(state_dict)
+        self.count = state_dict.pop("count")
+        super().load_state_dict(state_dict, strict)
+
+
 class Growing(nn.Module):
     """A buffer whose shape is that of what is loaded."""
 
@@ -134,6 +151,8 @@ def filled(module: nn.Module) -> Any:
             part.seen = torch.tensor([5, 6, 7], dtype=torch.int32)
         if isinstance(part, OwnEntries):
             part.count, part.table = 7, torch.tensor([1 / 3, 2.0])
+        if isinstance(part, Counted):
+            part.count = 9
         if isinstance(part, Renamed):
             part.note = "written"
         if isinstance(part, Growing):
@@ -147,6 +166,7 @@ MODULES: dict[str, Callable[[], Any]] = {
     "a tensor as extra state": lambda: nn.Sequential(ExtraTensor(), nn.Linear(2, 2)),
     "entries": lambda: nn.Sequential(OwnEntries(), nn.BatchNorm1d(2)),
     "hooks": lambda: nn.Sequential(nn.Linear(2, 2), Renamed()),
+    "overrides of the outermost methods": Counted,
     "another form": lambda: nn.Sequential(Transposed()),
     "another shape": lambda: nn.Sequential(Growing()),
     "left out": lambda: nn.Sequential(Frozen()),

@@ -11,11 +11,12 @@ import safetensors
 import torch
 from torch import Tensor, nn
 
-from burnlike.errors import RecordFormatError, RecordIOError
+from burnlike.errors import ArgumentError, RecordFormatError, RecordIOError
 from burnlike.module import params
 from burnlike.optim import AdamWConfig
-from burnlike.record import BFloat16Precision, DistributedRecorder, Record, save
+from burnlike.record import BFloat16Precision, DistributedRecorder, Record, load, open_record, save
 from burnlike.record.distributed.tensors import DistributedTensors
+from burnlike.record.files.reading import read_outline
 from burnlike.record.tools.comparison import compare
 
 from ..processes import assert_succeed, launched
@@ -81,8 +82,35 @@ def test_both_processes_raise_where_one_fails_and_nothing_is_left(job: Job) -> N
         assert each["overflow on one"]
         assert each["other names"]
         assert each["full disk on one"]
+        assert each["file"]
     assert not (folder / "no").exists()
     assert not list(folder.glob(".*"))
+
+
+def test_a_save_fails_where_another_process_is_killed(job: Job) -> None:
+    folder, found = job
+    message = f"{folder / 'killed'}: not saved: another process has ended, or does not answer"
+    assert found[0]["killed"].startswith(message)
+    assert not (folder / "killed").exists()
+
+
+def test_load_and_open_record_know_such_a_directory(job: Job) -> None:
+    folder, found = job
+    assert found[0]["by load"] == found[1]["by load"] == values(net(seed=1))
+    module = net(seed=9)
+    load(module, folder / "full")
+    assert values(module) == values(net(seed=1))
+    assert open_record(folder / "full").tensors.keys() == Record.from_module(module).tensors.keys()
+    with pytest.raises(ArgumentError, match="top_level_key is for files of torch"):
+        open_record(folder / "full", top_level_key="model")
+    with pytest.raises(RecordIOError, match="several processes wrote this directory"):
+        read_outline(folder / "full")
+
+
+def test_a_path_that_is_missing_is_said_to_be_missing(tmp_path: Path) -> None:
+    for read in (DistributedRecorder().load, open_record, lambda path: load(net(seed=1), path)):
+        with pytest.raises(RecordIOError, match=r"nothing: no such (directory|file)"):
+            read(tmp_path / "nothing")
 
 
 def test_tensors_of_other_strides_are_saved(job: Job) -> None:

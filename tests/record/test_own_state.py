@@ -249,3 +249,25 @@ def test_parts_nested_and_renamed_records_have_it_too(tmp_path: Path) -> None:
     renamed = rename(Record.from_module(module), [(r"^(\d)", r"layer.\1")])
     renamed.layer.load_into(last := make())
     assert is_same(last.state_dict(), module.state_dict())
+
+
+@pytest.mark.parametrize("extension", ["safetensors", "bpk", "mpk", "json"])
+def test_values_of_every_kind_come_back(extension: str, tmp_path: Path) -> None:
+    state = {
+        "inf": float("inf"),
+        "large": 2**80,
+        "$key": 1,
+        3: "key",
+        "nested": (1, (2, [None, {}, []])),
+        "set": {1, 2},
+        "bytes": b"ab",
+        "of torch": [torch.float16, torch.device("cpu")],
+        "quantized": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
+        "channels": torch.quantize_per_channel(torch.eye(2), torch.ones(2), torch.zeros(2), 0, torch.quint8),
+        "bfloat16": torch.ones(2, dtype=torch.bfloat16),
+    }
+    module: Any = nn.Sequential(Extra())
+    fresh: Any = nn.Sequential(Extra())
+    module[0].seen = state
+    load(fresh, save(module, tmp_path / f"x.{extension}"))
+    assert is_same(fresh[0].seen, state)

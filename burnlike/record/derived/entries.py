@@ -12,7 +12,7 @@ from ...errors import RecordFormatError
 from ..layout import join
 from ..metadata import VERSIONS, dump_versions
 from ..values import ENTRY, from_json
-from .state_tree import decode_tree
+from .state_tree import TENSOR_TAGS, decode_tree
 
 if TYPE_CHECKING:
     from ..record import Record
@@ -38,7 +38,8 @@ def tensors_in(tree: Any, name: str) -> Iterator[str]:
         for item in tree:
             yield from tensors_in(item, name)
     elif isinstance(tree, Mapping):
-        if len(tree) == 1 and isinstance(path := tree.get("$tensor", tree.get("$array")), str):
+        tag, path = next(iter(tree.items()), ("", None))
+        if len(tree) == 1 and tag in TENSOR_TAGS and isinstance(path, str):
             yield join(name, path) if path else name
         else:
             for item in tree.values():

@@ -50,7 +50,7 @@ def own_state(module: nn.Module, found: Sequence[Param]) -> OwnState:
     root = unwrap(module)
     if not any(code is OwnCode.ALWAYS for _, code in own_code((root, *walk_of(root).modules))):
         return OwnState()
-    saved = root.state_dict(keep_vars=True)
+    saved = state_dict_of(root)
     tensors: dict[str, Tensor] = {}
     entries: dict[str, Tensor] = {}
     values: dict[str, Any] = {}
@@ -69,11 +69,19 @@ def own_state(module: nn.Module, found: Sequence[Param]) -> OwnState:
     return OwnState(tensors, left_out, entries, values, {VERSIONS: _versions_of(saved)})
 
 
+def state_dict_of(module: nn.Module) -> Mapping[str, Any]:
+    """The state dict, with the parameters themselves where the class lets it be asked for them."""
+    try:
+        return module.state_dict(keep_vars=True)
+    except TypeError:  # an override without this argument
+        return module.state_dict()
+
+
 def assigned(saved: Mapping[str, Any], path: str, found: Sequence[Param]) -> Iterator[tuple[str, Any, Param | None]]:
     """Each name and value of a state dict, and the parameter or buffer that it is of; None if it is an entry.
 
     Args:
-        saved: the state dict, made with `keep_vars=True`, of the module at `path`.
+        saved: the state dict of the module at `path`.
         path: in the module that has `found`.
         found: the parameters.
     """

@@ -22,6 +22,9 @@ from .arrays import is_array, tensor_of
 _TENSOR, _ARRAY, _TUPLE, _ITEMS, _COUNTER = "$tensor", "$array", "$tuple", "$items", "$counter"
 _SET, _BYTES, _DTYPE, _DEVICE, _QUANTIZED = "$set", "$bytes", "$dtype", "$device", "$quantized"
 
+TENSOR_TAGS = (_TENSOR, _ARRAY, _BYTES)
+"""The tags whose content is the name of a tensor."""
+
 
 def encode_tree(tree: Any, name: str, tensors: dict[str, Tensor], depth: int = 0) -> Any:
     """The tree as plain values that name its tensors.
@@ -121,7 +124,7 @@ def decode_tree(values: Any, tensors: Mapping[str, Tensor], source: str) -> Any:
     tag, content = next(iter(values.items()), ("", None))
     if len(values) != 1 or not tag.startswith("$"):
         return {key: decode_tree(item, tensors, source) for key, item in values.items()}
-    if tag in (_TENSOR, _ARRAY, _BYTES) and isinstance(content, str) and content in tensors:
+    if tag in TENSOR_TAGS and isinstance(content, str) and content in tensors:
         found = tensors[content]
         return found if tag == _TENSOR else found.numpy() if tag == _ARRAY else bytes(found.tolist())
     if tag in _DECODERS:

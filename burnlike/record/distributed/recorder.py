@@ -31,8 +31,9 @@ from ..record import Record
 from ..recorder import Recorder, checked_precision, names_of, record_to_save
 from ..safetensors_format import build_header, read_header
 from ..saving.convert import can_lose, check_floats, check_ints
+from ..saving.shards import DETAILS
 from ..saving.writing import plain_tensor
-from .tensors import DETAILS, DistributedTensors
+from .tensors import DistributedTensors
 
 T = TypeVar("T")
 
@@ -54,7 +55,8 @@ class DistributedRecorder(Recorder):
     def save(self, record: Record, path: str | os.PathLike[str]) -> str:
         """Write `record` to the directory `path`, which must not exist; the file system is one that all processes see.
 
-        If one process fails, all raise: the one its own error, the others a RecordIOError that tells it.
+        If one process fails, all raise: the one its own error, the others a RecordIOError that tells it. So do the
+        others where one is killed, as soon as torch's process group notices.
 
         Raises:
             RecordIOError: the directory exists, or can't be written.
@@ -219,7 +221,7 @@ class _Together:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is not None and not isinstance(error, Exception):
             return  # an interrupt: the others find out by their time limit
-        reasons = _gathered(None if error is None else f"{type(error).__name__}: {error}")
+        reasons = self._gathered(None if error is None else f"{type(error).__name__}: {error}")
         if isinstance(error, RecordError):
             return
         failed = [f"rank {rank}: {reason}" for rank, reason in enumerate(reasons) if reason is not None]
@@ -233,9 +235,9 @@ class _Together:
             RecordError: naming the first difference.
         """
         digest = hashlib.sha256(json.dumps(sorted(facts.items())).encode()).hexdigest()
-        if len(set(_gathered(digest))) == 1:  # all facts of a thousand ranks would be a lot to send
+        if len(set(self._gathered(digest))) == 1:  # all facts of a thousand ranks would be a lot to send
             return
-        ours, *others = _gathered(facts)
+        ours, *others = self._gathered(facts)
         for rank, theirs in enumerate(others, 1):
             for name in [name for name in [*ours, *theirs] if ours.get(name) != theirs.get(name)][:1]:
                 raise RecordError(
@@ -244,11 +246,17 @@ class _Together:
                     " burnlike.module.agree_ids(module) where ids differ"
                 )
 
+    def _gathered(self, ours: T) -> list[T]:
+        """What every process has, by rank.
 
-def _gathered(ours: T) -> list[T]:
-    """What every process has, by rank."""
-    if not _several():
-        return [ours]
-    found: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(found, ours)
-    return found
+        Raises:
+            RecordIOError: one is gone.
+        """
+        if not _several():
+            return [ours]
+        found: list[Any] = [None] * dist.get_world_size()
+        try:
+            dist.all_gather_object(found, ours)
+        except RuntimeError as error:  # the connection to one that was killed, or its time limit
+            raise RecordIOError(f"{self._what}: another process has ended, or does not answer: {error}") from error
+        return found

@@ -12,9 +12,7 @@ from ...errors import RecordFormatError, RecordIOError
 from ..dtypes import file_dtype
 from ..files.stored_tensors import StoredTensors
 from ..outline import Entry
-
-DETAILS = "record.safetensors"
-"""The file beside theirs that has what burnlike adds; it has no tensors."""
+from ..saving.shards import DETAILS
 
 
 class DistributedTensors(StoredTensors):
@@ -63,6 +61,8 @@ class DistributedTensors(StoredTensors):
 def _read_metadata(path: str) -> Any:
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 
+    if not os.path.exists(path):
+        raise RecordIOError(f"{path}: no such directory")
     if not os.path.isfile(os.path.join(path, DETAILS)):
         raise RecordFormatError(
             f"{path}: expected a directory that DistributedRecorder wrote, it has no file {DETAILS}"

@@ -9,7 +9,7 @@ from ...errors import RecordFormatError, RecordIOError, nearest
 from ...module.param_id import ParamId
 from ..formats import DEFAULT_EXTENSION
 from ..outline import Entry, Outline
-from ..saving.shards import INDEX_SUFFIX, SINGLE_NAME
+from ..saving.shards import DETAILS, INDEX_SUFFIX, SINGLE_NAME
 from .source import BytesSource, FileSource, Source
 
 _MAX_INDEX_BYTES = 100_000_000
@@ -30,6 +30,8 @@ def find_record(path: str | os.PathLike[str]) -> str:
         for found in (single, single + INDEX_SUFFIX):
             if os.path.exists(found):
                 return found
+        if is_distributed_record(text):
+            raise RecordIOError(f"{text}: several processes wrote this directory; burnlike.record.open_record reads it")
         raise RecordIOError(
             f"{text}: expected a record's file, got a directory without {SINGLE_NAME} and {SINGLE_NAME}{INDEX_SUFFIX}"
         )
@@ -38,6 +40,14 @@ def find_record(path: str | os.PathLike[str]) -> str:
             if os.path.exists(text + suffix):
                 return text + suffix
     return text
+
+
+def is_distributed_record(path: str | os.PathLike[str]) -> bool:
+    """Whether `path` is a directory that `DistributedRecorder` wrote."""
+    files = (SINGLE_NAME, SINGLE_NAME + INDEX_SUFFIX)
+    return os.path.isfile(os.path.join(path, DETAILS)) and not any(
+        os.path.exists(os.path.join(path, name)) for name in files
+    )
 
 
 def read_sharded(index: str, read: Callable[[str], Outline]) -> tuple[Source, Outline]:

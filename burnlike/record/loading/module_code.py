@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -19,13 +18,13 @@ from ...errors import RecordMismatchError
 from ...module import Param
 from ...module.registry import walk_of
 from ...module.wrappers import bare_name, unwrap
-from ..derived.entries import decoded, entries_of, entry_tensors, is_entry, versions_in
-from ..derived.own_code import OwnCode, own_code
-from ..derived.own_state import assigned
+from ..derived.own_code import OwnCode, origin, own_code
+from ..derived.own_state import assigned, state_dict_of
 from ..layout import join
-from ..metadata import PICKLED, USUAL_VERSION, VERSIONS
+from ..metadata import USUAL_VERSION
 from ..record import Record
 from .fitting import check_has_shape
+from .given_state import GivenState
 from .matching import Match, Matching
 from .stand_ins import StandIns
 
@@ -55,7 +54,7 @@ def run_own_code(
         RecordMismatchError: the code refused what is there.
         RecordError: a parameter that it is to load has no shape yet.
     """
-    given = _Given(record, matching)
+    given = GivenState(record, matching)
     parts = _parts_to_run(module, matching)
     if not parts and not given.entries:
         return matching, []
@@ -64,7 +63,7 @@ def run_own_code(
     unexpected: list[str] = []
     for path, part in parts:
         if given.is_loaded_as_it_is(path):
-            saved = assigned(part.state_dict(keep_vars=True), path, found)
+            saved = assigned(state_dict_of(part), path, found)
             missing += [name for name, _, param in saved if param is None and name not in given.skipped]
             continue
         run = _Run(path, part, found, given)
@@ -90,6 +89,8 @@ def _parts_to_run(module: nn.Module, matching: Matching) -> list[tuple[str, nn.M
     """The parts whose own code is to run, with their paths; none is in another."""
     root = unwrap(module)
     codes = {id(part): code for part, code in own_code((root, *walk_of(root).modules))}
+    if _overrides_loading(root):
+        return [("", root)]
     if not codes or (not matching.missing and OwnCode.ALWAYS not in codes.values()):
         return []
     there = [*(it.param.path for it in matching.matches), *map(bare_name, matching.unexpected)]
@@ -98,7 +99,7 @@ def _parts_to_run(module: nn.Module, matching: Matching) -> list[tuple[str, nn.M
     for key, part in root.named_modules(remove_duplicate=False):
         if last is not None and f"{key}.".startswith(last):
             continue
-        path = _path_of(key)
+        path = path_of(key)
         code = codes.get(id(part), OwnCode.NONE)
         prefix = join(path, "")
         is_old = code is OwnCode.OLD_NAMES and any(it.startswith(prefix) for it in matching.missing)
@@ -108,88 +109,15 @@ def _parts_to_run(module: nn.Module, matching: Matching) -> list[tuple[str, nn.M
     return parts
 
 
-def _path_of(key: str) -> str:
+def _overrides_loading(root: nn.Module) -> bool:
+    """Whether the class has a `load_state_dict` of its own, which torch asks of the outermost module only."""
+    own: Any = type(root).load_state_dict
+    return own is not nn.Module.load_state_dict and origin(own) is OwnCode.ALWAYS
+
+
+def path_of(key: str) -> str:
     """The path of a module that torch gives the name `key`."""
     return bare_name(f"{key}.")[:-1] if key else ""
-
-
-class _Given:
-    """What a record has for code of the module's own.
-
-    Attributes:
-        record: the record.
-        matching: what belongs together by names or ids.
-        names: path of a parameter -> the name of its tensor in the record.
-        entries: name in the record -> its new name and tree, of entries that are no tensor of a parameter.
-        skipped: paths and names that the filter leaves out.
-        seen: names in the record of what a part was given.
-        plain: new name -> plain value, where a file has a state dict's values as they are.
-    """
-
-    def __init__(self, record: Record, matching: Matching) -> None:
-        self.record, self.matching = record, matching
-        self.names = {it.param.path: it.name for it in matching.matches}
-        self.entries: dict[str, tuple[str, Any]] = {}
-        self.skipped: list[str] = []
-        self.seen: set[str] = set()
-        self.plain = {matching.rename(name): it for name, it in record.values.items() if not is_entry(it)}
-        used = {*self.names.values()}
-        for name, tree in entries_of(record.values):
-            new_name = bare_name(matching.rename(name))
-            if name in used:
-                continue
-            if matching.wants(name, new_name):
-                self.entries[name] = new_name, tree
-            else:
-                self.skipped.append(new_name)
-        of_entries = entry_tensors(record.values)
-        self._alone = {name: bare_name(it) for name, it in matching.unmatched.items() if name not in of_entries}
-        parts = {matching.rename(name) for name in of_entries if name not in used}
-        self.skipped = [*(name for name in matching.skipped if name not in parts), *self.skipped]
-
-    def tensor(self, name: str) -> Tensor:
-        """A tensor that code may change; one in memory may be what another module computes with."""
-        tensor = self.record.tensors[name].detach()
-        return tensor.clone() if isinstance(self.record.tensors, dict) else tensor
-
-    def below(self, prefix: str) -> dict[str, Any]:
-        """New name -> tensor or entry, of what is below `prefix` and belongs to no parameter."""
-        items: dict[str, Any] = {}
-        for name, new_name in self._alone.items():
-            if new_name.startswith(prefix):
-                self.seen.add(name)
-                items[new_name] = self.tensor(name)
-        for name, (new_name, tree) in self.entries.items():
-            if new_name.startswith(prefix):
-                self.seen.add(name)
-                items[new_name] = decoded(tree, name, self.record)
-        return items
-
-    @cached_property
-    def versions(self) -> dict[str, dict[str, Any]] | None:
-        """Path -> what torch noted about that module; None if the record doesn't say."""
-        noted = versions_in(self.record.metadata, self.record.source)
-        rename = self.matching.rename
-        return None if noted is None else {rename(f"{path}.")[:-1]: it for path, it in noted.items()}
-
-    def is_loaded_as_it_is(self, path: str) -> bool:
-        """Whether the record has just the tensors of the part at `path`, and no code of its own had a share in them.
-
-        So have records from before code was asked, and pickled modules. Where names differ, code may know why.
-        """
-        if VERSIONS in self.record.metadata or not (self.record.ids or PICKLED in self.record.metadata):
-            return False
-        prefix = join(path, "")
-        return not any(it.startswith(prefix) for it in (*self.matching.missing, *self._alone.values()))
-
-    def left(self) -> list[str]:
-        """New names of what no part was given."""
-        entries = {name: new_name for name, (new_name, _) in self.entries.items()}
-        return [new_name for name, new_name in {**self._alone, **entries}.items() if name not in self.seen]
-
-    def taken(self) -> list[str]:
-        """New names of the entries that a part was given."""
-        return [new_name for name, (new_name, _) in self.entries.items() if name in self.seen]
 
 
 class _Run:
@@ -201,7 +129,7 @@ class _Run:
         unexpected: names of what it does not know.
     """
 
-    def __init__(self, path: str, part: nn.Module, found: Sequence[Param], given: _Given) -> None:
+    def __init__(self, path: str, part: nn.Module, found: Sequence[Param], given: GivenState) -> None:
         self._path, self._part, self._given = path, part, given
         self._prefixes: dict[int, list[str]] = {}
         for name, module in part.named_modules(remove_duplicate=False):
@@ -223,20 +151,30 @@ class _Run:
         undo.callback(stand_ins.undo)
         try:
             with stand_ins, torch.no_grad():
-                keys = nn.Module.load_state_dict(self._part, items, strict=False)
+                missing, unexpected = self._run(items)
         except Exception as error:  # whatever the program's code raises
             what = f"'{self._path}'" if self._path else type(self._part).__name__
             raise RecordMismatchError(
                 f"{self._given.record.source} does not fit {what}, which reads it by code of its own; nothing was"
                 f" loaded: {type(error).__name__}: {error}"
             ) from error
-        self._sort_out({*keys.missing_keys}, stand_ins, values)
-        self.unexpected = [names.get(key, join(self._path, key)) for key in keys.unexpected_keys]
+        self._sort_out(missing, stand_ins, values)
+        self.unexpected = [names.get(key, join(self._path, key)) for key in unexpected]
+
+    def _run(self, items: OrderedDict[str, Any]) -> tuple[set[str], list[str]]:
+        """Run the code; returns what it misses and what it does not know."""
+        if self._path or not _overrides_loading(self._part):
+            keys = nn.Module.load_state_dict(self._part, items, strict=False)
+            return {*keys.missing_keys}, keys.unexpected_keys
+        told: Any = self._part.load_state_dict(items, strict=False)
+        if told is None:  # an override that does not say
+            return {key for param in self._owned for key in self._keys_of(param) if key not in items}, []
+        return {*told.missing_keys}, told.unexpected_keys
 
     def _state_dict(self) -> tuple[OrderedDict[str, Any], dict[str, str], dict[str, Tensor]]:
         """What the code is given; the name to tell of each of its keys; and path of a parameter -> its values."""
         given, part = self._given, self._part
-        saved = part.state_dict(keep_vars=True)
+        saved = state_dict_of(part)
         keys: dict[int, list[str]] = {}
         for key, value in saved.items():
             keys.setdefault(id(value), []).append(key)
@@ -268,7 +206,7 @@ class _Run:
         if noted is None:
             return {}
         names = [name for names in self._prefixes.values() for name in names]
-        return {name[:-1]: dict(noted.get(_path_of(join(self._path, name)[:-1]), USUAL_VERSION)) for name in names}
+        return {name[:-1]: dict(noted.get(path_of(join(self._path, name)[:-1]), USUAL_VERSION)) for name in names}
 
     def _sort_out(self, missing: set[str], stand_ins: StandIns, values: Mapping[str, Tensor]) -> None:
         given = self._given

@@ -14,6 +14,8 @@ from dataclasses import replace
 from ...errors import RecordError
 from ..outline import Entry, Outline
 
+DETAILS = "record.safetensors"
+"""In a directory that `DistributedRecorder` wrote, the file without tensors that has what burnlike adds to torch's."""
 SINGLE_NAME = "model.safetensors"
 """What `transformers` looks for in a directory."""
 

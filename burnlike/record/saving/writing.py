@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..._atomic_file import AtomicFile
 from ...errors import RecordError, RecordIOError
+from ...module.wrappers import is_distributed
 from ..dtypes import torch_dtype
 from ..files.lazy_tensors import FileValues, LazyTensors
 from ..formats import Format
@@ -88,8 +89,13 @@ def plain_tensor(name: str, tensor: Any) -> Tensor:
         raise RecordError(
             f"'{name}' is a sparse, quantized or nested tensor; convert it by .to_dense() or .dequantize()"
         )
+    if is_distributed(tensor):
+        raise RecordError(
+            f"'{name}' is a DTensor, of which each process has a part; let all processes save it to a directory, by"
+            " burnlike.record.DistributedRecorder().save(record, path), or save tensor.full_tensor()"
+        )
     if type(tensor) not in (Tensor, torch.nn.Parameter) and hasattr(tensor, "__tensor_flatten__"):
-        raise RecordError(f"'{name}' is a {type(tensor).__name__}; convert it to a plain tensor, as by .full_tensor()")
+        raise RecordError(f"'{name}' is a {type(tensor).__name__}; convert it to a plain tensor")
     return tensor.detach()
 
 

@@ -15,20 +15,20 @@ void sgd_run(
 }
 
 template <Momentum kMomentum, class Accumulate>
-void sgd_form(const StepValues<Accumulate>& values, const SgdScalars<Accumulate>& scalars) {
-  const bool decays = scalars.weight_decay != Accumulate(0);
+void sgd_form(const StepValues<Accumulate>& values, const SgdScalars<Accumulate>& scalars, bool decays) {
   const auto run = decays ? sgd_run<kMomentum, true, Accumulate> : sgd_run<kMomentum, false, Accumulate>;
   run(values.p, values.g, values.states[0], values.count, scalars);
 }
 
 template <class Accumulate>
-void sgd_values(const StepValues<Accumulate>& values, const SgdScalars<Accumulate>& scalars, Momentum momentum) {
+void sgd_values(
+    const StepValues<Accumulate>& values, const SgdScalars<Accumulate>& scalars, Momentum momentum, bool decays) {
   switch (momentum) {
     case Momentum::kHeavyBall:
-      return sgd_form<Momentum::kHeavyBall>(values, scalars);
+      return sgd_form<Momentum::kHeavyBall>(values, scalars, decays);
     case Momentum::kNesterov:
-      return sgd_form<Momentum::kNesterov>(values, scalars);
+      return sgd_form<Momentum::kNesterov>(values, scalars, decays);
     default:
-      return sgd_form<Momentum::kNone>(values, scalars);
+      return sgd_form<Momentum::kNone>(values, scalars, decays);
   }
 }

@@ -93,7 +93,7 @@ BURNLIKE_INLINE void adamw_value(
   v = s.beta_2 * v + s.one_minus_beta_2 * (g * g);
   Accumulate second = v;
   if constexpr (kAmsgrad) {
-    v_max = v_max > v ? v_max : v;
+    v_max = v > v_max || v != v ? v : v_max;  // NaN if one of them is
     second = v_max;
   }
   const Accumulate delta = (m / s.correction_1) / (square_root(second / s.correction_2) + s.epsilon);

@@ -69,7 +69,7 @@ class ConvertLists {
     element_kind(target.dtype);
     element_kind(source.dtype);
     STD_TORCH_CHECK(target.same_shape(source), "convert_: a target does not have its source's shape");
-    STD_TORCH_CHECK(target.data != nullptr || target.count == 0, "convert_: a target is not contiguous");
+    STD_TORCH_CHECK(target.data != nullptr || target.count == 0, "convert_: a target is not contiguous, or not aligned");
     STD_TORCH_CHECK(
         target.same_place(targets_[0]) && source.same_place(targets_[0]), "convert_: tensors on different devices");
   }
@@ -78,7 +78,7 @@ class ConvertLists {
     const TensorFacts& source = sources_[index];
     const void* data = source.data;
     if (data == nullptr) {
-      copies_.push_back(torch::stable::contiguous(TensorList::tensor_of(source)));
+      copies_.push_back(contiguous_copy(TensorList::tensor_of(source)));
       data = copies_.back().const_data_ptr();
     }
     const TensorFacts& target = targets_[index];

@@ -41,7 +41,7 @@ class GradientLists {
     }
     for (size_t index = 0; index < grads_.size(); ++index) {
       if (grads_[index].data != nullptr || grads_[index].count == 0) continue;
-      copies_.push_back(torch::stable::contiguous(TensorList::tensor_of(grads_[index])));
+      copies_.push_back(contiguous_copy(TensorList::tensor_of(grads_[index])));
       tensors_[index].values = copies_.back().const_data_ptr();
     }
   }

@@ -1,6 +1,7 @@
 // The tensor lists of a step of any rule as pointers, checked before anything is changed. For CPU and CUDA.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -175,8 +176,16 @@ class StepLists {
     if (tensor.data != nullptr || tensor.count == 0) return;
     int64_t* strides = nullptr;
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_strides(tensor.handle, &strides));
+    // Each dimension, from the one with the smallest steps on, steps over all of those before.
+    std::vector<std::pair<int64_t, int64_t>> dims;
     for (int64_t dim = 0; dim < tensor.dim; ++dim) {
-      STD_TORCH_CHECK(strides[dim] != 0 || tensor.sizes[dim] == 1, "step: a tensor to be written is expanded");
+      if (tensor.sizes[dim] > 1) dims.emplace_back(strides[dim], tensor.sizes[dim]);
+    }
+    std::sort(dims.begin(), dims.end());
+    int64_t extent = 1;
+    for (const auto& [stride, size] : dims) {
+      STD_TORCH_CHECK(stride >= extent, "step: values of a tensor to be written share memory");
+      extent += (size - 1) * stride;
     }
   }
 
@@ -230,7 +239,7 @@ class StepLists {
   StepOperand read(const TensorFacts& tensor) {
     const Storage storage = storage_of(tensor.dtype);
     if (tensor.data != nullptr) return {tensor.data, nullptr, storage};
-    const Tensor& copy = read_copies_.emplace_back(torch::stable::contiguous(TensorList::tensor_of(tensor)));
+    const Tensor& copy = read_copies_.emplace_back(contiguous_copy(TensorList::tensor_of(tensor)));
     return {copy.mutable_data_ptr(), nullptr, storage};
   }
 
@@ -240,7 +249,7 @@ class StepLists {
       return {static_cast<char*>(place.tensor->data) + place.offset * storage_size(storage), nullptr, storage};
     }
     const Tensor original = TensorList::tensor_of(*place.tensor);
-    const Tensor& copy = written_copies_.emplace_back(original, torch::stable::contiguous(original)).second;
+    const Tensor& copy = written_copies_.emplace_back(original, contiguous_copy(original)).second;
     return {copy.mutable_data_ptr(), nullptr, storage};
   }
 

@@ -13,7 +13,8 @@
 
 namespace burnlike {
 
-// What a kernel has to know of a tensor, read once. `data` is null for a tensor that is not contiguous.
+// What a kernel has to know of a tensor, read once. `data` is null for a tensor that is not contiguous or not aligned:
+// kernels take a copy of it.
 struct TensorFacts {
   AtenTensorHandle handle;
   void* data;
@@ -76,11 +77,27 @@ class TensorList {
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(handle, &facts.dtype));
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(handle, &facts.device_type));
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_index(handle, &facts.device_index));
-    if (contiguous) TORCH_ERROR_CODE_CHECK(aoti_torch_get_data_ptr(handle, &facts.data));
     facts.sizes = sizes;
     facts.count = 1;
     for (int64_t dim = 0; dim < facts.dim; ++dim) facts.count *= sizes[dim];
+    int64_t extent = facts.count;
+    if (contiguous) {
+      TORCH_ERROR_CODE_CHECK(aoti_torch_get_data_ptr(handle, &facts.data));
+      if (!is_aligned(facts.data, size_of(facts.dtype))) facts.data = nullptr;
+    } else {
+      int64_t* strides = nullptr;
+      TORCH_ERROR_CODE_CHECK(aoti_torch_get_strides(handle, &strides));
+      extent = memory_extent(sizes, strides, facts.dim);
+    }
+    check_storage(handle, extent);
     return facts;
+  }
+
+  // Of the dtypes that ops take; 1 for others, which are refused later.
+  static int64_t size_of(int32_t dtype) {
+    const auto& codes = dtype_codes();
+    const auto found = std::find(codes.begin(), codes.end(), dtype);
+    return found == codes.end() ? 1 : element_size(static_cast<ElementKind>(found - codes.begin()));
   }
 
   StableListHandle list_;

@@ -71,18 +71,64 @@ inline constexpr ElementKind kind_of<BFloat16> = ElementKind::kBFloat16;
 template <>
 inline constexpr ElementKind kind_of<Float16> = ElementKind::kFloat16;
 
+// The number of values from a tensor's first to behind its last, in memory.
+inline int64_t memory_extent(const int64_t* sizes, const int64_t* strides, int64_t dim) {
+  int64_t extent = 1;
+  for (int64_t index = 0; index < dim; ++index) {
+    if (sizes[index] == 0) return 0;
+    extent += (sizes[index] - 1) * strides[index];
+  }
+  return extent;
+}
+
+// Throws where a tensor's storage ends before its values do, as after `untyped_storage().resize_(0)`, by which FSDP1
+// frees what it does not need at the moment. Torch itself does not look.
+inline void check_storage(AtenTensorHandle tensor, int64_t extent) {
+  int64_t values = 0;
+  int64_t offset = 0;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_storage_numel(tensor, &values));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_storage_offset(tensor, &offset));
+  STD_TORCH_CHECK(
+      extent == 0 || (extent <= values && offset <= values - extent),
+      "a tensor's storage was freed: it holds fewer values than the tensor has");
+}
+
+inline void check_storage(const Tensor& tensor) {
+  check_storage(tensor.get(), memory_extent(tensor.sizes().data(), tensor.strides().data(), tensor.dim()));
+}
+
+// Whether values of `size` bytes may be read there one by one. Torch takes memory at any address, as from a file.
+inline bool is_aligned(const void* data, int64_t size) {
+  return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(size) == 0;
+}
+
 template <class Element>
 const Element* data_of(const Tensor& tensor) {
-  return static_cast<const Element*>(tensor.const_data_ptr());
+  check_storage(tensor);
+  const void* data = tensor.const_data_ptr();
+  STD_TORCH_CHECK(is_aligned(data, sizeof(Element)), "a tensor's memory is not aligned to its values; clone() it");
+  return static_cast<const Element*>(data);
 }
 
 template <class Element>
 Element* mutable_data_of(const Tensor& tensor) {
-  return static_cast<Element*>(tensor.mutable_data_ptr());
+  check_storage(tensor);
+  void* data = tensor.mutable_data_ptr();
+  STD_TORCH_CHECK(is_aligned(data, sizeof(Element)), "a tensor's memory is not aligned to its values; clone() it");
+  return static_cast<Element*>(data);
 }
 
+// A contiguous copy at an aligned address.
+inline Tensor contiguous_copy(const Tensor& tensor) {
+  check_storage(tensor);
+  return tensor.is_contiguous() ? torch::stable::clone(tensor) : torch::stable::contiguous(tensor);
+}
+
+// The tensor itself where kernels can use it, else such a copy.
 inline Tensor as_contiguous(const Tensor& tensor) {
-  return tensor.is_contiguous() ? tensor : torch::stable::contiguous(tensor);
+  const bool is_usable =
+      tensor.is_contiguous() && is_aligned(tensor.const_data_ptr(), element_size(element_kind(tensor)));
+  return is_usable ? tensor : contiguous_copy(tensor);
 }
 
 // An uninitialized contiguous tensor on the device of `like`; `torch::stable::empty` would look its op up by name.

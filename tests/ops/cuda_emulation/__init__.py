@@ -38,8 +38,8 @@ def _built() -> Path:
     setup = _setup()
     folder = ROOT / ".cache" / "cuda_emulation"
     torch_folder, version = setup.torch_package()
-    header = Path(__file__).parent / "cuda_runtime.h"
-    files = sorted([*(ROOT / "csrc/include").rglob("*.h"), *(ROOT / "csrc/cuda").iterdir(), header])
+    headers = Path(__file__).parent
+    files = sorted([*(ROOT / "csrc/include").rglob("*.h"), *(ROOT / "csrc/cuda").iterdir(), *headers.rglob("*.h")])
     digest = hashlib.sha256(version["__version__"].encode())
     for file in files:
         digest.update(file.read_bytes())
@@ -51,7 +51,7 @@ def _built() -> Path:
         old.unlink(missing_ok=True)
     compiler = [*setup.cxx_compiler(), *setup.CXX_FLAGS, "-O1", "-Werror", *setup.DEFINES]
     # Another namespace: the CPU ops of the same names are there, too.
-    compiler += [f"-Dburnlike={NAMESPACE}", "-I", str(header.parent), "-include", str(header)]
+    compiler += [f"-Dburnlike={NAMESPACE}", "-I", str(headers), "-include", str(headers / "cuda_runtime.h")]
     compiler += setup.includes(torch_folder)
     with tempfile.TemporaryDirectory(dir=folder) as name:
 

@@ -176,5 +176,3 @@ struct NoDeviceGuard {
 #define aoti_torch_get_current_cuda_stream no_cuda_stream
 #define aoti_torch_device_type_cuda aoti_torch_device_type_cpu
 #define CUDA CPU
-#undef STD_CUDA_CHECK
-#define STD_CUDA_CHECK(EXPR) static_cast<void>(EXPR)
