@@ -177,6 +177,17 @@ class Joined(nn.Module):
         self.register_load_state_dict_pre_hook(lambda *_: None)
 
 
+def test_ties_that_a_record_contradicts_are_found_in_modules_with_code_of_their_own() -> None:
+    module: Any = nn.Sequential(Joined(), Joined())
+    module[1].weight = module[0].weight
+    module.register_load_state_dict_pre_hook(lambda *_: None)
+    with pytest.raises(RecordMismatchError, match=r"the values of '1\.weight', which the module ties to it"):
+        Record({"0.weight": torch.zeros(2), "1.weight": torch.ones(2)}).load_into(module)
+    Record({"0.weight": torch.ones(2), "1.weight": torch.ones(2)}).load_into(module)
+    assert module[1].weight is module[0].weight
+    assert module[0].weight.tolist() == [1, 1]
+
+
 def test_ids_and_the_tensors_themselves_stay_as_in_other_loads(tmp_path: Path) -> None:
     module: Any = nn.Sequential(Split(), Joined())
     fresh: Any = nn.Sequential(Split(), Joined())

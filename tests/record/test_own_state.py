@@ -10,7 +10,7 @@ from torch import nn
 
 from burnlike.errors import RecordError, RecordMismatchError
 from burnlike.module import ParamGroup
-from burnlike.record import BFloat16Precision, Record, init_from, load, open_record, save
+from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder, init_from, load, open_record, save
 from burnlike.record.tools.changing import rename
 from burnlike.train import TrainingState
 
@@ -102,6 +102,14 @@ def test_objects_are_refused_with_their_name(tmp_path: Path) -> None:
     ):
         save(module, tmp_path / "x")
     assert not list(tmp_path.iterdir())
+
+
+def test_sets_of_files_have_it(tmp_path: Path) -> None:
+    module, fresh = nn.Sequential(filled(Extra()), quantized()), nn.Sequential(Extra(), quantized())
+    SafetensorsRecorder(shard_bytes=40).save(Record.from_module(module), tmp_path / "x")
+    assert len([*(tmp_path / "x").glob("*.safetensors")]) > 2
+    load(fresh, tmp_path / "x")
+    assert is_same(fresh.state_dict(), module.state_dict())
 
 
 def test_bincode_has_no_place_for_entries(tmp_path: Path) -> None:

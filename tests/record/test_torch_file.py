@@ -4,6 +4,7 @@ import argparse
 import io
 import os
 import zipfile
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,7 @@ def test_tied_tensors_are_aliases(zipped: bool, tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_weights_of_a_whole_module_are_read(zipped: bool, tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    model[1].register_buffer("passing", torch.ones(1), persistent=False)
     record = open_record(saved(model, tmp_path / "x.pt", zipped))
     assert list(record.tensors) == list(model.state_dict())
     assert torch.equal(record.tensors["0.weight"], model.state_dict()["0.weight"])
@@ -127,6 +129,19 @@ def test_two_parts_of_one_name_are_refused(tmp_path: Path) -> None:
 def test_expanded_tensors_take_no_memory_that_the_file_does_not_have(tmp_path: Path) -> None:
     with pytest.raises(RecordFormatError, match="more bytes than its storage"):
         open_record(saved({"a": torch.ones(1).expand(10**9)}, tmp_path / "x.pt"))
+
+
+def test_notes_about_modules_that_refer_to_themselves_a_million_times_are_refused(tmp_path: Path) -> None:
+    shared = {f"{index}.{'a' * 50}": {"version": 2} for index in range(300)}
+
+    def state() -> Any:
+        found: Any = OrderedDict(a=1)
+        found._metadata = shared
+        return found
+
+    path = saved({f"{index}": state() for index in range(3000)}, tmp_path / "x.pt")
+    with pytest.raises(RecordFormatError, match="nested too deeply or refers to itself"):
+        open_record(path)
 
 
 def test_lists_that_refer_to_themselves_a_million_times_are_refused(tmp_path: Path) -> None:

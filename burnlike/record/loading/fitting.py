@@ -68,7 +68,7 @@ def untied(matches: Sequence[Match], tensors: Mapping[str, Tensor], names: Mappi
         names: path -> name in the record.
     """
     for match in matches:
-        for alias in () if match.own else match.param.aliases:
+        for alias in match.param.aliases if match.name in tensors else ():
             name = names.get(alias, "")
             if name in tensors and name != match.name and not _are_equal(tensors[match.name], tensors[name]):
                 yield Mismatch(

@@ -63,7 +63,7 @@ class _Walk:
         noted = items.noted if isinstance(items, PickledMap) else None
         is_state_dict = isinstance(noted, dict)
         if isinstance(noted, dict):
-            self.versions = {**(self.versions or {}), **_versions(noted, prefix)}
+            self._note_versions(noted, prefix)
         for key, item in items.items():
             name = self._name(prefix, key)
             if str(key) in values:
@@ -91,12 +91,33 @@ class _Walk:
             items = [self.entry(it, name, join(path, index), depth + 1) for index, it in enumerate(item)]
             return {"$tuple": items} if isinstance(item, tuple) else items
         if isinstance(item, dict):
-            names = {key: self._name(at, key).removeprefix(name).removeprefix(".") for key in item}
-            parts = {key: self.entry(it, name, names[key], depth + 1) for key, it in item.items()}
+            parts: dict[Any, Any] = {}
+            for key, it in item.items():
+                self._name(at, key)
+                parts[key] = self.entry(it, name, join(path, key), depth + 1)
             if all(isinstance(key, str) and not key.startswith("$") for key in parts):
                 return parts
             return {"$items": [[key, it] for key, it in parts.items()]}
         raise self.refused(at, item)
+
+    def _note_versions(self, noted: Mapping[Any, Any], prefix: str) -> None:
+        """Note what a state dict says about modules."""
+        self.versions = {} if self.versions is None else self.versions
+        for path, it in self._plain(noted).items():
+            self._left -= len(prefix) // _CHARACTERS
+            if isinstance(it, dict):
+                self.versions[join(prefix, path) if path else prefix] = it
+
+    def _plain(self, noted: Mapping[Any, Any], depth: int = 0) -> dict[str, Any]:
+        """What is noted, without what is no plain value; torch nests it so deep."""
+        found: dict[str, Any] = {}
+        for key, it in noted.items():
+            self._count("_metadata", depth)
+            if isinstance(key, str) and (it is None or isinstance(it, bool | int | float | str)):
+                found[key] = it
+            elif isinstance(key, str) and isinstance(it, dict) and depth < 3:
+                found[key] = self._plain(it, depth + 1)
+        return found
 
     def _name(self, prefix: str, key: Any) -> str:
         if isinstance(key, Opaque):
@@ -155,25 +176,6 @@ class _Walk:
 _NOTHING: Any = object()
 
 
-def _versions(noted: Mapping[Any, Any], prefix: str) -> dict[str, Any]:
-    """Path -> what is noted about a module, as far as it is plain."""
-    return {
-        join(prefix, path) if path else prefix: plain
-        for path, it in noted.items()
-        if isinstance(path, str) and isinstance(it, dict) and (plain := _plain(it))
-    }
-
-
-def _plain(noted: Mapping[Any, Any], depth: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, it in noted.items():
-        if isinstance(key, str) and (it is None or isinstance(it, bool | int | float | str)):
-            found[key] = it
-        elif isinstance(key, str) and isinstance(it, dict) and depth < 2:
-            found[key] = _plain(it, depth + 1)
-    return found
-
-
 def _as_map(item: Any) -> Any:
     """A pickled module as the map that its `state_dict` would be, nested; anything else as it is."""
     if not isinstance(item, Opaque) or not isinstance(item.state, dict):
@@ -182,6 +184,7 @@ def _as_map(item: Any) -> Any:
     if not (isinstance(parameters, dict) and isinstance(buffers, dict) and isinstance(modules, dict)):
         return item
     passing = item.state.get("_non_persistent_buffers_set")
-    left_out = passing if isinstance(passing, set | list) else ()
+    passing = passing.content if isinstance(passing, Tagged) else passing
+    left_out = passing if isinstance(passing, list | tuple) else ()
     held = {**parameters, **{key: it for key, it in buffers.items() if key not in left_out}, **modules}
     return {key: it for key, it in held.items() if it is not None}
