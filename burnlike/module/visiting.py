@@ -40,8 +40,8 @@ class ModuleVisitor:
 def visit(module: nn.Module, visitor: ModuleVisitor | Callable[[Param], object]) -> None:
     """Show `visitor` each Param of the tree, in the order of `params`; tied tensors once.
 
-    The tensors are the parameters themselves, and can be written to: torch has none that refuse it, and copies would take
-    as much memory as the module. Who changes values uses `map_`, which undoes what was begun when something fails.
+    The tensors are the parameters themselves, and can be written to: torch has none that refuse it, and copies would
+    take as much memory as the module. Who changes values uses `map_`, which undoes what was begun when something fails.
 
     Args:
         module: any `nn.Module`.

@@ -5,15 +5,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..errors import RecordPathError
+from ..module import ParamId
 from .derived.entries import entries_of, renamed_versions, versions_together
 from .files.lazy_tensors import LazyTensors, merged, renamed_tensors
 from .layout import LayoutOf, join, known_layout, tag_of
 from .parts import value_at
 from .record import Record
-from .values import ENTRY
+from .values import ENTRY, IDS
 
 
 def nested(parts: Mapping[str, Record], around: Record) -> Record:
@@ -27,19 +29,48 @@ def nested(parts: Mapping[str, Record], around: Record) -> Record:
     """
     whole = {"": around, **parts}
     alone = not around.tensors and around.values.keys() <= parts.keys()
+    tensors = _together(parts, around.tensors)
+    ids = {join(path, name): it for path, record in whole.items() for name, it in record.ids.items()}
+    aliases = {
+        join(path, alias): join(path, name) for path, record in whole.items() for alias, name in record.aliases.items()
+    }
+    again, more = _met_twice(ids, tensors)
+    if again:
+        tensors = {name: tensor for name, tensor in tensors.items() if name not in again}
     return replace(
         around,
-        tensors=_together(parts, around.tensors),
-        ids={join(path, name): it for path, record in whole.items() for name, it in record.ids.items()},
-        aliases={
-            join(path, alias): join(path, name)
-            for path, record in whole.items()
-            for alias, name in record.aliases.items()
-        },
-        states=frozenset(join(path, name) for path, record in whole.items() for name in record.states),
-        layout=_layout_of(parts) if alone else None,
+        tensors=tensors,
+        values={**around.values, IDS: more} if more else around.values,
+        ids={name: it for name, it in ids.items() if name not in again and name not in more},
+        aliases={**{alias: again.get(name, name) for alias, name in aliases.items()}, **again},
+        states=frozenset(join(path, name) for path, record in whole.items() for name in record.states) - again.keys(),
+        layout=_layout_of(parts) if alone and not more else None,
         metadata={**around.metadata, **versions_together(parts)},
     )
+
+
+def _met_twice(ids: Mapping[str, ParamId], tensors: Mapping[str, Tensor]) -> tuple[dict[str, str], dict[str, str]]:
+    """The names whose ids others have, too: where it is the same tensor, the other name; else the id, as a text.
+
+    Formats have each id once. Records that hold it twice are those of a module and of a copy of it.
+    """
+    first: dict[ParamId, str] = {}
+    again: dict[str, str] = {}
+    more: dict[str, str] = {}
+    for name, param_id in ids.items():
+        before = first.setdefault(param_id, name)
+        if before == name:
+            continue
+        if isinstance(tensors, dict) and _are_one(tensors[before], tensors[name]):
+            again[name] = before
+        else:
+            more[name] = str(param_id)
+    return again, more
+
+
+def _are_one(one: Tensor, other: Tensor) -> bool:
+    plain = one.dtype == other.dtype and one.layout == other.layout == torch.strided and not one.is_meta
+    return one is other or (plain and one.is_set_to(other))
 
 
 def _together(parts: Mapping[str, Record], others: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
@@ -72,9 +103,11 @@ def part_of(record: Record, path: str) -> Record:
     values = _values_below(record, path)
     if not part.tensors and values is None:
         raise RecordPathError(f"{record.source} has no part '{path}'")
+    more = {name.removeprefix(prefix): it for name, it in record.values.get(IDS, {}).items() if name.startswith(prefix)}
     return replace(
         part,
         values=values or {},
+        ids={**part.ids, **{name: ParamId.parse(it) for name, it in more.items() if name in part.tensors}},
         source=f"'{path}' of {record.source}",
         layout=None if record.layout is None else LayoutOf(partial(_layout_below, record.layout, path)),
         metadata=renamed_versions(record.metadata, record.source, lambda name: _below(name, path)),

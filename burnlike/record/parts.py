@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import RecordPathError, nearest
 from .derived.entries import decoded, entries_of
+from .values import IDS
 
 if TYPE_CHECKING:
     from .record import Record
@@ -95,7 +96,7 @@ def names_below(record: "Record", path: str) -> list[str]:
     found, value = value_at(record.values, path)
     numbered = isinstance(value, Sequence) and not isinstance(value, str)
     keys = map(str, range(len(value)) if numbered else value if isinstance(value, Mapping) else ()) if found else ()
-    keys = [key for key in keys if f"{prefix}{key}" not in entries]
+    keys = [key for key in keys if key != IDS and f"{prefix}{key}" not in entries]
     return list(dict.fromkeys((*(name[len(prefix) :].partition(".")[0] for name in names), *keys)))
 
 

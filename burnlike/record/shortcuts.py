@@ -10,6 +10,7 @@ from ..errors import ArgumentError, RecordError
 from .loading.report import LoadReport
 from .opening import open_record
 from .owners import given_options, layout_for, load_own
+from .parts import RecordPart
 from .precision import PrecisionRule
 from .record import Record
 from .recorder import FileRecorder, Recorder, recorder_for
@@ -158,6 +159,8 @@ def open_for(
 
     What is saved as more than a file (a TrainingState) says by its `open_record(path)` how.
     """
+    if isinstance(path, Record | RecordPart):
+        raise ArgumentError("expected the path of a record, got a record; load it by record.load_into(target)")
     known = layout_for(target) if layout is None else layout
     if recorder is None:
         own: Any = None if isinstance(target, type | nn.Module) else getattr(target, "open_record", None)

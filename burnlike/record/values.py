@@ -11,6 +11,9 @@ from .layout import join
 ENTRY = "$entry"
 """The key of a value that is an entry of a state dict; see `burnlike.record.derived.own_state`."""
 
+IDS = "$ids"
+"""The key of the ids that a record of several records has more than once: name of a tensor -> its id, as a text."""
+
 MAX_DEPTH = 64
 """Levels that values may be nested; a limit of our own: that of Python depends on who calls."""
 

@@ -163,3 +163,11 @@ def test_a_training_is_a_directory_or_one_file(tmp_path: Path) -> None:
         case.it.save(tmp_path / "whole.pt")
     record = open_record(single)
     bl.record.load(nn.Linear(3, 4), bl.record.save(record.model[0], tmp_path / "part"))
+
+
+def test_a_record_in_place_of_a_path_is_told_where_to_go() -> None:
+    layer = nn.Linear(2, 2)
+    with pytest.raises(ArgumentError, match=r"got a record; load it by record\.load_into\(target\)"):
+        bl.record.load(layer, Record.from_module(layer))  # pyright: ignore[reportArgumentType, reportCallIssue]
+    with pytest.raises(RecordError, match=r"a tensor alone needs a name: write \{'name': tensor\}"):
+        bl.record.save(torch.ones(2), "x")

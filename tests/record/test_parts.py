@@ -9,6 +9,7 @@ from torch import nn
 import burnlike as bl
 from burnlike.errors import RecordMismatchError
 from burnlike.record import Record, open_record
+from burnlike.train import TrainingState
 
 
 def layers() -> nn.Module:
@@ -74,3 +75,38 @@ def test_records_of_files_nest_without_being_read(tmp_path: Path) -> None:
     beside = Record.of({**parts, "step": 3, "mean": torch.ones(2)})
     assert torch.equal(beside.one.weight, one.weight)
     assert (beside.step, beside.mean.tolist()) == (3, [1, 1])
+
+
+@pytest.mark.parametrize("extension", [".safetensors", ".mpk", ".json", ".bpk"])
+def test_a_module_and_its_copy_keep_their_common_ids_in_one_record(extension: str, tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    average = bl.module.clone(model)
+    with torch.no_grad():
+        average[0].weight.add_(1)
+    ids = [param.id for param in bl.module.params(model)]
+    everything = {"model": model, "average": average, "again": model, "in": [{"average": average}]}
+    record = open_record(bl.record.save(everything, tmp_path / f"both{extension}"))
+    for part, expected in (
+        (record.model, model),
+        (record.average, average),
+        (record.again, model),
+        (record["in"][0].average, average),
+    ):
+        other = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+        part.load_into(other)
+        assert torch.equal(other[0].weight, expected[0].weight)
+        assert [param.id for param in bl.module.params(other)] == ids
+    assert "$ids" not in dir(record)
+
+
+def test_a_training_of_a_model_and_its_average_is_one_file(tmp_path: Path) -> None:
+    model = nn.Linear(2, 2)
+    average = bl.module.clone(model)
+    with torch.no_grad():
+        average.weight.add_(1)
+    path = TrainingState(model=model, average=average).save(tmp_path / "all.safetensors")
+    one, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    TrainingState(model=one, average=other).load(path)
+    assert torch.equal(one.weight, model.weight)
+    assert torch.equal(other.weight, average.weight)
+    assert bl.module.params(other)[0].id == bl.module.params(model)[0].id

@@ -176,7 +176,11 @@ class _Leaves:
         item = item.inner if isinstance(item, TensorBase) else item
         if isinstance(item, Tensor) or is_array(item):
             if not path or path in self.tensors:
-                raise RecordError(f"two tensors would be named '{path}'" if path else "a tensor alone needs a name")
+                raise RecordError(
+                    f"two tensors would be named '{path}'"
+                    if path
+                    else "a tensor alone needs a name: write {'name': tensor}"
+                )
             self.tensors[path] = item.detach() if isinstance(item, Tensor) else tensor_of(item.copy(), f"'{path}'")
             return _ABSENT
         record = self._own_record(item) if path else None
@@ -200,7 +204,7 @@ class _Leaves:
         for key, part in parts.items():
             name = key.name if isinstance(key, Enum) else str(key) if type(key) is int else key
             if not isinstance(name, str) or not name:
-                raise RecordError(f"'{path}': expected texts, whole numbers or enums as keys, got {key!r}")
+                raise RecordError(f"'{path}': expected texts, whole numbers or enums as keys, got {key!r:.60}")
             full = join(path, name)
             value = self._take(part, full, depth + 1)
             has_parts = isinstance(value, dict | list) or (value is _ABSENT and full not in self.tensors)

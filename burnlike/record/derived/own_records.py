@@ -66,21 +66,14 @@ def with_own_records(record: "Record", parts: Mapping[str, nn.Module]) -> "Recor
     aliases = dict(found.aliases)
     for alias, name in record.aliases.items():
         if name.startswith(below(parts)) and not alias.startswith(below(parts)):
-            if name not in found.tensors:
+            target = found.aliases.get(name, name)
+            if target not in found.tensors:
                 raise RecordError(
                     f"'{alias}' is tied to '{name}', which the into_record of its module leaves out; save it there, or"
                     " untie the two"
                 )
-            aliases[alias] = name
-    again = {name: first for first, name in _met_twice(found).items()}
-    return replace(
-        found,
-        tensors={name: found.tensors[name] for name in found.tensors if name not in again},
-        ids={name: it for name, it in found.ids.items() if name not in again},
-        aliases={**{alias: again.get(name, name) for alias, name in aliases.items()}, **again},
-        states=frozenset(found.states) - again.keys(),
-        layout=None,
-    )
+            aliases[alias] = target
+    return replace(found, aliases=aliases, layout=None)
 
 
 def _place(values: dict[str, Any], path: list[str], content: dict[str, Any]) -> None:
@@ -88,15 +81,3 @@ def _place(values: dict[str, Any], path: list[str], content: dict[str, Any]) -> 
     for name in path[:-1]:
         values = values.setdefault(name, {})
     values[path[-1]] = content
-
-
-def _met_twice(record: "Record") -> dict[str, str]:
-    """Name of a tensor -> another name that it has in the record of a part."""
-    first: dict[object, str] = {}
-    found: dict[str, str] = {}
-    for name, param_id in record.ids.items():
-        tensor = record.tensors[name]
-        before = first.setdefault((param_id, tensor.data_ptr(), tensor.shape), name)
-        if before != name:
-            found[before] = name
-    return found
