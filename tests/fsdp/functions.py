@@ -520,6 +520,22 @@ def uses_names_that_torch_has() -> None:
     assert shown == {id(it) for it in (model.scale, *model.first.parameters(), *model.last.parameters())}
 
 
+def lets_one_rank_look_alone() -> None:
+    """Looking sends nothing and gathers nothing: the other rank need not do it."""
+    model = WRAPPINGS["nested"]()
+    agree_ids(model)
+    for step in range(2):
+        loss = loss_of(model, own_batch(step))
+        if dist.get_rank() == 0:
+            bl.module.display(model)
+            visit(model, lambda param: None)
+            num_params(model)
+            Record.from_module(model)
+            TorchOptimizer(model, AdamWConfig(), lr=0.1).zero_grad()
+        loss.backward()
+        assert_close(by_path(GradientsParams.from_module(model)), grads_of(model, step))
+
+
 def forgets_models_that_are_gone() -> None:
     model = WRAPPINGS["nested"]()
     model(own_batch(1))
@@ -533,7 +549,12 @@ def forgets_models_that_are_gone() -> None:
 
 ALONE: Mapping[str, Callable[[], None]] = {
     check.__name__: check
-    for check in (refuses_changes_during_a_pass, uses_names_that_torch_has, forgets_models_that_are_gone)
+    for check in (
+        refuses_changes_during_a_pass,
+        uses_names_that_torch_has,
+        lets_one_rank_look_alone,
+        forgets_models_that_are_gone,
+    )
 }
 CHECKS: Mapping[str, Any] = {
     name: check

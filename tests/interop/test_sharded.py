@@ -1,6 +1,7 @@
 """Two processes with a TorchOptimizer under FSDP2 give the weights of one, and torch's checkpoints go on alike."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +34,11 @@ def test_two_processes_give_the_weights_of_one(found: list[dict[str, float | str
         error = of_rank[check]
         assert isinstance(error, float), error
         assert error <= 1e-12
+
+
+@pytest.mark.slow
+def test_lightning_shards_by_fsdp2(tmp_path: Path) -> None:
+    logs = [tmp_path / f"{rank}.log" for rank in range(2)]
+    assert_succeed(launched(["-m", "tests.interop.lightning_worker", str(tmp_path)], logs), logs)
+    for rank in range(2):
+        assert json.loads((tmp_path / f"found{rank}.json").read_text())["lightning"] <= 1e-6
