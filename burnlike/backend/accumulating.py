@@ -27,8 +27,6 @@ def accumulate(root: Tensor, graph: Graph) -> Gradients:
                 # After passes under `no_sync()` DDP reduces what is in `.grad` together with the new gradient.
                 entry.joined = entry.before
                 entry.leaf.grad = entry.before.clone()
-            else:
-                entry.leaf.grad = None
         try:
             torch.autograd.backward(root, torch.ones_like(root))
         except BaseException:

@@ -108,7 +108,7 @@ class Gradients(GradientMap):
     def register(self, leaf: Tensor, grad: Tensor) -> None:
         """Put the gradient of `leaf` in, in place of an earlier one, also in its `.grad`."""
         with _LOCK:
-            found = self._by_leaf.get(id(leaf))
+            found = self._entry(leaf)
             if found is None or found.left is None:
                 super().register(leaf, grad)
             else:
@@ -137,9 +137,11 @@ class Gradients(GradientMap):
             return grad
 
     def begin(self, leaves: Sequence[Tensor]) -> list[Entry]:
-        """Note what is in the `.grad` of the leaves that a pass is about to reach."""
+        """Empty the `.grad` of the leaves that a pass is about to reach, and note what was there."""
         with _LOCK:
             entries = [Entry(leaf, None, leaf.grad) for leaf in leaves]
+            for leaf in leaves:
+                leaf.grad = None
             self._by_leaf = {id(it.leaf): it for it in entries}
             _LIVE.add(self)
         return entries

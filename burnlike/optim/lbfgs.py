@@ -16,7 +16,7 @@ from .lbfgs_config import LbfgsConfig
 from .lbfgs_flat import FlatParameters
 from .lbfgs_line_search import Sample, strong_wolfe
 from .lbfgs_state import LbfgsState, state_of
-from .nothing_to_step import SaysNothingToStep
+from .missing_gradients import WarnsOfMissingGradients
 
 Module = TypeVar("Module", bound=nn.Module)
 Loss = float | Tensor | TensorBase
@@ -27,7 +27,7 @@ _LEAST_CURVATURE = 1e-10
 """A pair enters the history only if displacement and change of the gradient have at least this product."""
 
 
-class Lbfgs(RecordMethods, SaysNothingToStep):
+class Lbfgs(RecordMethods, WarnsOfMissingGradients):
     """Minimizes an exact loss by L-BFGS; burn-optim 0.23.0-pre.1, lbfgs.rs, which is torch.optim.LBFGS by another name.
 
     It is no `Optimizer`: a step evaluates the loss several times, by a closure. The parameters are one vector, the

@@ -9,7 +9,7 @@ from torch import nn
 
 from ..record.methods import RecordMethods
 from .gradients import GradientsParams
-from .nothing_to_step import SaysNothingToStep
+from .missing_gradients import WarnsOfMissingGradients
 
 if TYPE_CHECKING:
     from ..record import Record
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Module = TypeVar("Module", bound=nn.Module)
 
 
-class Optimizer(RecordMethods, SaysNothingToStep, ABC):
+class Optimizer(RecordMethods, WarnsOfMissingGradients, ABC):
     """Updates a module with gradients, and has a state that is saved as a record."""
 
     @abstractmethod

@@ -24,7 +24,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
     def backward(
         self: "AutodiffMethods[Autodiff[B2], D, Float]", *, create_graph: Literal[True]
     ) -> TrackedGradients: ...
-    def backward(self: Any, *, create_graph: bool = False) -> Any:
+    def backward(self: Any, gradient: None = None, retain_graph: None = None, *, create_graph: bool = False) -> Any:
         """Differentiate this tensor, seeded with ones of its shape, `[..]`; any shape will do.
 
         Torch: `loss.backward()`.
@@ -40,6 +40,12 @@ class AutodiffMethods(TensorBase[B, D, K]):
             TensorValueError: not tracked, or part of the graph was consumed by an earlier pass.
             TensorTypeError: the backend does not track.
         """
+        if gradient is not None or retain_graph is not None:
+            raise TensorTypeError(
+                "Backward",
+                "a tensor is seeded with ones and its graph consumed: multiply by the gradient before, add losses that"
+                " share a graph, or call torch's, x.inner.backward(gradient, retain_graph), which fills .grad only",
+            )
         return _tracking("Backward", self).backward(self.inner, create_graph=create_graph)
 
     @overload

@@ -3,6 +3,7 @@
 import copy
 import gc
 import itertools
+import sys
 import threading
 from typing import Any
 
@@ -151,11 +152,16 @@ def test_burns_loop_in_threads_leaves_nothing_behind() -> None:
             taken = GradientsParams.from_grads(module.backward(2.0), module)
             sums.append(taken.values[0].sum().item())
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
     assert sums == [4.0] * 80
     assert module.weight.grad is None
 

@@ -293,6 +293,8 @@ def test_autocast_follows_torchs_promotion() -> None:
         (lambda x: x.all(dim=1), r"use all_dim\(1\)"),
         (lambda x: x.any(dim=(0, 1)), r"use any_dim\(dim\) for one after the other"),
         (lambda x: x.sum(keepdim=True), "takes no keepdim"),
+        (lambda x: x.autodiff().require_grad().sum().backward(retain_graph=True), r"x\.inner\.backward"),
+        (lambda x: x.autodiff().require_grad().backward(torch.ones(2, 2)), "multiply by the gradient"),
         (lambda x: x.argmax(1, True), r"takes no keepdim; squeeze_dim\(1\) drops"),
         (lambda x: x.argmin(dim=1, keepdim=True), r"takes no keepdim; squeeze_dim\(1\) drops"),
         (lambda x: x.int() & 1, "use bitwise_and"),

@@ -8,7 +8,7 @@ from torch import nn
 Module = TypeVar("Module", bound=nn.Module)
 
 
-class SaysNothingToStep:
+class WarnsOfMissingGradients:
     """What optimizers do when no parameter at all has a gradient: nothing, but not in silence."""
 
     _has_warned = False
