@@ -57,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args = _parse(arguments)
         debug = getattr(args, "debug", False)  # not set where no option of this name stands
-        status = args.run(args)
+        with _limits(args):
+            status = args.run(args)
         print(end="", flush=True)  # as print does, it goes over a stream that was closed before the start
         return status
     except BrokenPipeError:
@@ -77,6 +78,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(end="", flush=True)
         print(harmless(message_of(error)), file=sys.stderr)
         return FAILED
+
+
+def _limits(args: argparse.Namespace) -> contextlib.AbstractContextManager[object]:
+    """What opening a file may take: `--limits` times what it is by default."""
+    factor = getattr(args, "limits", None)
+    if factor is None:
+        return contextlib.nullcontext()
+    from burnlike.record.files.budget import ReadLimits
+
+    return ReadLimits().times(factor)
 
 
 def message_of(error: Exception) -> str:

@@ -146,7 +146,7 @@ def _known(option: str, text: str | None, types: dict[str, str]) -> str | None:
 
 
 def add_layout_options(parser: argparse.ArgumentParser) -> None:
-    """`--layout`, `--model` and `--import`; hand the arguments to `layout_of`."""
+    """`--layout`, `--model` and `--import`; hand the arguments to `layout_of`. And `--limits`, which `main` sees to."""
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
         "--layout",
@@ -157,6 +157,20 @@ def add_layout_options(parser: argparse.ArgumentParser) -> None:
         "--model", metavar="CONFIG", help="a YAML config of the model that the record is of, in place of --layout"
     )
     add_import_option(parser)
+    parser.add_argument(
+        "--limits",
+        type=_factor,
+        metavar="FACTOR",
+        help="open files that take up to FACTOR times the time and memory that is usual for their size; only files that"
+        " you trust",
+    )
+
+
+def _factor(text: str) -> float:
+    factor = float(text)
+    if not 0 < factor < float("inf"):
+        raise ValueError(text)
+    return factor
 
 
 def layout_of(args: argparse.Namespace) -> Any:

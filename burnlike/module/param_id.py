@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from .id_source import SOURCE
 
 _BYTES = 8
+_CHARACTERS, _UUID_CHARACTERS = 13, 36
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -47,7 +48,7 @@ class ParamId:
         Raises:
             ValueError: `text` is neither base32 of at most 8 bytes nor a UUID.
         """
-        raw = _uuid_hash(text) or _base32(text)
+        raw = _uuid_hash(text) if len(text) == _UUID_CHARACTERS else _base32(text)
         if raw is None:
             raise ValueError(f"Invalid id. {text!r}: expected a ParamId of 13 characters from 0-9 and a-v")
         return cls(int.from_bytes(raw, "little"))
@@ -62,6 +63,8 @@ class ParamId:
 
 def _base32(text: str) -> bytes | None:
     try:
+        if len(text) == _CHARACTERS and text.isascii() and text.isalnum():  # a million of them are read in a second
+            return (int(text, 32) >> 1).to_bytes(_BYTES, "big")
         raw = base64.b32hexdecode(text + "=" * (-len(text) % 8), casefold=True)
     except ValueError:
         return None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     )
     from .derived.module_layout import layout_of
     from .distributed.recorder import DistributedRecorder
+    from .files.budget import ReadLimits
     from .files.lazy_tensors import LazyTensors
     from .formats import EXTENSIONS
     from .loading.load_options import LoadOptions
@@ -53,6 +54,7 @@ __all__ = [
     "NamedMpkGzFileRecorder",
     "Precision",
     "PrettyJsonFileRecorder",
+    "ReadLimits",
     "Record",
     "Recorder",
     "SafetensorsRecorder",
@@ -85,6 +87,7 @@ __getattr__, __dir__ = attach(
         "layout_of": "derived.module_layout",
         "open_record": "opening",
         "LazyTensors": "files.lazy_tensors",
+        "ReadLimits": "files.budget",
         "LoadOptions": "loading.load_options",
         "Record": "record",
         "SafetensorsRecorder": "safetensors_recorder",

@@ -10,6 +10,8 @@ from typing import Any
 
 from ..errors import RecordError, RecordFormatError
 from ..module.param_id import ParamId
+from .files.budget import Budget
+from .files.json_scan import NotThisError, load_json, text_map, text_pairs, texts_of
 from .layout import LayoutOf, check_layout
 from .outline import Entry, Outline
 from .values import dump_values, load_values
@@ -31,6 +33,9 @@ PICKLED = f"{_PREFIX}pickled"
 
 USUAL_VERSION: Mapping[str, Any] = {"version": 1}
 """What torch notes about most modules."""
+
+_ID_BYTES, _STATE_BYTES = 170, 130
+"""Memory that is kept of each, at most."""
 
 _FRAMEWORK = {"format": "pt"}
 """transformers reads only safetensors files that say so."""
@@ -110,26 +115,29 @@ def dump_versions(noted: Mapping[str, Any]) -> str:
     return dump_values({path: it for path, it in noted.items() if it != USUAL_VERSION})
 
 
-def aliases_of(texts: Mapping[str, str], path: str) -> dict[str, str]:
+def aliases_of(texts: Mapping[str, str], path: str, budget: Budget) -> dict[str, str]:
     """The aliases among the texts, unchecked.
 
     Raises:
-        RecordFormatError: they are damaged.
+        RecordFormatError: they are damaged, or take more than the budget.
     """
-    return _load_map(texts, _ALIASES, path) if texts.get(_FORMAT) in _READABLE else {}
+    return _aliases(texts, path, budget) if texts.get(_FORMAT) in _READABLE else {}
 
 
-def decode(texts: Mapping[str, str], entries: Mapping[str, Entry], path: str) -> Outline:
+def decode(texts: Mapping[str, str], entries: Mapping[str, Entry], path: str, budget: Budget | None = None) -> Outline:
     """Read the texts of `__metadata__` back.
 
     Args:
         texts: the texts.
         entries: the tensors of the file, by name.
         path: the file, for messages.
+        budget: of the file; None is one for the texts alone.
 
     Raises:
-        RecordFormatError: the texts are damaged or of a version that this reader doesn't know.
+        RecordFormatError: the texts are damaged, take more than the budget, or are of a version that this reader
+            doesn't know.
     """
+    budget = budget or Budget(path)
     others = {key: text for key, text in texts.items() if not key.startswith(_PREFIX) or key in (VERSIONS, PICKLED)}
     version = texts.get(_FORMAT)
     if version is None:
@@ -139,61 +147,84 @@ def decode(texts: Mapping[str, str], entries: Mapping[str, Entry], path: str) ->
             f"{path}: expected burnlike.format {' or '.join(_READABLE)}, got {version!r}; a newer burnlike wrote it:"
             " update"
         )
-    aliases = _load_map(texts, _ALIASES, path)
+    aliases = _aliases(texts, path, budget)
     for alias, name in aliases.items():
         if alias in entries or name not in entries:
             raise RecordFormatError(f"{path}: {_ALIASES} ties {alias!r} to {name!r}, which the tensors contradict")
-    states = _load(texts, _STATES, path, [])
-    if not isinstance(states, list) or not all(isinstance(name, str) and name in entries for name in states):
-        raise RecordFormatError(f"{path}: {_STATES} is not a list of tensors of the file")
-    layout = _load(texts, _LAYOUT, path, None)
-    try:
-        check_layout({} if layout is None else layout)
-    except RecordError as error:
-        raise RecordFormatError(f"{path}: {_LAYOUT}: {error}") from error
     return Outline(
         entries,
-        _decode_ids(texts, entries, path),
+        _decode_ids(texts, entries, path, budget),
         aliases,
-        load_values(texts.get(_VALUES, "{}"), f"{path}: {_VALUES}"),
-        frozenset(states),
-        layout,
+        load_values(texts.get(_VALUES, "{}"), f"{path}: {_VALUES}", budget),
+        _decode_states(texts, entries, path, budget),
+        _decode_layout(texts, path, budget),
         others,
         "safetensors",
         version,
     )
 
 
-def _decode_ids(metadata: Mapping[str, str], names: Mapping[str, Any], path: str) -> dict[str, ParamId]:
+def _aliases(texts: Mapping[str, str], path: str, budget: Budget) -> dict[str, str]:
+    try:
+        return text_map(texts.get(_ALIASES, "{}").encode(), budget)
+    except NotThisError as error:
+        raise RecordFormatError(f"{path}: {_ALIASES} is not a map from text to text: it {error}") from error
+
+
+def _decode_ids(
+    texts: Mapping[str, str], entries: Mapping[str, Entry], path: str, budget: Budget
+) -> dict[str, ParamId]:
     ids: dict[str, ParamId] = {}
-    name_of: dict[ParamId, str] = {}
-    for name, text in _load_map(metadata, _IDS, path).items():
-        try:
-            ids[name] = ParamId.parse(text)
-        except ValueError as error:
-            raise RecordFormatError(f"{path}: {_IDS} of {name!r}: {error}") from error
-        if name not in names:
-            raise RecordFormatError(f"{path}: {_IDS} names {name!r}, which is no tensor of the file")
-        if ids[name] in name_of:
-            raise RecordFormatError(f"{path}: {_IDS} gives {text!r} to both {name_of[ids[name]]!r} and {name!r}")
-        name_of[ids[name]] = name
+    known: set[int] = set()
+    try:
+        for name, text in text_pairs(texts.get(_IDS, "{}").encode(), budget, _ID_BYTES):
+            entry = entries.get(name)
+            if entry is None:
+                raise RecordFormatError(f"{path}: {_IDS} names {name!r:.80}, which is no tensor of the file")
+            param_id = _parsed(name, text, path)
+            if name in ids or param_id.value in known:
+                raise _comes_twice(name, param_id, ids, path)
+            ids[entry.name] = param_id  # the entry's own text, as each is there twice otherwise
+            known.add(param_id.value)
+    except NotThisError as error:
+        raise RecordFormatError(f"{path}: {_IDS} is not a map from text to text: it {error}") from error
     return ids
 
 
-def _load_map(metadata: Mapping[str, str], key: str, path: str) -> dict[str, str]:
-    found = _load(metadata, key, path, {})
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise RecordFormatError(f"{path}: {key} is not a map from text to text")
-    return found
-
-
-def _load(metadata: Mapping[str, str], key: str, path: str, absent: Any) -> Any:
-    if key not in metadata:
-        return absent
+def _parsed(name: str, text: str, path: str) -> ParamId:
     try:
-        return json.loads(metadata[key])
+        return ParamId.parse(text)
+    except ValueError as error:
+        raise RecordFormatError(f"{path}: {_IDS} of {name!r:.80}: {error}") from error
+
+
+def _comes_twice(name: str, param_id: ParamId, ids: Mapping[str, ParamId], path: str) -> RecordFormatError:
+    if name in ids:
+        return RecordFormatError(f"{path}: {_IDS} names {name!r:.80} twice")
+    other = next(it for it, known in ids.items() if known == param_id)
+    return RecordFormatError(f"{path}: {_IDS} gives '{param_id}' to both {other!r:.80} and {name!r:.80}")
+
+
+def _decode_states(texts: Mapping[str, str], entries: Mapping[str, Entry], path: str, budget: Budget) -> frozenset[str]:
+    try:
+        names = list(texts_of(texts.get(_STATES, "[]").encode(), budget, _STATE_BYTES))
+        return frozenset(entries[name].name for name in names)
+    except (NotThisError, KeyError) as error:
+        raise RecordFormatError(f"{path}: {_STATES} is not a list of tensors of the file ({error!s:.200})") from error
+
+
+def _decode_layout(texts: Mapping[str, str], path: str, budget: Budget) -> Any:
+    if _LAYOUT not in texts:
+        return None
+    try:
+        budget.take(0, len(texts[_LAYOUT]))  # each part of it is checked
+        layout = load_json(texts[_LAYOUT].encode(), budget)
+        check_layout({} if layout is None else layout)
+    except RecordError as error:
+        raise RecordFormatError(f"{path}: {_LAYOUT}: {error}") from error
     except (ValueError, RecursionError) as error:
-        raise RecordFormatError(f"{path}: {key} is not valid JSON ({error})") from error
+        raise RecordFormatError(f"{path}: {_LAYOUT} is not valid JSON ({error})") from error
+    return layout
 
 
 def _dump(value: Any) -> str:

@@ -12,8 +12,8 @@ from torch import Tensor
 from ..errors import RecordError, RecordFormatError
 from .derived.entries import entry_tensors
 from .dtypes import file_dtype
-from .files.gzip_source import GzipSource
 from .files.lazy_tensors import LazyTensors
+from .files.reading import read_source
 from .files.source import BytesSource, FileSource, Source
 from .files.stored_tensors import StoredTensors, dtype_in, shape_in
 from .formats import DEFAULT_EXTENSION, EXTENSIONS, Format, check_name, detect, format_of_path
@@ -139,9 +139,8 @@ class FileRecorder(Recorder):
         return self._read(BytesSource(data), layout)
 
     def _read(self, source: Source, layout: Any) -> Record:
-        inner = GzipSource(source) if self.format.compressed else source
         try:
-            return record_of(inner, self.format.read(inner, layout))
+            return record_of(*read_source(source, self.format, layout))
         except RecordFormatError as error:
             raise _of_another_format(source, self.format) or error from error
 

@@ -7,6 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from ..errors import ArgumentError
+from .files.budget import Budget
+from .files.reading import read_source
 from .files.sharded import find_record, read_sharded
 from .files.source import FileSource
 from .formats import Format
@@ -71,7 +73,11 @@ class SafetensorsRecorder(FileRecorder):
         found = find_record(path if os.path.exists(path) else with_extension(path, self.format.extension))
         if not found.endswith(INDEX_SUFFIX):
             return super().load(found, layout)
-        return record_of(*read_sharded(found, lambda shard: self.format.read(FileSource(shard))))
+
+        def read(shard: str, budget: Budget) -> Outline:
+            return read_source(FileSource(shard, budget), self.format, ends=False)[1]
+
+        return record_of(*read_sharded(found, read))
 
     def _target(self, path: str | os.PathLike[str]) -> str:
         return super()._target(path) if self.shard_bytes is None else single_path(path)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import RecordError, RecordFormatError
+from .files.budget import Budget
+from .files.json_scan import load_json
 from .layout import join
 
 ENTRY = "$entry"
@@ -33,18 +35,19 @@ def dump_values(values: Mapping[str, Any]) -> str:
     return json.dumps(to_json(values, "values"), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def load_values(text: str, place: str) -> dict[str, Any]:
+def load_values(text: str, place: str, budget: Budget | None = None) -> dict[str, Any]:
     """The values that `dump_values` made the text of.
 
     Args:
         text: JSON.
         place: where it is, for messages.
+        budget: of the file; None is one for the text alone.
 
     Raises:
-        RecordFormatError: it is damaged.
+        RecordFormatError: it is damaged, or takes more than the budget.
     """
     try:
-        values = from_json(json.loads(text), place)
+        values = from_json(load_json(text.encode(), budget or Budget(place)), place)
     except (ValueError, RecursionError) as error:
         if isinstance(error, RecordFormatError):
             raise
@@ -86,7 +89,7 @@ def to_json(value: Any, place: str, depth: int = 0) -> Any:
 
 
 def from_json(value: Any, place: str, depth: int = 0) -> Any:
-    """The value that `to_json` turned into `value`.
+    """The value that `to_json` turned into `value`, whose maps and lists it changes: a copy would take as much again.
 
     Raises:
         RecordFormatError: it is nested too deeply, or damaged.
@@ -94,11 +97,17 @@ def from_json(value: Any, place: str, depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
         raise RecordFormatError(f"{place} is nested too deeply (more than {MAX_DEPTH} levels)")
     if isinstance(value, list):
-        return [from_json(item, place, depth + 1) for item in value]
+        for index, item in enumerate(value):
+            value[index] = from_json(item, place, depth + 1)
+        return value
     if isinstance(value, dict):
-        if set(value) in ({_FLOAT}, {_INT}):
+        if value.keys() in ({_FLOAT}, {_INT}):
             return _number(value, place)
-        return {key.removeprefix(_ESCAPE): from_json(item, place, depth + 1) for key, item in value.items()}
+        for key, item in value.items():
+            value[key] = from_json(item, place, depth + 1)
+        if any(key.startswith(_ESCAPE) for key in value):
+            return {key.removeprefix(_ESCAPE): item for key, item in value.items()}
+        return value
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise RecordFormatError(f"{place}: {value!r:.60} is no plain value")

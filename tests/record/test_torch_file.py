@@ -148,7 +148,7 @@ def test_lists_that_refer_to_themselves_a_million_times_are_refused(tmp_path: Pa
     content: Any = {"a": 1}
     for _ in range(30):
         content = {"a": content, "b": content}
-    with pytest.raises(RecordFormatError, match="nested too deeply or refers to itself"):
+    with pytest.raises(RecordFormatError, match=r"nested too deeply or refers to itself|far more"):
         open_record(saved(content, tmp_path / "x.pt"))
 
 

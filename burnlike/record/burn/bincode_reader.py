@@ -10,19 +10,25 @@ from typing import Any
 
 from ...errors import RecordError, RecordFormatError
 from ...module.param_id import ParamId
+from ..files.budget import CONTAINER, MAX_DIMENSIONS, NUMBER, TEXT
 from ..files.source import Cursor
 from ..layout import Layout, holds_states, is_map, join, tag_of
 from ..outline import Outline, StoredTensor
 from ..values import flat
 from . import varint
-from .budget import CONTAINER, NUMBER, TEXT, Budget
 from .dtypes import BOOL_STORES, bool_has_store, numbered_dtypes, read_dtype
 from .envelope import KEYS
 from .gathered import Gathered
 
 _LONGEST_LABEL = 4096
 _LONGEST_TEXT = 1 << 20
-_MOST_DIMENSIONS = 64
+
+
+_COSTS = {
+    **dict.fromkeys(("param", "tensor"), (12, 2 * CONTAINER, 80)),
+    "unit": (0, 2 * NUMBER, 25),  # a list of any length takes no byte of the file
+}
+"""Leaf of a layout -> its bytes in the file, at least; those of memory; steps."""
 
 
 def take_envelope(cursor: Cursor) -> dict[str, str]:
@@ -108,7 +114,7 @@ def take_tensor(cursor: Cursor, name: str, version: tuple[int, int], found: Gath
     start = cursor.position
     cursor.skip(count)
     dimensions = varint.take(cursor)
-    if dimensions > _MOST_DIMENSIONS:
+    if dimensions > MAX_DIMENSIONS:
         raise found.wrong(name, f"{dimensions} dimensions")
     shape = [varint.take(cursor) for _ in range(dimensions)]
     names, number = numbered_dtypes(version), varint.take(cursor)
@@ -132,14 +138,15 @@ class _Reader:
         self.cursor = cursor
         self.version = version
         self.found = Gathered(cursor.source.path, "the file is damaged, or the layout is that of another model")
-        self._budget = Budget(cursor.source)
+        self._budget = cursor.source.budget
 
     def read(self, layout: Layout, path: str) -> tuple[Layout, Any]:
         """The layout as the file has it, and the plain values, None for none, of the part at `path`."""
         if isinstance(layout, str):
-            self._budget.take(2 * CONTAINER if layout in ("param", "tensor") else NUMBER)
+            size, memory, steps = _COSTS.get(layout, (1, NUMBER, 25))
+            self._budget.take_part(size, memory, steps)
             return layout, self._leaf(layout, path)
-        self._budget.take(CONTAINER)
+        self._budget.take(CONTAINER, 30)
         match tag_of(layout):
             case None if is_map(layout):
                 return self._map(layout, path)
@@ -203,7 +210,7 @@ class _Reader:
         values: dict[str, Any] = {}
         for _ in range(count):
             name = take_text(self.cursor, _LONGEST_LABEL)
-            self._budget.take(TEXT + len(name))
+            self._budget.take_part(len(name), TEXT + len(name), 20)
             if name in layouts or not name or "." in name or (states and not _is_id(name)):
                 what = "comes twice" if name in layouts else "is no id" if states else "can't be part of a path"
                 raise self.found.wrong(path, f"the key {name!r:.60}, which {what}")
@@ -241,7 +248,7 @@ class _Reader:
                 return self._flag(path, "a bool")
             case "str":
                 text = take_text(self.cursor, _LONGEST_TEXT)
-                self._budget.take(TEXT + len(text))
+                self._budget.take_part(len(text), TEXT + len(text), 10)
                 return text
             case "i32" | "i64":
                 return self._integer(varint.unzigzag(varint.take(self.cursor)), leaf, path)

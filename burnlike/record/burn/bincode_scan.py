@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...errors import RecordFormatError
+from ..files.budget import CONTAINER
 from ..files.source import Cursor, Source
 from ..outline import Outline, StoredTensor
 from .bincode_reader import take_envelope, take_tensor, take_text, version_of
-from .budget import CONTAINER, Budget
 from .gathered import Gathered
 
 # An id with its length in front: 13 characters, or the 36 of a UUID in Burn's oldest files.
@@ -38,7 +38,7 @@ def scan(source: Source, name: str = "Bin") -> Outline:
     """
     cursor = Cursor(source)
     metadata = take_envelope(cursor)
-    scanner = _Scanner(source, version_of(metadata["version"], source.path), Budget(source))
+    scanner = _Scanner(source, version_of(metadata["version"], source.path))
     found = scanner.run(cursor.position)
     return Outline(
         found.entries,
@@ -54,7 +54,6 @@ def scan(source: Source, name: str = "Bin") -> Outline:
 class _Scanner:
     source: Source
     version: tuple[int, int]
-    budget: Budget
 
     def run(self, position: int) -> Gathered:
         """All that is found from `position` on."""
@@ -105,7 +104,7 @@ class _Scanner:
             return None
         if not tensor.stored_bytes:
             return None
-        self.budget.take(2 * CONTAINER)
+        self.source.budget.take_part(40, 2 * CONTAINER, 50)
         return tensor
 
     def _next_id(self, position: int) -> int | None:

@@ -13,10 +13,10 @@ from math import prod
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
+from ..files.budget import MAX_DIMENSIONS, MAX_NAME
 from ..files.source import Source
 from ..outline import Entry, Outline, Payload, Segment, StoredTensor, byte_count
 from . import cbor
-from .budget import Budget
 from .dtypes import burn_dtype, read_dtype
 from .pack import Pack, Scalar
 from .pack_record import outline_of_pack, pack_of
@@ -33,6 +33,9 @@ MAX_FILE_BYTES = 100 * 2**30
 
 _HEAD = struct.Struct("<4sHI")
 _ALIGNMENT = 256
+_TENSOR_BYTES, _TENSOR_STEPS = 400, 220
+"""What a tensor takes of memory and time beside its part of the metadata."""
+
 _SCALARS = {
     "Int": (int, -(2**63), 2**63 - 1),
     "UInt": (int, 0, 2**64 - 1),
@@ -86,8 +89,9 @@ class Burnpack:
             raise RecordFormatError(
                 f"{path}: promises {length} bytes of metadata, at most {MAX_METADATA_BYTES} are allowed"
             )
-        found = cbor.decode(source.read(_HEAD.size, length), f"{path}: the metadata", Budget(source))
-        outline = outline_of_pack(_pack(found, source, _HEAD.size + length), path)
+        source.budget.add_header(length)
+        found = cbor.decode(source.read(_HEAD.size, length), f"{path}: the metadata", source.budget)
+        outline = outline_of_pack(_pack(found, source, _HEAD.size + length), source)
         return replace(outline, format=self.name, version=str(version))
 
 
@@ -151,6 +155,7 @@ def _pack(found: Any, source: Source, head_bytes: int) -> Pack:
     if len(found["tensors"]) > MAX_TENSORS:
         raise RecordFormatError(f"{path}: has {len(found['tensors'])} tensors, at most {MAX_TENSORS} are allowed")
     tensors, ids = [], {}
+    source.budget.take(_TENSOR_BYTES * len(found["tensors"]), _TENSOR_STEPS * len(found["tensors"]))
     for name, descriptor in found["tensors"].items():
         tensors.append(_tensor(name, descriptor, source))
         param_id = descriptor.get("param_id")
@@ -173,6 +178,10 @@ def _tensor(name: str, descriptor: Any, source: Source) -> StoredTensor:
     shape, offsets = descriptor.get("shape"), descriptor.get("data_offsets")
     if not isinstance(shape, list) or not all(_natural(it, 2**63) for it in shape):
         raise _wrong(path, name, f"the shape {shape!r:.60}")
+    if len(shape) > MAX_DIMENSIONS:
+        raise _wrong(path, name, f"{len(shape)} dimensions, of which at most {MAX_DIMENSIONS} are read")
+    if len(name) > MAX_NAME:
+        raise _wrong(path, name, f"a name of {len(name)} characters, of which at most {MAX_NAME} are read")
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(_natural(it) for it in offsets):
         raise _wrong(path, name, f"the data_offsets {offsets!r:.60}")
     dtype, stored_as = read_dtype(descriptor.get("dtype"), f"{path}: '{name}'")

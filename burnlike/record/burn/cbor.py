@@ -1,15 +1,13 @@
 """CBOR (RFC 8949), as far as serde's data model goes: the metadata of burnpack files. Imports no torch."""
 
 import struct
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
+from ..files.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT, Budget
 from ..files.source import BytesSource
-from .budget import CONTAINER, NUMBER, TEXT, Budget
-
-MAX_DEPTH = 128
-"""Levels that values may be nested, tags included."""
 
 _UNSIGNED, _NEGATIVE, _BYTES, _TEXT, _ARRAY, _MAP, _TAG, _SIMPLE = range(8)
 _INDEFINITE = 31
@@ -105,11 +103,17 @@ def decode(data: bytes, place: str, budget: Budget | None = None) -> Any:
     Raises:
         RecordFormatError: it is truncated or damaged, there is more behind it, or it takes more than the budget.
     """
-    decoder = _Decoder(data, place, budget or Budget(BytesSource(data, place)))
+    decoder = _Decoder(data, place, budget or _budget_of(data, place))
     found = decoder.value(0)
     if decoder.position != len(data):
         raise decoder.wrong("bytes lie behind the value")
     return found
+
+
+def _budget_of(data: bytes, place: str) -> Budget:
+    budget = BytesSource(data, place).budget
+    budget.add_header(len(data))
+    return budget
 
 
 class _Decoder:
@@ -135,7 +139,7 @@ class _Decoder:
         return found
 
     def _item(self, depth: int) -> Any:
-        self.budget.take(NUMBER)
+        self.budget.take(NUMBER, 13)
         if depth > MAX_DEPTH:
             raise self.wrong(f"nested too deeply (more than {MAX_DEPTH} levels)")
         first = self._take(1)[0]
@@ -155,7 +159,7 @@ class _Decoder:
             case 3:
                 return self._text(argument)
             case 4:
-                self.budget.take(CONTAINER)
+                self.budget.take(CONTAINER, 12)
                 return [self.value(depth + 1) for _ in range(argument)]
             case 5:
                 return self._map(argument, depth)
@@ -166,7 +170,7 @@ class _Decoder:
         end = self.position + count
         if end > len(self.data):
             raise self.wrong(f"truncated: {count} bytes expected")
-        self.budget.take(2 * count)
+        self.budget.take(2 * count, 3)
         found = self.data[self.position : end]
         self.position = end
         return found
@@ -189,14 +193,14 @@ class _Decoder:
         raise self.wrong(f"the simple value {info}, which means nothing here")
 
     def _text(self, count: int) -> str:
-        self.budget.take(TEXT)
+        self.budget.take(TEXT, 8)
         try:
             return self._take(count).decode()
         except UnicodeDecodeError as error:
             raise self.wrong(f"a text that is not UTF-8 ({error.reason})") from error
 
     def _map(self, count: int, depth: int) -> dict[str, Any]:
-        self.budget.take(CONTAINER)
+        self.budget.take(CONTAINER, 12)
         found: dict[str, Any] = {}
         for _ in range(count):
             self._put(found, self.value(depth + 1), depth)
@@ -207,10 +211,10 @@ class _Decoder:
             raise self.wrong(f"the key {key!r:.60} of a map is no text")
         if key in found:
             raise self.wrong(f"the key {key!r:.60} of a map comes twice")
-        found[key] = self.value(depth + 1)
+        found[sys.intern(key)] = self.value(depth + 1)  # most names come in many maps
 
     def _indefinite(self, major: int, depth: int) -> Any:
-        self.budget.take(CONTAINER)
+        self.budget.take(CONTAINER, 12)
         if major == _ARRAY:
             return list(iter(lambda: self._item(depth + 1), _BREAK))
         if major == _MAP:
@@ -231,6 +235,6 @@ class _Decoder:
             return _BREAK
         if first >> 5 != major or first & 31 == _INDEFINITE:
             raise self.wrong("a part of another kind in a text or bytes of indefinite length")
-        self.budget.take(TEXT)
+        self.budget.take(TEXT, 8)
         count = self._argument(first & 31)
         return self._take(count) if major == _BYTES else self._text(count)

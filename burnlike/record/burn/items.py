@@ -6,6 +6,7 @@ from typing import Any
 
 from ...errors import RecordError
 from ...module.param_id import ParamId
+from ..files.budget import MAX_DIMENSIONS, MAX_NAME
 from ..files.source import Source
 from ..layout import SCALARS, Layout, join, known_layout, tag_of
 from ..outline import Outline, StoredTensor
@@ -15,11 +16,7 @@ from .fill import Fill, is_scalar
 from .gathered import Gathered
 from .optimizer_records import is_optimizer_record
 
-MAX_DEPTH = 128
-"""Levels that files may be nested."""
-
 _MOST_PARTS = 100
-_LONGEST_PATH = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +116,10 @@ def default_layout(outline: Outline) -> Layout:
 def _put(tree: dict[str, Any], path: str, leaf: str) -> None:
     *above, last = path.split(".")
     wrong_part = bool(path) and any(name == "" or name.startswith("$") for name in (*above, last))
-    if wrong_part or len(above) >= _MOST_PARTS or len(path) > _LONGEST_PATH:
+    if wrong_part or len(above) >= _MOST_PARTS or len(path) > MAX_NAME:
         raise RecordError(
             f"'{path:.80}' can't be the name of a tensor in a format that nests: at most {_MOST_PARTS} parts and"
-            f" {_LONGEST_PATH} characters, no part empty or beginning with $; rename it"
+            f" {MAX_NAME} characters, no part empty or beginning with $; rename it"
         )
     for name in above:
         tree = tree.setdefault(name, {})
@@ -196,8 +193,8 @@ class _Reader:
 
     def _node(self, item: Any, path: str) -> tuple[Layout, Any]:
         """The layout of a part, and its plain values, None if it has none."""
-        if len(path) > _LONGEST_PATH:
-            raise self.found.wrong(f"{path:.80}...", f"a path of more than {_LONGEST_PATH} characters")
+        if len(path) > MAX_NAME:
+            raise self.found.wrong(f"{path:.80}...", f"a path of more than {MAX_NAME} characters")
         if isinstance(item, Blob):
             raise self.found.wrong(path, "bytes without a shape")
         if item is None:
@@ -231,6 +228,8 @@ class _Reader:
             raise self.found.wrong(path, "no bytes")
         if not isinstance(shape, list) or not all(type(it) is int and 0 <= it < 2**63 for it in shape):
             raise self.found.wrong(path, f"the shape {shape!r:.60}")
+        if len(shape) > MAX_DIMENSIONS:
+            raise self.found.wrong(path, f"{len(shape)} dimensions, of which at most {MAX_DIMENSIONS} are read")
         dtype, stored_as = read_dtype(item.get("dtype"), f"{self.source.path}: '{path}'")
         self.found.check_bytes(path, blob.count, stored_as or dtype, shape)
         return self.make(blob, path, dtype, tuple(shape), stored_as)

@@ -13,6 +13,9 @@ from ..files.source import Source
 from ..outline import StoredTensor
 
 _FIRST_CHUNK_BYTES, _CHUNK_BYTES = 1 << 10, 1 << 16
+BYTES_PER_STEP = 12
+"""Of the text of numbers, that are read."""
+
 _DECODER = msgspec.json.Decoder(list[int])
 _GOOD = re.compile(rb"(?:[ \t\n\r]*(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])[ \t\n\r]*,)*[ \t\n\r]*")
 
@@ -54,6 +57,7 @@ def runs(source: Source, start: int) -> Iterator[Run]:
             if len(text) > _CHUNK_BYTES:
                 raise _no_byte(source, text, begin)
             continue
+        source.budget.take(0, 10 + stop / BYTES_PER_STEP)
         values = bytes_of(text[:stop])
         if values is None or not (values or (first and last)):
             raise _no_byte(source, text, begin)
@@ -127,7 +131,7 @@ class Numbers:
         self._values, self._begin = found.values, begin
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class TextTensor(StoredTensor):
     """A tensor whose bytes are written as an array of numbers, its `[` at `start`.
 

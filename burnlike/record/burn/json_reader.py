@@ -3,13 +3,14 @@
 import json
 import math
 import re
+import sys
 from typing import Any, NoReturn
 
 from ...errors import RecordFormatError
+from ..files.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT
 from ..files.source import Source
-from .budget import CONTAINER, NUMBER, TEXT, Budget
-from .items import MAX_DEPTH, Blob
-from .json_numbers import bytes_of, runs
+from .items import Blob
+from .json_numbers import BYTES_PER_STEP, bytes_of, runs
 
 _WINDOW_BYTES = 1 << 16
 _BLANK = re.compile(rb"[ \t\n\r]*")
@@ -33,7 +34,7 @@ class JsonReader:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._budget = Budget(source)
+        self._budget = source.budget
         self._data, self._begin, self._at = b"", 0, 0
         self._ended = False
         self._in_item = False
@@ -68,7 +69,7 @@ class JsonReader:
         return self._number()
 
     def _map(self, depth: int) -> dict[str, Any]:
-        self._budget.take(CONTAINER)
+        self._budget.take_part(2, CONTAINER, 30)
         found: dict[str, Any] = {}
         few: bytes | None = None
         self._at += 1
@@ -76,7 +77,7 @@ class JsonReader:
             if self._peek() != b'"':
                 self._fail("expected a key in quotes")
             place = self._begin + self._at
-            name = self._text()
+            name = sys.intern(self._text())  # most come in many maps
             if name in found:
                 raise RecordFormatError(
                     f"{self._source.path}: byte {place}: the key {name!r:.60} comes twice in one map"
@@ -92,7 +93,7 @@ class JsonReader:
             found[name] = self._value(depth + 1)
             self._in_item = above
         if isinstance(found.get("bytes"), Blob) and few is not None and "shape" not in found:
-            self._budget.take(NUMBER * len(few))
+            self._budget.take(NUMBER * len(few), len(few))
             found["bytes"] = list(few)
         return found
 
@@ -101,7 +102,7 @@ class JsonReader:
         return self._items(depth)
 
     def _items(self, depth: int) -> list[Any]:
-        self._budget.take(CONTAINER)
+        self._budget.take_part(2, CONTAINER, 30)
         found: list[Any] = []
         while self._another(b"]", bool(found)):
             found.append(self._value(depth + 1))
@@ -128,7 +129,10 @@ class JsonReader:
         if not first.isdigit() and first != b"]":
             return self._items(depth), None
         stop = self._data.find(b"]", self._at)
-        values = bytes_of(self._data[self._at : stop]) if stop >= 0 else None
+        values = None
+        if stop >= 0:
+            self._budget.take(0, 20 + (stop - self._at) / BYTES_PER_STEP)
+            values = bytes_of(self._data[self._at : stop])
         if values is not None:  # all of it is at hand
             self._at = stop + 1
             return Blob(start, len(values), text=True), values
@@ -140,12 +144,13 @@ class JsonReader:
 
     def _text(self) -> str:
         place, raw, escaped = self._begin + self._at, bytearray(), False
-        self._budget.take(TEXT)
+        self._budget.take_part(2, TEXT, 35)
         self._at += 1
         while True:
             plain = _PLAIN.match(self._data, self._at)
             assert plain is not None  # it may be empty
-            self._budget.take(2 * (plain.end() - self._at))
+            count = plain.end() - self._at
+            self._budget.take_part(count, 2 * count, 25)
             raw += plain.group()
             self._at = plain.end()
             self._need(6)
@@ -184,7 +189,7 @@ class JsonReader:
         if found is None:
             self._fail("expected a value")
         self._at += len(found)
-        self._budget.take(NUMBER)
+        self._budget.take_part(2, NUMBER, 40)
         return _LITERALS[found]
 
     def _number(self) -> int | float:
@@ -198,7 +203,7 @@ class JsonReader:
         number = int(text) if found.group(1) is found.group(2) is None else float(text)
         if isinstance(number, float) and math.isinf(number):
             self._fail("expected a number that a float of 64 bits can hold")
-        self._budget.take(NUMBER)
+        self._budget.take_part(2, NUMBER, 40)
         self._at = found.end()
         return number
 

@@ -4,6 +4,7 @@ https://github.com/msgpack/msgpack/blob/master/spec.md; integers and lengths in 
 """
 
 import struct
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +12,12 @@ from typing import Any
 import msgspec
 
 from ...errors import RecordError, RecordFormatError
+from ..files.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT
 from ..files.source import Cursor, Source
 from ..outline import Outline, Payload, Segment
 from .artifact import artifact_of, no_text, outline_of_artifact
-from .budget import CONTAINER, NUMBER, TEXT, Budget
 from .dtypes import burn_dtype
-from .items import MAX_DEPTH, Blob, TensorLeaf
+from .items import Blob, TensorLeaf
 
 _pack = msgspec.msgpack.encode
 
@@ -99,13 +100,13 @@ class _Parser:
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
         self.path = cursor.source.path
-        self.budget = Budget(cursor.source)
+        self.budget = cursor.source.budget
 
     def value(self, depth: int) -> Any:
         """The next value."""
         if depth > MAX_DEPTH:
             raise RecordFormatError(f"{self.path}: nested too deeply (more than {MAX_DEPTH} levels)")
-        self.budget.take(NUMBER)
+        self.budget.take_part(1, NUMBER, 10)
         byte = self.cursor.take_byte()
         if byte < 0x80:
             return byte
@@ -127,6 +128,7 @@ class _Parser:
             if kind == "bin":
                 start = self.cursor.position
                 self.cursor.skip(count)
+                self.budget.take(2 * NUMBER, 20)
                 return Blob(start, count)
             if kind == "str":
                 return self._text(count)
@@ -138,25 +140,25 @@ class _Parser:
 
     def _text(self, count: int) -> str:
         start = self.cursor.position
-        self.budget.take(TEXT + 2 * count)
+        self.budget.take_part(count, TEXT + 2 * count, 8)
         try:
             return self.cursor.take(count).decode()
         except UnicodeDecodeError as error:
             raise RecordFormatError(f"{self.path}: a text is not UTF-8 (byte {start + error.start})") from error
 
     def _array(self, count: int, depth: int) -> list[Any]:
-        self.budget.take(CONTAINER)
+        self.budget.take(CONTAINER, 12)
         return [self.value(depth + 1) for _ in range(count)]
 
     def _map(self, count: int, depth: int) -> dict[str, Any]:
-        self.budget.take(CONTAINER)
+        self.budget.take(CONTAINER, 12)
         found: dict[str, Any] = {}
         for _ in range(count):
             name = self.value(depth + 1)
             if not isinstance(name, str) or name in found:
                 what = "comes twice" if isinstance(name, str) else "is no text"
                 raise RecordFormatError(f"{self.path}: the key {name!r:.60} of a map {what}")
-            found[name] = self.value(depth + 1)
+            found[sys.intern(name)] = self.value(depth + 1)  # most names come in many maps
         return found
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from ...errors import RecordFormatError
 from ...module.param_id import ParamId
 from .. import metadata
+from ..files.budget import Budget
 from ..layout import Layout, join, tag_of
 from ..outline import Entry, Outline
 from .optimizer_records import id_of
@@ -45,7 +46,7 @@ def _rest(name: str) -> str:
     return name.partition(".")[2]
 
 
-def outline_of(pack: Pack, path: str) -> Outline:
+def outline_of(pack: Pack, path: str, budget: Budget) -> Outline:
     """The record that an optimizer's file holds.
 
     Raises:
@@ -60,7 +61,7 @@ def outline_of(pack: Pack, path: str) -> Outline:
     texts = {str(ParamId.parse(it).value): it for it in layout}
     paths = {texts[key]: text for key, text in pack.metadata.items() if key in texts}
     others = {key: text for key, text in pack.metadata.items() if key not in texts}
-    found = metadata.decode(others, entries, path)
+    found = metadata.decode(others, entries, path, budget)
     more_states, more_paths = (found.values.get(key, {}) for key in ("states", "paths"))
     if not isinstance(more_states, dict) or not isinstance(more_paths, dict):
         raise RecordFormatError(f"{path}: its values contradict its scalars; it is damaged")

@@ -12,6 +12,7 @@ from typing import Any, cast
 from ...errors import RecordError, RecordFormatError
 from ...module.param_id import ParamId
 from .. import metadata
+from ..files.source import Source
 from ..layout import Layout, LayoutOf, known_layout, tag_of
 from ..outline import Outline, StoredTensor
 from . import pack_optimizer
@@ -123,26 +124,27 @@ def _shown(outline: Outline) -> Any:
     return repr(item)
 
 
-def outline_of_pack(pack: Pack, path: str) -> Outline:
+def outline_of_pack(pack: Pack, source: Source) -> Outline:
     """The record that a file holds.
 
     Args:
         pack: the file's content.
-        path: the file, for messages.
+        source: the file.
 
     Raises:
         RecordFormatError: it contradicts itself.
     """
+    path, budget = source.path, source.budget
     if pack_optimizer.is_optimizer(pack):
-        return pack_optimizer.outline_of(pack, path)
-    declared = metadata.aliases_of(pack.metadata, path)
+        return pack_optimizer.outline_of(pack, path, budget)
+    declared = metadata.aliases_of(pack.metadata, path, budget)
     found = _Tensors(path)
     for name, entry in pack.tensors.items():
         if name not in declared:
             found.add(cast(StoredTensor, entry), pack.ids.get(name))
     found.check(pack, declared)
     tied = {**found.tied, **{it: name for it, name in declared.items() if it in pack.tensors}}
-    outline = replace(metadata.decode(pack.metadata, found.entries, path), ids=found.ids)
+    outline = replace(metadata.decode(pack.metadata, found.entries, path, budget), ids=found.ids)
     return replace(
         outline,
         states=outline.states if metadata.tells_states(pack.metadata) else told_states(outline),

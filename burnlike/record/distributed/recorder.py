@@ -24,12 +24,15 @@ from ...module.wrappers import is_distributed
 from .. import metadata
 from ..derived.entries import entries_of, entry_tensors
 from ..dtypes import file_dtype, shown
+from ..files.budget import Budget
+from ..files.json_scan import texts_of
 from ..files.source import FileSource
 from ..outline import Entry, Outline
 from ..precision import PrecisionRule, stored_dtype_of
 from ..record import Record
 from ..recorder import Recorder, checked_precision, names_of, record_to_save
-from ..safetensors_format import build_header, read_header
+from ..safetensors_format import build_header
+from ..safetensors_header import read_header
 from ..saving.convert import can_lose, check_floats, check_ints
 from ..saving.shards import DETAILS
 from ..saving.writing import plain_tensor
@@ -38,6 +41,7 @@ from .tensors import DistributedTensors
 T = TypeVar("T")
 
 _FILES = "burnlike.files"
+_NAME_BYTES = 200
 
 
 class DistributedRecorder(Recorder):
@@ -101,11 +105,13 @@ class DistributedRecorder(Recorder):
             RecordIOError: it can't be read.
             RecordFormatError: it is no such directory, or damaged.
         """
-        tensors = DistributedTensors(os.fspath(path))
-        source = FileSource(Path(path) / DETAILS)
+        budget = Budget(os.fspath(path))
+        tensors = DistributedTensors(os.fspath(path), budget)
+        source = FileSource(Path(path) / DETAILS, budget)
         texts = read_header(source).metadata
-        _check_files(source.path, texts.get(_FILES, "[]"))
-        outline = metadata.decode(texts, tensors.entries(), source.path)
+        _check_files(source, texts.get(_FILES, "[]"))
+        outline = metadata.decode(texts, tensors.entries(), source.path, budget)
+        budget.end()
         return Record(
             tensors,
             outline.values,
@@ -180,15 +186,17 @@ def _write_details(directory: Path, record: Record, tensors: Mapping[str, Tensor
     (directory / DETAILS).write_bytes(head)
 
 
-def _check_files(path: str, text: str) -> None:
+def _check_files(source: FileSource, text: str) -> None:
+    folder = os.path.dirname(source.path)
     try:
-        missing = sorted(
-            {name for name in json.loads(text) if not os.path.exists(os.path.join(os.path.dirname(path), name))}
-        )
-    except (ValueError, TypeError, RecursionError) as error:
-        raise RecordFormatError(f"{path}: {_FILES} is no list of names: {error}") from error
+        names = texts_of(text.encode(), source.budget, _NAME_BYTES)
+        missing = sorted({name for name in names if not os.path.exists(os.path.join(folder, name))})
+    except ValueError as error:
+        raise RecordFormatError(f"{source.path}: {_FILES} is no list of names: it {error}") from error
     if missing:
-        raise RecordFormatError(f"{path}: of its files, {', '.join(missing)} is missing; fetch the directory again")
+        raise RecordFormatError(
+            f"{source.path}: of its files, {', '.join(missing[:10])} is missing; fetch the directory again"
+        )
 
 
 def _sync(directory: Path) -> None:

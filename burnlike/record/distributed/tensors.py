@@ -10,16 +10,20 @@ from torch import Tensor
 
 from ...errors import RecordFormatError, RecordIOError
 from ..dtypes import file_dtype
+from ..files.budget import Budget
+from ..files.source import FileSource
 from ..files.stored_tensors import StoredTensors
+from ..formats import DEFAULT_EXTENSION
 from ..outline import Entry
+from ..safetensors_header import read_header
 from ..saving.shards import DETAILS
 
 
 class DistributedTensors(StoredTensors):
     """Name -> tensor of a directory that `DistributedRecorder` wrote; each access reads the whole tensor."""
 
-    def __init__(self, path: str) -> None:
-        self._metadata = _read_metadata(path)
+    def __init__(self, path: str, budget: Budget | None = None) -> None:
+        self._metadata = _read_metadata(path, budget or Budget(path))
         super().__init__(path, self._metadata.state_dict_metadata)
 
     def dtype(self, name: str) -> torch.dtype:
@@ -58,7 +62,7 @@ class DistributedTensors(StoredTensors):
             raise RecordIOError(f"{self.path}: reading failed: {error}") from error
 
 
-def _read_metadata(path: str) -> Any:
+def _read_metadata(path: str, budget: Budget) -> Any:
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 
     if not os.path.exists(path):
@@ -68,6 +72,9 @@ def _read_metadata(path: str) -> Any:
             f"{path}: expected a directory that DistributedRecorder wrote, it has no file {DETAILS}"
         )
     try:
+        for name in sorted(os.listdir(path)):
+            if name.endswith(DEFAULT_EXTENSION) and name != DETAILS:
+                read_header(FileSource(os.path.join(path, name), budget))  # torch's reader trusts what is there
         return HuggingFaceStorageReader(path).read_metadata()
     except Exception as error:
         raise RecordFormatError(f"{path}: its files can't be read: {error}") from error

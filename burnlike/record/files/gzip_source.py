@@ -9,6 +9,7 @@ from .source import Source
 _MAGIC = b"\x1f\x8b"
 _FIRST_INPUT_BYTES, _INPUT_BYTES = 1 << 10, 1 << 16
 _OUTPUT_BYTES = 1 << 18
+_BYTES_PER_STEP, _STREAM_STEPS = 24, 150
 _KEPT_BYTES = 1 << 17  # more than what readers ask for ahead of what they read
 
 
@@ -31,7 +32,8 @@ class GzipSource(Source):
     sequential = True
 
     def __init__(self, packed: Source) -> None:
-        self.path, self.stored_bytes = packed.path, packed.stored_bytes
+        self.path, self.stored_bytes, self.budget = packed.path, packed.stored_bytes, packed.budget
+        self.budget.compressed(packed.stored_bytes)
         self.restarts = 0
         self._packed = packed
         self._lock = threading.RLock()
@@ -75,6 +77,7 @@ class GzipSource(Source):
         self._begin_stream(0)
 
     def _begin_stream(self, offset: int) -> None:
+        self.budget.take(0, _STREAM_STEPS)
         self._unpacker = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
         self._input_offset, self._input_bytes = offset, _FIRST_INPUT_BYTES
 
@@ -114,6 +117,7 @@ class GzipSource(Source):
                 raise RecordFormatError(
                     f"{self.path}: its compressed data is damaged ({error}); save or fetch it again"
                 ) from error
+        self.budget.take(0, len(piece) / _BYTES_PER_STEP)
         return piece
 
     def _next_input(self) -> bytes:

@@ -1,18 +1,20 @@
 """Reading a record that is divided among several files, see `shards`; as one, each tensor from its file."""
 
-import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from ...errors import RecordFormatError, RecordIOError, nearest
 from ...module.param_id import ParamId
 from ..formats import DEFAULT_EXTENSION
 from ..outline import Entry, Outline
-from ..saving.shards import DETAILS, INDEX_SUFFIX, SINGLE_NAME
-from .source import BytesSource, FileSource, Source
+from ..safetensors_header import MAX_HEADER_BYTES
+from ..saving.shards import DETAILS, INDEX_SUFFIX, SINGLE_NAME, places_of
+from .budget import Budget
+from .json_scan import NotThisError
+from .source import FileSource, Source
 
-_MAX_INDEX_BYTES = 100_000_000
 _TRIES = 5
 
 
@@ -50,12 +52,12 @@ def is_distributed_record(path: str | os.PathLike[str]) -> bool:
     )
 
 
-def read_sharded(index: str, read: Callable[[str], Outline]) -> tuple[Source, Outline]:
+def read_sharded(index: str, read: Callable[[str, Budget], Outline]) -> tuple[Source, Outline]:
     """Read all files of a set.
 
     Args:
         index: path of the index.
-        read: reads one of them.
+        read: reads one of them, with the budget of all.
 
     Returns:
         The index, and what is in the files together.
@@ -66,9 +68,14 @@ def read_sharded(index: str, read: Callable[[str], Outline]) -> tuple[Source, Ou
         RecordIOError: a file can't be read.
     """
     for attempt in range(_TRIES):
-        text = _text(index)
+        source = FileSource(index)
+        if source.size > MAX_HEADER_BYTES:
+            raise RecordFormatError(f"{index}: has {source.size} bytes, at most {MAX_HEADER_BYTES} are read")
+        text = source.read(0, source.size)
         try:
-            return BytesSource(text, index), _merged(index, _places(text, index), read)
+            outline = _merged(index, _places(text, source), read, source.budget)
+            source.budget.end()
+            return source, outline
         except (RecordIOError, RecordFormatError):
             # A save may have replaced the set in the meantime: its files are removed only after the index.
             if attempt == _TRIES - 1 or _text(index) == text:
@@ -78,20 +85,20 @@ def read_sharded(index: str, read: Callable[[str], Outline]) -> tuple[Source, Ou
 
 def _text(index: str) -> bytes:
     source = FileSource(index)
-    if source.size > _MAX_INDEX_BYTES:
-        raise RecordFormatError(f"{index}: has {source.size} bytes, at most {_MAX_INDEX_BYTES} are read")
     return source.read(0, source.size)
 
 
-def _places(text: bytes, index: str) -> dict[str, str]:
+def _places(text: bytes, source: Source) -> dict[str, str]:
     """Name of each tensor -> name of its file."""
+    index = source.path
+    source.budget.add_header(len(text))
+    source.budget.take(len(text), 0)
     try:
-        found = json.loads(text, object_pairs_hook=_without_duplicates)
-    except (ValueError, RecursionError) as error:
-        raise RecordFormatError(f"{index}: is no index: {error}") from error
-    places = found.get("weight_map") if isinstance(found, dict) else None
-    if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
-        raise RecordFormatError(f"{index}: expected an index with a weight_map of names to files")
+        places = places_of(text, source.budget)
+    except NotThisError as error:
+        raise RecordFormatError(
+            f"{index}: expected an index with a weight_map of names to files; it {error}"
+        ) from error
     for name in set(places.values()):
         if os.path.basename(name) != name or name in ("", ".", "..") or "\0" in name or "\\" in name:
             raise RecordFormatError(
@@ -100,14 +107,7 @@ def _places(text: bytes, index: str) -> dict[str, str]:
     return places
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name comes twice")
-    return found
-
-
-def _merged(index: str, places: Mapping[str, str], read: Callable[[str], Outline]) -> Outline:
+def _merged(index: str, places: Mapping[str, str], read: Callable[[str, Budget], Outline], budget: Budget) -> Outline:
     directory = os.path.dirname(index)
     entries: dict[str, Entry] = {}
     ids: dict[str, ParamId] = {}
@@ -117,10 +117,13 @@ def _merged(index: str, places: Mapping[str, str], read: Callable[[str], Outline
     states: set[str] = set()
     known_ids: set[ParamId] = set()
     layout, first = None, None
-    for file in sorted(set(places.values())):
-        shard = read(os.path.join(directory, file))
+    names: dict[str, list[str]] = {}
+    for name, file in places.items():
+        names.setdefault(file, []).append(name)
+    for file in sorted(names):
+        shard = read(os.path.join(directory, file), budget)
         first = first or shard
-        _check_names(index, file, places, shard)
+        _check_names(index, file, names[file], places, shard)
         for name, param_id in shard.ids.items():
             if param_id in known_ids:
                 raise RecordFormatError(f"{index}: '{name}' and another tensor have the ParamId {param_id}")
@@ -139,11 +142,12 @@ def _merged(index: str, places: Mapping[str, str], read: Callable[[str], Outline
     return Outline(entries, ids, aliases, values, frozenset(states), layout, metadata, name, version)
 
 
-def _check_names(index: str, file: str, places: Mapping[str, str], shard: Outline) -> None:
-    for name in [name for name, place in places.items() if place == file and name not in shard.entries][:1]:
+def _check_names(index: str, file: str, names: Sequence[str], places: Mapping[str, str], shard: Outline) -> None:
+    for name in [name for name in names if name not in shard.entries][:1]:
+        hint = nearest(name, [*islice(shard.entries, 10_000)])
         raise RecordFormatError(
-            f"{index}: says that '{name}' is in {file}, which lacks it{nearest(name, [*shard.entries])}; the files"
-            " are not of one save: fetch them again"
+            f"{index}: says that '{name}' is in {file}, which lacks it{hint}; the files are not of one save: fetch them"
+            " again"
         )
     for name in shard.entries:
         if places.get(name) != file:

@@ -11,6 +11,7 @@ import weakref
 from abc import ABC, abstractmethod
 
 from ...errors import RecordFormatError, RecordIOError
+from .budget import Budget
 
 _WINDOW_BYTES = 1 << 16
 
@@ -22,11 +23,13 @@ class Source(ABC):
         path: what messages call it.
         stored_bytes: how many bytes are stored, compressed or not: what a reader may take memory for.
         sequential: whether reading backwards is costly; several threads then only get in each other's way.
+        budget: what opening it may take.
     """
 
     path: str
     stored_bytes: int
     sequential: bool = False
+    budget: Budget
 
     @abstractmethod
     def read_into(self, offset: int, into: memoryview) -> None:
@@ -78,15 +81,21 @@ class Source(ABC):
 class FileSource(Source):
     """An open file.
 
+    Args:
+        path: its name.
+        budget: that of the set of files which it is one of; None makes one for it.
+
     Attributes:
         size: its length in bytes when it was opened.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], budget: Budget | None = None) -> None:
         self.path = os.fspath(path)
         self.descriptor = open_file(path)
         weakref.finalize(self, os.close, self.descriptor)
         self.size = self.stored_bytes = os.fstat(self.descriptor).st_size
+        self.budget = budget or Budget(self.path)
+        self.budget.add_file(self.size)
 
     def read_into(self, offset: int, into: memoryview) -> None:
         """See `Source.read_into`; a file that was cut since it was opened is a RecordIOError."""
@@ -125,6 +134,8 @@ class BytesSource(Source):
         self.path = path
         self.data = memoryview(data).cast("B")
         self.size = self.stored_bytes = len(self.data)
+        self.budget = Budget(path)
+        self.budget.add_file(self.size)
 
     def read_into(self, offset: int, into: memoryview) -> None:
         """See `Source.read_into`."""

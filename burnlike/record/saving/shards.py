@@ -11,7 +11,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...errors import RecordError
+import msgspec
+
+from ...errors import RecordError, RecordFormatError
+from ..files.budget import Budget
+from ..files.json_scan import NotThisError, text_map
 from ..outline import Entry, Outline
 
 DETAILS = "record.safetensors"
@@ -71,13 +75,33 @@ def index_text(shards: Sequence[Outline], names: Sequence[str]) -> bytes:
     return (json.dumps(index, indent=2, ensure_ascii=False) + "\n").encode()
 
 
+def places_of(index: bytes, budget: Budget) -> dict[str, str]:
+    """Name of each tensor -> name of its file, as an index says it.
+
+    Raises:
+        NotThisError: it is no index.
+        RecordFormatError: the budget is over.
+    """
+    try:
+        found = msgspec.json.decode(index, type=_Index)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise NotThisError(f"is not JSON with a weight_map ({error})") from error
+    return text_map(bytes(found.weight_map), budget)
+
+
+class _Index(msgspec.Struct, gc=False):
+    """What counts of an index; the rest is passed over without making anything of it."""
+
+    weight_map: msgspec.Raw
+
+
 def listed_names(index: bytes) -> set[str] | None:
     """The files that an index speaks of and that lie beside it; None if it is no index."""
     try:
-        places = json.loads(index)["weight_map"].values()
-        return {name for name in places if name.endswith(EXTENSION) and os.path.basename(name) == name}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        places = places_of(index, Budget("the index"))
+    except (NotThisError, RecordFormatError):
         return None
+    return {name for name in places.values() if name.endswith(EXTENSION) and os.path.basename(name) == name}
 
 
 def single_path(path: str | os.PathLike[str]) -> str:

@@ -4,27 +4,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import ArgumentError, RecordFormatError, nearest
+from ..files.budget import MAX_NAME
+from ..files.source import Source
 from ..layout import join
 from ..metadata import dump_versions
 from ..values import ENTRY
 from .pickled import DTYPE_NAMES, Opaque, PickledMap, PickledTensor, Symbol, Tagged
 
 _MAX_DEPTH = 64
-_MAX_NAME = 4096  # characters
-_CHARACTERS = 16  # of tensors' names, for each byte of the pickle
+_PART_BYTES, _PART_STEPS = 64, 28
+_TENSOR_BYTES, _TENSOR_STEPS = 360, 120
+_NOTED_BYTES, _NOTED_STEPS = 300, 30
 _MODULE_PARTS = ("_parameters", "_buffers", "_modules")
 
 
 def flatten(
-    content: Any, top_level_key: str | None, path: str, most_parts: int
+    content: Any, top_level_key: str | None, source: Source
 ) -> tuple[dict[str, PickledTensor], dict[str, Any], str | None]:
     """Divide what a pickle has into tensors and values.
 
     Args:
         content: the object: a map, or a whole module.
         top_level_key: reads only what is under this key; None is all.
-        path: the file, for messages.
-        most_parts: how many parts there can be; a small pickle can refer to one list a million times.
+        source: the file; a small pickle can refer to one list a million times, which its budget ends.
 
     Returns:
         Name -> tensor; the plain values, in lists and maps as they were, what state dicts have beside tensors as
@@ -34,7 +36,7 @@ def flatten(
         RecordFormatError: it has an object that only code could make, or it can't be a record.
         ArgumentError: there is no such key.
     """
-    content = _as_map(content)
+    content, path = _as_map(content), source.path
     if top_level_key is not None:
         known = [key for key in content if isinstance(key, str)] if isinstance(content, dict) else []
         if top_level_key not in known:
@@ -43,7 +45,7 @@ def flatten(
                 f"{top_level_key!r}{nearest(top_level_key, known)}"
             )
         content = _as_map(content[top_level_key])
-    walk = _Walk(path, most_parts)
+    walk = _Walk(source)
     if not isinstance(content, dict):
         raise walk.refused("", content)
     values = walk.map(content, "", 0)
@@ -51,11 +53,11 @@ def flatten(
 
 
 class _Walk:
-    def __init__(self, path: str, most_parts: int) -> None:
+    def __init__(self, source: Source) -> None:
         self.tensors: dict[str, PickledTensor] = {}
         self.versions: dict[str, Any] | None = None
-        self._path = path
-        self._left = most_parts
+        self._path = source.path
+        self._budget = source.budget
 
     def map(self, items: Mapping[Any, Any], prefix: str, depth: int) -> dict[str, Any]:
         """The plain values in a map; its tensors are noted."""
@@ -104,7 +106,7 @@ class _Walk:
         """Note what a state dict says about modules."""
         self.versions = {} if self.versions is None else self.versions
         for path, it in self._plain(noted).items():
-            self._left -= len(prefix) // _CHARACTERS
+            self._budget.take(_NOTED_BYTES + len(prefix), _NOTED_STEPS)
             if isinstance(it, dict):
                 self.versions[join(prefix, path) if path else prefix] = it
 
@@ -126,20 +128,20 @@ class _Walk:
                 " integer"
             )
         name = f"{prefix}.{key}" if prefix else str(key)
-        if len(name) > _MAX_NAME:
-            raise RecordFormatError(f"{self._path}: '{name[:80]}...' is longer than {_MAX_NAME} characters")
+        if len(name) > MAX_NAME:
+            raise RecordFormatError(f"{self._path}: '{name[:80]}...' is longer than {MAX_NAME} characters")
         return name
 
     def _count(self, name: str, depth: int) -> None:
-        self._left -= 1
-        if self._left < 0 or depth > _MAX_DEPTH:
+        self._budget.take(_PART_BYTES, _PART_STEPS)
+        if depth > _MAX_DEPTH:
             raise RecordFormatError(f"{self._path}: '{name[:80]}' is nested too deeply or refers to itself")
 
     def _note(self, item: PickledTensor, name: str) -> None:
         if name in self.tensors:
             raise RecordFormatError(f"{self._path}: has two tensors with the name '{name}'")
         self.tensors[name] = item
-        self._left -= len(name) // _CHARACTERS
+        self._budget.take(_TENSOR_BYTES + len(name), _TENSOR_STEPS)
 
     def part(self, item: Any, name: str, depth: int) -> Any:
         """The plain value of one part, `_NOTHING` if it has only tensors."""

@@ -6,7 +6,6 @@ its bytes.
 """
 
 import io
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,13 +18,12 @@ from .flat_pickle import flatten
 from .pickled import Opaque, PickledTensor
 from .strided_source import StridedSource, is_contiguous
 from .torch_pickle import load_pickle
-
-ZIP_MAGIC = b"PK\x03\x04"
-PICKLE_MAGIC = b"\x80"
+from .zip_archive import Member, members
 
 _OLD_MAGIC = 0x1950A86A20F9469CFC6C
 _OLD_VERSION = 1001
 _MAX_PICKLE_BYTES = 1 << 30
+_STORAGE_BYTES, _STORAGE_STEPS = 260, 60
 
 
 class TorchFormat:
@@ -51,7 +49,7 @@ class TorchFormat:
             RecordIOError: reading fails.
         """
         archive = _zip(source) if source.read(0, 1) == b"P" else _old(source)
-        tensors, values, versions = flatten(archive.content, top_level_key, source.path, archive.pickle_bytes)
+        tensors, values, versions = flatten(archive.content, top_level_key, source)
         entries: dict[str, StoredTensor] = {}
         aliases: dict[str, str] = {}
         first: dict[PickledTensor, str] = {}
@@ -75,86 +73,59 @@ class _Archive:
 
     Attributes:
         content: of its main pickle.
-        pickle_bytes: how long that is.
-        places: key of each storage -> offset and length of its bytes.
+        places: key of each storage -> where its bytes are.
         version: of the format.
     """
 
     content: Any
-    pickle_bytes: int
-    places: Mapping[str, tuple[int, int]]
+    places: Mapping[str, Member]
     version: str
 
 
 def _zip(source: Source) -> _Archive:
-    try:
-        with zipfile.ZipFile(_File(source)) as archive:
-            infos = {info.filename: info for info in archive.infolist()}
-            if len(infos) != len(archive.infolist()):
-                raise RecordFormatError(f"{source.path}: a name comes twice in its zip archive")
-            main = next((name for name in infos if name.partition("/")[2] == "data.pkl"), None)
-            if main is None:
-                raise RecordFormatError(
-                    f"{source.path}: expected a file of torch.save, got a zip archive without data.pkl"
-                )
-            prefix = main.removesuffix("data.pkl")
-            if f"{prefix}constants.pkl" in infos:
-                raise RecordFormatError(f"{source.path}: is a TorchScript program; save its state_dict() instead")
-            places = {name.removeprefix(prefix): _place(info, source) for name, info in infos.items()}
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, UnicodeDecodeError) as error:
-        if isinstance(error, RecordError):
-            raise
-        raise RecordFormatError(
-            f"{source.path}: its zip archive is damaged ({error}); save or fetch it again"
-        ) from error
+    found = members(source)
+    main = next((name for name in found if name.partition("/")[2] == "data.pkl"), None)
+    if main is None:
+        raise RecordFormatError(f"{source.path}: expected a file of torch.save, got a zip archive without data.pkl")
+    prefix = main.removesuffix("data.pkl")
+    if f"{prefix}constants.pkl" in found:
+        raise RecordFormatError(f"{source.path}: is a TorchScript program; save its state_dict() instead")
+    places = {name.removeprefix(prefix): place for name, place in found.items()}
     if _text(places, "byteorder", source) not in ("", "little"):
         raise RecordFormatError(f"{source.path}: its numbers are big-endian, which is not read")
-    begin, count = places["data.pkl"]
-    data = _pickle_bytes(source, begin, count)
-    content, _ = load_pickle(io.BytesIO(data), source.path)
+    main_pickle = places["data.pkl"]
+    if main_pickle.size > _MAX_PICKLE_BYTES:
+        raise RecordFormatError(
+            f"{source.path}: its pickle has {main_pickle.size} bytes, at most {_MAX_PICKLE_BYTES} are read"
+        )
+    source.budget.add_header(main_pickle.size)
+    source.budget.take(main_pickle.size, 0)
+    data = source.read(main_pickle.start, main_pickle.size)
+    content, _ = load_pickle(io.BytesIO(data), source)
     storages = {name.removeprefix("data/"): place for name, place in places.items() if name.startswith("data/")}
-    return _Archive(content, count, storages, _text(places, "version", source).strip())
+    return _Archive(content, storages, _text(places, "version", source).strip())
 
 
-def _place(info: zipfile.ZipInfo, source: Source) -> tuple[int, int]:
-    """Offset and length of a member's bytes."""
-    if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 or info.file_size != info.compress_size:
-        raise RecordFormatError(f"{source.path}: '{info.filename}' is compressed or encrypted, torch.save does neither")
-    head = source.read(info.header_offset, 30)
-    if head[:4] != ZIP_MAGIC:
-        raise RecordFormatError(f"{source.path}: '{info.filename}' is not where the zip archive says")
-    begin = info.header_offset + 30 + int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
-    source.require(begin, info.file_size)
-    return begin, info.file_size
-
-
-def _text(places: Mapping[str, tuple[int, int]], name: str, source: Source) -> str:
-    begin, count = places.get(name, (0, 0))
-    return source.read(begin, min(count, 80)).decode("ascii", "replace")
-
-
-def _pickle_bytes(source: Source, begin: int, count: int) -> bytes:
-    if count > _MAX_PICKLE_BYTES:
-        raise RecordFormatError(f"{source.path}: its pickle has {count} bytes, at most {_MAX_PICKLE_BYTES} are read")
-    return source.read(begin, count)
+def _text(places: Mapping[str, Member], name: str, source: Source) -> str:
+    place = places.get(name)
+    return "" if place is None else source.read(place.start, min(place.size, 80)).decode("ascii", "replace")
 
 
 def _old(source: Source) -> _Archive:
     file = _File(source)
-    if load_pickle(file, source.path)[0] != _OLD_MAGIC or load_pickle(file, source.path)[0] != _OLD_VERSION:
+    if load_pickle(file, source)[0] != _OLD_MAGIC or load_pickle(file, source)[0] != _OLD_VERSION:
         raise RecordFormatError(
             f"{source.path}: expected a record, got a pickle that torch.save did not write; only code could read it"
         )
-    system, _ = load_pickle(file, source.path)
+    system, _ = load_pickle(file, source)
     if isinstance(system, dict) and system.get("little_endian") is False:
         raise RecordFormatError(f"{source.path}: its numbers are big-endian, which is not read")
-    begin = file.tell()
-    content, storages = load_pickle(file, source.path)
-    pickle_bytes = file.tell() - begin
-    keys, _ = load_pickle(file, source.path)
+    content, storages = load_pickle(file, source)
+    keys, _ = load_pickle(file, source)
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         raise RecordFormatError(f"{source.path}: does not list its storages; save or fetch it again")
-    places: dict[str, tuple[int, int]] = {}
+    source.budget.take(_STORAGE_BYTES * len(keys), _STORAGE_STEPS * len(keys))
+    places: dict[str, Member] = {}
     at = file.tell()
     for key in keys:
         dtype = storages[key].dtype or "U8" if key in storages else "?"
@@ -163,12 +134,12 @@ def _old(source: Source) -> _Archive:
         item_bytes = DTYPE_BITS[dtype] // 8
         count = int.from_bytes(source.read(at, 8), "little") * item_bytes
         source.require(at + 8, count)
-        places[key] = (at + 8, count)
+        places[key] = Member(at + 8, count, None)
         at += 8 + count
-    return _Archive(content, pickle_bytes, places, str(_OLD_VERSION))
+    return _Archive(content, places, str(_OLD_VERSION))
 
 
-def _stored(name: str, tensor: PickledTensor, places: Mapping[str, tuple[int, int]], source: Source) -> StoredTensor:
+def _stored(name: str, tensor: PickledTensor, places: Mapping[str, Member], source: Source) -> StoredTensor:
     """Where the values are.
 
     Raises:
@@ -182,7 +153,7 @@ def _stored(name: str, tensor: PickledTensor, places: Mapping[str, tuple[int, in
         )
     if tensor.storage.key not in places:
         raise RecordFormatError(f"{what} is in a storage that the file lacks; save or fetch it again")
-    begin, storage_bytes = places[tensor.storage.key]
+    begin, storage_bytes, _ = places[tensor.storage.key]
     shape, strides, size = tensor.shape, tensor.strides, DTYPE_BITS[tensor.dtype] // 8
     if tensor.metadata:
         raise RecordFormatError(f"{what} is a conjugated or negated view; save .resolve_conj().resolve_neg()")
@@ -203,7 +174,7 @@ def _stored(name: str, tensor: PickledTensor, places: Mapping[str, tuple[int, in
 
 
 class _File(io.RawIOBase):
-    """A source as a file that `zipfile` and pickle read; a read takes no more memory than there are bytes."""
+    """A source as a file that pickles are read from; a read takes no more memory than there are bytes."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -223,23 +194,11 @@ class _File(io.RawIOBase):
                 break
         return bytes(found)
 
-    def seek(self, offset: int, whence: int = 0) -> int:
-        """Go to a place."""
-        base = (0, self._cursor.position, self._source.stored_bytes)[whence]
-        if base + offset < 0:
-            raise ValueError("a place before the beginning")
-        self._cursor.position = base + offset
-        return base + offset
-
     def tell(self) -> int:
         """The place."""
         return self._cursor.position
 
     def readable(self) -> bool:
-        """True."""
-        return True
-
-    def seekable(self) -> bool:
         """True."""
         return True
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
 from ...errors import RecordFormatError
+from ..files.budget import Budget
+from ..files.source import Source
 from .pickled import MAX_INT_BITS, STORAGE_DTYPES, Opaque, PickledMap, Storage, Symbol, called, symbol_of
 
 
@@ -26,23 +28,25 @@ class Readable(Protocol):
         ...
 
 
-def load_pickle(file: Readable, path: str) -> tuple[Any, Mapping[str, Storage]]:
+def load_pickle(file: Readable, source: Source) -> tuple[Any, Mapping[str, Storage]]:
     """Read one pickle.
 
     Args:
         file: stands at its beginning, and afterwards behind its end.
-        path: for messages.
+        source: what the file is in.
 
     Returns:
         Plain values, lists and dicts of them, and the classes above; and the storages that it refers to, by key.
 
     Raises:
-        RecordFormatError: it is damaged.
+        RecordFormatError: it is damaged, or takes more than the source's budget.
     """
-    reader = _Reader(file)
+    path, reader = source.path, _Reader(file, source.budget)
     try:
         return reader.load(), reader.storages
     except RecordFormatError as error:
+        if str(error).startswith(f"{path}: "):  # the budget's
+            raise
         raise RecordFormatError(f"{path}: {error}") from error
     except Exception as error:  # a damaged pickle makes the reader fail in any way
         raise RecordFormatError(
@@ -64,6 +68,24 @@ _INSTRUCTIONS = (
 """What is read as Python does; `torch.save` writes these, and those that `_Reader` reads in its own way."""
 
 
+_INSTRUCTIONS_AT_ONCE, _STEPS_EACH = 1000, 6
+
+_MARK_BYTES = 100
+_MEMORY = [16] * 256
+for _codes, _bytes in (
+    ((pickle.MARK,), _MARK_BYTES),
+    ((pickle.TUPLE, pickle.APPENDS, pickle.SETITEMS, pickle.ADDITEMS, pickle.FROZENSET), 90 - _MARK_BYTES),
+    ((pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3, pickle.EMPTY_LIST, pickle.EMPTY_DICT, pickle.EMPTY_SET), 110),
+    ((pickle.BINUNICODE, pickle.SHORT_BINUNICODE, pickle.BINSTRING, pickle.SHORT_BINSTRING), 110),
+    ((pickle.BINBYTES, pickle.SHORT_BINBYTES, pickle.BININT, pickle.BININT2, pickle.LONG1, pickle.BINFLOAT), 80),
+    ((pickle.BINPUT, pickle.LONG_BINPUT, pickle.MEMOIZE), 130),
+    ((pickle.SETITEM, pickle.REDUCE, pickle.GLOBAL, pickle.STACK_GLOBAL, pickle.NEWOBJ, pickle.BINPERSID), 200),
+):
+    for _code in _codes:
+        _MEMORY[_code[0]] = _bytes
+"""Bytes of memory that an instruction takes at most, beside the bytes that stand behind it."""
+
+
 class _Reader(_Unpickler):
     """Takes time and memory in proportion to the pickle: nothing is copied, and only texts and integers are hashed.
 
@@ -73,14 +95,30 @@ class _Reader(_Unpickler):
 
     dispatch: ClassVar[dict[int, Any]] = {it[0]: _Unpickler.dispatch[it[0]] for it in _INSTRUCTIONS}
 
-    def __init__(self, file: Readable) -> None:
+    def __init__(self, file: Readable, budget: Budget) -> None:
         super().__init__(file, encoding="utf-8")
         self.storages: dict[str, Storage] = {}
+        self._budget = budget
 
     def load(self) -> Any:
         """Read the pickle."""
+        self._unframer = pickle._Unframer(self._file_read, self._file_readline)  # pyright: ignore
+        self.read, self.readinto, self.readline = self._unframer.read, self._unframer.readinto, self._unframer.readline
+        self.metastack, self.stack, self.proto = [], [], 0
+        self.append = self.stack.append
+        read, dispatch, take = self.read, self.dispatch, self._budget.take
         try:
-            return super().load()
+            while True:
+                memory = 0
+                for _ in range(_INSTRUCTIONS_AT_ONCE):
+                    code = read(1)
+                    if not code:
+                        raise EOFError
+                    memory += _MEMORY[code[0]]
+                    dispatch[code[0]](self)
+                take(memory, _INSTRUCTIONS_AT_ONCE * _STEPS_EACH)
+        except pickle._Stop as stop:  # pyright: ignore
+            return stop.value
         except KeyError as error:
             raise RecordFormatError(f"its pickle has the instruction or reference {error}, which is not read") from None
 

@@ -1,0 +1,149 @@
+"""How much time and memory opening a file may take: one budget that every reader takes from. Imports no torch.
+
+Time is counted in steps of about 0.1 microseconds of one core, not by a clock: a file that is refused on one machine is
+refused on all. What a step and a byte are taken for is measured; `tests/record/fuzz/test_attacks.py` holds both to it.
+"""
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from ...errors import ArgumentError, RecordFormatError
+
+STEPS_PER_SECOND = 10_000_000
+
+MAX_DEPTH = 128
+"""Levels that what is in a file may be nested; not adjustable, as Python's stack is not."""
+
+MAX_DIMENSIONS = 64
+"""Dimensions of a tensor: as many as torch computes with."""
+
+MAX_NAME = 4096
+"""Characters of a tensor's name, or of the path of a value."""
+
+CONTAINER, NUMBER, TEXT = 240, 32, 64
+"""Bytes that a map or list, a number, and a text beside its characters take, with what the outline keeps of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """What opening a file may take before it is refused as damaged or hostile. Use it in a `with` statement.
+
+    The defaults are far above what records need that people make. A file that is larger than they allow, and that you
+    trust, is opened with higher ones. They count for whatever is opened within the `with`, by any function and in this
+    thread; reading the values of tensors is not limited.
+
+    Attributes:
+        seconds: of one core, for a file of any size.
+        bytes_per_second: a longer file gets a second more for each of so many of its bytes.
+        memory_bytes: for a file of any size.
+        memory_per_byte: bytes of memory for each byte that is not a tensor's: names, places, plain values.
+
+    Raises:
+        ArgumentError: one of them is not positive.
+
+    Example:
+        >>> import io, torch
+        >>> from burnlike.record import ReadLimits, Record, SafetensorsRecorder
+        >>> data = SafetensorsRecorder().to_bytes(Record({"weight": torch.ones(2)}))
+        >>> with ReadLimits(seconds=60, memory_bytes=8 << 30):
+        ...     record = SafetensorsRecorder().from_bytes(data)
+    """
+
+    seconds: float = 2.0
+    bytes_per_second: float = 20e6
+    memory_bytes: float = 64 << 20
+    memory_per_byte: float = 4.0
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if not getattr(self, name) > 0:
+                raise ArgumentError(f"ReadLimits: expected a positive {name}, got {getattr(self, name)!r}")
+
+    def times(self, factor: float) -> "ReadLimits":
+        """Limits that are `factor` times as high."""
+        return ReadLimits(
+            self.seconds * factor,
+            self.bytes_per_second / factor,
+            self.memory_bytes * factor,
+            self.memory_per_byte * factor,
+        )
+
+    def __enter__(self) -> Self:
+        _limits.set((*_limits.get(), self))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _limits.set(_limits.get()[:-1])
+
+
+_limits: ContextVar[tuple[ReadLimits, ...]] = ContextVar("burnlike.ReadLimits", default=(ReadLimits(),))
+
+
+class Budget:
+    """What is left of the time and memory that opening a file, or a set of files, may take.
+
+    Args:
+        path: of the file, for messages.
+    """
+
+    def __init__(self, path: str) -> None:
+        limits = _limits.get()[-1]
+        self._path = path
+        self._steps = STEPS_PER_SECOND * limits.seconds
+        self._steps_per_byte = STEPS_PER_SECOND / limits.bytes_per_second
+        self._memory: float = limits.memory_bytes
+        self._memory_per_byte = limits.memory_per_byte
+        self._header_counts = True
+        self._opened = False
+
+    def add_file(self, size: int) -> None:
+        """Grant the time for a file of `size` bytes."""
+        self._steps += self._steps_per_byte * size
+
+    def add_header(self, size: int) -> None:
+        """Grant the memory for `size` bytes that are not the values of tensors."""
+        self._memory += self._memory_per_byte * size
+
+    def compressed(self, size: int) -> None:
+        """Grant the memory for a file of `size` bytes that is compressed: what is unpacked from it justifies none."""
+        if self._header_counts:
+            self.add_header(size)
+            self._memory_per_byte, self._header_counts = 0.0, False
+
+    def take_part(self, size: int, memory: float, steps: float) -> None:
+        """Take what a part that is written in `size` bytes, no values of tensors, needs; they grant memory first.
+
+        Raises:
+            RecordFormatError: no more is left.
+        """
+        self.take(memory - self._memory_per_byte * size, steps)
+
+    def end(self) -> None:
+        """The file is open: what is done from now on is not counted."""
+        self._opened = True
+
+    def has(self, memory: float, steps: float) -> bool:
+        """Whether so much is left."""
+        return self._opened or (memory <= self._memory and steps <= self._steps)
+
+    def take(self, memory: float, steps: float) -> None:
+        """Take bytes of memory and steps of time.
+
+        Raises:
+            RecordFormatError: no more is left.
+        """
+        if self._opened:
+            return
+        self._memory -= memory
+        self._steps -= steps
+        if self._memory < 0 or self._steps < 0:
+            what = "memory" if self._memory < 0 else "time"
+            raise RecordFormatError(
+                f"{self._path}: what it holds beside tensors takes far more {what} than a record of its size; it is"
+                " damaged or made to do harm. If you trust it, open it with higher limits: burnlike.record.ReadLimits,"
+                " or --limits on the command line"
+            )

@@ -1,0 +1,175 @@
+"""Scanning JSON in one pass without making objects of it: maps of texts, and how much memory a text will take.
+
+Imports no torch.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from .budget import Budget
+
+BLANK = rb"[ \t\n\r]*+"
+TEXT = rb'"([^"\\\x00-\x1f]*+(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*+)*+)"'
+"""A text; its group is what is between the quotes."""
+
+_TEXT = re.compile(TEXT)
+_PAIR = re.compile(BLANK + TEXT + BLANK + b":" + BLANK + TEXT + BLANK + b"([,}])" + BLANK)
+_USUAL_PAIR = re.compile(rb'"([^"\\\x00-\x1f]*+)":"([^"\\\x00-\x1f]*+)"([,}])')
+_ITEM = re.compile(BLANK + TEXT + BLANK + rb"([,\]])" + BLANK)
+_MAP = re.compile(BLANK + rb"\{" + BLANK + rb"(\}" + BLANK + b")?")
+_LIST = re.compile(BLANK + rb"\[" + BLANK + rb"(\]" + BLANK + b")?")
+
+_PAIR_BYTES, _PAIR_STEPS, _ITEM_STEPS = 160, 16, 10
+
+
+class NotThisError(ValueError):
+    """The text is no such map or list; the message says why."""
+
+
+def text_of(raw: bytes) -> str:
+    """The text that stands between two quotes as `raw`.
+
+    Raises:
+        ValueError: it is not UTF-8, or has an escape sequence that is none.
+    """
+    if b"\\" not in raw:
+        return raw.decode()
+    found = json.loads(b'"' + raw + b'"')
+    found.encode()  # half of a surrogate pair is no text
+    return found
+
+
+def text_pairs(text: bytes, budget: Budget, pair_bytes: int) -> Iterator[tuple[str, str]]:
+    """The entries of a map from text to text, in order; what comes twice is for the caller to notice.
+
+    Args:
+        text: JSON.
+        budget: of the file.
+        pair_bytes: what the caller keeps of each.
+
+    Raises:
+        NotThisError: `text` is no such map.
+        RecordFormatError: the budget is over.
+    """
+    count = _quotes(text) // 4
+    budget.take(count * pair_bytes, count * _PAIR_STEPS + len(text) / 64)
+    at, last = _begin(text, _MAP)
+    while last == b",":
+        found = _USUAL_PAIR.match(text, at)
+        if found is not None:
+            key, value, last = found.groups()
+            at = found.end()
+            yield key.decode(), value.decode()
+            continue
+        found = _PAIR.match(text, at)
+        if found is None:
+            break
+        key, value, last = found.groups()
+        at = found.end()
+        yield text_of(key), text_of(value)
+    if last != b"}" or at != len(text):
+        raise NotThisError(why_not(text, at))
+
+
+def texts_of(text: bytes, budget: Budget, item_bytes: int) -> Iterator[str]:
+    """The items of a list of texts, in order; see `text_pairs`.
+
+    Raises:
+        NotThisError: `text` is no such list.
+        RecordFormatError: the budget is over.
+    """
+    count = _quotes(text) // 2
+    budget.take(count * item_bytes, count * _ITEM_STEPS + len(text) / 64)
+    at, last = _begin(text, _LIST)
+    while last == b",":
+        found = _ITEM.match(text, at)
+        if found is None:
+            break
+        item, last = found.groups()
+        at = found.end()
+        yield text_of(item)
+    if last != b"]" or at != len(text):
+        raise NotThisError(why_not(text, at))
+
+
+def _begin(text: bytes, opening: re.Pattern[bytes]) -> tuple[int, bytes]:
+    """The place behind the beginning of a map or list; and a comma as before each entry, or its end if it is empty."""
+    found = opening.match(text)
+    if found is None:
+        return 0, b""
+    return found.end(), b"," if found[1] is None else found[1][:1]
+
+
+def _quotes(text: bytes) -> int:
+    """How many quotes begin or end a text, at most."""
+    return text.count(b'"') - text.count(b'\\"')
+
+
+def text_map(text: bytes, budget: Budget) -> dict[str, str]:
+    """The map from text to text that `text` is.
+
+    Raises:
+        NotThisError: it is none, or has a key twice.
+        RecordFormatError: the budget is over.
+    """
+    found: dict[str, str] = {}
+    budget.take(len(text), 0)
+    for key, value in text_pairs(text, budget, _PAIR_BYTES):
+        if key in found:
+            raise NotThisError(f"has the name {key[:80]!r} twice")
+        found[key] = value
+    return found
+
+
+def why_not(text: bytes, at: int) -> str:
+    """What to tell of JSON that is not what it should be from byte `at` on."""
+    try:
+        text.decode()
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except UnicodeDecodeError as error:
+        return f"is not UTF-8 (byte {error.start})"
+    except (msgspec.DecodeError, RecursionError) as error:
+        return f"is not valid JSON ({error})"
+    return f"has something else at byte {at}: {text[at : at + 40]!r}"
+
+
+_LONG = 64
+_BYTES_OF = {b"{": 240, b"[": 88, b",": 40, b'"': 32, b":": 60}
+_STEPS_OF = {b"{": 8, b"[": 5, b",": 2, b'"': 1, b":": 2}
+"""What a character of JSON makes json.loads take, at most; a text has two quotes."""
+
+
+def load_json(text: bytes, budget: Budget) -> Any:
+    """Parse JSON whose objects fit the budget, which is seen before one is made.
+
+    Raises:
+        ValueError: it is not valid JSON, or has a key twice in one map.
+        RecursionError: it is nested far too deeply.
+        RecordFormatError: the budget is over.
+    """
+    counts = {it: text.count(it) for it in _BYTES_OF}
+    if not budget.has(*_costs(text, counts)):  # what stands in long texts makes no objects
+        budget.take(0, 2 * counts[b'"'])
+        for found in _TEXT.finditer(text):
+            if found.end() - found.start() > _LONG:
+                for it in _BYTES_OF:
+                    counts[it] -= found[1].count(it)
+    budget.take(*_costs(text, counts))
+    return json.loads(text, object_pairs_hook=_once)
+
+
+def _costs(text: bytes, counts: Mapping[bytes, int]) -> tuple[float, float]:
+    """Bytes of memory and steps that it takes to parse a text with so many of each character."""
+    memory = len(text) + sum(count * _BYTES_OF[it] for it, count in counts.items())
+    return memory, len(text) / 64 + sum(count * _STEPS_OF[it] for it, count in counts.items())
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key comes twice in one map")
+    return found

@@ -1,0 +1,302 @@
+"""Reading the header of a safetensors file, with suspicion and in one pass. Imports no torch.
+
+A header of 100 MB may describe two million tensors, or be thirty million empty lists: each entry is found by its form,
+and becomes an object only when it is one.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeGuard
+
+import msgspec
+
+from ..errors import RecordFormatError
+from .files.budget import MAX_DIMENSIONS, MAX_NAME
+from .files.json_scan import BLANK, TEXT, NotThisError, text_map, text_of, why_not
+from .files.source import Source
+from .outline import DTYPE_BITS, StoredTensor, byte_count
+
+MAX_HEADER_BYTES = 100_000_000
+"""Longer headers are refused, here and by the safetensors library."""
+
+LENGTH_BYTES = 8
+METADATA = "__metadata__"
+
+_NUMBER = rb"(0|[1-9][0-9]{0,18}+)"
+_USUAL = re.compile(
+    rb'"([^"\\\x00-\x1f]++)":\{("dtype":"[A-Z0-9_]++","shape":\[[0-9,]*+\]),"data_offsets":\['
+    + _NUMBER + b"," + _NUMBER + rb"\]\}([,}])"
+)  # fmt: skip
+"""A member of the header as every writer writes it: name, type and shape, offsets, what follows."""
+
+_FLAT = rb'\{[^{}"]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^{}"]*+)*+\}'
+_MEMBER = re.compile(BLANK + TEXT + BLANK + b":" + BLANK + b"(?:(" + _FLAT + b")" + BLANK + b"([,}]))?", re.DOTALL)
+"""Any member: name, a map without further ones in it, what follows; the name alone if its value is something else."""
+
+_BLANKS = re.compile(BLANK)
+_EMPTY = re.compile(BLANK + rb"\{" + BLANK + rb"\}" + BLANK)
+_OPENING = re.compile(BLANK + rb"\{")
+
+_ENTRY_BYTES, _ENTRY_STEPS, _MEMBER_STEPS = 250, 30, 60
+_USUAL_MARK = b',"data_offsets":['
+_ENTRY_QUOTES = 8  # three keys and the dtype: with more, a key comes twice
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A file's header, checked.
+
+    Attributes:
+        tensors: by name, in the order of their bytes.
+        metadata: the free-form texts under `__metadata__`.
+        data_start: offset of the first tensor's first byte.
+        file_bytes: length of the whole file.
+    """
+
+    tensors: Mapping[str, StoredTensor]
+    metadata: Mapping[str, str]
+    data_start: int
+    file_bytes: int
+
+
+class _Fields(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    dtype: object
+    shape: object
+    data_offsets: object
+
+
+class _Form(NamedTuple):
+    """What many tensors have in common."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    nbytes: int
+
+
+def read_header(source: Source) -> Header:
+    """Read and check the header of a file; no tensor's bytes are read.
+
+    Raises:
+        RecordFormatError: it is truncated, damaged, or no safetensors file; or takes more than the file's budget.
+        RecordIOError: reading fails.
+    """
+    path = source.path
+    if not source.has(0, LENGTH_BYTES):
+        raise RecordFormatError(
+            f"{path}: expected a safetensors file, got fewer than {LENGTH_BYTES} bytes, too short for any record;"
+            " it may be an interrupted download or copy: fetch it again"
+        )
+    length = int.from_bytes(source.read(0, LENGTH_BYTES), "little")
+    try:
+        if length > MAX_HEADER_BYTES:
+            raise RecordFormatError(f"its first 8 bytes promise a header of {length} bytes, it is no safetensors file")
+        if not source.has(LENGTH_BYTES, length):
+            raise RecordFormatError(
+                f"truncated within the header: it takes {length + LENGTH_BYTES} bytes, more than the file has"
+            )
+        source.budget.add_header(length)
+        reader = _Reader(source, LENGTH_BYTES + length)
+        reader.read(source.read(LENGTH_BYTES, length))
+        return reader.header()
+    except RecordFormatError as error:
+        if str(error).startswith(f"{path}: "):  # the budget's
+            raise
+        raise RecordFormatError(
+            f"{path}: {error}; expected a whole safetensors file: save or fetch it again"
+        ) from error
+
+
+class _Reader:
+    def __init__(self, source: Source, data_start: int) -> None:
+        self.source = source
+        self.data_start = data_start
+        self.tensors: dict[str, StoredTensor] = {}
+        self.texts: dict[str, str] | None = None
+        self._forms: dict[bytes, _Form] = {}
+        self._end, self._in_order = 0, True  # of the data so far
+
+    def read(self, text: bytes) -> None:
+        """Note what the header has."""
+        opening = _OPENING.match(text)
+        if opening is None:
+            reason = why_not(text, 0)
+            raise _wrong("is not a JSON object" if reason.startswith("has") else reason)
+        if _EMPTY.fullmatch(text):
+            return
+        # The usual ones are counted beforehand: a call for each of a million would take half a second.
+        count = text.count(_USUAL_MARK)
+        self.source.budget.take(count * _ENTRY_BYTES + len(text), count * _ENTRY_STEPS)
+        tensors, forms, source, start, usual = self.tensors, self._forms, self.source, self.data_start, _USUAL.match
+        end, in_order = 0, True
+        at, last = opening.end(), b","
+        while last == b",":
+            found = usual(text, at)
+            if found is None:
+                self._end, self._in_order = end, in_order
+                at, last = self._member(text, at)
+                end, in_order = self._end, self._in_order
+                continue
+            raw, form, first, last_place, last = found.groups()
+            at = found.end()
+            begin, stop = int(first), int(last_place)
+            try:
+                name = raw.decode()
+                dtype, shape, nbytes = forms[form]
+            except (UnicodeDecodeError, KeyError):
+                name = _decoded(raw, text)
+                dtype, shape, nbytes = forms[form] = _form(name, _fields_of(form))
+            if stop - begin != nbytes or name in tensors or len(name) > MAX_NAME:
+                raise self._refused(name, forms[form], stop - begin)
+            tensors[name] = StoredTensor(name, dtype, shape, source, start + begin)
+            in_order = in_order and begin == end
+            end = stop
+        self._end, self._in_order = end, in_order
+        blanks = _BLANKS.match(text, at)
+        if blanks is None or blanks.end() != len(text):
+            raise _wrong(why_not(text, at))
+
+    def _member(self, text: bytes, at: int) -> tuple[int, bytes]:
+        """Note a member of any form; returns the place behind it and what follows it there."""
+        found = _MEMBER.match(text, at)
+        try:
+            name = None if found is None else text_of(found[1])
+        except ValueError:
+            name = None
+        if found is None or name is None:
+            raise _wrong(why_not(text, at))
+        if found[2] is None:
+            reason = why_not(text, at)
+            if not reason.startswith("has"):
+                raise _wrong(reason)
+            raise _no_map(name)
+        if name == METADATA:
+            if self.texts is not None:
+                raise _twice(name)
+            try:
+                self.texts = text_map(found[2], self.source.budget)
+            except NotThisError as error:
+                raise _no_map(name, str(error)) from error
+        else:
+            fields = _fields(name, text, found)
+            offsets = fields.data_offsets
+            if not _naturals(offsets) or len(offsets) != 2:
+                raise _no_naturals(name)
+            self._add(name, _form(name, fields), *offsets)
+        return found.end(), found[3]
+
+    def _add(self, name: str, form: _Form, begin: int, stop: int) -> None:
+        self.source.budget.take(_ENTRY_BYTES + len(name), _MEMBER_STEPS)
+        if stop - begin != form.nbytes or name in self.tensors or len(name) > MAX_NAME:
+            raise self._refused(name, form, stop - begin)
+        self.tensors[name] = StoredTensor(name, form.dtype, form.shape, self.source, self.data_start + begin)
+        self._in_order = self._in_order and begin == self._end
+        self._end = stop
+
+    def _refused(self, name: str, form: _Form, count: int) -> RecordFormatError:
+        """What is the matter with an entry."""
+        if name in self.tensors:
+            return _twice(name)
+        if len(name) > MAX_NAME:
+            return RecordFormatError(f"the name '{name[:80]}...' is longer than {MAX_NAME} characters")
+        return RecordFormatError(
+            f"tensor {name[:80]!r} of shape {[*form.shape[:16]]} and dtype {form.dtype} takes {form.nbytes} bytes,"
+            f" its offsets give {count}"
+        )
+
+    def header(self) -> Header:
+        """What was read, in the order of the bytes, which must fill the file."""
+        if not self._in_order:
+            self.tensors = {it.name: it for it in sorted(self.tensors.values(), key=_place)}
+            self._check_gaps()
+        end = self.data_start + self._end
+        if not self.source.has(self.data_start, self._end):
+            raise RecordFormatError(f"truncated: the tensors end at byte {end}, the file ends before")
+        if self.source.has(end, 1):
+            raise RecordFormatError("bytes lie behind the last tensor")
+        return Header(self.tensors, self.texts or {}, self.data_start, end)
+
+    def _check_gaps(self) -> None:
+        end = self.data_start
+        for info in self.tensors.values():
+            if info.start != end:
+                raise RecordFormatError(
+                    f"tensor '{info.name[:80]}' begins at data byte {info.start - self.data_start}, expected"
+                    f" {end - self.data_start} (a gap or an overlap)"
+                )
+            end = info.start + info.nbytes
+        self._end = end - self.data_start
+
+
+def _decoded(raw: bytes, text: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise _wrong(why_not(text, 0)) from None
+
+
+def _fields_of(form: bytes) -> _Fields:
+    """Type and shape of an entry of the usual form, without its offsets."""
+    try:
+        return msgspec.json.decode(b"{" + form + b',"data_offsets":0}', type=_Fields)
+    except msgspec.DecodeError as error:  # as for [1,,2]
+        raise _wrong(f"is not valid JSON ({error})") from error
+
+
+def _fields(name: str, text: bytes, found: re.Match[bytes]) -> _Fields:
+    """The fields of an entry."""
+    try:
+        fields = msgspec.json.decode(found[2], type=_Fields)
+    except msgspec.ValidationError as error:
+        raise RecordFormatError(f"tensor {name[:80]!r} needs exactly dtype, shape and data_offsets") from error
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        raise _wrong(why_not(text, found.start(2))) from None
+    quotes = found[2].count(b'"') - found[2].count(b'\\"')
+    if quotes != _ENTRY_QUOTES and isinstance(fields.dtype, str):
+        raise RecordFormatError(f"a key of tensor {name[:80]!r} comes twice in the header")
+    return fields
+
+
+def _form(name: str, fields: _Fields) -> _Form:
+    """What a tensor has in common with others of its type and shape.
+
+    Raises:
+        RecordFormatError: there is no such type, or no tensor of this shape.
+    """
+    dtype, shape = fields.dtype, fields.shape
+    if not isinstance(dtype, str) or dtype not in DTYPE_BITS:
+        raise RecordFormatError(
+            f"tensor {name[:80]!r} has the unknown dtype {str(dtype)[:40]!r}; known: {', '.join(DTYPE_BITS)}"
+        )
+    if not _naturals(shape):
+        raise _no_naturals(name)
+    if len(shape) > MAX_DIMENSIONS:
+        raise RecordFormatError(f"tensor {name[:80]!r} has {len(shape)} dimensions, at most {MAX_DIMENSIONS} are read")
+    return _Form(dtype, tuple(shape), byte_count(dtype, shape))
+
+
+def _naturals(value: object) -> TypeGuard[list[int]]:
+    limit = 2**63
+    return isinstance(value, list) and all(type(item) is int and 0 <= item < limit for item in value)
+
+
+def _place(info: StoredTensor) -> tuple[int, int]:
+    return info.start, info.nbytes
+
+
+def _wrong(what: str) -> RecordFormatError:
+    return RecordFormatError(f"the header {what}")
+
+
+def _twice(name: str) -> RecordFormatError:
+    return RecordFormatError(f"the name {name[:80]!r} comes twice in the header")
+
+
+def _no_naturals(name: str) -> RecordFormatError:
+    return RecordFormatError(f"tensor {name[:80]!r}: shape and data_offsets must be lists of non-negative integers")
+
+
+def _no_map(name: str, why: str = "") -> RecordFormatError:
+    if name == METADATA:
+        return RecordFormatError(f"'{METADATA}' is not a map from text to text{why and f': it {why}'}")
+    return RecordFormatError(f"tensor {name[:80]!r} needs exactly dtype, shape and data_offsets")

@@ -1,0 +1,107 @@
+"""The members of a zip archive whose bytes lie in it as they are, as `torch.save` writes it. Imports no torch.
+
+https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT, 4.3: the list of members stands at the end.
+"""
+
+import struct
+from typing import NamedTuple
+
+from ...errors import RecordFormatError
+from ..files.source import Source
+
+ZIP_MAGIC = b"PK\x03\x04"
+
+_END = struct.Struct("<4s4H2LH")
+_END_64 = struct.Struct("<4sQ2H2L4Q")
+_LOCATOR_64 = struct.Struct("<4sLQL")
+_ENTRY = struct.Struct("<4s6H3L5H2L")
+_MOST_COMMENT = 0xFFFF
+_UNKNOWN = 0xFFFFFFFF  # stands in an extra field, as 64 bits
+_MEMBER_BYTES, _MEMBER_STEPS = 330, 120
+_ENCRYPTED, _UTF8 = 0x1, 0x800
+
+
+class Member(NamedTuple):
+    """A file in the archive.
+
+    Attributes:
+        start: offset of its first byte.
+        size: how many bytes.
+        crc32: checksum of them; None where there is none.
+    """
+
+    start: int
+    size: int
+    crc32: int | None
+
+
+def members(source: Source) -> dict[str, Member]:
+    """The members by name.
+
+    Raises:
+        RecordFormatError: the archive is damaged, a name comes twice, or a member is compressed or encrypted; or they
+            take more than the file's budget.
+    """
+    listed = _list_of(source)
+    source.budget.add_header(len(listed))
+    found: dict[str, Member] = {}
+    at = 0
+    while at < len(listed):
+        source.budget.take(_MEMBER_BYTES, _MEMBER_STEPS)
+        if at + _ENTRY.size > len(listed) or not listed.startswith(b"PK\x01\x02", at):
+            raise _damaged(source, "its list of members is cut or overwritten")
+        _, _, _, flags, method, _, _, crc, packed, count, *lengths, _, _, _, start = _ENTRY.unpack_from(listed, at)
+        name_end = at + _ENTRY.size + lengths[0]
+        name = listed[at + _ENTRY.size : name_end].decode("utf-8" if flags & _UTF8 else "cp437", "replace")
+        count, packed, start = _long(listed[name_end : name_end + lengths[1]], [count, packed, start])
+        if name in found:
+            raise RecordFormatError(f"{source.path}: the name '{name[:80]}' comes twice in its zip archive")
+        if method != 0 or flags & _ENCRYPTED or count != packed:
+            raise RecordFormatError(f"{source.path}: '{name[:80]}' is compressed or encrypted, torch.save does neither")
+        found[name] = Member(_data_start(source, start, name), count, crc)
+        source.require(found[name].start, count)
+        at = name_end + lengths[1] + lengths[2]
+    return found
+
+
+def _list_of(source: Source) -> bytes:
+    size = source.stored_bytes
+    tail_at = max(size - _END.size - _MOST_COMMENT, 0)
+    tail = source.read(tail_at, size - tail_at)
+    at = tail.rfind(b"PK\x05\x06")
+    if at < 0 or at + _END.size > len(tail):
+        raise _damaged(source, "it has no end, which tells its members")
+    _, _, _, _, _, count, start, _ = _END.unpack_from(tail, at)
+    locator_at = tail_at + at - _LOCATOR_64.size
+    if locator_at >= 0 and source.read(locator_at, 4) == b"PK\x06\x07":
+        _, _, end_at, _ = _LOCATOR_64.unpack(source.read(locator_at, _LOCATOR_64.size))
+        found = _END_64.unpack(source.read(end_at, _END_64.size))
+        if found[0] != b"PK\x06\x06":
+            raise _damaged(source, "its end is not where it says")
+        count, start = found[-2:]
+    if start + count > size:
+        raise _damaged(source, "its list of members is not where it says")
+    return source.read(start, count)
+
+
+def _long(extra: bytes, numbers: list[int]) -> list[int]:
+    """The numbers, with those that need 64 bits from the extra field (4.5.3)."""
+    at = 0
+    while _UNKNOWN in numbers and at + 4 <= len(extra):
+        kind, count = struct.unpack_from("<HH", extra, at)
+        if kind == 1:
+            values = iter(struct.unpack_from(f"<{min(count, len(extra) - at - 4) // 8}Q", extra, at + 4))
+            return [next(values, it) if it == _UNKNOWN else it for it in numbers]
+        at += 4 + count
+    return numbers
+
+
+def _data_start(source: Source, at: int, name: str) -> int:
+    head = source.read(at, 30)
+    if head[:4] != ZIP_MAGIC:
+        raise RecordFormatError(f"{source.path}: '{name[:80]}' is not where the zip archive says")
+    return at + 30 + int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
+
+
+def _damaged(source: Source, what: str) -> RecordFormatError:
+    return RecordFormatError(f"{source.path}: its zip archive is damaged: {what}; save or fetch it again")

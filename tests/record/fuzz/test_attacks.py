@@ -1,0 +1,101 @@
+"""Opening a file takes time and memory in proportion to it, whatever is in it."""
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import torch
+
+from burnlike.cli.main import main
+from burnlike.errors import ArgumentError, RecordFormatError
+from burnlike.record import ReadLimits, Record, SafetensorsRecorder
+
+from .attacks import ATTACKS, entry, in_a_fork, safetensors
+
+SCALE = 0.1
+"""Of the sizes, and of what a file of any size may take: the rule holds at each."""
+
+BUSY = 4.0
+"""A core that is shared takes so many times as long, at most; the time is that of the process, not of the clock."""
+
+PAGES = 8 << 20
+"""What the allocator takes at once, and the code that is loaded first in the child."""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    command = [sys.executable, "-m", "tests.record.fuzz.attacks", str(tmp_path_factory.mktemp("attacks")), str(SCALE)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[-3000:]
+    return {case["name"]: case for case in map(json.loads, result.stdout.splitlines())}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_takes_no_more_than_the_rule(name: str, found: dict[str, dict[str, Any]]) -> None:
+    case, limits = found[name], ReadLimits()
+    assert case["seconds"] < BUSY * (limits.seconds * SCALE + case["bytes"] / limits.bytes_per_second), case
+    assert case["extra_bytes"] < limits.memory_bytes * SCALE + limits.memory_per_byte * case["bytes"] + PAGES, case
+
+
+HARMLESS = {"lists in an index", "members of an archive"}
+"""What is passed over, or is what a record may hold."""
+
+
+@pytest.mark.parametrize("name", sorted(set(ATTACKS) - HARMLESS))
+def test_an_attack_is_refused(name: str, found: dict[str, dict[str, Any]]) -> None:
+    assert found[name]["outcome"].startswith("refused: "), found[name]
+
+
+def test_higher_limits_open_what_is_refused() -> None:
+    record = Record({"w": torch.zeros(1)}, {"x": [{}] * 500_000})
+    data = SafetensorsRecorder().to_bytes(record)
+    with ReadLimits(memory_bytes=1 << 20), pytest.raises(RecordFormatError, match=r"far more memory.*ReadLimits"):
+        SafetensorsRecorder().from_bytes(data)
+    with ReadLimits(memory_bytes=1 << 20).times(1000):
+        assert SafetensorsRecorder().from_bytes(data).values == record.values
+
+
+def test_limits_end_with_the_statement_and_are_those_of_the_thread() -> None:
+    data = SafetensorsRecorder().to_bytes(Record({"w": torch.zeros(1)}, {"x": [{}] * 100_000}))
+    opened = []
+    with ReadLimits(memory_bytes=1):
+        thread = threading.Thread(target=lambda: opened.append(SafetensorsRecorder().from_bytes(data)))
+        thread.start()
+        thread.join()
+        with ReadLimits():
+            opened.append(SafetensorsRecorder().from_bytes(data))
+        with pytest.raises(RecordFormatError, match="far more"):
+            SafetensorsRecorder().from_bytes(data)
+    opened.append(SafetensorsRecorder().from_bytes(data))
+    assert len(opened) == 3
+
+
+@pytest.mark.parametrize("option", ["seconds", "bytes_per_second", "memory_bytes", "memory_per_byte"])
+def test_limits_are_positive(option: str) -> None:
+    with pytest.raises(ArgumentError, match=f"expected a positive {option}, got 0"):
+        ReadLimits(**{option: 0})
+
+
+def test_the_command_line_raises_the_limits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(SafetensorsRecorder().to_bytes(Record({"w": torch.zeros(1)}, {"x": [{}] * 1_000_000})))
+    assert main(["inspect", str(path)]) == 2
+    assert "--limits" in capsys.readouterr().err
+    assert main(["inspect", str(path), "--limits", "100"]) == 0
+
+
+def test_many_real_tensors_open_within_the_rule(tmp_path: Path) -> None:
+    """A fifth of a million, in a fifth of what a file of any size may take."""
+    many = 200_000
+    header = ",".join(f'"layers.{it}.weight":{entry(it, "[1]", it + 1)}' for it in range(many))
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(safetensors("{" + header + "}", bytes(many)))
+    found, limits = in_a_fork(str(path), 0.2), ReadLimits()
+    size = path.stat().st_size
+    assert found["outcome"] == f"{many} tensors"
+    assert cast(float, found["seconds"]) < BUSY * (limits.seconds * 0.2 + size / limits.bytes_per_second)
+    assert cast(int, found["extra_bytes"]) < limits.memory_bytes * 0.2 + limits.memory_per_byte * size + PAGES
