@@ -7,8 +7,9 @@ returns; theirs leave the bytes in the page cache, so they are timed as they are
 Each is timed in fresh processes, as a program that saves now and then finds its memory (theirs need 0.7 GB for the
 copies and 0.7 GB of page cache), and back to back in one process, where theirs get the memory back that their last call
 has just freed. All files lie in one directory of the same disk. A last line compares with the rate at which the same
-number of bytes is written from one buffer and synced. The extra peak memory is that of the process over what it held
-before the save.
+number of bytes is written from one buffer and synced. The lines on checksums compare our save with itself without the
+CRC-32 of each tensor, on the disk and in memory (/dev/shm), where nothing waits for a disk. The extra peak memory is
+that of the process over what it held before the save.
 """
 
 import json
@@ -20,12 +21,14 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from unittest import mock
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
 from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder
+from burnlike.record.files.checksums import PartSums
 
 from ._harness import Comparison, compare, main
 from ._memory import with_extra_bytes
@@ -33,6 +36,7 @@ from ._memory import with_extra_bytes
 BAR = 3.0
 BAR_BYTES = 16 << 20
 BAR_OF_PLAIN_WRITE = 0.7
+BAR_OF_CHECKSUMS = 0.95
 MOST_REPEATS = 5  # of each line; a repeat of all takes about twenty seconds
 
 
@@ -167,13 +171,33 @@ def back_to_back(folder: Path, repeats: int) -> list[Comparison]:
     ]
 
 
+def checksums(folder: Path, repeats: int) -> list[Comparison]:
+    """What the checksums cost."""
+    values = tensors()
+    found = []
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
+        for where, place, bar in (("disk", folder, BAR_OF_CHECKSUMS), ("memory", Path(memory), None)):
+            save = sides(values, place)["ours"]
+
+            def without(save: Callable[[], object] = save) -> None:
+                with mock.patch.object(PartSums, "add"):
+                    save()
+
+            found.append(
+                compare(
+                    f"save bf16 355 M to {where}", save, without, theirs_name="no checksums", bar=bar, repeats=repeats
+                )
+            )
+    return found
+
+
 def run(repeats: int) -> Sequence[Comparison]:
     repeats = min(repeats, MOST_REPEATS)
     cache = Path(".cache")
     cache.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as name:
         folder = Path(name).resolve()
-        return [*in_fresh_processes(folder, repeats), *back_to_back(folder, repeats)]
+        return [*checksums(folder, repeats), *in_fresh_processes(folder, repeats), *back_to_back(folder, repeats)]
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..module.param_id import ParamId
+from ..record.files.checksums import verify_outline
 from ..record.files.gzip_source import GzipSource
 from ..record.files.reading import read_outline
 from ..record.files.source import FileSource
@@ -34,6 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a record of any format, told by its content; or the directory or index of a set of files",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="read all values, too, and compare them with the checksums in the file; exit status 2 if one is another",
+    )
     add_layout_options(parser)
 
 
@@ -45,10 +51,13 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         RecordIOError: the file can't be read.
-        RecordFormatError: it is damaged, truncated, or of no format that is known.
+        RecordFormatError: it is damaged, truncated, or of no format that is known; or a value is not the one saved.
         RecordError: the layout is wrong.
     """
-    summary = summarize(args.file, *_read(args.file, layout_of(args)))
+    file_bytes, outline, notes = _read(args.file, layout_of(args))
+    if args.verify:
+        notes = [*notes, _verified(outline)]
+    summary = summarize(args.file, file_bytes, outline, notes)
     say_json(summary) if args.json else say(_text(summary))
     return 0
 
@@ -129,6 +138,18 @@ def _read(path: str, layout: Any) -> tuple[int, Outline, list[str]]:
             return source.size, outline, [_NAMELESS]
     _, outline = read_outline(path, layout)
     return _total_bytes(path, outline), outline, []
+
+
+def _verified(outline: Outline) -> str:
+    """What `--verify` found.
+
+    Raises:
+        RecordFormatError: a value is not the one that was saved.
+    """
+    count, total = verify_outline(outline), len(outline.entries)
+    if count == total:
+        return f"verified: the values of all {total} tensors are those that were saved"
+    return f"verified: the values of {count} of {total} tensors are those that were saved; the others have no checksum"
 
 
 def _total_bytes(path: str, outline: Outline) -> int:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .safetensors_recorder import SafetensorsRecorder
     from .saving.background import SaveHandle
     from .shortcuts import load, save, save_async
+    from .verifying import verify
 
 __all__ = [
     "EXTENSIONS",
@@ -66,6 +67,7 @@ __all__ = [
     "recorder_for",
     "save",
     "save_async",
+    "verify",
 ]
 
 __getattr__, __dir__ = attach(
@@ -92,5 +94,6 @@ __getattr__, __dir__ = attach(
         "Record": "record",
         "SafetensorsRecorder": "safetensors_recorder",
         "init_from": "loading.materialize",
+        "verify": "verifying",
     },
 )

@@ -21,8 +21,8 @@ FORMAT_VERSION = "2"
 
 _READABLE = ("1", FORMAT_VERSION)
 _PREFIX = "burnlike."
-_FORMAT, _IDS, _ALIASES, _VALUES, _STATES, _LAYOUT = (
-    f"{_PREFIX}{name}" for name in ("format", "ids", "aliases", "values", "states", "layout")
+_FORMAT, _IDS, _ALIASES, _VALUES, _STATES, _LAYOUT, CHECKSUMS = (
+    f"{_PREFIX}{name}" for name in ("format", "ids", "aliases", "values", "states", "layout", "checksums")
 )
 
 VERSIONS = f"{_PREFIX}versions"
@@ -57,6 +57,13 @@ def encode(outline: Outline) -> dict[str, str]:
     if others and not texts:
         return others
     return {**_FRAMEWORK, **others, _FORMAT: FORMAT_VERSION, **texts}
+
+
+def with_checksums(texts: Mapping[str, str], checksums: str) -> dict[str, str]:
+    """The texts of `encode`, and what tells a flipped bit; those of another program stay alone, so that its file is
+    written again byte for byte.
+    """
+    return {**texts, CHECKSUMS: checksums} if _FORMAT in texts else dict(texts)
 
 
 def foreign(metadata: Mapping[str, Any]) -> dict[str, str]:
@@ -168,7 +175,7 @@ def _aliases(texts: Mapping[str, str], path: str, budget: Budget) -> dict[str, s
     try:
         return text_map(texts.get(_ALIASES, "{}").encode(), budget)
     except NotThisError as error:
-        raise RecordFormatError(f"{path}: {_ALIASES} is not a map from text to text: it {error}") from error
+        raise _damaged(path, _ALIASES, error) from error
 
 
 def _decode_ids(
@@ -187,8 +194,15 @@ def _decode_ids(
             ids[entry.name] = param_id  # the entry's own text, as each is there twice otherwise
             known.add(param_id.value)
     except NotThisError as error:
-        raise RecordFormatError(f"{path}: {_IDS} is not a map from text to text: it {error}") from error
+        raise _damaged(path, _IDS, error) from error
     return ids
+
+
+def _damaged(path: str, key: str, error: NotThisError) -> RecordFormatError:
+    what = str(error)
+    return RecordFormatError(
+        f"{path}: {key} {what if what.startswith('is not') else f'is not a map from text to text: it {what}'}"
+    )
 
 
 def _parsed(name: str, text: str, path: str) -> ParamId:

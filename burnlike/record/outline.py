@@ -77,11 +77,13 @@ class StoredTensor(Entry):
         source: where.
         start: offset of the first byte.
         stored_as: the dtype of the bytes, where it is another than `dtype` (bools of four bytes).
+        crc32: checksum of the bytes; None where the file has none.
     """
 
     source: Source
     start: int
     stored_as: str = ""
+    crc32: int | None = None
 
     @property
     def stored_bytes(self) -> int:
@@ -111,7 +113,13 @@ class Payload(NamedTuple):
     json_indent: int | None = None
 
 
-Segment = bytes | Payload
+class ChecksumSlot(NamedTuple):
+    """The place of the checksums of all payloads, each 8 hexadecimal digits, in their order."""
+
+    nbytes: int
+
+
+Segment = bytes | Payload | ChecksumSlot
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +137,8 @@ class Outline:
         format: name of the file's format.
         version: version of that format, None where the file has none.
         precision: in an outline that is to be written: the dtype that floats are stored in, None for as they are.
+        changed: the file, of those that it was read from, whose header is not the one that was saved, as its checksum
+            tells; empty for none.
     """
 
     entries: Mapping[str, Entry] = field(default_factory=dict)
@@ -141,3 +151,4 @@ class Outline:
     format: str = ""
     version: str | None = None
     precision: str | None = None
+    changed: str = ""

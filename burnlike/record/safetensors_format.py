@@ -5,14 +5,18 @@ without a gap, little-endian and in row-major order: https://github.com/huggingf
 """
 
 import json
+import struct
+import zlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from ..errors import RecordError
+from ..errors import RecordError, RecordFormatError
 from . import metadata
+from .files.checksums import HEX_DIGITS
 from .files.source import Source
-from .outline import DTYPE_BITS, Entry, Outline, Payload, Segment
-from .safetensors_header import LENGTH_BYTES, MAX_HEADER_BYTES, METADATA, read_header
+from .outline import DTYPE_BITS, ChecksumSlot, Entry, Outline, Payload, Segment, StoredTensor
+from .safetensors_header import LENGTH_BYTES, MAX_HEADER_BYTES, METADATA, checksums_start, read_header
 
 
 def build_header(entries: Iterable[Entry], texts: Mapping[str, str]) -> tuple[bytes, list[Entry]]:
@@ -58,13 +62,41 @@ class SafetensorsFormat:
 
     def segments(self, outline: Outline) -> list[Segment]:
         """The header, then all tensors."""
-        head, ordered = build_header(outline.entries.values(), metadata.encode(outline))
-        return [head, *(Payload(entry.name) for entry in ordered)]
+        entries = outline.entries.values()
+        zeros = "0" * (HEX_DIGITS * (1 + len(entries)))  # those of the tensors are known when they are written
+        texts = metadata.with_checksums(metadata.encode(outline), zeros)
+        head, ordered = build_header(entries, texts)
+        at = checksums_start(head)
+        payloads = [Payload(entry.name) for entry in ordered]
+        if at < 0:
+            return [head, *payloads]
+        own = b"%08x" % zlib.crc32(head[LENGTH_BYTES:])
+        slot = ChecksumSlot(HEX_DIGITS * len(entries))
+        return [head[:at] + own, slot, head[at + len(zeros) :], *payloads]
 
     def read(self, source: Source, layout: object = None) -> Outline:
         """The header; the file has names, so that no layout is needed."""
         header = read_header(source)
-        return metadata.decode(header.metadata, header.tensors, source.path, source.budget)
+        outline = metadata.decode(header.metadata, header.tensors, source.path, source.budget)
+        checksums = header.metadata.get(metadata.CHECKSUMS)
+        if checksums is None:
+            return outline
+        own = _attach(checksums, header.tensors, source.path)
+        return outline if own == header.crc32 else replace(outline, changed=source.path)
+
+
+def _attach(checksums: str, tensors: Mapping[str, StoredTensor], path: str) -> int:
+    """Note the checksums, which are in the order of the tensors' bytes; returns that of the header, the first."""
+    try:
+        own, *numbers = struct.unpack(f">{1 + len(tensors)}I", bytes.fromhex(checksums))
+    except (ValueError, struct.error) as error:
+        raise RecordFormatError(
+            f"{path}: {metadata.CHECKSUMS} is not {HEX_DIGITS} hexadecimal digits for the header and each of"
+            f" {len(tensors)} tensors; another program has changed the file: save it again without this text"
+        ) from error
+    for entry, number in zip(tensors.values(), numbers, strict=True):
+        entry.crc32 = number
+    return own
 
 
 SAFETENSORS = SafetensorsFormat()

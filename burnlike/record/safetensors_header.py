@@ -5,6 +5,7 @@ and becomes an object only when it is one.
 """
 
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeGuard
@@ -15,6 +16,7 @@ from ..errors import RecordFormatError
 from .files.budget import MAX_DIMENSIONS, MAX_NAME
 from .files.json_scan import BLANK, TEXT, NotThisError, text_map, text_of, why_not
 from .files.source import Source
+from .metadata import CHECKSUMS
 from .outline import DTYPE_BITS, StoredTensor, byte_count
 
 MAX_HEADER_BYTES = 100_000_000
@@ -34,6 +36,7 @@ _FLAT = rb'\{[^{}"]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^{}"]*+)*+\}'
 _MEMBER = re.compile(BLANK + TEXT + BLANK + b":" + BLANK + b"(?:(" + _FLAT + b")" + BLANK + b"([,}]))?", re.DOTALL)
 """Any member: name, a map without further ones in it, what follows; the name alone if its value is something else."""
 
+_SLOT = f'"{CHECKSUMS}":"'.encode()
 _BLANKS = re.compile(BLANK)
 _EMPTY = re.compile(BLANK + rb"\{" + BLANK + rb"\}" + BLANK)
 _OPENING = re.compile(BLANK + rb"\{")
@@ -52,12 +55,20 @@ class Header:
         metadata: the free-form texts under `__metadata__`.
         data_start: offset of the first tensor's first byte.
         file_bytes: length of the whole file.
+        crc32: checksum of the header, with zeros for the checksums in it; None where it has none.
     """
 
     tensors: Mapping[str, StoredTensor]
     metadata: Mapping[str, str]
     data_start: int
     file_bytes: int
+    crc32: int | None = None
+
+
+def checksums_start(head: bytes) -> int:
+    """Where in a header the digits of the checksums begin; -1 if it has none."""
+    at = head.find(_SLOT)  # within a text its quotes have backslashes
+    return at if at < 0 else at + len(_SLOT)
 
 
 class _Fields(msgspec.Struct, gc=False, forbid_unknown_fields=True):
@@ -115,6 +126,7 @@ class _Reader:
         self.texts: dict[str, str] | None = None
         self._forms: dict[bytes, _Form] = {}
         self._end, self._in_order = 0, True  # of the data so far
+        self._crc32: int | None = None
 
     def read(self, text: bytes) -> None:
         """Note what the header has."""
@@ -155,6 +167,7 @@ class _Reader:
         blanks = _BLANKS.match(text, at)
         if blanks is None or blanks.end() != len(text):
             raise _wrong(why_not(text, at))
+        self._crc32 = _crc32(text)
 
     def _member(self, text: bytes, at: int) -> tuple[int, bytes]:
         """Note a member of any form; returns the place behind it and what follows it there."""
@@ -214,7 +227,7 @@ class _Reader:
             raise RecordFormatError(f"truncated: the tensors end at byte {end}, the file ends before")
         if self.source.has(end, 1):
             raise RecordFormatError("bytes lie behind the last tensor")
-        return Header(self.tensors, self.texts or {}, self.data_start, end)
+        return Header(self.tensors, self.texts or {}, self.data_start, end, self._crc32)
 
     def _check_gaps(self) -> None:
         end = self.data_start
@@ -226,6 +239,16 @@ class _Reader:
                 )
             end = info.start + info.nbytes
         self._end = end - self.data_start
+
+
+def _crc32(text: bytes) -> int | None:
+    """The checksum of the header that `text` was before checksums were filled in; None if it has none."""
+    begin = checksums_start(text)
+    if begin < 0:
+        return None
+    end = text.find(b'"', begin)
+    whole = memoryview(text)
+    return zlib.crc32(whole[end:], zlib.crc32(b"0" * (end - begin), zlib.crc32(whole[:begin])))
 
 
 def _decoded(raw: bytes, text: bytes) -> str:

@@ -15,6 +15,7 @@ from .precision import PrecisionRule
 from .record import Record
 from .recorder import FileRecorder, Recorder, recorder_for
 from .saving.background import OnBusy, SaveHandle
+from .verifying import verify as verify_record
 
 
 def save(
@@ -89,6 +90,7 @@ def load(
     recorder: Recorder | None = ...,
     layout: Any = ...,
     top_level_key: str | None = ...,
+    verify: bool = ...,
     **options: Any,
 ) -> LoadReport: ...
 @overload
@@ -99,6 +101,7 @@ def load(
     recorder: Recorder | None = ...,
     layout: Any = ...,
     top_level_key: str | None = ...,
+    verify: bool = ...,
     **options: Any,
 ) -> Any: ...
 def load(
@@ -110,6 +113,7 @@ def load(
     recorder: Recorder | None = None,
     layout: Any = None,
     top_level_key: str | None = None,
+    verify: bool = False,
     **options: Any,
 ) -> Any:
     """Load a record's file into what has such a record, all of it or nothing.
@@ -129,6 +133,8 @@ def load(
         device: of a module, for tensors on the meta device; None is torch's default device.
         recorder: reads it, whatever the path is to it.
         layout, top_level_key: see `open_record`; without a layout that of the target is taken.
+        verify: compare all values with the checksums in the file before anything is changed, which reads the file
+            once more; see `burnlike.record.verify`.
         options: of a module `allow_partial`, `allow_unused`, `validate`, `match`, `filter`, `remap`, `remap_ids` and
             `dtype`, see `LoadOptions`; else those of its `load_record`, as `module`, `report` and `prune_orphans` of an
             optimizer.
@@ -145,6 +151,8 @@ def load(
             top_level_key are given.
     """
     record = open_for(target, path, recorder, layout, top_level_key)
+    if verify:
+        verify_record(record)
     return load_own(target, record, **given_options(strict, device, options))
 
 

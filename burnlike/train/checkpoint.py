@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import BurnlikeError, CheckpointError, RecordError
-from ..record import Record, SafetensorsRecorder
+from ..record import Record, SafetensorsRecorder, verify
 from .whole_directory import remove, remove_abandoned, whole_directory
 
 _NAME = re.compile(r"step-(\d+)")
@@ -20,13 +20,15 @@ class Checkpoint(NamedTuple):
     path: Path
 
     def load(self, name: str) -> Record:
-        """Read one record, lazily.
+        """Read one record, lazily; its values are compared with their checksums first.
 
         Raises:
             CheckpointError: it is missing, damaged or truncated.
         """
         try:
-            return SafetensorsRecorder().load(self.path / f"{name}.safetensors")
+            record = SafetensorsRecorder().load(self.path / f"{name}.safetensors")
+            verify(record)
+            return record
         except RecordError as error:
             raise self.damaged(error) from error
 

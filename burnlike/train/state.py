@@ -16,7 +16,7 @@ from ..module import ParamId, params
 from ..optim import Lbfgs, OptimizerAdaptor, torch_record
 from ..optim.state_entries import Target
 from ..optim.torch_records import read_torch_record, trained_by
-from ..record import EXTENSIONS, LoadReport, Record, SafetensorsRecorder, open_record
+from ..record import EXTENSIONS, LoadReport, Record, SafetensorsRecorder, open_record, verify
 from ..record import save as save_record
 from ..record.derived.foreign import Handling, put_state
 from ..record.derived.own_records import overrides
@@ -203,10 +203,10 @@ class TrainingState:
         if os.path.isdir(directory):
             self.load_records(self._files(directory), remap)
         else:
-            self.load_record(open_record(directory), remap)
+            self.load_record(self.open_record(directory), remap)
 
     def open_record(self, path: str | os.PathLike[str]) -> Record:
-        """Open what `save` or a Checkpointer wrote, as one record.
+        """Open what `save` or a Checkpointer wrote, as one record; values are compared with their checksums.
 
         Args:
             path: a directory, or a single file.
@@ -216,12 +216,12 @@ class TrainingState:
             RecordFormatError: it is damaged.
         """
         if not os.path.isdir(path):
-            return open_record(path)
+            return _verified(open_record(path))
         return replace(Record.of(self._files(path)), source=os.fspath(path))
 
     def _files(self, directory: str | os.PathLike[str]) -> dict[str, Record]:
         paths = {name: Path(directory, f"{name}.safetensors") for name in (SMALL, *self._names())}
-        return {name: SafetensorsRecorder().load(path) for name, path in paths.items()}
+        return {name: _verified(SafetensorsRecorder().load(path)) for name, path in paths.items()}
 
     def _names(self) -> list[str]:
         """The parts that have a record of their own."""
@@ -286,3 +286,9 @@ class TrainingState:
             for name, handling in self._small.items():
                 handling.put(decode_tree(before[name], tensors, "the state before"))
             raise
+
+
+def _verified(record: Record) -> Record:
+    """The record, whose values are those that were saved: a training goes on for days with a flipped bit otherwise."""
+    verify(record)
+    return record

@@ -26,7 +26,7 @@ _LONGEST_TEXT = 1 << 20
 
 _COSTS = {
     **dict.fromkeys(("param", "tensor"), (12, 2 * CONTAINER, 80)),
-    "unit": (0, 2 * NUMBER, 25),  # a list of any length takes no byte of the file
+    "unit": (0, 4 * NUMBER, 25),  # a list of any length takes no byte of the file
 }
 """Leaf of a layout -> its bytes in the file, at least; those of memory; steps."""
 

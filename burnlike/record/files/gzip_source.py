@@ -62,6 +62,18 @@ class GzipSource(Source):
                 return True
             return self._length is None and self._reach(stop - 1)
 
+    def check_length(self) -> None:
+        """See `Source.check_length`."""
+        self._packed.check_length()
+
+    def verify(self) -> bool:
+        """Unpack all: the stream ends with its checksum."""
+        with self._lock:
+            if self._length is None:
+                while self._reach(self._begin + len(self._window)):
+                    pass
+        return True
+
     def read(self, offset: int, count: int) -> bytes:
         """See `Source.read`; grows with what is really there."""
         found = bytearray()

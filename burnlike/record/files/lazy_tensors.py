@@ -14,7 +14,7 @@ from ..outline import Outline, StoredTensor
 from ..saving.convert import pieces
 from ..saving.stream import bytes_at
 from ..saving.workers import BLOCK_BYTES, MAX_WORKERS, run_steps
-from .source import FileSource, Source
+from .source import Source
 from .stored_tensors import StoredTensors
 
 _CHUNK_BYTES = 4 << 20
@@ -59,8 +59,7 @@ class LazyTensors(StoredTensors):
             RecordIOError: it is shorter than it was.
         """
         for source in {entry.source for entry in self._entries.values()}:
-            if isinstance(source, FileSource):
-                source.check_length()
+            source.check_length()
 
     def each_piece(self, name: str, do: Callable[[Tensor], object]) -> None:
         """Show the values to `do`, piece by piece: flat tensors that last for the call; several threads call it.

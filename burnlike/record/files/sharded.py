@@ -116,7 +116,7 @@ def _merged(index: str, places: Mapping[str, str], read: Callable[[str, Budget],
     metadata: dict[str, Any] = {}
     states: set[str] = set()
     known_ids: set[ParamId] = set()
-    layout, first = None, None
+    layout, first, changed = None, None, ""
     names: dict[str, list[str]] = {}
     for name, file in places.items():
         names.setdefault(file, []).append(name)
@@ -135,11 +135,12 @@ def _merged(index: str, places: Mapping[str, str], read: Callable[[str, Budget],
         metadata.update(shard.metadata)
         states.update(shard.states)
         layout = shard.layout if layout is None else layout
+        changed = changed or shard.changed
     for alias in aliases:
         if alias in entries:
             raise RecordFormatError(f"{index}: '{alias}' is a tensor in one file and the name of another in a second")
     version, name = (first.version, first.format) if first else (None, "safetensors")
-    return Outline(entries, ids, aliases, values, frozenset(states), layout, metadata, name, version)
+    return Outline(entries, ids, aliases, values, frozenset(states), layout, metadata, name, version, changed=changed)
 
 
 def _check_names(index: str, file: str, names: Sequence[str], places: Mapping[str, str], shard: Outline) -> None:

@@ -9,6 +9,7 @@ import os
 import stat
 import weakref
 from abc import ABC, abstractmethod
+from functools import cached_property
 
 from ...errors import RecordFormatError, RecordIOError
 from .budget import Budget
@@ -23,13 +24,18 @@ class Source(ABC):
         path: what messages call it.
         stored_bytes: how many bytes are stored, compressed or not: what a reader may take memory for.
         sequential: whether reading backwards is costly; several threads then only get in each other's way.
-        budget: what opening it may take.
     """
 
     path: str
     stored_bytes: int
     sequential: bool = False
-    budget: Budget
+
+    @cached_property
+    def budget(self) -> Budget:
+        """What opening it may take; that of the set of files which it is one of, where it was given one."""
+        budget = Budget(self.path)
+        budget.add_file(self.stored_bytes)
+        return budget
 
     @abstractmethod
     def read_into(self, offset: int, into: memoryview) -> None:
@@ -66,6 +72,23 @@ class Source(ABC):
             most //= 2
         return self.read(offset, most) if most else b""
 
+    def check_length(self) -> None:
+        """Raise if what the bytes come from was cut since it was opened.
+
+        Raises:
+            RecordIOError: it was.
+        """
+        return
+
+    def verify(self) -> bool:
+        """Compare the bytes with the checksum that they have, beside those of tensors; whether they have one.
+
+        Raises:
+            RecordFormatError: they differ.
+            RecordIOError: reading fails.
+        """
+        return False
+
     def require(self, offset: int, count: int) -> None:
         """Check that there are `count` bytes from `offset` on.
 
@@ -94,8 +117,9 @@ class FileSource(Source):
         self.descriptor = open_file(path)
         weakref.finalize(self, os.close, self.descriptor)
         self.size = self.stored_bytes = os.fstat(self.descriptor).st_size
-        self.budget = budget or Budget(self.path)
-        self.budget.add_file(self.size)
+        if budget is not None:
+            self.budget = budget
+            budget.add_file(self.size)
 
     def read_into(self, offset: int, into: memoryview) -> None:
         """See `Source.read_into`; a file that was cut since it was opened is a RecordIOError."""
@@ -115,11 +139,7 @@ class FileSource(Source):
         return offset + count <= self.size
 
     def check_length(self) -> None:
-        """Raise if the file was cut since it was opened.
-
-        Raises:
-            RecordIOError: it was.
-        """
+        """See `Source.check_length`."""
         length = os.fstat(self.descriptor).st_size
         if length < self.size:
             raise RecordIOError(
@@ -134,8 +154,6 @@ class BytesSource(Source):
         self.path = path
         self.data = memoryview(data).cast("B")
         self.size = self.stored_bytes = len(self.data)
-        self.budget = Budget(path)
-        self.budget.add_file(self.size)
 
     def read_into(self, offset: int, into: memoryview) -> None:
         """See `Source.read_into`."""

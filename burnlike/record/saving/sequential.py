@@ -6,6 +6,7 @@ from typing import Protocol
 
 import torch
 
+from ..outline import ChecksumSlot
 from .stream import Part, Piece, bytes_at
 
 CHUNK_BYTES = 1 << 19
@@ -26,6 +27,10 @@ class Sink(Protocol):
         """Take `data`, which the caller may overwrite afterwards."""
         ...
 
+    def seek(self, offset: int, /) -> object:
+        """Go on at `offset`."""
+        ...
+
 
 def write_sequential(sink: Sink, content: Iterable[Piece], compressed: bool, allow_overflow: bool = False) -> None:
     """Write the pieces to `sink`, converted chunk by chunk.
@@ -40,19 +45,51 @@ def write_sequential(sink: Sink, content: Iterable[Piece], compressed: bool, all
         OSError: the sink failed.
         PrecisionError: a value can't be stored in its part's dtype.
     """
-    chunks = _chunks(content, allow_overflow)
+    sums = _Sums()
+    chunks = _chunks(content, allow_overflow, sums)
     for chunk in _gzipped(chunks) if compressed else chunks:
         sink.write(chunk)
+    if sums.slot is not None:
+        sink.seek(sums.slot)
+        sink.write(b"".join(b"%08x" % checksum for checksum in sums.checksums))
 
 
-def _chunks(content: Iterable[Piece], allow_overflow: bool) -> Iterator[bytes | memoryview]:
+class _Sums:
+    """The checksums of the tensors that were written.
+
+    Attributes:
+        slot: the offset at which they belong; None where they belong nowhere.
+        checksums: in the order of the file.
+    """
+
+    def __init__(self) -> None:
+        self.slot: int | None = None
+        self.checksums: list[int] = []
+
+    def over(self, chunks: Iterable[memoryview]) -> Iterator[memoryview]:
+        """The chunks of one tensor, whose checksum is noted."""
+        checksum = 0
+        for chunk in chunks:
+            checksum = zlib.crc32(chunk, checksum)
+            yield chunk
+        self.checksums.append(checksum)
+
+
+def _chunks(content: Iterable[Piece], allow_overflow: bool, sums: _Sums) -> Iterator[bytes | memoryview]:
+    written = 0  # before the slot, where there is nothing but bytes
     for piece in content:
         if isinstance(piece, bytes):
+            written += len(piece)
             yield piece
-        elif piece.json_indent is None:
+        elif isinstance(piece, ChecksumSlot):
+            sums.slot = written
+            yield b"0" * piece.nbytes
+        elif piece.json_indent is not None:
+            yield from _json(piece, piece.json_indent, allow_overflow)
+        elif sums.slot is None:
             yield from _raw(piece, allow_overflow)
         else:
-            yield from _json(piece, piece.json_indent, allow_overflow)
+            yield from sums.over(_raw(piece, allow_overflow))
 
 
 def _raw(part: Part, allow_overflow: bool) -> Iterator[memoryview]:

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import Tensor
 
+from ..files.checksums import PartSums
+from ..outline import ChecksumSlot
 from .convert import can_lose, check_ints, convert_checked, pieces
 from .workers import BLOCK_BYTES, MAX_WORKERS, run_steps
 
@@ -104,8 +106,8 @@ class Part:
         return ((self.values.read(at, min(at + _READ_ELEMENTS, stop)), at - start) for at in steps)
 
 
-Piece = bytes | Part
-"""What a file consists of: bytes that are known, and values of tensors."""
+Piece = bytes | Part | ChecksumSlot
+"""What a file consists of: bytes that are known, values of tensors, and the checksums of these."""
 
 
 def total_bytes(content: Sequence[Piece]) -> int:
@@ -139,6 +141,7 @@ def write_pieces(
             run_steps(range(writer.blocks), writer.write_block, BLOCK_BYTES, MAX_WORKERS)
         else:
             writer.write_from_device(device, stream)
+    writer.write_checksums()
 
 
 class _Writer:
@@ -147,7 +150,14 @@ class _Writer:
     def __init__(self, descriptor: int, content: Sequence[Piece], allow_overflow: bool) -> None:
         self.descriptor = descriptor
         lengths = [len(piece) if isinstance(piece, bytes) else piece.nbytes for piece in content]
-        self.pieces = [piece for piece, length in zip(content, lengths, strict=True) if length]
+        self.slot = next((at for at, piece in enumerate(content) if isinstance(piece, ChecksumSlot)), None)
+        self.slot_start = sum(lengths[: self.slot])
+        numbers = itertools.accumulate(isinstance(piece, Part) for piece in content)
+        numbered = zip(content, lengths, numbers, strict=True)
+        there = [(piece, number - 1) for piece, length, number in numbered if length]
+        self.pieces = [b"0" * piece.nbytes if isinstance(piece, ChecksumSlot) else piece for piece, _ in there]
+        self.numbers = [number for _, number in there]  # of the parts, without those between
+        self.sums = PartSums(sum(isinstance(piece, Part) for piece in content))
         self.stops = list(itertools.accumulate(filter(None, lengths)))
         self.file_bytes = self.stops[-1] if self.stops else 0
         self.blocks = -(-self.file_bytes // BLOCK_BYTES)
@@ -197,9 +207,18 @@ class _Writer:
             into = buffer[at - start : at - start + count]
             if isinstance(piece, bytes):
                 bytes_at(into.data_ptr(), count)[:] = piece[first : first + count]
-            elif place not in self.copied:
-                self._fill_values(piece, first, into)
+            else:
+                if place not in self.copied:
+                    self._fill_values(piece, first, into)
+                if self.slot is not None:
+                    self.sums.add(self.numbers[index], first, bytes_at(into.data_ptr(), count))
             at += count
+
+    def write_checksums(self) -> None:
+        """Write the checksums in the place that was kept for them, once all blocks are written."""
+        if self.slot is not None:
+            text = self.sums.text()
+            _write_all(self.descriptor, memoryview(text), len(text), self.slot_start)
 
     def _fill_values(self, part: Part, first: int, into: Tensor) -> None:
         """Fill `into`, bytes anywhere in the file, with those of `part` from byte `first` on."""

@@ -67,7 +67,7 @@ def content_of(file_format: Format, outline: Outline, tensors: Mapping[str, Tens
         RecordError: the format has no place for something; a tensor has no values or no plain memory.
     """
     for segment in file_format.segments(outline):
-        yield segment if isinstance(segment, bytes) else part_of(tensors, outline, segment)
+        yield part_of(tensors, outline, segment) if isinstance(segment, Payload) else segment
 
 
 def part_of(tensors: Mapping[str, Tensor], outline: Outline, payload: Payload) -> Part:
@@ -101,7 +101,7 @@ def plain_tensor(name: str, tensor: Any) -> Tensor:
 
 def _can_be_written_anywhere(piece: Piece) -> bool:
     """Whether its place is known, and its values can be read by several threads without going back and forth."""
-    if isinstance(piece, bytes):
+    if not isinstance(piece, Part):
         return True
     read_in_order = isinstance(piece.values, FileValues) and piece.values.entry.sequential
     return piece.json_indent is None and not read_in_order

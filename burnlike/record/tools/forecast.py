@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..formats import Format
-from ..outline import Outline
+from ..outline import ChecksumSlot, Outline
 from ..saving.device_copy import RANGE_BYTES
 from ..saving.sequential import CHUNK_BYTES, TEXT_BYTES
 from ..saving.workers import BLOCK_BYTES, MAX_WORKERS
@@ -43,6 +43,8 @@ def file_size(file_format: Format, outline: Outline) -> FileSize:
     for segment in file_format.segments(outline):
         if isinstance(segment, bytes):
             total += len(segment)
+        elif isinstance(segment, ChecksumSlot):
+            total += segment.nbytes
         elif segment.json_indent is None:
             total += outline.entries[segment.name].nbytes
         else:

@@ -53,6 +53,14 @@ class StridedSource(Source):
             if self._left <= 0:
                 self._ordered = None
 
+    def check_length(self) -> None:
+        """See `Source.check_length`."""
+        self._source.check_length()
+
+    def verify(self) -> bool:
+        """See `Source.verify`."""
+        return self._source.verify()
+
     def has(self, offset: int, count: int) -> bool:
         """See `Source.has`."""
         return offset + count <= self.stored_bytes

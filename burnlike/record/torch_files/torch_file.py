@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
+from ..files.checksums import CheckedSource
 from ..files.source import Cursor, Source
 from ..metadata import PICKLED, VERSIONS
 from ..outline import DTYPE_BITS, Outline, Segment, StoredTensor
@@ -53,12 +54,16 @@ class TorchFormat:
         entries: dict[str, StoredTensor] = {}
         aliases: dict[str, str] = {}
         first: dict[PickledTensor, str] = {}
+        storages: dict[str, Source] = {}
         for name, tensor in tensors.items():
             same = first.setdefault(tensor, name)
             if same != name:
                 aliases[name] = same
-            else:
-                entries[name] = _stored(name, tensor, archive.places, source)
+                continue
+            key = tensor.storage.key
+            if key in archive.places and key not in storages:
+                storages[key] = _storage(key, archive.places[key], source)
+            entries[name] = _stored(name, tensor, storages.get(key), source)
         noted = {} if versions is None else {VERSIONS: versions}
         if isinstance(archive.content, Opaque):
             noted[PICKLED] = str(archive.content.symbol)
@@ -139,7 +144,12 @@ def _old(source: Source) -> _Archive:
     return _Archive(content, places, str(_OLD_VERSION))
 
 
-def _stored(name: str, tensor: PickledTensor, places: Mapping[str, Member], source: Source) -> StoredTensor:
+def _storage(key: str, place: Member, source: Source) -> Source:
+    """The bytes that tensors share; those of an archive have a checksum."""
+    return CheckedSource(source, *place, f"data/{key}")
+
+
+def _stored(name: str, tensor: PickledTensor, storage: Source | None, source: Source) -> StoredTensor:
     """Where the values are.
 
     Raises:
@@ -151,13 +161,13 @@ def _stored(name: str, tensor: PickledTensor, places: Mapping[str, Member], sour
             f"{what} is in a {tensor.dtype[:80]}, a type that records do not have; save complex128 as"
             " torch.view_as_real(tensor), or read only a part of the file by top_level_key"
         )
-    if tensor.storage.key not in places:
+    if storage is None:
         raise RecordFormatError(f"{what} is in a storage that the file lacks; save or fetch it again")
-    begin, storage_bytes, _ = places[tensor.storage.key]
+    storage_bytes = storage.stored_bytes
     shape, strides, size = tensor.shape, tensor.strides, DTYPE_BITS[tensor.dtype] // 8
     if tensor.metadata:
         raise RecordFormatError(f"{what} is a conjugated or negated view; save .resolve_conj().resolve_neg()")
-    entry = StoredTensor(name, tensor.dtype, shape, source, begin + tensor.offset * size)
+    entry = StoredTensor(name, tensor.dtype, shape, storage, tensor.offset * size)
     if 0 in shape:
         return entry
     last = tensor.offset + sum((length - 1) * stride for length, stride in zip(shape, strides, strict=True))
@@ -169,7 +179,7 @@ def _stored(name: str, tensor: PickledTensor, places: Mapping[str, Member], sour
         )
     if is_contiguous(shape, strides):
         return entry
-    strided = StridedSource(source, entry.start, size, shape, strides)
+    strided = StridedSource(storage, entry.start, size, shape, strides)
     return StoredTensor(name, tensor.dtype, shape, strided, 0)
 
 

@@ -17,7 +17,7 @@ _LOCATOR_64 = struct.Struct("<4sLQL")
 _ENTRY = struct.Struct("<4s6H3L5H2L")
 _MOST_COMMENT = 0xFFFF
 _UNKNOWN = 0xFFFFFFFF  # stands in an extra field, as 64 bits
-_MEMBER_BYTES, _MEMBER_STEPS = 330, 120
+_MEMBER_BYTES, _MEMBER_STEPS = 600, 140
 _ENCRYPTED, _UTF8 = 0x1, 0x800
 
 

@@ -1,0 +1,187 @@
+"""CRC-32 of tensors' bytes: computed block by block in any order, and checked when values are read. Imports no torch.
+
+The checksum of two blocks one behind the other follows from theirs and the second one's length: a byte of zeros
+multiplies a checksum by a fixed matrix over GF(2) (M. Adler, zlib's crc32_combine).
+"""
+
+import threading
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+from ...errors import RecordFormatError
+from ..outline import Outline, StoredTensor
+from .source import Source
+
+HEX_DIGITS = 8
+_POLYNOMIAL = 0xEDB88320
+_STEP_BYTES = 1 << 20
+_READERS = 4
+_REMEDY = "the file is damaged, or another program has changed it; fetch or save it again"
+
+
+def combined(first: int, second: int, second_bytes: int) -> int:
+    """The checksum of bytes of which the first ones have the checksum `first`, the `second_bytes` after them `second`.
+
+    >>> import zlib
+    >>> combined(zlib.crc32(b"ab"), zlib.crc32(b"cde"), 3) == zlib.crc32(b"abcde")
+    True
+    """
+    power = 0
+    while second_bytes:
+        if second_bytes & 1:
+            first = _times(_zeros(power), first)
+        second_bytes >>= 1
+        power += 1
+    return first ^ second
+
+
+@cache
+def _zeros(power: int) -> tuple[int, ...]:
+    """The matrix of 2**power bytes of zeros, column by column."""
+    if power == 0:
+        matrix = (_POLYNOMIAL, *(1 << bit for bit in range(31)))  # of one bit
+        for _ in range(3):
+            matrix = tuple(_times(matrix, column) for column in matrix)
+        return matrix
+    half = _zeros(power - 1)
+    return tuple(_times(half, column) for column in half)
+
+
+def _times(matrix: tuple[int, ...], vector: int) -> int:
+    found = 0
+    for column in matrix:
+        if not vector:
+            break
+        if vector & 1:
+            found ^= column
+        vector >>= 1
+    return found
+
+
+class PartSums:
+    """The checksums of a file's tensors, from those of the blocks that several threads write.
+
+    Args:
+        parts: how many tensors there are.
+    """
+
+    def __init__(self, parts: int) -> None:
+        self._blocks: list[list[tuple[int, int, int]]] = [[] for _ in range(parts)]
+
+    def add(self, part: int, first: int, data: memoryview) -> None:
+        """Note the bytes of tensor number `part` from byte `first` on."""
+        self._blocks[part].append((first, len(data), zlib.crc32(data)))
+
+    def text(self) -> bytes:
+        """The checksums one behind the other, as hexadecimal digits."""
+        return b"".join(b"%08x" % self._sum(blocks) for blocks in self._blocks)
+
+    @staticmethod
+    def _sum(blocks: list[tuple[int, int, int]]) -> int:
+        total = 0
+        for _, count, checksum in sorted(blocks):
+            total = combined(total, checksum, count) if total else checksum
+        return total
+
+
+def verify_outline(outline: Outline) -> int:
+    """Read the values of a record's tensors and compare them, and its header, with their checksums.
+
+    Args:
+        outline: of a file; tensors without a checksum are left out.
+
+    Returns:
+        How many tensors were compared.
+
+    Raises:
+        RecordFormatError: the header or the values of a tensor are not those that were saved; says which.
+        RecordIOError: reading fails.
+    """
+    if outline.changed:
+        raise RecordFormatError(
+            f"{outline.changed}: the header, which has names, ids and plain values, is not the one that was saved (its"
+            f" checksum differs): {_REMEDY}"
+        )
+    entries = outline.entries.values()
+    stored = [it for it in entries if isinstance(it, StoredTensor)]
+    known = [it for it in stored if it.crc32 is not None]
+    others = [it for it in stored if it.crc32 is None]
+    sources = list({id(it.source): it.source for it in others}.values())
+    with ThreadPoolExecutor(_READERS) as pool:
+        list(pool.map(_verify, known))
+        have = {
+            id(source)
+            for source, it_has in zip(sources, pool.map(lambda it: it.verify(), sources), strict=True)
+            if it_has
+        }
+    return len(known) + sum(id(it.source) in have for it in others)
+
+
+def _verify(entry: StoredTensor) -> None:
+    found = checksum_of(entry.source, entry.start, entry.stored_bytes)
+    if found != entry.crc32:
+        raise RecordFormatError(
+            f"{entry.source.path}: the values of '{entry.name[:80]}' are not those that were saved (checksum"
+            f" {found:08x}, expected {entry.crc32:08x}): {_REMEDY}"
+        )
+
+
+def checksum_of(source: Source, start: int, count: int) -> int:
+    """The checksum of bytes of a source."""
+    buffer = memoryview(bytearray(min(count, _STEP_BYTES)))
+    found = 0
+    for at in range(0, count, _STEP_BYTES):
+        piece = buffer[: min(_STEP_BYTES, count - at)]
+        source.read_into(start + at, piece)
+        found = zlib.crc32(piece, found)
+    return found
+
+
+class CheckedSource(Source):
+    """A part of a source that has a checksum, which is compared before the first of its bytes is handed out.
+
+    Args:
+        source: where it is.
+        start: offset of its first byte.
+        size: how many bytes it has.
+        crc32: their checksum; None where there is none to compare with.
+        name: what messages call it.
+    """
+
+    def __init__(self, source: Source, start: int, size: int, crc32: int | None, name: str) -> None:
+        self.path, self.stored_bytes, self.budget = source.path, size, source.budget
+        self._source, self._start, self._crc32, self._name = source, start, crc32, name
+        self._lock = threading.Lock()
+        self._is_checked = crc32 is None
+
+    def read_into(self, offset: int, into: memoryview) -> None:
+        """See `Source.read_into`."""
+        with self._lock:
+            if not self._is_checked:
+                self._check()
+        self.require(offset, len(into))
+        self._source.read_into(self._start + offset, into)
+
+    def has(self, offset: int, count: int) -> bool:
+        """See `Source.has`."""
+        return offset + count <= self.stored_bytes
+
+    def check_length(self) -> None:
+        """See `Source.check_length`."""
+        self._source.check_length()
+
+    def verify(self) -> bool:
+        """See `Source.verify`."""
+        if self._crc32 is None:
+            return False
+        self._check()
+        return True
+
+    def _check(self) -> None:
+        if checksum_of(self._source, self._start, self.stored_bytes) != self._crc32:
+            raise RecordFormatError(
+                f"{self.path}: the bytes of '{self._name[:80]}' are not those that were saved (its CRC-32 differs): the"
+                " file is damaged; fetch or save it again"
+            )
+        self._is_checked = True
