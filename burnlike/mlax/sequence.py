@@ -51,8 +51,9 @@ class MixedSeq(_Items, ModuleVec):  # pyright: ignore[reportIncompatibleMethodOv
         del self[index]
         return item
 
-    def _replace(self, entries: list[Any]) -> None:
-        super()._replace([_kept(self, entry) for entry in entries])
+    def _places_of(self, values: list[Any]) -> list[int | None]:
+        owners = [value.owners[0] if isinstance(value, Parameter) else (None, "") for value in values]
+        return [int(name) if owner is self else None for owner, name in owners]
 
 
 class ModuleSeq(MixedSeq):
@@ -84,8 +85,8 @@ class ModuleSeq(MixedSeq):
             _check_item(range(len(self))[index], value)
         super().__setitem__(index, value)
 
-    def _check(self, items: list[Any]) -> None:
-        for index, item in enumerate(items, len(self)):
+    def _check(self, items: list[Any], first: int) -> None:
+        for index, item in enumerate(items, first):
             _check_item(index, item)
 
 
@@ -103,13 +104,6 @@ def unbound(owner: nn.Module, name: str) -> Parameter:
     holder = Unbound()
     share(owner, name, holder, "value")
     return Parameter.at(((holder, "value"),))
-
-
-def _kept(sequence: nn.Module, entry: Any) -> Any:
-    """What an item is assigned as, after the places of `sequence` have been cleared."""
-    if isinstance(entry, Parameter) and entry.owners[0][0] is sequence:
-        return unbound(*entry.owners[0])
-    return entry
 
 
 def _is_item(value: Any) -> bool:

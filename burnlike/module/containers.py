@@ -7,7 +7,7 @@ a `ModuleTuple`. They are `nn.Module`s, so every torch tool sees what they hold.
 from collections.abc import Iterable, Iterator, MutableSequence, Sequence
 from typing import Any, Self, overload
 
-from torch import nn
+from torch import Tensor, nn
 
 from ..errors import ModuleTreeError
 from .constants import Constant
@@ -67,14 +67,15 @@ class ModuleTuple(Container, Sequence[Any]):
         self.__dict__["_count"] = 0
         self._fill(_entries_of(items))
 
-    def _fill(self, items: list[Any]) -> None:
-        self._check(items)
+    def _fill(self, items: list[Any], first: int | None = None) -> None:
+        """Add `items` at the end; `first` is the place of the first one, for errors, where they are to go elsewhere."""
+        self._check(items, len(self) if first is None else first)
         for item in items:
             setattr(self, str(self._count), item)
             self.__dict__["_count"] += 1
 
-    def _check(self, items: list[Any]) -> None:
-        """Refuse what can't be elements."""
+    def _check(self, items: list[Any], first: int) -> None:
+        """Refuse what can't be elements, the first of them at the place `first`."""
 
     def __len__(self) -> int:
         return self._count
@@ -107,9 +108,6 @@ class ModuleTuple(Container, Sequence[Any]):
         except (IndexError, TypeError) as error:
             raise type(error)(f"{type(self).__name__} of {self._count} items has no item {index!r}") from None
 
-    def _entries(self) -> list[Any]:
-        return [self._entry(name) for name in self._names()]
-
 
 def _entries_of(items: Iterable[Any]) -> list[Any]:
     """The items to assign; those of a container of ours with their ids."""
@@ -125,7 +123,7 @@ class ModuleArray(ModuleTuple):
 
     _burnlike_container = "Array"
 
-    def _check(self, items: list[Any]) -> None:
+    def _check(self, items: list[Any], first: int) -> None:
         kinds = {own_class(item) if isinstance(item, nn.Module) else type(item): None for item in items}
         if len(kinds) > 1:
             raise ModuleTreeError(
@@ -155,22 +153,18 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
     def __setitem__(self, index: slice, value: Iterable[Any]) -> None: ...
     def __setitem__(self, index: int | slice, value: Any) -> None:
         if isinstance(index, slice):
-            entries = self._entries()
-            entries[index] = _entries_of(value)
-            self._replace(entries)
+            self._splice(index, _entries_of(value))
         else:
             setattr(self, self._name_at(index), value)
 
     def __delitem__(self, index: int | slice) -> None:
-        entries = self._entries()
-        del entries[index]
-        self._replace(entries)
+        places = list(range(self._count))
+        del places[index]
+        self._arrange(places)
 
     def insert(self, index: int, value: Any) -> None:
         """Put `value` before the item at `index`."""
-        entries = self._entries()
-        entries.insert(index, value)
-        self._replace(entries)
+        self._splice(slice(index, index), [value])
 
     def append(self, value: Any) -> None:
         """Put `value` at the end."""
@@ -178,47 +172,71 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
 
     def extend(self, values: Iterable[Any]) -> None:
         """Put `values` at the end; all of them, or none if one is refused."""
-        self._replace(self._entries() + _entries_of(values))
+        self._splice(slice(self._count, self._count), _entries_of(values))
 
     def reverse(self) -> None:
         """Turn the order around, in place."""
-        self._replace(self._entries()[::-1])
+        self._arrange(list(range(self._count))[::-1])
 
     def clear(self) -> None:
         """Remove all items."""
-        self._replace([])
+        self._arrange([])
 
-    def _replace(self, entries: list[Any]) -> None:
-        """Make `entries` the items; tensors that are here already keep what is known about them."""
-        parts = self.__dict__
-        known = {
-            id(tensor): self._entry(name)
-            for group in (self._parameters, self._buffers)
-            for name, tensor in group.items()
-            if tensor is not None and name not in self._non_persistent_buffers_set
-        }
-        entries = [known.get(id(entry), entry) for entry in entries]
-        before = {key: dict(parts[key]) for key in _GROUPS if key in parts}
-        attributes = {name: parts[name] for name in self._names() if name in parts}
-        count, held = self._count, parts.pop("_burnlike_held_by", None)
+    def _splice(self, where: slice, values: list[Any]) -> None:
+        """Put `values` in the place of the items at `where`: all of them, or none if one is refused."""
+        count = self._count
+        places = list(range(count))
+        taken = set(places) - set(places[where])
+        fresh: list[Any] = []
+        put: list[int] = []
+        for value, place in zip(values, self._places_of(values), strict=True):
+            if place is None or place in taken:  # what is to be at two places is assigned once more: a tie
+                put.append(count + len(fresh))
+                fresh.append(value if place is None else self._entry(str(place)))
+            else:
+                put.append(place)
+                taken.add(place)
+        places[where] = put
+        held = self.__dict__.pop("_burnlike_held_by", None)
         try:
-            self._drop()
-            self._fill(entries)
+            self._fill(fresh, where.indices(count)[0])
         except Exception:
-            self._drop()
-            parts.update(attributes, **before, _count=count)
+            self._arrange(list(range(count)))
             raise
         finally:
             if held is not None:
-                parts["_burnlike_held_by"] = held
-        tell_holder(self)
+                self.__dict__["_burnlike_held_by"] = held
+        self._arrange(places)
 
-    def _drop(self) -> None:
-        parts = self.__dict__
-        for name in self._names():
-            for group in (parts, *(parts[key] for key in _GROUPS if key in parts)):
-                group.pop(name, None)
-        parts["_count"] = 0
+    def _places_of(self, values: list[Any]) -> list[int | None]:
+        """Where each of `values`, if it is a tensor, is already: there it has its id, label and intent."""
+        if not any(isinstance(value, Tensor) for value in values):
+            return [None] * len(values)
+        known = {
+            id(tensor): int(name)
+            for group in (self._parameters, self._buffers)
+            for name, tensor in group.items()
+            if tensor is not None and name not in self._non_persistent_buffers_set and name.isdecimal()
+        }
+        return [known.get(id(value)) for value in values]
+
+    def _arrange(self, places: list[int]) -> None:
+        """Make the items those that are at `places` now, in this order; they are renamed, not assigned again."""
+        parts, names = self.__dict__, self._names()
+        first = next((new for new, old in enumerate(places) if new != old), len(places))
+        renamed = {names[old]: str(new) for new, old in enumerate(places[first:], first)}
+        for group in (parts, *(parts[key] for key in _GROUPS if parts.get(key))):
+            items = {name: group.pop(name) for name in names[first:] if name in group}
+            if items:
+                group.update({new: items[old] for old, new in renamed.items() if old in items})
+        if unsaved := parts["_non_persistent_buffers_set"].intersection(names[first:]):
+            parts["_non_persistent_buffers_set"] -= unsaved
+            parts["_non_persistent_buffers_set"] |= {new for old, new in renamed.items() if old in unsaved}
+        parts["_count"] = len(places)
+        for name in renamed.values():
+            if "_burnlike_held" in getattr(self._modules.get(name), "__dict__", ()):
+                self._modules[name].attach(self, name)  # pyright: ignore
+        tell_holder(self)
 
 
 _SEQUENCES = (list, tuple, ModuleTuple, nn.ModuleList)
@@ -230,4 +248,5 @@ _GROUPS = (
     "_burnlike_metas",
     "_burnlike_constants",
     "_burnlike_fields",
+    "_burnlike_lists",
 )

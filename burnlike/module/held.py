@@ -153,7 +153,7 @@ class Held(Module):
         present = self._modules.get(name)
         if type(present) is ModuleVec and isinstance(child, list) and "_burnlike_held_by" in present.__dict__:
             del present.__dict__["_burnlike_held_by"]
-            present._replace(list(child))
+            present[:] = child
         elif self._parameters.get(name) is not None and not isinstance(child, nn.Parameter):
             super().__delattr__(name)
             super().__setattr__(name, child)

@@ -395,3 +395,53 @@ def test_a_list_of_what_are_children_anyway_is_one_of_the_users_own() -> None:
         filled.params()
     filled.by_name = constant({"other": [nn.Linear(1, 1)]})
     assert len(filled.params()) == 4
+
+
+def test_an_insertion_assigns_the_new_item_alone() -> None:
+    layers = ModuleVec([nn.Linear(1, 1) for _ in range(200)])
+    before = list(layers)
+    registered: list[str] = []
+    hook = torch.nn.modules.module.register_module_module_registration_hook(
+        lambda module, name, part: registered.append(name) if module is layers else None
+    )
+    try:
+        layers.insert(0, nn.Identity())
+        layers.insert(150, nn.Identity())
+        layers.extend([nn.Identity()])
+        layers.reverse()
+        del layers[5]
+    finally:
+        hook.remove()
+    assert len(registered) == 3
+    expected = [None, *before]
+    expected.insert(150, None)
+    expected = [*expected, None][::-1]
+    del expected[5]
+    assert len(layers) == len(expected) == 202
+    assert all(wanted is None or found is wanted for found, wanted in zip(layers, expected, strict=True))
+    assert list(layers._modules) == [str(index) for index in range(202)]
+
+
+def test_ids_labels_and_what_is_not_saved_go_along_with_moved_items() -> None:
+    layers = ModuleVec([Param.from_data([float(index)], name=f"p{index}") for index in range(3)])
+    layers.append(nn.Buffer(torch.ones(1), persistent=False))
+    layers.append(constant([1]))
+    known = {param.name: param.id for param in params(layers)}
+    layers.insert(1, None)
+    layers.reverse()
+    layers[1:3] = [layers[2], layers[1]]
+    assert layers[0] == [1]
+    assert {param.name: param.id for param in params(layers)} == known
+    assert [param.tensor.item() for param in params(layers)] == [2.0, 1.0, 0.0]
+    assert list(layers.state_dict()) == [param.path for param in params(layers)]
+    tensors = list(layers)
+    with pytest.raises(ModuleTreeError):
+        layers.insert(2, {"a.b": nn.Linear(1, 1)})
+    assert all(found is wanted for found, wanted in zip(layers, tensors, strict=True)), "all or nothing"
+    assert {param.name: param.id for param in params(layers)} == known
+
+
+def test_an_item_that_is_inserted_twice_is_tied() -> None:
+    layers = ModuleVec([Param.from_data([1.0]), Param.from_data([2.0])])
+    layers.insert(0, layers[1])
+    assert [(param.path, param.aliases) for param in params(layers)] == [("0", ("2",)), ("1", ())]
