@@ -82,10 +82,11 @@ class Parameter(Operators, Param):
         home: tuple[nn.Module, str] | None = None,
     ) -> None:
         """Make this the handle on what the attributes `owners` hold."""
-        self.owners = owners
+        self.owners = owners  # pyright: ignore[reportIncompatibleMethodOverride, reportAttributeAccessIssue]
         self.path = owners[0][1] if path is None else path
         self.aliases = aliases
-        self.home = owners[0] if home is None else home
+        found = owners[0] if home is None else home
+        self.home = found  # pyright: ignore[reportIncompatibleMethodOverride, reportAttributeAccessIssue]
 
     @property
     def id(self) -> ParamId:  # pyright: ignore[reportIncompatibleVariableOverride]

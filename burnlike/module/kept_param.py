@@ -50,7 +50,7 @@ class KeptParam(Param):
         """The tensor as it is now; quicker than by `owners`, since optimizers ask for it at each step."""
         held = self._module() or self._alive(self._module)
         # group_of, written out
-        shown = (held._parameters if self.kind == "weight" else held._buffers)[self._name]
+        shown: Any = (held._parameters if self.kind == "weight" else held._buffers)[self._name]
         return sharded(held, self._name, shown) if MANAGED in held.__dict__ else shown
 
     def _alive(self, module: Any) -> nn.Module:

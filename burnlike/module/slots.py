@@ -184,7 +184,7 @@ def keep_id(module: nn.Module, name: str, param_id: ParamId, tensor: Tensor | No
     kept = before if type(before) is KeptId and before.id == param_id else KeptId(param_id)
     module.__dict__.setdefault("_burnlike_ids", {})[name] = kept
     if tensor is not None and kept is not before:
-        tensor.__dict__[ON_TENSOR] = kept
+        setattr(tensor, ON_TENSOR, kept)
         if before is not None:
             RENAMED[0] += 1
 

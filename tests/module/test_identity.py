@@ -26,11 +26,11 @@ class Holder(Module):
         self.weight = weight
 
 
-def plain_layers() -> nn.Module:
+def plain_layers() -> Any:
     return nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
 
 
-def burnlike_layers() -> nn.Module:
+def burnlike_layers() -> Any:
     return nn.Sequential(*(LinearConfig(d_input=2, d_output=2).init() for _ in range(2)))
 
 
@@ -132,7 +132,8 @@ def test_a_buffer_that_is_assigned_to_another_name_leaves_the_id_with_its_place(
             self.register_buffer("mean", torch.zeros(2))
             self.register_buffer("before", torch.zeros(2))
 
-    for model in (Tracking(), nn.BatchNorm1d(2)):
+    models: list[Any] = [Tracking(), nn.BatchNorm1d(2)]
+    for model in models:
         if isinstance(model, nn.BatchNorm1d):
             model.register_buffer("before", torch.zeros(2))
             model.mean = model.running_mean  # not saved: only a name
@@ -146,7 +147,7 @@ def test_a_buffer_that_is_assigned_to_another_name_leaves_the_id_with_its_place(
 
 def test_mlax_handles_and_traversals_give_one_id() -> None:
     class Net(MlaxModule):
-        def __init__(self, weight: nn.Parameter) -> None:
+        def __init__(self, weight: Any) -> None:
             self.w = Parameter(True, weight)
 
     layer = nn.Linear(2, 2)

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import torch
+from msgspec._utils import rebuild
 from torch import nn
 
 import burnlike.nn
@@ -45,13 +45,13 @@ def classes_of(module: nn.Module) -> list[Any]:
     return list({type(part) for part in module.modules()})
 
 
-def tied() -> nn.Module:
+def tied() -> Any:
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2), nn.BatchNorm1d(2))
     model[1].weight = model[0].weight
     return model
 
 
-def moved() -> nn.Module:
+def moved() -> Any:
     model = tied()
     params(model)
     new = nn.Linear(2, 2)
@@ -117,7 +117,7 @@ def test_burnlikes_layers_load_by_weights_only() -> None:
     sizes = {"vocab_size": 5, "d_model": 8, "d_ff": 8, "n_layers": 2, "n_heads": 2, "max_sequence_length": 4}
     model = burnlike.nn.DecoderLmConfig(**sizes, dropout=0.1).init()
     known = ids(model)
-    configs = [burnlike.nn.DecoderLmConfig, burnlike.nn.RotaryEncodingConfig, msgspec._utils.rebuild]
+    configs = [burnlike.nn.DecoderLmConfig, burnlike.nn.RotaryEncodingConfig, rebuild]
     with torch.serialization.safe_globals([*classes_of(model), *configs]):
         loaded = torch.load(saved(model), weights_only=True)
     assert ids(loaded) == known
