@@ -140,7 +140,7 @@ def test_notes_about_modules_that_refer_to_themselves_a_million_times_are_refuse
         return found
 
     path = saved({f"{index}": state() for index in range(3000)}, tmp_path / "x.pt")
-    with pytest.raises(RecordFormatError, match="nested too deeply or refers to itself"):
+    with pytest.raises(RecordFormatError, match=r"nested too deeply or refers to itself|far more"):
         open_record(path)
 
 
