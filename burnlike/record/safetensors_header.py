@@ -8,16 +8,14 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeGuard
-
-import msgspec
 
 from ..errors import RecordFormatError
-from .files.budget import MAX_DIMENSIONS, MAX_NAME
+from .files.budget import MAX_NAME
 from .files.json_scan import BLANK, TEXT, NotThisError, text_map, text_of, why_not
 from .files.source import Source
 from .metadata import CHECKSUMS
-from .outline import DTYPE_BITS, StoredTensor, byte_count
+from .outline import StoredTensor
+from .safetensors_entries import Form, fields_in, fields_of, form_of, naturals, no_naturals, wrong_header
 
 MAX_HEADER_BYTES = 100_000_000
 """Longer headers are refused, here and by the safetensors library."""
@@ -43,7 +41,6 @@ _OPENING = re.compile(BLANK + rb"\{")
 
 _ENTRY_BYTES, _ENTRY_STEPS, _MEMBER_STEPS = 250, 30, 60
 _USUAL_MARK = b',"data_offsets":['
-_ENTRY_QUOTES = 8  # three keys and the dtype: with more, a key comes twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +66,6 @@ def checksums_start(head: bytes) -> int:
     """Where in a header the digits of the checksums begin; -1 if it has none."""
     at = head.find(_SLOT)  # within a text its quotes have backslashes
     return at if at < 0 else at + len(_SLOT)
-
-
-class _Fields(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    dtype: object
-    shape: object
-    data_offsets: object
-
-
-class _Form(NamedTuple):
-    """What many tensors have in common."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    nbytes: int
 
 
 def read_header(source: Source) -> Header:
@@ -124,7 +107,7 @@ class _Reader:
         self.data_start = data_start
         self.tensors: dict[str, StoredTensor] = {}
         self.texts: dict[str, str] | None = None
-        self._forms: dict[bytes, _Form] = {}
+        self._forms: dict[bytes, Form] = {}
         self._end, self._in_order = 0, True  # of the data so far
         self._crc32: int | None = None
 
@@ -133,7 +116,7 @@ class _Reader:
         opening = _OPENING.match(text)
         if opening is None:
             reason = why_not(text, 0)
-            raise _wrong("is not a JSON object" if reason.startswith("has") else reason)
+            raise wrong_header("is not a JSON object" if reason.startswith("has") else reason)
         if _EMPTY.fullmatch(text):
             return
         # The usual ones are counted beforehand: a call for each of a million would take half a second.
@@ -157,7 +140,7 @@ class _Reader:
                 dtype, shape, nbytes = forms[form]
             except (UnicodeDecodeError, KeyError):
                 name = _decoded(raw, text)
-                dtype, shape, nbytes = forms[form] = _form(name, _fields_of(form))
+                dtype, shape, nbytes = forms[form] = form_of(name, fields_of(form))
             if stop - begin != nbytes or name in tensors or len(name) > MAX_NAME:
                 raise self._refused(name, forms[form], stop - begin)
             tensors[name] = StoredTensor(name, dtype, shape, source, start + begin)
@@ -166,7 +149,7 @@ class _Reader:
         self._end, self._in_order = end, in_order
         blanks = _BLANKS.match(text, at)
         if blanks is None or blanks.end() != len(text):
-            raise _wrong(why_not(text, at))
+            raise wrong_header(why_not(text, at))
         self._crc32 = _crc32(text)
 
     def _member(self, text: bytes, at: int) -> tuple[int, bytes]:
@@ -177,11 +160,11 @@ class _Reader:
         except ValueError:
             name = None
         if found is None or name is None:
-            raise _wrong(why_not(text, at))
+            raise wrong_header(why_not(text, at))
         if found[2] is None:
             reason = why_not(text, at)
             if not reason.startswith("has"):
-                raise _wrong(reason)
+                raise wrong_header(reason)
             raise _no_map(name)
         if name == METADATA:
             if self.texts is not None:
@@ -191,14 +174,14 @@ class _Reader:
             except NotThisError as error:
                 raise _no_map(name, str(error)) from error
         else:
-            fields = _fields(name, text, found)
+            fields = fields_in(name, text, found)
             offsets = fields.data_offsets
-            if not _naturals(offsets) or len(offsets) != 2:
-                raise _no_naturals(name)
-            self._add(name, _form(name, fields), *offsets)
+            if not naturals(offsets) or len(offsets) != 2:
+                raise no_naturals(name)
+            self._add(name, form_of(name, fields), *offsets)
         return found.end(), found[3]
 
-    def _add(self, name: str, form: _Form, begin: int, stop: int) -> None:
+    def _add(self, name: str, form: Form, begin: int, stop: int) -> None:
         self.source.budget.take(_ENTRY_BYTES + len(name), _MEMBER_STEPS)
         if stop - begin != form.nbytes or name in self.tensors or len(name) > MAX_NAME:
             raise self._refused(name, form, stop - begin)
@@ -206,7 +189,7 @@ class _Reader:
         self._in_order = self._in_order and begin == self._end
         self._end = stop
 
-    def _refused(self, name: str, form: _Form, count: int) -> RecordFormatError:
+    def _refused(self, name: str, form: Form, count: int) -> RecordFormatError:
         """What is the matter with an entry."""
         if name in self.tensors:
             return _twice(name)
@@ -255,68 +238,15 @@ def _decoded(raw: bytes, text: bytes) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        raise _wrong(why_not(text, 0)) from None
-
-
-def _fields_of(form: bytes) -> _Fields:
-    """Type and shape of an entry of the usual form, without its offsets."""
-    try:
-        return msgspec.json.decode(b"{" + form + b',"data_offsets":0}', type=_Fields)
-    except msgspec.DecodeError as error:  # as for [1,,2]
-        raise _wrong(f"is not valid JSON ({error})") from error
-
-
-def _fields(name: str, text: bytes, found: re.Match[bytes]) -> _Fields:
-    """The fields of an entry."""
-    try:
-        fields = msgspec.json.decode(found[2], type=_Fields)
-    except msgspec.ValidationError as error:
-        raise RecordFormatError(f"tensor {name[:80]!r} needs exactly dtype, shape and data_offsets") from error
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        raise _wrong(why_not(text, found.start(2))) from None
-    quotes = found[2].count(b'"') - found[2].count(b'\\"')
-    if quotes != _ENTRY_QUOTES and isinstance(fields.dtype, str):
-        raise RecordFormatError(f"a key of tensor {name[:80]!r} comes twice in the header")
-    return fields
-
-
-def _form(name: str, fields: _Fields) -> _Form:
-    """What a tensor has in common with others of its type and shape.
-
-    Raises:
-        RecordFormatError: there is no such type, or no tensor of this shape.
-    """
-    dtype, shape = fields.dtype, fields.shape
-    if not isinstance(dtype, str) or dtype not in DTYPE_BITS:
-        raise RecordFormatError(
-            f"tensor {name[:80]!r} has the unknown dtype {str(dtype)[:40]!r}; known: {', '.join(DTYPE_BITS)}"
-        )
-    if not _naturals(shape):
-        raise _no_naturals(name)
-    if len(shape) > MAX_DIMENSIONS:
-        raise RecordFormatError(f"tensor {name[:80]!r} has {len(shape)} dimensions, at most {MAX_DIMENSIONS} are read")
-    return _Form(dtype, tuple(shape), byte_count(dtype, shape))
-
-
-def _naturals(value: object) -> TypeGuard[list[int]]:
-    limit = 2**63
-    return isinstance(value, list) and all(type(item) is int and 0 <= item < limit for item in value)
+        raise wrong_header(why_not(text, 0)) from None
 
 
 def _place(info: StoredTensor) -> tuple[int, int]:
     return info.start, info.nbytes
 
 
-def _wrong(what: str) -> RecordFormatError:
-    return RecordFormatError(f"the header {what}")
-
-
 def _twice(name: str) -> RecordFormatError:
     return RecordFormatError(f"the name {name[:80]!r} comes twice in the header")
-
-
-def _no_naturals(name: str) -> RecordFormatError:
-    return RecordFormatError(f"tensor {name[:80]!r}: shape and data_offsets must be lists of non-negative integers")
 
 
 def _no_map(name: str, why: str = "") -> RecordFormatError:
