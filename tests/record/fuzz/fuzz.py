@@ -3,8 +3,8 @@
     python -m tests.record.fuzz.fuzz [--seconds 60 | --cases 20000] [--seed 0]
 
 Every file is read whole, loaded into a module, and must give a record or a RecordError. The process may take 400 MB
-more than it begins with and five seconds a file. A file that breaks that is kept as `fuzz-SEED.bin`, and the exit
-status is 1. A crash of the process itself leaves it, too.
+more than it begins with and five seconds of a core a file. A file that breaks that is kept as `fuzz-SEED.bin`, and the
+exit status is 1. A crash of the process itself leaves it, too.
 """
 
 import argparse
@@ -124,7 +124,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, default=Path(), help="folder for files that break the rules")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    signal.signal(signal.SIGALRM, too_long)
+    signal.signal(signal.SIGPROF, too_long)
     counts: Counter[str] = Counter()
     begin = time.monotonic()
     kept = arguments.keep / f"fuzz-{arguments.seed}.bin"
@@ -142,14 +142,14 @@ def main() -> int:
         file.seek(0)
         file.truncate()
         file.write(data)
-        signal.setitimer(signal.ITIMER_REAL, SECONDS_EACH)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS_EACH)
         try:
             counts[read(data, layout)] += 1
         except BaseException as error:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
             print(f"case {number}: {type(error).__name__}: {error}; the file is kept as {kept}", flush=True)
             raise
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         case = next(all_cases)
     kept.unlink(missing_ok=True)
     print(f"{counts.total()} files: " + ", ".join(f"{count} {what}" for what, count in sorted(counts.items())))
