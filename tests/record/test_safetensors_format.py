@@ -101,6 +101,8 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
         "comes twice",
     ),
     "metadata no map": (file_of({"__metadata__": [1]}), "__metadata__"),
+    "metadata that is not UTF-8": (file_of(b'{"__metadata__":{"a":"\xfd"}}'), "not UTF-8"),
+    "metadata with an escape that is none": (file_of(b'{"__metadata__":{"a":"\\ud800"}}'), "not a map from text"),
     "metadata of numbers": (file_of({"__metadata__": {"a": 1}}), "__metadata__"),
     "entry no map": (file_of({"a": 1}), "exactly dtype"),
     "entry without dtype": (file_of({"a": {"shape": [1], "data_offsets": [0, 4]}}, bytes(4)), "exactly dtype"),

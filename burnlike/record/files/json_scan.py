@@ -63,14 +63,14 @@ def text_pairs(text: bytes, budget: Budget, pair_bytes: int) -> Iterator[tuple[s
         if found is not None:
             key, value, last = found.groups()
             at = found.end()
-            yield key.decode(), value.decode()
+            yield _decoded(key, text), _decoded(value, text)
             continue
         found = _PAIR.match(text, at)
         if found is None:
             break
         key, value, last = found.groups()
         at = found.end()
-        yield text_of(key), text_of(value)
+        yield _decoded(key, text), _decoded(value, text)
     if last != b"}" or at != len(text):
         raise NotThisError(why_not(text, at))
 
@@ -91,9 +91,16 @@ def texts_of(text: bytes, budget: Budget, item_bytes: int) -> Iterator[str]:
             break
         item, last = found.groups()
         at = found.end()
-        yield text_of(item)
+        yield _decoded(item, text)
     if last != b"]" or at != len(text):
         raise NotThisError(why_not(text, at))
+
+
+def _decoded(raw: bytes, text: bytes) -> str:
+    try:
+        return text_of(raw)
+    except ValueError as error:
+        raise NotThisError(f"is not valid JSON of UTF-8 ({error})" if text.isascii() else why_not(text, 0)) from error
 
 
 def _begin(text: bytes, opening: re.Pattern[bytes]) -> tuple[int, bytes]:
