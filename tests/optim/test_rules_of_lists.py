@@ -262,17 +262,17 @@ def test_a_value_out_of_range_is_refused(config: Callable[..., Any], options: di
 @pytest.mark.parametrize("name", ["epsilon_1", "epsilon_2", "clip_threshold"])
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
 def test_adafactor_wants_what_is_positive_and_finite(name: str, value: float) -> None:
-    with pytest.raises(ConfigError, match=f"Adafactor {name} must be positive and finite"):
+    with pytest.raises(ConfigError, match=f"{name}( must be positive and|: expected a) finite"):
         AdafactorConfig(**{name: value})
 
 
 @pytest.mark.parametrize("value", [0.0, 0.8, -math.inf])
 def test_adafactor_wants_a_negative_decay_rate(value: float) -> None:
-    with pytest.raises(ConfigError, match="Adafactor decay_rate must be negative and finite"):
+    with pytest.raises(ConfigError, match="decay_rate( must be negative and|: expected a) finite"):
         AdafactorConfig(decay_rate=value)
 
 
 @pytest.mark.parametrize("value", [-0.1, math.inf])
 def test_adafactor_wants_a_weight_decay_that_is_not_negative(value: float) -> None:
-    with pytest.raises(ConfigError, match="Adafactor weight_decay must be nonnegative and finite"):
+    with pytest.raises(ConfigError, match="weight_decay( must be nonnegative and|: expected a) finite"):
         AdafactorConfig(weight_decay=value)
