@@ -22,7 +22,7 @@ from burnlike.optim import GradientsParams, SgdConfig
 
 BACKEND = Autodiff(Cpu())
 STEPS = 4
-HOW, RANK, STORE = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+HOW, RANK, STORE = (sys.argv[1], int(sys.argv[2]), sys.argv[3]) if __name__ == "__main__" else ("", 0, "")
 
 
 def wrapped() -> nn.Module:
@@ -114,5 +114,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    faulthandler.dump_traceback_later(120, exit=True)  # where it waits, should it wait for ever
+    faulthandler.dump_traceback_later(500, exit=True)  # where it waits, should it wait for ever
     main()
