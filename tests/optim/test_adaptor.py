@@ -190,3 +190,30 @@ def test_a_users_own_optimizer_needs_only_a_formula() -> None:
     assert fresh.to_record().values == record.values
     assert record.values["states"] == {f"{weight.id}.steps": 2}
     assert record.values["paths"] == {str(weight.id): "0.weight"}
+
+
+class WatchedSgd(CountedSgd):
+    """Notes what of its arguments and results requires grad."""
+
+    def __init__(self) -> None:
+        self.tracked: list[bool] = []
+
+    def step(
+        self, lr: float, tensor: bl.Tensor[B, D], grad: bl.Tensor[B, D], state: CountState[B, D] | None
+    ) -> tuple[bl.Tensor[B, D], CountState[B, D]]:
+        stepped, kept = super().step(lr, tensor, grad, state)
+        self.tracked += [it.inner.requires_grad for it in (tensor, grad, stepped, kept.total)]
+        return stepped, kept
+
+
+def test_a_step_is_in_no_graph_and_leaves_what_is_tracked() -> None:
+    model, rule = model_of(2, 1), WatchedSgd()
+    before = [*model.parameters()]
+    model(torch.ones(1, 2)).sum().backward()
+    OptimizerAdaptor(rule).step(0.5, model, GradientsParams.from_module(model))
+    assert rule.tracked == [False] * 8
+    for parameter, same in zip(model.parameters(), before, strict=True):
+        assert parameter is same
+        assert (parameter.requires_grad, parameter.is_leaf) == (True, True)
+    model(torch.ones(1, 2)).sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())

@@ -62,6 +62,7 @@ def test_lengths_that_are_no_power_of_two_are_refused() -> None:
         signal.rfft(x, 0, 0)
     with pytest.raises(TensorValueError, match="n must be >= 1, got 0"):
         signal.irfft(typed(torch.ones(1)), typed(torch.ones(1)), 0)
+    assert signal.irfft(typed(torch.ones(1)), typed(torch.zeros(1)), 0, 1).inner.tolist() == [1]
     with pytest.raises(TensorValueError, match="empty"):
         signal.irfft(typed(torch.ones(0)), typed(torch.ones(0)), 0, 4)
 
