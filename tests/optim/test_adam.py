@@ -43,7 +43,8 @@ def test_the_defaults_are_burns() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("beta_1", 1.0), ("beta_2", -0.1), ("epsilon", 0.0), ("weight_decay", -1.0), ("moment_1", "int32")]
+    ("key", "value"),
+    [("beta_1", 1.0), ("beta_2", -0.1), ("epsilon", 0.0), ("weight_decay", -1.0), ("moment_1", "i32")],
 )
 def test_values_out_of_range_are_refused_by_name(key: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=rf"AdamConfig: {key}: expected"):

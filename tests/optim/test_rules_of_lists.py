@@ -268,11 +268,11 @@ def test_adafactor_wants_what_is_positive_and_finite(name: str, value: float) ->
 
 @pytest.mark.parametrize("value", [0.0, 0.8, -math.inf])
 def test_adafactor_wants_a_negative_decay_rate(value: float) -> None:
-    with pytest.raises(ConfigError, match="decay_rate( must be negative and|: expected a) finite"):
+    with pytest.raises(ConfigError, match=r"decay_rate( must be negative and|: expected a) finite"):
         AdafactorConfig(decay_rate=value)
 
 
 @pytest.mark.parametrize("value", [-0.1, math.inf])
 def test_adafactor_wants_a_weight_decay_that_is_not_negative(value: float) -> None:
-    with pytest.raises(ConfigError, match="weight_decay( must be nonnegative and|: expected a) finite"):
+    with pytest.raises(ConfigError, match=r"weight_decay( must be nonnegative and|: expected a) finite"):
         AdafactorConfig(weight_decay=value)
