@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from burnlike.errors import RecordError, RecordMismatchError
-from burnlike.module import fresh_ids
+from burnlike.module import fresh_ids, params
 from burnlike.optim import load_torch_record, torch_record
 from burnlike.record import Record, SafetensorsRecorder
 
@@ -182,3 +182,13 @@ def test_damaged_records_are_refused(damage: dict[str, Any], message: str) -> No
     record = torch_record(optimizer, model)
     with pytest.raises(RecordMismatchError, match=message):
         load_torch_record(optimizer, replace(record, values={**record.values, **damage}), model, prune_orphans=True)
+
+
+def test_a_record_without_modules_leaves_the_ids_of_the_parameters_alone() -> None:
+    model = nn.Linear(2, 2)
+    before = [param.id for param in params(model)]
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    load_torch_record(optimizer, torch_record(optimizer))
+    assert [param.id for param in params(model)] == before
