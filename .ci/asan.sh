@@ -38,5 +38,5 @@ LD_PRELOAD=$preload exec "$python" -m pytest -q -s -p no:cacheprovider -k "not c
     tests/ops/test_every_op.py tests/ops/test_rms_norm.py tests/ops/test_adamw_step.py tests/ops/test_sgd_step.py \
     tests/ops/test_lion_step.py tests/ops/test_step_options.py tests/ops/test_step_lists.py \
     tests/ops/test_stochastic_rounding.py tests/ops/test_blockwise.py tests/ops/test_gradient_squares.py \
-    tests/ops/test_convert.py tests/ops/test_read_values.py \
+    tests/ops/test_convert.py tests/ops/test_read_values.py tests/ops/test_crc32.py \
     tests/ops/test_hostile_arguments.py "$@"

@@ -34,6 +34,7 @@ STABLE_TORCH_LIBRARY(burnlike, library) {
   library.def("gradient_squares_(Tensor[] grads, Tensor(a!) squares) -> ()");
   library.def("convert_(Tensor(a!)[] targets, Tensor[] sources, Tensor(b!) lost) -> ()");
   library.def("read_values_(Tensor(a!) target, int descriptor, int offset, int source) -> int");
+  library.def("crc32(Tensor bytes, int start) -> int");
 
   library.def("library_version() -> str");
   library.def("cpu_isa() -> str");

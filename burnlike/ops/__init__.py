@@ -7,6 +7,7 @@ are used.
 from .adamw_step import adamw_step_, adamw_step_reference
 from .blockwise import BLOCK, dequantize_blockwise, quantize_blockwise, scale_count
 from .convert import convert_, convert_reference
+from .crc32 import crc32
 from .gradient_squares import gradient_squares_, gradient_squares_reference
 from .lion_step import lion_step_, lion_step_reference
 from .read_values import can_read_values, read_values_, read_values_reference
@@ -25,6 +26,7 @@ __all__ = [
     "can_read_values",
     "convert_",
     "convert_reference",
+    "crc32",
     "dequantize_blockwise",
     "force_cpu_isa",
     "gradient_squares_",

@@ -65,6 +65,9 @@ struct ConvertKernels {
   bool (*from[4])(const void* sources, void* targets, int64_t begin, int64_t end);
 };
 
+// A checksum's state (all bits flipped) after `count` bytes more.
+using Crc32 = uint32_t (*)(uint32_t state, const uint8_t* bytes, int64_t count);
+
 struct Kernels {
   const char* isa;
 
@@ -79,6 +82,8 @@ struct Kernels {
   SumOfSquares sum_of_squares[4];
 
   ConvertKernels convert[4];  // for each type of target, by its ElementKind
+
+  Crc32 crc32;
 };
 
 // The kernels of the instruction set in use: the best one that this machine has, unless one was chosen.

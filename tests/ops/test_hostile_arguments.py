@@ -159,6 +159,22 @@ def test_special_scalars_and_values_give_what_the_reference_gives(scalar: float,
             torch.testing.assert_close(*both, rtol=2e-2 if dtype == torch.bfloat16 else 1e-5, atol=0, equal_nan=True)
 
 
+def test_checksums_are_of_contiguous_bytes_that_are_there() -> None:
+    crc32 = torch.ops.burnlike.crc32.default
+    data = torch.arange(100, dtype=torch.uint8)
+    assert crc32(data.view(10, 10), 0) == crc32(data, 0)
+    for wrong, said in (
+        (data.view(torch.int8), "expected bytes as uint8"),
+        (data[::2], "not contiguous"),
+        (freed(data.clone()), "storage was freed"),
+    ):
+        with pytest.raises(RuntimeError, match=said):
+            crc32(wrong, 0)
+    for start in (-1, 2**32):
+        with pytest.raises(RuntimeError, match=r"expected a start from 0 to 2\^32 - 1"):
+            crc32(data, start)
+
+
 def test_reading_checks_descriptor_offset_and_memory(tmp_path: Path) -> None:
     (tmp_path / "values").write_bytes(bytes(64))
     descriptor = os.open(tmp_path / "values", os.O_RDONLY)

@@ -2,6 +2,8 @@
 
 import json
 import struct
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -61,6 +63,19 @@ def flipped(path: Path, place: int = -1) -> None:
 def test_checksums_of_two_blocks_are_that_of_both(first: bytes, second: bytes, zeros: int) -> None:
     second += bytes(zeros)
     assert combined(zlib.crc32(first), zlib.crc32(second), len(second)) == zlib.crc32(first + second)
+
+
+def test_program_without_torch_compares_them_without_it(tmp_path: Path) -> None:
+    path = SafetensorsRecorder().save(Record(tensors()), tmp_path / "x")
+    code = (
+        "import sys\n"
+        "from burnlike.cli.main import main\n"
+        f"main(['inspect', {str(path)!r}, '--verify'])\n"
+        "print('torch' in sys.modules)\n"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert "all 6 tensors" in shown
+    assert shown.endswith("False\n")
 
 
 @pytest.mark.parametrize("precision", [None, BFloat16Precision])

@@ -4,6 +4,7 @@ The checksum of two blocks one behind the other follows from theirs and the seco
 multiplies a checksum by a fixed matrix over GF(2) (M. Adler, zlib's crc32_combine).
 """
 
+import sys
 import threading
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -59,6 +60,18 @@ def _times(matrix: tuple[int, ...], vector: int) -> int:
     return found
 
 
+def crc32(data: memoryview, start: int = 0) -> int:
+    """The checksum of bytes that lie behind those with the checksum `start`.
+
+    By the native op; by zlib in a program without torch, whose import takes longer than most files.
+    """
+    if "torch" not in sys.modules:
+        return zlib.crc32(data, start)
+    from ...ops import crc32 as native
+
+    return native(data, start)
+
+
 class PartSums:
     """The checksums of a file's tensors, from those of the blocks that several threads write.
 
@@ -71,7 +84,7 @@ class PartSums:
 
     def add(self, part: int, first: int, data: memoryview) -> None:
         """Note the bytes of tensor number `part` from byte `first` on."""
-        self._blocks[part].append((first, len(data), zlib.crc32(data)))
+        self._blocks[part].append((first, len(data), crc32(data)))
 
     def text(self) -> bytes:
         """The checksums one behind the other, as hexadecimal digits."""
@@ -134,7 +147,7 @@ def checksum_of(source: Source, start: int, count: int) -> int:
     for at in range(0, count, _STEP_BYTES):
         piece = buffer[: min(_STEP_BYTES, count - at)]
         source.read_into(start + at, piece)
-        found = zlib.crc32(piece, found)
+        found = crc32(piece, found)
     return found
 
 

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import torch
 
+from ..files.checksums import crc32
 from ..outline import ChecksumSlot
 from .stream import Part, Piece, bytes_at
 
@@ -70,7 +71,7 @@ class _Sums:
         """The chunks of one tensor, whose checksum is noted."""
         checksum = 0
         for chunk in chunks:
-            checksum = zlib.crc32(chunk, checksum)
+            checksum = crc32(chunk, checksum)
             yield chunk
         self.checksums.append(checksum)
 

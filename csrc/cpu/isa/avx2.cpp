@@ -1,19 +1,23 @@
-// The kernels for AVX2 with F16C. Only this region is compiled for it, so the rest runs on any x86-64.
+// The kernels for AVX2 with F16C and PCLMULQDQ. Only this region is compiled for it, so the rest runs on any x86-64.
 #include "../kernels.h"
 #include "burnlike/blockwise.h"
 #include "burnlike/convert.h"
+#include "burnlike/crc32.h"
 #include "burnlike/random.h"
 #include "burnlike/rms_norm.h"
 
 #if defined(__x86_64__)
 
+#include <wmmintrin.h>
+
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c,pclmul"))), apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx2,fma,f16c")
+#pragma GCC target("avx2,fma,f16c,pclmul")
 #endif
 
+#define BURNLIKE_CARRYLESS
 #define BURNLIKE_ISA "avx2"
 #define BURNLIKE_TABLE avx2_kernels
 #include "table.inl"

@@ -2,19 +2,26 @@
 #include "../kernels.h"
 #include "burnlike/blockwise.h"
 #include "burnlike/convert.h"
+#include "burnlike/crc32.h"
 #include "burnlike/random.h"
 #include "burnlike/rms_norm.h"
 
 #if defined(__x86_64__)
 
+#include <immintrin.h>
+
 #if defined(__clang__)
 #pragma clang attribute push( \
-    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c"), min_vector_width(512))), apply_to = function)
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c,pclmul"), min_vector_width(512))), \
+    apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c,prefer-vector-width=512")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c,pclmul,prefer-vector-width=512")
 #endif
 
+#define BURNLIKE_CARRYLESS
+// Not all processors with AVX-512 have it: asked for in each call.
+#define BURNLIKE_CARRYLESS_512 __attribute__((target("avx512f,vpclmulqdq")))
 #define BURNLIKE_ISA "avx512"
 #define BURNLIKE_TABLE avx512_kernels
 #include "table.inl"

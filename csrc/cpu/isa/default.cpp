@@ -2,6 +2,7 @@
 #include "../kernels.h"
 #include "burnlike/blockwise.h"
 #include "burnlike/convert.h"
+#include "burnlike/crc32.h"
 #include "burnlike/random.h"
 #include "burnlike/rms_norm.h"
 

@@ -9,6 +9,7 @@ namespace {
 
 #include "adamw_step.inl"
 #include "convert.inl"
+#include "crc32.inl"
 #include "gradient_squares.inl"
 #include "lion_step.inl"
 #include "rms_norm.inl"
@@ -42,6 +43,7 @@ constinit const Kernels BURNLIKE_TABLE = {
         {sum_of_squares<float>, sum_of_squares<double>, sum_of_squares<BFloat16>, sum_of_squares<Float16>},
     .convert =
         {convert_kernels<float>, convert_kernels<double>, convert_kernels<BFloat16>, convert_kernels<Float16>},
+    .crc32 = crc32_update,
 };
 
 }  // namespace burnlike::cpu
