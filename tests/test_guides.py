@@ -13,14 +13,57 @@ from burnlike.config import Config, LrSchedulerConfig, OptimizerConfig
 from burnlike.train import TrainingConfig
 
 DOCS = Path(__file__).parent.parent / "docs"
-GUIDES = ["modules", "mlax", "drop_in", "optimizers", "tensor", "backends"]
+GUIDES = ["modules", "mlax", "drop_in", "optimizers", "tensor", "backends", "formats", "records"]
+_MODEL = """
+import torch
+import burnlike as bl
+
+class Part(bl.Module):
+    weight: torch.nn.Parameter
+
+    def __init__(self, device=None):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(2, device=device))
+
+class Stack(bl.Module):
+    layers: list[Part]
+
+    def __init__(self, device=None):
+        super().__init__()
+        self.layers = [Part(device), Part(device)]
+
+class StackConfig(bl.Config):
+    def init(self, device=None):
+        return Stack(device)
+
+model, config, device = Stack(), StackConfig(), "cpu"
+"""
+GIVEN = {
+    "formats": _MODEL
+    + """
+for name in ("model.bin", "from_burn.bpk"):
+    bl.record.save(model, name)
+""",
+    "records": _MODEL
+    + """
+from dataclasses import dataclass
+import numpy
+from burnlike.optim import AdamWConfig
+linear, head, states = torch.nn.Linear(2, 3), torch.nn.Linear(2, 2), torch.zeros(3)
+numpy_array = numpy.zeros((3, 2), dtype=numpy.float32)
+optimizer = AdamWConfig().init()
+optimizer.save("optimizer")
+scheduler, scaler, loader, counters = {"iteration": 1}, torch.amp.GradScaler("cpu"), {"epoch": 0}, {"tokens": 7}
+""",
+}
+"""What the programs of some guides have beside what they say."""
 
 
 @pytest.mark.parametrize("guide", GUIDES)
 def test_the_programs_of_a_guide_run(guide: str, tmp_path: Path) -> None:
     found = re.findall(r"^ *```python\n(.*?)^ *```", (DOCS / f"{guide}.md").read_text(), re.DOTALL | re.MULTILINE)
-    programs = [textwrap.dedent(program) for program in found]
-    assert programs
+    assert found
+    programs = [GIVEN.get(guide, ""), *map(textwrap.dedent, found)]
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", "\n".join(programs)],
         cwd=tmp_path,

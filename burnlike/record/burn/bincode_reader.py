@@ -10,7 +10,7 @@ from typing import Any
 
 from ...errors import RecordError, RecordFormatError
 from ...module.param_id import ParamId
-from ..files.budget import CONTAINER, MAX_DIMENSIONS, NUMBER, TEXT
+from ..files.budget import CONTAINER, MAX_DIMENSIONS, NUMBER, TEXT, TensorCost
 from ..files.source import Cursor
 from ..layout import Layout, holds_states, is_map, join, tag_of
 from ..outline import Outline, StoredTensor
@@ -22,6 +22,7 @@ from .gathered import Gathered
 
 _LONGEST_LABEL = 4096
 _LONGEST_TEXT = 1 << 20
+_TENSOR = TensorCost(memory=1000, steps=180, file_bytes=8)
 
 
 _COSTS = {
@@ -130,6 +131,8 @@ def take_tensor(cursor: Cursor, name: str, version: tuple[int, int], found: Gath
         label = {"QFloat": None}
     dtype, stored_as = read_dtype(label, f"{cursor.source.path}: '{name}'")
     found.check_bytes(name, count, stored_as or dtype, shape)
+    if count:
+        cursor.source.budget.add_tensor(_TENSOR)
     return StoredTensor(name, dtype, tuple(shape), cursor.source, start, stored_as)
 
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
-from ..files.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT, Budget
+from ..files.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT, Budget, TensorCost
 from ..files.source import BytesSource
 
 _UNSIGNED, _NEGATIVE, _BYTES, _TEXT, _ARRAY, _MAP, _TAG, _SIMPLE = range(8)
 _INDEFINITE = 31
 _BREAK = object()
+_TENSOR = TensorCost(memory=3000, steps=800, file_bytes=40)
 _FLOATS = {25: ">e", 26: ">f", 27: ">d"}
 _SIMPLE_VALUES = {20: False, 21: True, 22: None, 23: None}  # 23 is "undefined"
 
@@ -142,7 +143,10 @@ class _Decoder:
         self.budget.take(NUMBER, 13)
         if depth > MAX_DEPTH:
             raise self.wrong(f"nested too deeply (more than {MAX_DEPTH} levels)")
-        first = self._take(1)[0]
+        if self.position >= len(self.data):
+            raise self.wrong("truncated: 1 bytes expected")
+        first = self.data[self.position]
+        self.position += 1
         major, info = first >> 5, first & 31
         if major == _SIMPLE:
             return self._simple(info)
@@ -204,6 +208,13 @@ class _Decoder:
         found: dict[str, Any] = {}
         for _ in range(count):
             self._put(found, self.value(depth + 1), depth)
+        return self._map_read(found)
+
+    def _map_read(self, found: dict[str, Any]) -> dict[str, Any]:
+        """The map; it may be what burnpack says of a tensor."""
+        match found.get("data_offsets"):
+            case [int(begin), int(end)] if begin < end:
+                self.budget.add_tensor(_TENSOR)
         return found
 
     def _put(self, found: dict[str, Any], key: Any, depth: int) -> None:
@@ -221,7 +232,7 @@ class _Decoder:
             found: dict[str, Any] = {}
             while (key := self._item(depth + 1)) is not _BREAK:
                 self._put(found, key, depth)
-            return found
+            return self._map_read(found)
         if major in (_BYTES, _TEXT):
             kind = bytes if major == _BYTES else str
             parts = list(iter(lambda: self._chunk(major), _BREAK))

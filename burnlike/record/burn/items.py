@@ -242,6 +242,12 @@ def _is_tensor(item: Mapping[str, Any]) -> bool:
     return isinstance(item["bytes"], Blob) or (isinstance(item["shape"], list) and isinstance(item["dtype"], str))
 
 
+def has_values(item: Mapping[str, Any]) -> bool:
+    """Whether a map that was just read is a tensor that has values."""
+    blob = item.get("bytes")
+    return isinstance(blob, Blob) and blob.count > 0 and _is_tensor(item)
+
+
 def _is_param(item: Mapping[str, Any]) -> bool:
     """Whether a map is a parameter, and not a module with fields of these names."""
     if item.keys() != {"id", "param"} or not isinstance(item["id"], str):

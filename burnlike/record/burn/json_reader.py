@@ -7,18 +7,20 @@ import sys
 from typing import Any, NoReturn
 
 from ...errors import RecordFormatError
-from ..files.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT
+from ..files.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT, TensorCost
 from ..files.source import Source
-from .items import Blob
+from .items import Blob, has_values
 from .json_numbers import BYTES_PER_STEP, bytes_of, runs
 
 _WINDOW_BYTES = 1 << 16
+_SPACE = 0x20
 _BLANK = re.compile(rb"[ \t\n\r]*")
 _PLAIN = re.compile(rb'[^"\\\x00-\x1f]*')
 _ESCAPE = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _DIGITS = 4300
 """Digits of the longest number that is read: the most that Python turns into an integer."""
+_TENSOR = TensorCost(memory=3600, steps=1100, file_bytes=8)
 _LITERALS = {b"true": True, b"false": False, b"null": None}
 
 
@@ -95,6 +97,8 @@ class JsonReader:
         if isinstance(found.get("bytes"), Blob) and few is not None and "shape" not in found:
             self._budget.take(NUMBER * len(few), len(few))
             found["bytes"] = list(few)
+        if has_values(found):
+            self._budget.add_tensor(_TENSOR)
         return found
 
     def _list(self, depth: int) -> list[Any]:
@@ -144,8 +148,15 @@ class JsonReader:
 
     def _text(self) -> str:
         place, raw, escaped = self._begin + self._at, bytearray(), False
-        self._budget.take_part(2, TEXT, 35)
         self._at += 1
+        plain = _PLAIN.match(self._data, self._at)
+        assert plain is not None  # it may be empty
+        if self._data.startswith(b'"', plain.end()):  # all of it is at hand, as most texts are
+            count = plain.end() - self._at
+            self._budget.take_part(2 + count, TEXT + 2 * count, 40)
+            self._at = plain.end() + 1
+            return self._decoded(plain.group(), escaped, place + 1)
+        self._budget.take_part(2, TEXT, 35)
         while True:
             plain = _PLAIN.match(self._data, self._at)
             assert plain is not None  # it may be empty
@@ -210,6 +221,8 @@ class JsonReader:
     def _peek(self) -> bytes:
         """The next byte that is no blank, none at the end."""
         while True:
+            if self._at < len(self._data) and self._data[self._at] > _SPACE:
+                return self._data[self._at : self._at + 1]
             blank = _BLANK.match(self._data, self._at)
             assert blank is not None  # it may be empty
             self._at = blank.end()

@@ -12,14 +12,15 @@ from typing import Any
 import msgspec
 
 from ...errors import RecordError, RecordFormatError
-from ..files.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT
+from ..files.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT, TensorCost
 from ..files.source import Cursor, Source
 from ..outline import Outline, Payload, Segment
 from .artifact import artifact_of, no_text, outline_of_artifact
 from .dtypes import burn_dtype
-from .items import Blob, TensorLeaf
+from .items import Blob, TensorLeaf, has_values
 
 _pack = msgspec.msgpack.encode
+_TENSOR = TensorCost(memory=3600, steps=500, file_bytes=8)
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,8 @@ class _Parser:
                 what = "comes twice" if isinstance(name, str) else "is no text"
                 raise RecordFormatError(f"{self.path}: the key {name!r:.60} of a map {what}")
             found[sys.intern(name)] = self.value(depth + 1)  # most names come in many maps
+        if has_values(found):
+            self.budget.add_tensor(_TENSOR)
         return found
 
 

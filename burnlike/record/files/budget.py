@@ -7,7 +7,7 @@ refused on all. What a step and a byte are taken for is measured; `tests/record/
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, NoReturn, Self
 
 from ...errors import ArgumentError, RecordFormatError
 
@@ -26,13 +26,27 @@ CONTAINER, NUMBER, TEXT = 240, 32, 64
 """Bytes that a map or list, a number, and a text beside its characters take, with what the outline keeps of each."""
 
 
+class TensorCost(NamedTuple):
+    """What the readers of a format take for one tensor, with a long name.
+
+    Attributes:
+        memory: bytes, as the reader counts them.
+        steps: of time.
+        file_bytes: what one that has values takes of a file, at least.
+    """
+
+    memory: float
+    steps: float
+    file_bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
     """What opening a file may take before it is refused as damaged or hostile. Use it in a `with` statement.
 
     The defaults are far above what records need that people make. A file that is larger than they allow, and that you
     trust, is opened with higher ones. They count for whatever is opened within the `with`, by any function and in this
-    thread; reading the values of tensors is not limited.
+    thread; reading the values of tensors is not limited, nor is what a format needs to find a tensor that has some.
 
     Attributes:
         seconds: of one core, for a file of any size.
@@ -97,12 +111,14 @@ class Budget:
         self._steps_per_byte = STEPS_PER_SECOND / limits.bytes_per_second
         self._memory: float = limits.memory_bytes
         self._memory_per_byte = limits.memory_per_byte
+        self._tensor_bytes = 0
         self._header_counts = True
         self._opened = False
 
     def add_file(self, size: int) -> None:
         """Grant the time for a file of `size` bytes."""
         self._steps += self._steps_per_byte * size
+        self._tensor_bytes += size
 
     def add_header(self, size: int) -> None:
         """Grant the memory for `size` bytes that are not the values of tensors."""
@@ -114,13 +130,28 @@ class Budget:
             self.add_header(size)
             self._memory_per_byte, self._header_counts = 0.0, False
 
+    def add_tensor(self, cost: TensorCost) -> None:
+        """Grant what a tensor that has values costs; to no more of them than there are bytes for in the file.
+
+        So a file of any number of tensors opens, while what is no tensor can't hide among them.
+        """
+        if self._tensor_bytes >= cost.file_bytes:
+            self._tensor_bytes -= cost.file_bytes
+            self._memory += cost.memory
+            self._steps += cost.steps
+
     def take_part(self, size: int, memory: float, steps: float) -> None:
         """Take what a part that is written in `size` bytes, no values of tensors, needs; they grant memory first.
 
         Raises:
             RecordFormatError: no more is left.
         """
-        self.take(memory - self._memory_per_byte * size, steps)
+        if self._opened:
+            return
+        self._memory += self._memory_per_byte * size - memory
+        self._steps -= steps
+        if self._memory < 0 or self._steps < 0:
+            self._refuse()
 
     def end(self) -> None:
         """The file is open: what is done from now on is not counted."""
@@ -141,9 +172,12 @@ class Budget:
         self._memory -= memory
         self._steps -= steps
         if self._memory < 0 or self._steps < 0:
-            what = "memory" if self._memory < 0 else "time"
-            raise RecordFormatError(
-                f"{self._path}: what it holds beside tensors takes far more {what} than a record of its size; it is"
-                " damaged or made to do harm. If you trust it, open it with higher limits: burnlike.record.ReadLimits,"
-                " or --limits on the command line"
-            )
+            self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        what = "memory" if self._memory < 0 else "time"
+        raise RecordFormatError(
+            f"{self._path}: what it holds beside tensors takes far more {what} than a record of its size; it is damaged"
+            " or made to do harm. If you trust it, open it with higher limits: burnlike.record.ReadLimits, or --limits"
+            " on the command line"
+        )

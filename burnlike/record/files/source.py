@@ -203,7 +203,12 @@ class Cursor:
 
     def take_byte(self) -> int:
         """The next byte."""
-        return self.take(1)[0]
+        at = self.position - self._begin
+        if not 0 <= at < len(self._window):
+            self._fill(1)
+            at = 0
+        self.position += 1
+        return self._window[at]
 
     def skip(self, count: int) -> None:
         """Go over `count` bytes, which must be there."""

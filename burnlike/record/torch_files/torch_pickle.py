@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
 from ...errors import RecordFormatError
-from ..files.budget import Budget
+from ..files.budget import Budget, TensorCost
 from ..files.source import Source
-from .pickled import MAX_INT_BITS, STORAGE_DTYPES, Opaque, PickledMap, Storage, Symbol, called, symbol_of
+from .pickled import MAX_INT_BITS, STORAGE_DTYPES, Opaque, PickledMap, PickledTensor, Storage, Symbol, called, symbol_of
 
 
 class Readable(Protocol):
@@ -58,7 +58,7 @@ def load_pickle(file: Readable, source: Source) -> tuple[Any, Mapping[str, Stora
 _Unpickler: Any = pickle._Unpickler
 
 _INSTRUCTIONS = (
-    *(pickle.PROTO, pickle.FRAME, pickle.STOP, pickle.MARK, pickle.GLOBAL, pickle.STACK_GLOBAL, pickle.BINPERSID),
+    *(pickle.PROTO, pickle.STOP, pickle.MARK, pickle.GLOBAL, pickle.STACK_GLOBAL, pickle.BINPERSID),
     *(pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.LONG1),
     *(pickle.BINFLOAT, pickle.BINSTRING, pickle.SHORT_BINSTRING),
     *(pickle.BINBYTES, pickle.SHORT_BINBYTES, pickle.EMPTY_TUPLE, pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2),
@@ -69,6 +69,7 @@ _INSTRUCTIONS = (
 
 
 _INSTRUCTIONS_AT_ONCE, _STEPS_EACH = 1000, 6
+_TENSOR = TensorCost(memory=6000, steps=800, file_bytes=160)
 
 _MARK_BYTES = 100
 _MEMORY = [16] * 256
@@ -102,8 +103,7 @@ class _Reader(_Unpickler):
 
     def load(self) -> Any:
         """Read the pickle."""
-        self._unframer = pickle._Unframer(self._file_read, self._file_readline)  # pyright: ignore
-        self.read, self.readinto, self.readline = self._unframer.read, self._unframer.readinto, self._unframer.readline
+        self.read, self.readline = self._file_read, self._file_readline
         self.metastack, self.stack, self.proto = [], [], 0
         self.append = self.stack.append
         read, dispatch, take = self.read, self.dispatch, self._budget.take
@@ -136,6 +136,10 @@ class _Reader(_Unpickler):
                 return self.storages.setdefault(key, Storage(key, dtype))
         raise RecordFormatError("it refers to something that is no storage of tensors")
 
+    def _frame(self) -> None:
+        """Go over a frame's length: frames say how to read faster, and nothing else."""
+        self.read(8)
+
     def _set_item(self) -> None:
         item, key = self.stack.pop(), self.stack.pop()
         self.stack[-1][_key(key)] = item
@@ -157,7 +161,9 @@ class _Reader(_Unpickler):
 
     def _reduce(self) -> None:
         arguments = self.stack.pop()
-        self.stack[-1] = called(self.stack[-1], arguments)
+        self.stack[-1] = made = called(self.stack[-1], arguments)
+        if isinstance(made, PickledTensor) and 0 not in made.shape:
+            self._budget.add_tensor(_TENSOR)
 
     def _make(self) -> None:
         self.stack.pop()
@@ -170,6 +176,7 @@ class _Reader(_Unpickler):
         elif isinstance(self.stack[-1], PickledMap) and isinstance(state, dict):
             self.stack[-1].noted = state.get("_metadata")
 
+    dispatch[pickle.FRAME[0]] = _frame
     dispatch[pickle.SETITEM[0]] = _set_item
     dispatch[pickle.SETITEMS[0]] = _set_items
     # Python's own let lone surrogates pass, which no other format takes.
