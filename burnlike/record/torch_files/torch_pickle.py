@@ -69,7 +69,7 @@ _INSTRUCTIONS = (
 
 
 _INSTRUCTIONS_AT_ONCE, _STEPS_EACH = 1000, 6
-_TENSOR = TensorCost(memory=6000, steps=800, file_bytes=160)
+_TENSOR = TensorCost(memory=4400, steps=600, file_bytes=160)
 
 _MARK_BYTES = 100
 _MEMORY = [16] * 256

@@ -7,6 +7,7 @@ import struct
 from typing import NamedTuple
 
 from ...errors import RecordFormatError
+from ..files.budget import TensorCost
 from ..files.source import Source
 
 ZIP_MAGIC = b"PK\x03\x04"
@@ -17,7 +18,7 @@ _LOCATOR_64 = struct.Struct("<4sLQL")
 _ENTRY = struct.Struct("<4s6H3L5H2L")
 _MOST_COMMENT = 0xFFFF
 _UNKNOWN = 0xFFFFFFFF  # stands in an extra field, as 64 bits
-_MEMBER_BYTES, _MEMBER_STEPS = 600, 140
+_MEMBER = TensorCost(memory=600, steps=140, file_bytes=128)
 _ENCRYPTED, _UTF8 = 0x1, 0x800
 
 
@@ -47,7 +48,7 @@ def members(source: Source) -> dict[str, Member]:
     found: dict[str, Member] = {}
     at = 0
     while at < len(listed):
-        source.budget.take(_MEMBER_BYTES, _MEMBER_STEPS)
+        source.budget.take(_MEMBER.memory, _MEMBER.steps)
         if at + _ENTRY.size > len(listed) or not listed.startswith(b"PK\x01\x02", at):
             raise _damaged(source, "its list of members is cut or overwritten")
         _, _, _, flags, method, _, _, crc, packed, count, *lengths, _, _, _, start = _ENTRY.unpack_from(listed, at)
@@ -60,6 +61,8 @@ def members(source: Source) -> dict[str, Member]:
             raise RecordFormatError(f"{source.path}: '{name[:80]}' is compressed or encrypted, torch.save does neither")
         found[name] = Member(_data_start(source, start, name), count, crc)
         source.require(found[name].start, count)
+        if count:
+            source.budget.add_tensor(_MEMBER)
         at = name_end + lengths[1] + lengths[2]
     return found
 
