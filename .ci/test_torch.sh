@@ -23,7 +23,7 @@ fi
 copy=.cache/torch-$torch-python$version
 mkdir -p "$copy"
 # What was removed from the checkout goes from the copy too; its environment, caches and native libraries stay.
-find "$copy" -mindepth 1 \( -path "$copy/.venv" -o -path "$copy/.cache" \) -prune -o -type f ! -name '*.so' -delete
+find "$copy" -mindepth 1 \( -path "$copy/.venv" -o -path "$copy/.cache" \) -prune -o -type f ! -name '*.so' -exec rm -f {} +
 git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' path; do
     if [ -e "$path" ] || [ -L "$path" ]; then printf '%s\0' "$path"; fi
 done | tar --null --files-from=- -cf - | tar -xf - -C "$copy"
