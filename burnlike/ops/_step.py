@@ -101,7 +101,7 @@ class ReferenceValues:
 
     def scalar(self, value: float) -> float:
         """A number in the dtype that is computed in: infinite where it is too large for it, as in the kernels."""
-        return torch.tensor(value, dtype=torch.float64).to(self.dtype).item()
+        return torch.tensor(value, dtype=torch.float64, device="cpu").to(self.dtype).item()
 
     def write(self, p: Tensor, *states: Tensor) -> None:
         """Write the new parameter and moments, each in its dtype, unless the step is skipped."""

@@ -166,7 +166,7 @@ def _correction(values: ReferenceValues, beta: float, time: float | Tensor) -> f
     if isinstance(time, Tensor):
         return (1 - beta**time).to(values.dtype)
     # Python's own power raises where it overflows.
-    return values.scalar(1 - torch.tensor(beta, dtype=torch.float64).pow(time).item())
+    return values.scalar(1 - torch.tensor(beta, dtype=torch.float64, device="cpu").pow(time).item())
 
 
 refuse_lazy_negation("adamw_step_")

@@ -59,13 +59,7 @@ def text_pairs(text: bytes, budget: Budget, pair_bytes: int) -> Iterator[tuple[s
     budget.take(count * pair_bytes, count * _PAIR_STEPS + len(text) / 64)
     at, last = _begin(text, _MAP)
     while last == b",":
-        found = _USUAL_PAIR.match(text, at)
-        if found is not None:
-            key, value, last = found.groups()
-            at = found.end()
-            yield _decoded(key, text), _decoded(value, text)
-            continue
-        found = _PAIR.match(text, at)
+        found = _USUAL_PAIR.match(text, at) or _PAIR.match(text, at)
         if found is None:
             break
         key, value, last = found.groups()
