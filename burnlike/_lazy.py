@@ -1,34 +1,48 @@
 """Packages whose names are imported at first use, so that `import burnlike` and `burnlike check` stay without torch."""
 
+import ast
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 
-def attach(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Make the `__getattr__` and `__dir__` of a lazy package (PEP 562).
+def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Make the `__getattr__`, `__dir__` and `__all__` of a lazy package (PEP 562).
+
+    The names are those that the stub beside the package's file imports (`from .linear import Linear as Linear`): type
+    checkers read the same list.
 
     Args:
         package: the package's `__name__`.
-        names: public name -> submodule that defines it; an empty string means that the name is a submodule itself.
+        file: the package's `__file__`.
     """
+    submodules = _listed(Path(file).with_suffix(".pyi"))
     # Importing a submodule sets it as an attribute of the package: it would hide a function of the same name.
-    assert not {name for name, submodule in names.items() if submodule} & set(names.values())
+    assert not {name for name, submodule in submodules.items() if submodule} & {
+        it.split(".")[0] for it in submodules.values()
+    }
 
     def __getattr__(name: str) -> Any:
-        if name not in names:
+        if name not in submodules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        submodule = names[name]
+        submodule = submodules[name]
         module = importlib.import_module(f"{package}.{submodule or name}")
         value = getattr(module, name) if submodule else module
         setattr(sys.modules[package], name, value)
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*names, *vars(sys.modules[package])})
+        return sorted({*submodules, *vars(sys.modules[package])})
 
-    return __getattr__, __dir__
+    return __getattr__, __dir__, sorted(submodules)
+
+
+def _listed(stub: Path) -> dict[str, str]:
+    """Each name that a stub imports, and the submodule that defines it; an empty one for a submodule itself."""
+    imports = [it for it in ast.parse(stub.read_text()).body if isinstance(it, ast.ImportFrom)]
+    return {alias.name: it.module or "" for it in imports for alias in it.names}
 
 
 def resolve(target: str) -> Any:

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from benchmarks._harness import Comparison, compare, main
-from burnlike.module import Module, params, registry, visit
+from burnlike.module import Module, params, visit
+from burnlike.module.tree.traversal import walk
 
 BLOCKS, LAYERS = 50, 10
 
@@ -50,7 +51,7 @@ def run(repeats: int) -> list[Comparison]:
             visit(model, lambda param: None)
 
         def forgotten() -> None:
-            registry._WALKS.clear()
+            walk._WALKS.clear()
 
         def listed(model: nn.Module = model) -> None:
             list(model.named_parameters())

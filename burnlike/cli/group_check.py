@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from burnlike.config import ModuleConfig
 from burnlike.errors import BurnlikeError
-from burnlike.module.param_group import ParamGroup
-from burnlike.module.param_matchers import MatchIds
+from burnlike.module.groups.param_group import ParamGroup
+from burnlike.module.groups.param_matchers import MatchIds
 
 if TYPE_CHECKING:
     from torch import nn
@@ -30,7 +30,7 @@ def unmatched_groups(config: Any) -> Iterator[tuple[str, str]]:
     if not groups or not isinstance(model, ModuleConfig):
         return
     from burnlike.module import params
-    from burnlike.module.meta_build import build_on_meta
+    from burnlike.module.identity.meta_build import build_on_meta
 
     try:
         module: nn.Module = build_on_meta(model)

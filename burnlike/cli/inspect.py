@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from ..module.param_id import ParamId
+from ..module.identity.param_id import ParamId
 from ..record.files.checksums import verify_outline
 from ..record.files.gzip_source import GzipSource
 from ..record.files.reading import read_outline

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from ..errors import ArgumentError, StructureMismatchError
 from ..mlax.comparing import check_same_structure
 from ..mlax.structure import leaves as mlax_leaves
-from ..module.param_id import ParamId
-from ..module.shell import shell
-from ..module.slots import as_meta, meta_of, set_meta
-from ..module.wrappers import unwrap
+from ..module.identity.field_metadata import as_meta, meta_of, set_meta
+from ..module.identity.param_id import ParamId
+from ..module.identity.torch_wrappers import unwrap
+from ..module.transforms.structural_copy import shell
 from .leaves import Leaf, leaves
 
 M = TypeVar("M", bound=nn.Module)

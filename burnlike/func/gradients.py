@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from ..errors import ArgumentError, AutodiffError, DTypeError
 from ..mlax.structure import leaves
-from ..module.param_id import ParamId
-from ..module.param_values import differentiable
-from ..module.slots import set_meta
+from ..module.identity.field_metadata import set_meta
+from ..module.identity.param_id import ParamId
+from ..module.tree.param_values import differentiable
 from .leaves import Leaf, settled, weight_places
 from .packing import Inputs, Outputs, tensors_of, with_tensors
 

@@ -11,13 +11,13 @@ from torch._C import _functorch as functorch  # pyright: ignore[reportAttributeA
 
 from ..errors import TracedLeakError
 from ..mlax.hyperparameters import hyperparameters, own_containers
-from ..module.lazy import initialize_param
-from ..module.param import Kind
-from ..module.param_values import differentiable
-from ..module.registry import params, weights
-from ..module.shell import Copies, shell
-from ..module.slots import meta_of, set_meta
-from ..module.wrappers import unwrap
+from ..module.identity.field_metadata import meta_of, set_meta
+from ..module.identity.lazy_parameter import initialize_param
+from ..module.identity.torch_wrappers import unwrap
+from ..module.transforms.structural_copy import Copies, shell
+from ..module.tree.param import Kind
+from ..module.tree.param_values import differentiable
+from ..module.tree.walk import params, weights
 
 M = TypeVar("M", bound=nn.Module)
 

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 # The rule by which torch.func reads `in_dims` and `out_dims`; there is no public name for it.
-from torch.utils._pytree import _broadcast_to_and_flatten as broadcast_prefix
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import _broadcast_to_and_flatten as broadcast_prefix, tree_flatten
 
 from ..errors import ArgumentError
 from .leaves import is_batched

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import ConfigError
-from ..optim.module_optimizer_config import ModuleOptimizerConfig
-from ..optim.momentum_config import MomentumConfig
-from ..optim.simple_optimizer import SimpleOptimizer
+from ..optim.rules.module_optimizer_config import ModuleOptimizerConfig
+from ..optim.rules.momentum_config import MomentumConfig
+from ..optim.rules.simple_optimizer import SimpleOptimizer
 
 Options = dict[str, Any]
 

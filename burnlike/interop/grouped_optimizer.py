@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from .._fsdp import sharded_form
 from ..module import Param
-from ..module.registry import weights
+from ..module.tree.walk import weights
 from ..optim import ModuleLearningRate, OptimizerAdaptor
 from ..record.methods import RecordMethods
 from .group_options import OPTIONS, refuse_unknown

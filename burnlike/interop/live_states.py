@@ -8,8 +8,8 @@ from torch import Tensor
 
 from ..errors import ArgumentError
 from ..module import Param
-from ..optim.state import flatten, unflatten
-from ..optim.state_keeper import StateKeeper
+from ..optim.core.state import flatten, unflatten
+from ..optim.states.persistence import StateKeeper
 
 
 class LiveState(MutableMapping[str, Any]):

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from ..errors import RecordMismatchError
 from ..module import ParamId
-from ..module.paths import listed
-from ..optim.state_entries import StateEntry, Target, match_entries
-from ..optim.torch_rules import parts_of, rule_in
+from ..module.identity.paths import listed
+from ..optim.states.matching import StateEntry, Target, match_entries
+from ..optim.states.torch_rules import parts_of, rule_in
 from ..record import LoadReport, Record
 from .torch_groups import check_rate
 

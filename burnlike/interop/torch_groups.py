@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from .._fsdp import sharded_forms
 from ..errors import ArgumentError, ConfigError
 from ..module import Param, ParamGroup
-from ..module.registry import weights
-from ..optim.clipping_config import ClipByGlobalNorm
-from ..optim.learning_rates import BASE, last_match
-from ..optim.rule_set import OptimizerGroup, RuleSet
-from ..optim.simple_optimizer import SimpleOptimizer
+from ..module.tree.walk import weights
+from ..optim.gradients.clipping_config import ClipByGlobalNorm
+from ..optim.rules.rule_set import OptimizerGroup, RuleSet
+from ..optim.rules.simple_optimizer import SimpleOptimizer
+from ..optim.schedules.learning_rates import BASE, last_match
 from .group_options import OPTIONS, Options, options_of, with_options
 
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ArgumentError, ConfigError, RecordMismatchError
-from ..module.registry import weights
+from ..module.tree.walk import weights
 from ..optim import Lbfgs, LbfgsConfig
-from ..optim.torch_records import read_torch_record, torch_record, trained_by
+from ..optim.states.torch_records import read_torch_record, torch_record, trained_by
 from ..record import Record
 from ..record.methods import RecordMethods
 from .load_hooks import after_pre_hooks, run_post_hooks

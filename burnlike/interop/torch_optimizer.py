@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from ..config import OptimizerConfig
 from ..errors import ConfigError
 from ..optim import GradientsParams, LbfgsConfig, OptimizerAdaptor, OptimizerLoadReport
-from ..optim.state_entries import Target
-from ..optim.torch_records import read_torch_record, torch_record, trained_by
+from ..optim.states.matching import Target
+from ..optim.states.torch_records import read_torch_record, torch_record, trained_by
 from ..record import LoadReport, Record
 from .grouped_optimizer import GroupedOptimizer
 from .live_states import LiveStates

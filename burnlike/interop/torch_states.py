@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from .._fsdp import sharded_forms
 from ..errors import RecordIOError, RecordMismatchError
 from ..module import Param, params
-from ..module.paths import listed
-from ..optim.torch_records import read_torch_record, trained_by
-from ..optim.torch_rules import RULES, from_torch, parts_of, rule_in
+from ..module.identity.paths import listed
+from ..optim.states.torch_records import read_torch_record, trained_by
+from ..optim.states.torch_rules import RULES, from_torch, parts_of, rule_in
 from ..record import Record
 
 Order = torch.optim.Optimizer | Iterable[Tensor] | Iterable[str]

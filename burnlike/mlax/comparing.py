@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from ..errors import StructureMismatchError
-from ..module.constants import Above
-from ..module.containers import ModuleTuple
-from ..module.wrappers import own_class, unwrap
-from ..tensor.base import TensorBase
+from ..module.containers.sequences import ModuleTuple
+from ..module.identity.constants import Above
+from ..module.identity.torch_wrappers import own_class, unwrap
+from ..tensor.core.base import TensorBase
 from .data import DataTree
 from .hyperparameters import hyperparameters
 from .structure import awaits

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import DTypeError
-from ..module.display_parts import sequence_text
-from ..module.displaying import Content
-from ..module.lazy import is_lazy
-from ..module.param import Kind, Param
-from ..module.param_id import ParamId
-from ..module.param_values import differentiable
-from ..module.slots import keep_id, meta_of, noting_at, place_id, remember_field, set_meta
-from ..tensor.base import TensorBase
+from ..module.identity.field_metadata import keep_id, meta_of, noting_at, place_id, remember_field, set_meta
+from ..module.identity.lazy_parameter import is_lazy
+from ..module.identity.param_id import ParamId
+from ..module.printing.display import Content
+from ..module.printing.parts import sequence_text
+from ..module.tree.param import Kind, Param
+from ..module.tree.param_values import differentiable
+from ..tensor.core.base import TensorBase
 from .levels import Level, level_of
 
 

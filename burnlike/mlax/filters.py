@@ -7,10 +7,10 @@ from typing import Any as Anything
 
 from torch import Tensor, nn
 
-from ..module.param_group import ParamGroup
-from ..module.param_id import ParamId
-from ..module.paths import no_parameter
-from ..module.registry import params
+from ..module.groups.param_group import ParamGroup
+from ..module.identity.param_id import ParamId
+from ..module.identity.paths import no_parameter
+from ..module.tree.walk import params
 from .parameter import Parameter
 from .structure import leaves
 

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from ..errors import EmptyParamError
-from ..module.constants import Above
-from ..module.slots import meta_of
+from ..module.identity.constants import Above
+from ..module.identity.field_metadata import meta_of
 
 C = TypeVar("C", bound=Callable[..., Any])
 _OWN = "_burnlike_forward"

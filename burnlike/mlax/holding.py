@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..module.param import Kind
-from ..module.param_id import ParamId
-from ..module.shell import shell
-from ..module.slots import copy_id, keep_id, known_id, meta_of, noting_at, set_meta
+from ..module.identity.field_metadata import copy_id, keep_id, known_id, meta_of, noting_at, set_meta
+from ..module.identity.param_id import ParamId
+from ..module.transforms.structural_copy import shell
+from ..module.tree.param import Kind
 from .data import DataTree, grow, put, put_tensor, refill
 
 

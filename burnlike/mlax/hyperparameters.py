@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..module.attributes import plain_names
-from ..module.wrappers import own_class
+from ..module.identity.attributes import plain_names
+from ..module.identity.torch_wrappers import own_class
 from .data import DataTree
 from .guards import without_guard
 from .parameter import Parameter

@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ..module import mapping
-from ..module.lazy import is_lazy
-from ..module.memory import Memory
-from ..module.param import Param
-from ..module.slots import meta_of, set_meta
+from ..module.identity.field_metadata import meta_of, set_meta
+from ..module.identity.lazy_parameter import is_lazy
+from ..module.identity.tensor_memory import Memory
+from ..module.transforms import mapping
+from ..module.tree.param import Param
 from .comparing import check_same_structure
 from .data import as_data, check_trainable, is_wrapped, tensors_in
 from .guards import guard_holes

@@ -8,15 +8,15 @@ import torch
 from torch import nn
 
 from .._lazy import resolve
-from ..module import modes
-from ..module.constants import Constant
-from ..module.held import is_container
-from ..module.mapping import Mapping
+from ..module.containers.assignment import holds_part
+from ..module.containers.user_containers import is_container
+from ..module.groups.param_group import ParamGroup
+from ..module.identity.constants import Constant
+from ..module.identity.field_metadata import set_meta
 from ..module.module import Module as BaseModule
-from ..module.param import Param
-from ..module.param_group import ParamGroup
-from ..module.slots import set_meta
-from ..module.wrapping import holds_part
+from ..module.transforms import modes
+from ..module.transforms.mapping import Mapping
+from ..module.tree.param import Param
 from . import applying, combining, mapped, selecting, structure
 from .data import DataTree
 from .filters import Filter

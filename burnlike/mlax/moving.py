@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy as is_shapeless
 
-from ..module.lazy import is_lazy
+from ..module.identity.lazy_parameter import is_lazy
 from .structure import settle
 
 M = TypeVar("M", bound=nn.Module)

@@ -5,10 +5,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..errors import EmptyParamError
-from ..module.lazy import initialize_param, is_lazy
-from ..module.param import Kind, Param
-from ..module.param_id import ParamId
-from ..module.slots import ensure_id, keep_id, meta_of, noting_at, set_meta
+from ..module.identity.field_metadata import ensure_id, keep_id, meta_of, noting_at, set_meta
+from ..module.identity.lazy_parameter import initialize_param, is_lazy
+from ..module.identity.param_id import ParamId
+from ..module.tree.param import Kind, Param
 from .data import DataTree, as_data, check_trainable
 from .holding import content, holders, id_at, is_hole, kind_at, share, write
 from .operators import Operators

@@ -6,10 +6,10 @@ from typing import Any
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from ..module.param import Kind
-from ..module.param_id import ParamId
-from ..module.param_values import differentiable
-from ..module.slots import set_meta
+from ..module.identity.field_metadata import set_meta
+from ..module.identity.param_id import ParamId
+from ..module.tree.param import Kind
+from ..module.tree.param_values import differentiable
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What is often asked about parameters."""
 
-from ..module.param import Param
+from ..module.tree.param import Param
 
 
 def is_parameter(value: object) -> bool:

@@ -5,10 +5,10 @@ from typing import Any
 
 from torch import nn
 
-from ..module.containers import Container, ModuleTuple, ModuleVec
-from ..module.named_containers import ModuleDict
-from ..module.param import Param
-from ..module.wrapping import holds_part
+from ..module.containers.assignment import holds_part
+from ..module.containers.mappings import ModuleDict
+from ..module.containers.sequences import Container, ModuleTuple, ModuleVec
+from ..module.tree.param import Param
 from .holding import share
 from .module import Module
 from .parameter import Parameter

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import DuplicateParamIdError, ModuleTreeError
-from ..module.param import Kind
-from ..module.references import rebind_attributes, rebind_hooks
-from ..module.registry import params
-from ..module.shell import Copies
-from ..module.slots import meta_of, set_meta
-from ..module.wrappers import unwrap
+from ..module.identity.field_metadata import meta_of, set_meta
+from ..module.identity.torch_wrappers import unwrap
+from ..module.transforms.rebinding import rebind_attributes, rebind_hooks
+from ..module.transforms.structural_copy import Copies
+from ..module.tree.param import Kind
+from ..module.tree.walk import params
 from .data import DataTree
 from .holding import empty, kind_at, share_id
 from .parameter import Parameter

@@ -5,9 +5,9 @@ from typing import Any
 from torch import nn
 
 from ..errors import ArgumentError, DTypeError
-from ..module.param import Kind
-from ..module.param_id import ParamId
-from ..module.slots import keep_id, set_meta
+from ..module.identity.field_metadata import keep_id, set_meta
+from ..module.identity.param_id import ParamId
+from ..module.tree.param import Kind
 from .data import as_data, check_trainable
 from .holding import empty, write
 

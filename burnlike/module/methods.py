@@ -8,18 +8,19 @@ import torch
 from torch import nn
 
 from .._lazy import resolve
-from . import mapping, modes, moving, registry, visiting
-from .display_settings import DisplaySettings
-from .displaying import Content, display
-from .param import Param
-from .param_group import ParamGroup
+from .groups.param_group import ParamGroup
+from .printing.display import Content, display
+from .printing.settings import DisplaySettings
+from .transforms import mapping, modes, placement, visiting
+from .tree import walk
+from .tree.param import Param
 
 if TYPE_CHECKING:
     from ..record import LoadReport, Record, Recorder
     from ..record.parts import RecordPart
     from ..record.precision import PrecisionRule
-    from .lora_config import LoraConfig
-    from .reparameterization import Reparameterization
+    from .adapters.lora_config import LoraConfig
+    from .adapters.reparameterization import Reparameterization
 
 
 class ModuleMethods(nn.Module):
@@ -27,7 +28,7 @@ class ModuleMethods(nn.Module):
 
     def params(self) -> list[Param]:
         """The parameters and persistent buffers of the tree; see `burnlike.module.params`."""
-        return registry.params(self)
+        return walk.params(self)
 
     def param(self, path: str) -> Param:
         """The parameter at `path`; see `burnlike.module.param_at`."""
@@ -47,23 +48,23 @@ class ModuleMethods(nn.Module):
 
     def num_params(self) -> int:
         """Count the values of all floating-point parameters and running statistics, tied tensors once."""
-        return moving.num_params(self)
+        return placement.num_params(self)
 
     def devices(self) -> list[torch.device]:
         """The devices that the parameters are on, each once."""
-        return moving.devices(self)
+        return placement.devices(self)
 
     def to_device(self, device: torch.device | str) -> Self:
         """Move the module to `device`, in place, and return it."""
-        return moving.to_device(self, device)
+        return placement.to_device(self, device)
 
     def fork(self, device: torch.device | str) -> Self:
         """A copy on `device` with the same ids, to be trained there."""
-        return moving.fork(self, device)
+        return placement.fork(self, device)
 
     def clone(self, new_ids: bool = False) -> Self:
         """A copy that shares no memory, by default with the same ids."""
-        return moving.clone(self, new_ids)
+        return placement.clone(self, new_ids)
 
     def valid(self) -> Self:
         """A view for validation that shares all memory; see `burnlike.module.valid`."""

@@ -8,18 +8,18 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _global_buffer_registration_hooks as _buffer_hooks
 
 from ..errors import ModuleTreeError
-from ..tensor.base import TensorBase
-from .constants import Constant, begin_references, refer, references_of, settle_references
-from .items import NOTED, forget_item, load_items, note_item, save_items
-from .loose_parts import note_list
+from ..tensor.core.base import TensorBase
+from .identity.constants import Constant, begin_references, refer, references_of, settle_references
+from .identity.field_metadata import ensure_id, forget_id, keep_id, meta_of, noting, place_id, remember_field, set_meta
+from .identity.items import NOTED, forget_item, load_items, note_item, save_items
+from .identity.plain_tensors import apply_plain
+from .identity.torch_wrappers import own_class
+from .identity.unregistered import note_list
 from .methods import ModuleMethods
-from .modes import require_grad, restore_intents
-from .param import Param
-from .param_values import untracked
-from .plain_tensors import apply_plain
-from .slots import ensure_id, forget_id, keep_id, meta_of, noting, place_id, remember_field, set_meta
-from .tree import slots_of
-from .wrappers import own_class
+from .transforms.modes import require_grad, restore_intents
+from .tree.param import Param
+from .tree.param_values import untracked
+from .tree.traversal import slots_of
 
 _TORCH = (nn.Module, Tensor)
 _PLAIN = frozenset({bool, int, float, str, type(None), torch.dtype, torch.device})
@@ -124,7 +124,7 @@ class Module(ModuleMethods):
 
     def _wrapped(self, name: str, value: Any) -> Any:
         """The module that a list, tuple, dict or user's container becomes as a field, or the value itself."""
-        from .wrapping import wrap
+        from .containers.assignment import wrap
 
         if isinstance(getattr(type(self), name, None), property):
             return value

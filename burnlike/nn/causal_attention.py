@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..module import Module
-from ..tensor.lifting import lift
+from ..tensor.torch_bridge.lifting import lift
 from .causal_attention_config import CausalAttentionConfig
 from .linear_config import LinearConfig
 from .rotary_encoding import RotaryEncoding

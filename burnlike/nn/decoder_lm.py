@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from ..errors import ShapeError
 from ..module import Content, Module
-from ..tensor.lifting import lift
+from ..tensor.torch_bridge.lifting import lift
 from .causal_attention_config import CausalAttentionConfig
 from .decoder_lm_config import DecoderLmConfig
 from .dropout_config import DropoutConfig

@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from ..mlax.random_key import Key, uniform
 from ..module import Content
-from ..tensor.lifting import lift
+from ..tensor.torch_bridge.lifting import lift
 from .dropout_config import DropoutConfig
 from .layer import Layer
 

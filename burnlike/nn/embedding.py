@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..module import Content
-from ..tensor.lifting import lift
+from ..tensor.torch_bridge.lifting import lift
 from .embedding_config import EmbeddingConfig
 from .layer import Layer
 

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from ..module import Content
 from ..ops import rms_norm
-from ..tensor.lifting import lift
+from ..tensor.torch_bridge.lifting import lift
 from .initializer_config import Ones
 from .layer import Layer
 from .rms_norm_config import RmsNormConfig

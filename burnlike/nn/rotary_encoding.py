@@ -5,7 +5,7 @@ from torch import Tensor
 
 from ..errors import ShapeError
 from ..module import Content
-from ..tensor.lifting import lift
+from ..tensor.torch_bridge.lifting import lift
 from .layer import Layer
 from .rotary_encoding_config import RotaryEncodingConfig
 

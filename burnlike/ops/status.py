@@ -8,8 +8,7 @@ from pathlib import Path
 import torch
 
 from . import _library
-from ._library import Library as LibraryStatus
-from ._library import choose_cpu_isa
+from ._library import Library as LibraryStatus, choose_cpu_isa
 
 
 @dataclass(frozen=True, slots=True)

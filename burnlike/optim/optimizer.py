@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from torch import nn
 
 from ..record.methods import RecordMethods
-from .gradients import GradientsParams
-from .missing_gradients import WarnsOfMissingGradients
+from .core.missing_gradients import WarnsOfMissingGradients
+from .gradients.gradients import GradientsParams
 
 if TYPE_CHECKING:
     from ..record import Record
-    from .learning_rates import ModuleLearningRate
+    from .schedules.learning_rates import ModuleLearningRate
 
 Module = TypeVar("Module", bound=nn.Module)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import RecordError, RecordFormatError
-from ..module.param_id import ParamId
+from ..module.identity.param_id import ParamId
 from .files.budget import Budget
 from .files.json_scan import NotThisError, load_json, text_map, text_pairs, texts_of
 from .layout import LayoutOf, check_layout

@@ -9,7 +9,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ..errors import RecordFormatError
-from ..module.param_id import ParamId
+from ..module.identity.param_id import ParamId
 from .files.source import Source
 
 DTYPE_BITS: Mapping[str, int] = {

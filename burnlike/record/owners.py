@@ -12,13 +12,13 @@ from torch import nn
 
 from .._lazy import resolve
 from ..errors import RecordError
-from ..module.wrappers import unwrap
+from ..module.identity.torch_wrappers import unwrap
 from . import record as records
 from .derived.foreign import from_foreign, into_foreign, is_foreign
 from .layout import LayoutOf
 from .loading.report import LoadReport
 
-_OPTIMIZERS = "burnlike.optim.torch_records"
+_OPTIMIZERS = "burnlike.optim.states.torch_records"
 """What knows torch's optimizers; it is above this package."""
 
 

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from ..errors import RecordError
 from ..module import ParamGroup, ParamId
-from ..module.param_group import selected
-from ..tensor.base import TensorBase
+from ..module.groups.param_group import selected
+from ..tensor.core.base import TensorBase
 from .derived.arrays import is_array, tensor_of
 from .derived.module_layout import deferred_layout
 from .derived.own_records import parts_with_records, with_own_records

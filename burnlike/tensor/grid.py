@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from ..errors import TensorTypeError, TensorValueError, nearest
-from .base import B2, K2, TensorBase, derive
-from .kinds import D1, D2, D3, D4, MAX_RANK, Float
-from .receiver import ranked_spec
-from .spec import Spec
-from .tensor_operands import tensor_operand
+from .core.base import B2, K2, TensorBase, derive
+from .core.kinds import D1, D2, D3, D4, MAX_RANK, Float
+from .core.receiver import ranked_spec
+from .core.spec import Spec
+from .core.tensor_operands import tensor_operand
 
 if TYPE_CHECKING:
     import torch

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..errors import TensorValueError
-from .base import B2, E, like
-from .kinds import Float
-from .operands import fail
-from .receiver import float_spec
-from .tensor_operands import inner_as
+from .core.base import B2, E, like
+from .core.kinds import Float
+from .core.operands import fail
+from .core.receiver import float_spec
+from .core.tensor_operands import inner_as
 
 if TYPE_CHECKING:
-    from .kinds import D1
+    from .core.kinds import D1
     from .tensor import Tensor
 
 

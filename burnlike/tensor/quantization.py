@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 import torch
 
 from ..errors import TensorValueError
-from .base import B, D, K, TensorBase, derive, wrap
-from .dtypes import FloatDType
-from .kinds import Float, Int
-from .operands import operand_of
-from .receiver import float_spec
-from .spec import Spec
+from .core.base import B, D, K, TensorBase, derive, wrap
+from .core.dtypes import FloatDType
+from .core.kinds import Float, Int
+from .core.operands import operand_of
+from .core.receiver import float_spec
+from .core.spec import Spec
 
 if TYPE_CHECKING:
     from .tensor import Tensor

@@ -5,43 +5,43 @@ from typing import TYPE_CHECKING, Any, overload
 import torch
 
 from ..backend import Autodiff, Cpu
-from .autodiff import AutodiffMethods
-from .base import B2, B, D, K
-from .clamping import ClampMethods
-from .comparison import ComparisonMethods
-from .conversion import ConversionMethods
-from .creation import CreationMethods
-from .cumulative import CumulativeMethods
-from .display import DisplayMethods
-from .einsum import EinsumMethods
-from .extremes import ExtremeMethods
-from .float_checks import FloatCheckMethods
-from .float_math import FloatMethods
-from .gathering import GatheringMethods
-from .grid_sample import GridMethods
-from .indexing import IndexingMethods
-from .inequality import InequalityMethods
-from .int_math import IntMethods
-from .interop import TorchMethods, answer_to_torch_names
-from .joining import JoiningMethods
-from .logic import LogicMethods
-from .masks import MaskMethods
-from .matmul import MatmulMethods
-from .metadata import MetadataMethods
-from .numeric import NumericMethods
-from .one_hot import OneHotMethods
-from .ordered import OrderedMethods
-from .padding import PaddingMethods
+from .arithmetic.clamping import ClampMethods
+from .arithmetic.comparison import ComparisonMethods
+from .arithmetic.cumulative import CumulativeMethods
+from .arithmetic.einsum import EinsumMethods
+from .arithmetic.extremes import ExtremeMethods
+from .arithmetic.float_checks import FloatCheckMethods
+from .arithmetic.float_math import FloatMethods
+from .arithmetic.inequality import InequalityMethods
+from .arithmetic.int_math import IntMethods
+from .arithmetic.logic import LogicMethods
+from .arithmetic.matmul import MatmulMethods
+from .arithmetic.numeric import NumericMethods
+from .arithmetic.ordered import OrderedMethods
+from .arithmetic.reductions import ReductionMethods
+from .arithmetic.stats import StatsMethods
+from .arithmetic.trigonometry import TrigonometryMethods
+from .core.base import B2, B, D, K
+from .core.scalars import ScalarMethods
+from .core.spec import Spec, family_of
+from .creation.conversion import ConversionMethods
+from .creation.creation import CreationMethods
+from .inspection.autodiff import AutodiffMethods
+from .inspection.display import DisplayMethods
+from .inspection.metadata import MetadataMethods
+from .inspection.reading import ReadingMethods
 from .quantization import QuantizationMethods
-from .reading import ReadingMethods
-from .reductions import ReductionMethods
-from .registration import register
-from .scalars import ScalarMethods
-from .scattering import ScatteringMethods
-from .shape import ShapeMethods
-from .spec import Spec, family_of
-from .stats import StatsMethods
-from .trigonometry import TrigonometryMethods
+from .shape.gathering import GatheringMethods
+from .shape.grid_sample import GridMethods
+from .shape.indexing import IndexingMethods
+from .shape.joining import JoiningMethods
+from .shape.masks import MaskMethods
+from .shape.one_hot import OneHotMethods
+from .shape.padding import PaddingMethods
+from .shape.scattering import ScatteringMethods
+from .shape.shape import ShapeMethods
+from .torch_bridge.interop import TorchMethods, answer_to_torch_names
+from .torch_bridge.registration import register
 
 
 class Tensor(

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from ..config import Config, DatasetConfig, LrSchedulerConfig, Meta, ModuleConfig, OptimizerConfig
 from ..config.bounds import Count, NotNegative, at_most
-from ..optim.lbfgs_config import LbfgsConfig
+from ..optim.lbfgs.lbfgs_config import LbfgsConfig
 
 _BATCH = at_most(2**20, "larger batches are made of several by training.accumulation_steps")
 _SAMPLE = at_most(1_000_000, "each character is a pass through the model")

@@ -2,7 +2,7 @@
 
 import torch
 
-from ..module.device import find_device
+from ..module.identity.device import find_device
 
 
 def choose_device(name: str) -> torch.device:

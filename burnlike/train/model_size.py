@@ -6,7 +6,7 @@ import torch
 
 from .._memory import available_memory
 from ..errors import BurnlikeError, DeviceError
-from ..module.meta_build import build_on_meta
+from ..module.identity.meta_build import build_on_meta
 
 
 def check_fits(config: Any, device: torch.device) -> None:

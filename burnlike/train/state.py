@@ -14,10 +14,9 @@ from torch import nn
 from ..errors import ArgumentError, CheckpointError, RecordError, RecordMismatchError, nearest
 from ..module import ParamId, params
 from ..optim import Lbfgs, OptimizerAdaptor, torch_record
-from ..optim.state_entries import Target
-from ..optim.torch_records import read_torch_record, trained_by
-from ..record import EXTENSIONS, LoadReport, Record, SafetensorsRecorder, open_record, verify
-from ..record import save as save_record
+from ..optim.states.matching import Target
+from ..optim.states.torch_records import read_torch_record, trained_by
+from ..record import EXTENSIONS, LoadReport, Record, SafetensorsRecorder, open_record, save as save_record, verify
 from ..record.derived.foreign import Handling, put_state
 from ..record.derived.own_records import overrides
 from ..record.derived.state_tree import decode_tree, encode_tree

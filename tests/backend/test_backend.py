@@ -112,7 +112,7 @@ def test_full_precision_widens_halves_only() -> None:
 
 @pytest.mark.parametrize("backend", [Cpu(), Autodiff(Cpu())], ids=IDS)
 def test_the_seed_repeats_random_tensors(backend: Any) -> None:
-    from burnlike.tensor.distribution import Distribution
+    from burnlike.tensor.host.distribution import Distribution
 
     def draw() -> list[float]:
         return Tensor.random((8,), Distribution.Default, backend).inner.tolist()

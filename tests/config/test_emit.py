@@ -3,8 +3,7 @@ import random
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from burnlike.config import Config
 from burnlike.config.document import parse

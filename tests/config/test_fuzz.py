@@ -2,8 +2,7 @@
 
 import contextlib
 
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from burnlike.config import apply_overrides
 from burnlike.errors import ConfigError

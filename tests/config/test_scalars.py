@@ -2,8 +2,7 @@ import contextlib
 import math
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from burnlike.config.scalars import ScalarError, number_hint, resolve
 

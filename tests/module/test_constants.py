@@ -10,10 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from burnlike.module import Module, clone, constant, params
-from burnlike.module import map as map_module
-from burnlike.module import valid as valid_of
-from burnlike.module.constants import Constant
+from burnlike.module import Module, clone, constant, map as map_module, params, valid as valid_of
+from burnlike.module.identity.constants import Constant
 from burnlike.record import Record
 
 from .cases import case

@@ -5,7 +5,7 @@ import torch
 
 from burnlike import nn
 from burnlike.errors import DeviceError
-from burnlike.module.device import find_device
+from burnlike.module.identity.device import find_device
 from burnlike.record import Record, init_from
 
 

@@ -9,8 +9,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
-from burnlike import mlax
-from burnlike import nn as layers
+from burnlike import mlax, nn as layers
 from burnlike.errors import ArgumentError
 from burnlike.module import (
     Content,
@@ -25,7 +24,7 @@ from burnlike.module import (
     num_params,
     params,
 )
-from burnlike.module.slots import set_meta
+from burnlike.module.identity.field_metadata import set_meta
 
 from .fields import Chosen, Fields
 

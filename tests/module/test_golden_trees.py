@@ -19,8 +19,8 @@ from burnlike.module import (
     display,
     num_params,
     params,
+    visit as visit_params,
 )
-from burnlike.module import visit as visit_params
 
 from .burn_layers import AdaptiveAvgPool2d, BatchNorm, Conv2d, LayerNorm, Relu
 from .cases import case

@@ -9,8 +9,7 @@ from torch import nn
 
 from burnlike.errors import DuplicateParamIdError
 from burnlike.interop import TorchOptimizer
-from burnlike.mlax import Module as MlaxModule
-from burnlike.mlax import Parameter
+from burnlike.mlax import Module as MlaxModule, Parameter
 from burnlike.module import Module, Param, ParamId, fresh_ids, params
 from burnlike.nn import LinearConfig
 from burnlike.optim import AdamWConfig

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+from burnlike.module.tree.traversal.walk import weights
 from torch import nn
 
 from burnlike.errors import ModuleTreeError
 from burnlike.interop import TorchOptimizer
 from burnlike.module import Module, params, visit
-from burnlike.module.id_source import MOST_COUNTED, IdSource
-from burnlike.module.registry import weights
-from burnlike.module.visiting import param_at
+from burnlike.module.identity.id_source import MOST_COUNTED, IdSource
+from burnlike.module.transforms.visiting import param_at
 from burnlike.optim import AdamWConfig, GradientsParams
 
 
@@ -118,7 +118,7 @@ def test_drawing_ids_does_not_grow_for_ever() -> None:
 
 
 def test_models_that_are_gone_leave_nothing_behind() -> None:
-    from burnlike.module import registry
+    from burnlike.module.tree.traversal import walk
 
     def use() -> None:
         for _ in range(50):
@@ -127,7 +127,7 @@ def test_models_that_are_gone_leave_nothing_behind() -> None:
 
     use()
     gc.collect()
-    before = len(registry._WALKS)
+    before = len(walk._WALKS)
     use()
     gc.collect()
-    assert len(registry._WALKS) == before
+    assert len(walk._WALKS) == before

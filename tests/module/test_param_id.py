@@ -1,10 +1,10 @@
 """ParamId: Burn's text form, randomness, seeds."""
 
 import pytest
+from burnlike.module.tree.traversal.identities import fingerprint_of_tree
 from torch import nn
 
 from burnlike.module import ParamId, seed_param_ids
-from burnlike.module.identities import fingerprint_of_tree
 
 from .cases import case
 

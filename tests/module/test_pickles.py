@@ -16,7 +16,7 @@ from torch import nn
 import burnlike.nn
 from burnlike.func import stack, unstack
 from burnlike.module import Module, Param, ParamId, fresh_ids, params, valid
-from burnlike.module.slots import Meta
+from burnlike.module.identity.field_metadata import Meta
 
 from .fields import ids
 

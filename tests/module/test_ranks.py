@@ -12,7 +12,7 @@ from torch import nn
 
 from burnlike import _env
 from burnlike.module import agree_ids
-from burnlike.module.id_source import IdSource
+from burnlike.module.identity.id_source import IdSource
 
 from ..processes import assert_succeed, launched, started
 from .ranks_worker import spawned

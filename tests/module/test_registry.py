@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from burnlike.module.tree.traversal.walk import weights
 from torch import nn
 
 from burnlike.errors import DuplicateParamIdError, ModuleTreeError
@@ -23,9 +24,8 @@ from burnlike.module import (
     params,
     seed_param_ids,
     valid,
+    visit as visit_params,
 )
-from burnlike.module import visit as visit_params
-from burnlike.module.registry import weights
 
 from .fields import ids
 

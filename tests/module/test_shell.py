@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations, parametrize
 
 from burnlike.errors import ModuleTreeError
-from burnlike.module import Module, Param, clone, params, train, valid
-from burnlike.module import map as map_module
-from burnlike.module.shell import shell
+from burnlike.module import Module, Param, clone, map as map_module, params, train, valid
+from burnlike.module.transforms.structural_copy import shell
 
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN:UserWarning")
 

@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 import torch
+from burnlike.module.tree.traversal.walk import walk_of, weights
 from torch import nn
 
 import burnlike as bl
 from burnlike.backend import Autodiff, Cpu
-from burnlike.mlax import Module as MlaxModule
-from burnlike.mlax import Parameter
+from burnlike.mlax import Module as MlaxModule, Parameter
 from burnlike.module import Module, Param, params, seed_param_ids, valid
-from burnlike.module.registry import walk_of, weights
 from burnlike.optim import GradientsAccumulator, GradientsParams, SgdConfig
-from burnlike.tensor import spec
+from burnlike.tensor.core import spec
 
 from .fields import ids
 

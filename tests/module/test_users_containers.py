@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from burnlike.module.tree.traversal.walk import walk_of
 from torch import Tensor, nn
 
 from burnlike import func
 from burnlike.errors import ModuleTreeError
 from burnlike.module import (
     Module,
+    map as map_module,
     params,
 )
-from burnlike.module import map as map_module
-from burnlike.module.registry import walk_of
 
 from .fields import Fields, bare, ids, linear, paths, values_and_labels
 

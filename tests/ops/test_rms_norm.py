@@ -1,8 +1,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from burnlike.errors import AutodiffError, DeviceError, DTypeError, ShapeError

@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from burnlike import optim
 from burnlike.module import ParamGroup, agree_ids, params
 from burnlike.optim import GradientsParams, ModuleOptimizerConfig, OptimizerGroupConfig
-from burnlike.optim.sharded import whole
+from burnlike.optim.core.sharded import whole
 
 
 def grouped(matrices: ModuleOptimizerConfig, others: ModuleOptimizerConfig) -> ModuleOptimizerConfig:

@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from burnlike import optim
 from burnlike.optim import GradientsParams
-from burnlike.optim.sharded import local
+from burnlike.optim.core.sharded import local
 from burnlike.record import DistributedRecorder, Record
 
 from . import tensor_parallel

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from burnlike.optim.gradients.gradients.norms import norms_of
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Shard
@@ -16,8 +17,7 @@ from burnlike.errors import ArgumentError
 from burnlike.interop import TorchOptimizer
 from burnlike.module import params
 from burnlike.optim import GradientsAccumulator, GradientsParams, ModuleOptimizerConfig, MultiGradientsParams, clip
-from burnlike.optim.norms import norms_of
-from burnlike.optim.sharded import local
+from burnlike.optim.core.sharded import local
 
 from .sharded_training import largest_error, loss_of, weights_of, wrapped
 

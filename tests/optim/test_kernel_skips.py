@@ -17,10 +17,10 @@ from burnlike.optim import (
     MomentumConfig,
     OptimizerAdaptor,
     SgdConfig,
-    adaptor,
 )
-from burnlike.optim.runs import Run
-from burnlike.optim.skipped_steps import SkippedSteps
+from burnlike.optim.step import adaptor
+from burnlike.optim.step.batches import Run
+from burnlike.optim.step.skipped_steps import SkippedSteps
 from tests.optim.steps import assert_same
 
 CONFIGS: list[ModuleOptimizerConfig] = [

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from torch import Tensor
 
 import burnlike as bl

@@ -122,7 +122,7 @@ def test_a_lazy_parameter_that_cannot_be_replaced_is_refused_while_nothing_is_ch
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     module = Lazy()
-    monkeypatch.setattr("burnlike.module.lazy.is_shared_with_cpp", lambda tensor: True)
+    monkeypatch.setattr("burnlike.module.identity.lazy_parameter.is_shared_with_cpp", lambda tensor: True)
     with pytest.raises(ModuleTreeError, match="held by C"):
         Record({"first": torch.ones(3), "second": torch.ones(3)}).load_into(module)
     assert not module.first.any()

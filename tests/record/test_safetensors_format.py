@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from burnlike.errors import RecordError, RecordFormatError, RecordIOError
 from burnlike.record.files.source import FileSource, open_file

@@ -12,8 +12,7 @@ import pytest
 import safetensors
 import safetensors.torch
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from burnlike.errors import DTypeError, RecordError
 from burnlike.module import ParamId

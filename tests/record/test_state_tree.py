@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from burnlike.errors import RecordError, RecordFormatError
 from burnlike.record.derived.state_tree import decode_tree, encode_tree

@@ -8,7 +8,7 @@ import torch
 
 from burnlike import Autodiff, Bool, Cpu, Float, Int, Tensor
 from burnlike.errors import TensorTypeError, TensorValueError
-from burnlike.tensor.dtypes import DType, FloatDType, IntDType
+from burnlike.tensor.core.dtypes import DType, FloatDType, IntDType
 
 HALF = Cpu(float=torch.bfloat16, int=torch.int32)
 

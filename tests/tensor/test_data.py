@@ -6,8 +6,8 @@ import torch
 
 from burnlike.errors import TensorTypeError, TensorValueError
 from burnlike.tensor import Distribution, TensorData, Tolerance, dtype_name
-from burnlike.tensor.dtypes import NAMES
-from burnlike.tensor.host_values import bytes_of, values_of
+from burnlike.tensor.core.dtypes import NAMES
+from burnlike.tensor.host.host_values import bytes_of, values_of
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

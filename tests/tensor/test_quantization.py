@@ -7,7 +7,7 @@ import torch
 
 from burnlike import Cpu, Tensor
 from burnlike.errors import TensorTypeError, TensorValueError
-from burnlike.tensor.dtypes import FloatDType
+from burnlike.tensor.core.dtypes import FloatDType
 from burnlike.tensor.quantization import Block, QuantScheme, compute_q_params
 
 from .made import floats

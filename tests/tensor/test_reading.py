@@ -6,7 +6,7 @@ import torch
 from burnlike import Autodiff, Cpu, Tensor
 from burnlike.errors import TensorTypeError, TensorValueError
 from burnlike.tensor import TensorData, Transaction
-from burnlike.tensor.spec import KINDS
+from burnlike.tensor.core.spec import KINDS
 
 CPU = Cpu()
 

@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 from burnlike import Autodiff, Cpu, Tensor
 from burnlike.errors import TensorError
-from burnlike.tensor import base
+from burnlike.tensor.core import base
 from tests.vectors.cases import is_program, run
 
 from .test_api_table import CASES
@@ -97,7 +97,7 @@ def test_what_every_operation_makes(faults: set[str], dtype: Any, elements: torc
 
 
 def test_a_wrong_spec_would_be_found(faults: set[str]) -> None:
-    from burnlike.tensor import numeric
+    from burnlike.tensor.arithmetic import numeric
 
     spec = base.find_spec(torch.ones(2), base.family_of(Cpu()))
     numeric.wrap(torch.ones(2, dtype=torch.int64), spec)

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from burnlike import Autodiff, Cpu, Tensor
 from burnlike.tensor import activation, module

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
-from ...module.param_id import ParamId
+from ...module.identity.param_id import ParamId
 from ..files.budget import CONTAINER, MAX_DIMENSIONS, NUMBER, TEXT, TensorCost
 from ..files.source import Cursor
 from ..layout import Layout, holds_states, is_map, join, tag_of

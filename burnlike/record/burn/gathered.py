@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from ...errors import RecordFormatError
-from ...module.param_id import ParamId
+from ...module.identity.param_id import ParamId
 from ..outline import StoredTensor, byte_count
 
 _STEP_BYTES = 1 << 20

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import RecordError
-from ...module.param_id import ParamId
+from ...module.identity.param_id import ParamId
 from ..files.budget import MAX_DIMENSIONS, MAX_NAME
 from ..files.source import Source
 from ..layout import SCALARS, Layout, join, known_layout, tag_of

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ...module.param_id import ParamId
+from ...module.identity.param_id import ParamId
 from ..outline import Outline
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import RecordFormatError
-from ...module.param_id import ParamId
+from ...module.identity.param_id import ParamId
 from .. import metadata
 from ..files.budget import Budget
 from ..layout import Layout, join, tag_of

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from ...errors import RecordError, RecordFormatError
-from ...module.param_id import ParamId
+from ...module.identity.param_id import ParamId
 from .. import metadata
 from ..files.source import Source
 from ..layout import Layout, LayoutOf, known_layout, tag_of

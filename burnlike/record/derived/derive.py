@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from ...errors import RecordError
-from ...tensor.base import TensorBase
+from ...tensor.core.base import TensorBase
 from ..layout import join
 from ..record import Record
 from ..values import MAX_DEPTH

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from torch import Tensor, nn
 
 from ...errors import RecordError, RecordMismatchError, nearest
-from ...tensor.base import TensorBase
+from ...tensor.core.base import TensorBase
 from ..layout import join
 from ..parts import value_at
 from ..values import flat

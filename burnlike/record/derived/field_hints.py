@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from torch import Tensor, nn
 
 from ...module import ModuleEnum, Param
-from ...tensor.base import TensorBase
+from ...tensor.core.base import TensorBase
 
 Holds = Literal["", "tensor", "module", "list"]
 

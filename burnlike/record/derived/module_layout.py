@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from ...errors import RecordError
 from ...module import ModuleEnum
-from ...module.containers import Container
-from ...module.display_parts import shown_names
+from ...module.containers.sequences import Container
+from ...module.identity.torch_wrappers import container_of, own_class, unwrap
 from ...module.module import Module
-from ...module.tree import field_names, parametrizations_of, reparameterization_of, slots_of
-from ...module.wrappers import container_of, own_class, unwrap
-from ...tensor.base import TensorBase
+from ...module.printing.parts import shown_names
+from ...module.tree.traversal import field_names, parametrizations_of, reparameterization_of, slots_of
+from ...tensor.core.base import TensorBase
 from ..layout import Layout, LayoutOf
 from .field_hints import FieldHint, hints_of, variants_of
 

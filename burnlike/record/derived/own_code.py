@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from ...module.items import NOTED
+from ...module.identity.items import NOTED
 
 _METHODS = ("get_extra_state", "set_extra_state", "state_dict", "_save_to_state_dict", "_load_from_state_dict")
 _HOOKS = itemgetter(

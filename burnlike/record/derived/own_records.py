@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from ...errors import RecordError
+from ...module.identity.torch_wrappers import bare_name, own_class, unwrap
 from ...module.methods import ModuleMethods
-from ...module.registry import walk_of
-from ...module.wrappers import bare_name, own_class, unwrap
+from ...module.tree.walk import walk_of
 from ..layout import join
 
 if TYPE_CHECKING:

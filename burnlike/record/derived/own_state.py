@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from ...errors import RecordError
 from ...module import Param
-from ...module.registry import walk_of
-from ...module.wrappers import bare_name, unwrap
+from ...module.identity.torch_wrappers import bare_name, unwrap
+from ...module.tree.walk import walk_of
 from ..layout import join
 from ..metadata import VERSIONS, dump_versions
 from ..values import ENTRY

@@ -8,7 +8,7 @@ from typing import Any, Union, get_args, get_origin
 
 from torch import Tensor
 
-from ...tensor.base import TensorBase
+from ...tensor.core.base import TensorBase
 from ..layout import Layout
 from .deriving import custom_item, field_hints, stripped
 

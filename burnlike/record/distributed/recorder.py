@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..._atomic_file import sync_directory
 from ...errors import RecordError, RecordFormatError, RecordIOError
-from ...module.wrappers import is_distributed
+from ...module.identity.torch_wrappers import is_distributed
 from .. import metadata
 from ..derived.entries import entries_of, entry_tensors
 from ..dtypes import file_dtype, shown

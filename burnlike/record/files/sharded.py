@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from ...errors import RecordFormatError, RecordIOError, nearest
-from ...module.param_id import ParamId
+from ...module.identity.param_id import ParamId
 from ..formats import DEFAULT_EXTENSION
 from ..outline import Entry, Outline
 from ..safetensors_header import MAX_HEADER_BYTES

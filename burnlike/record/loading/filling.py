@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..._fsdp import reshard
 from ...errors import RecordFormatError, RecordIOError
-from ...module.wrappers import is_distributed, part_of
+from ...module.identity.torch_wrappers import is_distributed, part_of
 from ...ops import can_read_values, read_values_
 from ..distributed.tensors import DistributedTensors
 from ..files.lazy_tensors import FileValues, LazyTensors

@@ -10,8 +10,8 @@ from torch.nn.parameter import is_lazy as is_shapeless
 
 from ...errors import ArgumentError, RecordError
 from ...module import Param
-from ...module.lazy import check_free
-from ...module.wrappers import is_distributed
+from ...module.identity.lazy_parameter import check_free
+from ...module.identity.torch_wrappers import is_distributed
 from ..dtypes import kind_of, plain, shown
 from ..files.lazy_tensors import LazyTensors
 from ..files.stored_tensors import StoredTensors, dtype_in, shape_in

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ...module.wrappers import bare_name
+from ...module.identity.torch_wrappers import bare_name
 from ..derived.entries import decoded, entries_of, entry_tensors, is_entry, versions_in
 from ..layout import join
 from ..metadata import PICKLED, VERSIONS

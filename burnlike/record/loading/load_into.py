@@ -9,7 +9,7 @@ from torch import nn
 
 from ...errors import RecordMismatchError, RecordPathError
 from ...module import Param, ParamId, params
-from ...module.device import find_device
+from ...module.identity.device import find_device
 from ..derived.own_records import below, parts_with_records
 from ..dtypes import plain
 from ..files.stored_tensors import dtype_in

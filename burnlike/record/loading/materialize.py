@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from ...errors import ArgumentError, BurnlikeError, RecordError
 from ...module import params
-from ...module.device import find_device
+from ...module.identity.device import find_device
 from ..owners import load_own
 from ..parts import RecordPart
 from ..record import Record

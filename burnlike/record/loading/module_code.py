@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from ...errors import RecordMismatchError
 from ...module import Param
-from ...module.registry import walk_of
-from ...module.wrappers import bare_name, unwrap
+from ...module.identity.torch_wrappers import bare_name, unwrap
+from ...module.tree.walk import walk_of
 from ..derived.own_code import OwnCode, origin, own_code
 from ..derived.own_state import assigned, state_dict_of
 from ..layout import join

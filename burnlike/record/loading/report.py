@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...errors import nearest
-from ...module.param_id import ParamId
+from ...module.identity.param_id import ParamId
 
 _SHOWN = 10
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ...module.attributes import plain_names
-from ...module.nested import DEEPEST, with_items
+from ...module.identity.attributes import plain_names
+from ...module.identity.nested import DEEPEST, with_items
 
 
 def unset_tensors(module: nn.Module) -> dict[str, Tensor]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..._atomic_file import AtomicFile
 from ...errors import RecordError, RecordIOError
-from ...module.wrappers import is_distributed
+from ...module.identity.torch_wrappers import is_distributed
 from ..dtypes import torch_dtype
 from ..files.lazy_tensors import FileValues, LazyTensors
 from ..formats import Format

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import RecordError
-from ...module.param_id import ParamId
+from ...module.identity.param_id import ParamId
 from ..derived.entries import is_entry, renamed_versions
 from ..files.lazy_tensors import renamed_tensors
 from ..layout import Layout, tag_of

@@ -1,0 +1,17 @@
+"""The public names of `burnlike.backend`: each is imported from where it is defined, at its first use."""
+
+from .autodiff import Autodiff as Autodiff
+from .cpu import Cpu as Cpu, backend_for as backend_for
+from .cuda import Cuda as Cuda
+from .gradients import GradientMap as GradientMap, Gradients as Gradients, TrackedGradients as TrackedGradients
+from .protocol import AutodiffBackend as AutodiffBackend, Backend as Backend
+from .tables import (
+    ActivationOps as ActivationOps,
+    BoolOps as BoolOps,
+    FloatOps as FloatOps,
+    IntOps as IntOps,
+    ModuleOps as ModuleOps,
+    map_ops as map_ops,
+    missing_ops as missing_ops,
+    op_names as op_names,
+)

@@ -1,0 +1,8 @@
+"""The public names of `burnlike.interop`: each is imported from where it is defined, at its first use."""
+
+from .torch_lbfgs import TorchLbfgs as TorchLbfgs
+from .torch_optimizer import TorchOptimizer as TorchOptimizer
+from .torch_states import (
+    export_torch_optimizer as export_torch_optimizer,
+    import_torch_optimizer as import_torch_optimizer,
+)

@@ -1,0 +1,15 @@
+"""The public names of `burnlike.mlax`: each is imported from where it is defined, at its first use."""
+
+from .applying import apply as apply
+from .combining import combine as combine, overlay as overlay
+from .filters import All as All, Any as Any, Filter as Filter, Not as Not
+from .hyperparameters import static_key as static_key
+from .layered import Parallel as Parallel, ParallelRng as ParallelRng, Series as Series, SeriesRng as SeriesRng
+from .mapped import map as map
+from .module import Module as Module
+from .parameter import Parameter as Parameter
+from .predicates import is_non_trainable as is_non_trainable, is_parameter as is_parameter, is_trainable as is_trainable
+from .random_key import Key as Key
+from .selecting import filter as filter, partition as partition, split as split
+from .sequence import ModuleSeq as ModuleSeq
+from .structure import leaves as leaves

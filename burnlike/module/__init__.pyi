@@ -1,0 +1,36 @@
+"""The public names of `burnlike.module`: each is imported from where it is defined, at its first use."""
+
+from .adapters.lora import Lora as Lora, apply_lora as apply_lora
+from .adapters.lora_config import LoraConfig as LoraConfig
+from .adapters.reparameterization import (
+    Reparameterization as Reparameterization,
+    apply_reparameterization as apply_reparameterization,
+    materialize as materialize,
+)
+from .adapters.weight_norm import WeightNorm as WeightNorm
+from .containers.mappings import ModuleDict as ModuleDict, ModuleEnum as ModuleEnum
+from .containers.sequences import ModuleArray as ModuleArray, ModuleTuple as ModuleTuple, ModuleVec as ModuleVec
+from .containers.user_containers import ModuleContainer as ModuleContainer
+from .groups.param_group import ParamGroup as ParamGroup
+from .groups.param_matchers import ParamMatcher as ParamMatcher
+from .identity.constants import constant as constant
+from .identity.field_metadata import Kind as Kind
+from .identity.lazy_parameter import LazyParameter as LazyParameter
+from .identity.param_id import ParamId as ParamId, seed_param_ids as seed_param_ids
+from .module import Module as Module
+from .printing.display import Content as Content, display as display
+from .printing.settings import DisplaySettings as DisplaySettings
+from .transforms.mapping import ModuleMapper as ModuleMapper, map as map, map_ as map_
+from .transforms.modes import freeze as freeze, no_grad as no_grad, train as train, unfreeze as unfreeze, valid as valid
+from .transforms.placement import (
+    clone as clone,
+    devices as devices,
+    fork as fork,
+    initialize as initialize,
+    num_params as num_params,
+    to_device as to_device,
+)
+from .transforms.visiting import ModuleVisitor as ModuleVisitor, param_at as param_at, visit as visit
+from .tree.id_agreement import agree_ids as agree_ids
+from .tree.param import Param as Param
+from .tree.walk import fresh_ids as fresh_ids, params as params

@@ -1,0 +1,1 @@
+"""What stands in front of a parameter: reparameterizations, LoRA, weight normalization."""

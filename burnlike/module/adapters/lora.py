@@ -1,0 +1,80 @@
+"""Low-rank adapters (Hu et al. 2021, arXiv:2106.09685): what is trained is a small addition to a frozen weight."""
+
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import ModuleTreeError
+from ..identity.paths import listed
+from ..identity.torch_wrappers import own_class
+from .lora_config import LoraConfig
+from .reparameterization import Reparameterization, attach, candidates
+
+M = TypeVar("M", bound=nn.Module)
+
+_COMPUTED_IN = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+
+class Lora(Reparameterization):
+    """weight + alpha / rank * a @ b, in the element type of `a` and `b`.
+
+    Attributes:
+        a: `[weight.shape[0], rank]`, drawn from N(0, init_std).
+        b: `[rank, weight.shape[1]]`, zeros, so that a new adapter changes nothing.
+        scale: alpha / rank.
+    """
+
+    reparameterization_name = "lora"
+
+    def __init__(self, config: LoraConfig, weight: Tensor) -> None:
+        """For `weight`, `[d_0, d_1]` in whatever layout; of it, only shape, element type and device are looked at."""
+        super().__init__()
+        own = weight.dtype if weight.dtype in _COMPUTED_IN else torch.get_default_dtype()
+        dtype = own if config.dtype is None else getattr(torch, config.dtype)
+        std = 1 / config.rank if config.init_std is None else config.init_std
+        first, second = weight.shape
+        a = torch.empty(first, config.rank, dtype=dtype, device=weight.device).normal_(0, std)
+        self.a = nn.Parameter(a)
+        self.b = nn.Parameter(torch.zeros(config.rank, second, dtype=dtype, device=weight.device))
+        self.scale = config.alpha / config.rank
+
+    def forward(self, base: Tensor) -> Tensor:
+        """The effective weight, of the shape of `base`."""
+        return torch.addmm(base.to(self.a.dtype), self.a, self.b, alpha=self.scale)
+
+    def delta(self) -> Tensor:
+        """What is added to the weight."""
+        return self.scale * (self.a @ self.b)
+
+
+def apply_lora(module: M, config: LoraConfig) -> M:
+    """Freeze `module` and add trainable adapters to its matrices, in place; returns the module.
+
+    Every parameter is frozen, but those of reparameterizations from an earlier call. Each floating-point parameter of
+    rank 2 in `config.param_group` (weights of linear layers and embeddings, in any layout) gets a `Lora`, whose factors
+    are the parameters `<path>.lora.a` and `<path>.lora.b`. Nothing in the code of the module changes: it reads the
+    effective weight. A tied weight has one adapter, which applies at all its places.
+
+    Args:
+        module: any `nn.Module`; before it is sharded or wrapped by DDP.
+        config: rank, scale, and which parameters.
+
+    Raises:
+        ModuleTreeError: no matrix is in the group, one has an adapter already, or the module can't be changed any more.
+            The module is as it was.
+        ParamPathError: the group names a path that the module does not have. The module is as it was.
+    """
+    found = [param for param in candidates(module) if param.tensor.dim() == 2 and param.tensor.is_floating_point()]
+    chosen = {param.id for param in config.param_group.select(module)}
+    matrices = [param for param in found if param.id in chosen]
+    if not matrices:
+        raise ModuleTreeError(
+            f"no parameter of {own_class(module).__name__} gets an adapter: expected floating-point ones of rank 2 in"
+            f" {config.param_group}; of rank 2 there are {listed([param.path for param in found])}. The module is as it"
+            " was"
+        )
+    attach([(param, Lora(config, param.tensor)) for param in matrices])
+    for param in candidates(module):
+        param.set_require_grad(False)
+    return module

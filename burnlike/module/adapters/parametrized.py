@@ -1,0 +1,125 @@
+"""Putting a module's tensor behind `torch.nn.utils.parametrize`, and taking it out again.
+
+`module.name` becomes torch's property, which computes the tensor from what torch's ParametrizationList holds. Only the
+way there is our own, since `register_parametrization` writes to the tensor and computes with it, changes a class that
+copies of the module share, runs the module's `__delattr__`, and makes a class that refuses pickling.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from ..identity.torch_wrappers import own_class
+from ..module import Module
+from ..tree.traversal import field_names, parametrizations_of
+
+_CHANGED = ("_parameters", "_modules", "_burnlike_fields")
+
+
+class Snapshot:
+    """What `take_over` changes of a module, to be put back if it fails later on."""
+
+    def __init__(self, module: nn.Module) -> None:
+        parts = module.__dict__
+        self._module = module
+        self._class = type(module)
+        self._parts = {key: dict(parts[key]) for key in _CHANGED if key in parts}
+        self._lists = dict(parametrizations_of(module))
+
+    def restore(self) -> None:
+        """Make the module what it was."""
+        parts = self._module.__dict__
+        _set_class(self._module, self._class)
+        for key in _CHANGED:
+            if key in self._parts:
+                _refill(parts[key], self._parts[key])
+            else:
+                parts.pop(key, None)
+        _refill(parametrizations_of(self._module), self._lists)
+
+
+def take_over(module: nn.Module, name: str, reparameterization: nn.Module) -> None:
+    """Let `module.name` be what `reparameterization` makes of the parameter `name`, which stays the same object."""
+    lists = parametrizations_of(module)
+    computed, list_of = _torchs_parts(name)
+    cls = _parametrized_class(own_class(module), _properties(module) | {name: computed})
+    if not isinstance(module, Module):
+        # torch's order would move the tensor behind its siblings.
+        module.__dict__.setdefault("_burnlike_fields", dict.fromkeys(field_names(module)))
+    list_of._modules["0"] = reparameterization.train(module.training)
+    list_of._parameters["original"] = module._parameters.pop(name)
+    if not lists:
+        module._modules["parametrizations"] = nn.ModuleDict()
+    module._modules["parametrizations"]._modules[name] = list_of  # pyright: ignore[reportOptionalMemberAccess]
+    _set_class(module, cls)
+
+
+def give_back(module: nn.Module, name: str) -> None:
+    """Make the tensor behind `name` the parameter again, in its old place, without what `take_over` put around it."""
+    order = list(field_names(module))
+    lists, properties = parametrizations_of(module), _properties(module)
+    held = module._parameters | {name: lists.pop(name)._parameters["original"]}
+    del properties[name]
+    if lists:
+        _set_class(module, _parametrized_class(own_class(module), properties))
+    else:
+        _set_class(module, own_class(module))
+        del module._modules["parametrizations"]
+        if not isinstance(module, Module):
+            del module.__dict__["_burnlike_fields"]
+    ordered = {key: held[key] for key in order if key in held}
+    _refill(module._parameters, ordered | held)
+
+
+def _torchs_parts(name: str) -> tuple[property, Any]:
+    """What torch makes of a tensor `name`: the property that computes it, and the list that holds it."""
+    module = nn.Module()
+    module.register_parameter(name, nn.Parameter(torch.empty(0), requires_grad=False))
+    parametrize.register_parametrization(module, name, nn.Identity(), unsafe=True)
+    return vars(type(module))[name], parametrizations_of(module)[name]
+
+
+def _properties(module: nn.Module) -> dict[str, property]:
+    return {name: vars(type(module))[name] for name in parametrizations_of(module)}
+
+
+def _parametrized_class(own: Any, properties: dict[str, property]) -> Any:
+    """A class like the one that torch makes, but with the name of `own`, and with pickling and copying."""
+    extras = {
+        "__module__": parametrize.__name__,
+        "__qualname__": own.__qualname__,
+        "__getstate__": own.__getstate__,
+        "__reduce_ex__": _reduce,
+    }
+    return type(own.__name__, (own,), extras | properties)
+
+
+def _reduce(module: nn.Module, protocol: Any) -> tuple[Any, ...]:
+    state: Any = module.__getstate__()  # pyright: ignore[reportAttributeAccessIssue]
+    if isinstance(state, dict):
+        # RNNs keep the tensors that they last computed with; torch copies no results.
+        state = {key: _without_history(value) for key, value in state.items()}
+    return _rebuild, (own_class(module), tuple(parametrizations_of(module))), state
+
+
+def _without_history(value: Any) -> Any:
+    if isinstance(value, list) and any(isinstance(item, Tensor) for item in value):
+        return [_without_history(item) for item in value]
+    return value.detach() if isinstance(value, Tensor) and not value.is_leaf else value
+
+
+def _rebuild(own: type[nn.Module], names: tuple[str, ...]) -> nn.Module:
+    """A module with these tensors parametrized, to be filled with a state."""
+    cls = _parametrized_class(own, {name: _torchs_parts(name)[0] for name in names})
+    return cls.__new__(cls)
+
+
+def _set_class(module: nn.Module, cls: type) -> None:
+    object.__setattr__(module, "__class__", cls)  # a burnlike Module takes an attribute that is set for a field
+
+
+def _refill(kept: dict[str, Any], values: dict[str, Any]) -> None:
+    kept.clear()
+    kept.update(values)

@@ -1,0 +1,230 @@
+"""Reparameterizations: a module computes with what a named object makes of a parameter (LoRA, weight normalization).
+
+They are parametrizations of `torch.nn.utils.parametrize`, so `module.weight` is the effective tensor wherever the
+module's own code reads it, and `module.parametrizations.weight.original` the one that is held.
+"""
+
+from collections.abc import Callable
+from typing import ClassVar, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.parametrize import ParametrizationList
+
+from ...errors import ModuleTreeError
+from ..identity.lazy_parameter import is_lazy
+from ..identity.torch_wrappers import is_distributed, is_sharded, own_class
+from ..module import Module
+from ..tree.param import Param
+from ..tree.param_values import differentiable
+from ..tree.traversal import parametrizations_of, reparameterization_of
+from ..tree.walk import params, weights
+from .parametrized import Snapshot, give_back, take_over
+
+M = TypeVar("M", bound=nn.Module)
+Plan = list[tuple[Param, "Reparameterization"]]
+
+
+class Reparameterization(Module):
+    """What a parameter is computed by: a subclass has a name, parameters of its own, and `forward(base)`.
+
+    Its parameters are part of the tree that it is applied to, at `<path of the parameter>.<name>`: visited, moved,
+    optimized and saved as any others.
+
+    Attributes:
+        reparameterization_name: the part of the path.
+
+    Example:
+        >>> import torch
+        >>> class Scaled(Reparameterization):
+        ...     reparameterization_name = "scaled"
+        ...     def __init__(self) -> None:
+        ...         super().__init__()
+        ...         self.scale = nn.Parameter(torch.ones(1))
+        ...     def forward(self, base: Tensor) -> Tensor:
+        ...         return base * self.scale
+        >>> layer = nn.Linear(2, 3)
+        >>> layer = apply_reparameterization(layer, lambda param: Scaled() if param.path == "weight" else None)
+        >>> [param.path for param in params(layer)]
+        ['weight', 'weight.scaled.scale', 'bias']
+    """
+
+    reparameterization_name: ClassVar[str] = ""
+
+    def forward(self, base: Tensor) -> Tensor:
+        """The effective tensor, of the shape of `base`, which is the parameter as it is held and saved."""
+        raise NotImplementedError(f"{type(self).__name__} has no forward(base)")
+
+
+def apply_reparameterization(module: M, make: Callable[[Param], Reparameterization | None]) -> M:
+    """Let parameters of `module` be computed by reparameterizations, in place; returns the module.
+
+    The parameters keep their objects, ids, paths, trainability and places in every traversal. At each place of a tied
+    tensor the same reparameterization applies.
+
+    Args:
+        module: any `nn.Module`; before it is sharded or wrapped by DDP, whose gradients are of the parameters it had.
+        make: called with each floating-point parameter; what it returns is applied, None leaves the parameter alone.
+
+    Raises:
+        ModuleTreeError: what `make` returned does not fit, the parameter is reparameterized or parametrized already, or
+            the module can't be changed any more. The module is as it was.
+    """
+    plan: Plan = []
+    for param in candidates(module):
+        made = make(param)
+        if made is None:
+            continue
+        _check_made(param, made)
+        plan.append((param, made))
+    attach(plan)
+    return module
+
+
+def materialize(module: M) -> M:
+    """Fold all reparameterizations into the parameters they compute, in place; returns the module.
+
+    The parameter then holds what was its effective tensor, and stays the same object, with its id, its mappers and its
+    own trainability (what LoRA froze stays frozen). `materialize(valid(model))` folds into a view that is made for it,
+    and leaves `model` as it is, to be trained on.
+
+    Raises:
+        ModuleTreeError: the tree is sharded or wrapped by DDP, or a parametrization of torch lies above one of ours.
+            The module is as it was.
+    """
+    _check_tree(module)
+    places = {
+        id(list_of): (part, name) for part in module.modules() for name, list_of in parametrizations_of(part).items()
+    }
+    found = [param for param in weights(module) if _is_reparameterized(param)]
+    for param in found:
+        _check_foldable(param)
+    with torch.no_grad():
+        folded = [_own_memory(param.val(), param.tensor) for param in found]
+    for param, effective in zip(found, folded, strict=True):
+        base = param.tensor
+        base.data, base.grad = effective, None
+        for owner, _ in dict.fromkeys(param.owners):
+            give_back(*places[id(owner)])
+    return module
+
+
+def candidates(module: nn.Module) -> list[Param]:
+    """The floating-point parameters of `module` that are no part of a reparameterization.
+
+    Raises:
+        ModuleTreeError: the tree can't be changed any more.
+    """
+    _check_tree(module)
+    inside = {
+        id(tensor) for part in module.modules() if isinstance(part, Reparameterization) for tensor in part.parameters()
+    }
+    return [
+        param for param in params(module, "weight") if differentiable(param.tensor) and id(param.tensor) not in inside
+    ]
+
+
+def attach(plan: Plan) -> None:
+    """Apply each reparameterization at every place of its parameter, or none of them."""
+    for param, _ in plan:
+        _check_free(param)
+    before = [Snapshot(owner) for owner in dict.fromkeys(owner for param, _ in plan for owner, _ in param.owners)]
+    try:
+        for param, made in plan:
+            for owner, name in dict.fromkeys(param.owners):
+                take_over(owner, name, made)
+    except BaseException:
+        for saved in before:
+            saved.restore()
+        raise
+
+
+def _check_tree(module: nn.Module) -> None:
+    for part in module.modules():
+        if any(base.__name__ == "DistributedDataParallel" for base in type(part).__mro__):
+            raise ModuleTreeError(
+                "the module is wrapped by DistributedDataParallel, which knows the parameters that it had then: change"
+                " reparameterizations before wrapping it; to fold them, materialize(valid(module))"
+            )
+        if is_sharded(part):
+            raise ModuleTreeError(
+                f"{own_class(part).__name__} is sharded by fully_shard: change reparameterizations before sharding it"
+            )
+
+
+def _check_made(param: Param, made: object) -> None:
+    where = f"the reparameterization of '{param.path}'"
+    if not isinstance(made, Reparameterization):
+        raise ModuleTreeError(f"{where}: expected a Reparameterization or None, got {type(made).__name__}")
+    name = made.reparameterization_name
+    if not name.isidentifier():
+        raise ModuleTreeError(
+            f"{where}: expected {type(made).__name__}.reparameterization_name to be a name, which becomes a part of"
+            f" paths, got {name!r}"
+        )
+    if is_lazy(param.tensor):
+        return  # to compute with it would give it values that a record may be about to bring
+    try:
+        with torch.no_grad():
+            effective = made(param.tensor)
+    except Exception as error:
+        raise ModuleTreeError(
+            f"{where}: {type(made).__name__} failed on {list(param.tensor.shape)} of {param.tensor.dtype}: {error};"
+            " the module is as it was"
+        ) from error
+    if not isinstance(effective, Tensor) or effective.shape != param.tensor.shape:
+        got = list(effective.shape) if isinstance(effective, Tensor) else type(effective).__name__
+        raise ModuleTreeError(
+            f"{where}: expected {type(made).__name__}(base) to be a tensor of base's shape"
+            f" {list(param.tensor.shape)}, got {got}; the module is as it was"
+        )
+
+
+def _check_free(param: Param) -> None:
+    """Refuse a parameter that is taken, or that its module would go on to use as it is."""
+    if _is_reparameterized(param):
+        used = reparameterization_of(*param.home)
+        raise ModuleTreeError(
+            f"'{param.path}' is reparameterized already, by {type(used).__name__}: leave it out, or fold that in by"
+            " materialize(module); nothing was changed"
+        )
+    if is_distributed(param.tensor):
+        raise ModuleTreeError(
+            f"'{param.path}' is sharded (DTensor): apply reparameterizations before sharding; nothing was changed"
+        )
+    for owner, name in param.owners:
+        if isinstance(owner, ParametrizationList):
+            raise ModuleTreeError(
+                f"'{param.path}' belongs to a parametrization of torch.nn.utils.parametrize: remove that one, and"
+                " register it again after this one if both are meant; nothing was changed"
+            )
+        if (held := owner.__dict__.get("_burnlike_held")) is not None:
+            raise ModuleTreeError(
+                f"'{param.path}' is held by a {type(held).__name__}, which would go on to use"
+                f" '{name}' as it is: put the parameter into a module; nothing was changed"
+            )
+
+
+def _check_foldable(param: Param) -> None:
+    """Refuse a parameter that is more than the base of one reparameterization."""
+    used = {id(owner._modules.get("0")) for owner, _ in param.owners}
+    if len(used) > 1 or not all(isinstance(owner, ParametrizationList) for owner, _ in param.owners):
+        raise ModuleTreeError(
+            f"'{param.path}' is tied to {', '.join(param.aliases)}, and is not reparameterized in the same way there:"
+            " untie them before materialize; nothing was changed"
+        )
+    if any(len(owner._modules) > 1 for owner, _ in param.owners):
+        raise ModuleTreeError(
+            f"'{param.path}' has parametrizations of torch.nn.utils.parametrize on top of its reparameterization:"
+            " remove them before materialize; nothing was changed"
+        )
+
+
+def _is_reparameterized(param: Param) -> bool:
+    return isinstance(param.owners[0][0], ParametrizationList) and reparameterization_of(*param.home) is not None
+
+
+def _own_memory(effective: Tensor, base: Tensor) -> Tensor:
+    effective = effective.detach()
+    shared = effective.untyped_storage().data_ptr() == base.untyped_storage().data_ptr()
+    return effective.clone() if shared else effective

@@ -1,0 +1,252 @@
+"""Lists and tuples of modules, as parts of a module tree.
+
+A `burnlike.Module` wraps what is assigned to it: a list that holds a module or parameter becomes a `ModuleVec`, a tuple
+a `ModuleTuple`. They are `nn.Module`s, so every torch tool sees what they hold.
+"""
+
+from collections.abc import Iterable, Iterator, MutableSequence, Sequence
+from typing import Any, Self, overload
+
+from torch import Tensor, nn
+
+from ...errors import ModuleTreeError
+from ..identity.constants import Constant
+from ..identity.field_metadata import tell_holder
+from ..identity.torch_wrappers import own_class
+from ..module import Module
+from ..tree.param import Param
+
+
+class Container(Module):
+    """What containers have in common: items in attributes, and a user's container that they may be the inside of."""
+
+    _burnlike_upward = ("_burnlike_held_by",)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        tell_holder(self)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        super()._apply(fn, recurse)
+        tell_holder(self)
+        return self
+
+    def _entry(self, name: str) -> Any:
+        """The item as it can be assigned elsewhere: a tensor with its id, a reference as one, a container attached."""
+        value = getattr(self, name)
+        if name in self.__dict__.get("_burnlike_constants", ()):
+            return Constant(value)
+        held = self._modules.get(name)
+        if held is not None:
+            return held
+        if self._parameters.get(name) is not None:
+            return Param.of(self, name, "weight")
+        if self._buffers.get(name) is not None:
+            if name in self._non_persistent_buffers_set:
+                return nn.Buffer(value, persistent=False)
+            return Param.of(self, name, "state")
+        return value
+
+    def _shown(self, name: str) -> Any:
+        """The item for another container beside this one: as `_entry`, but a user's container itself."""
+        return self.__dict__[name] if name in self._modules and name in self.__dict__ else self._entry(name)
+
+    def _names(self) -> list[str]:
+        """The names of the items, in order."""
+        raise NotImplementedError
+
+
+class ModuleTuple(Container, Sequence[Any]):
+    """A fixed sequence of modules, parameters, None and constants; a tuple assigned to a Module becomes one."""
+
+    _burnlike_container = "Tuple"
+    _count: int
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        super().__init__()
+        self.__dict__["_count"] = 0
+        self._fill(_entries_of(items))
+
+    def _fill(self, items: list[Any], first: int | None = None) -> None:
+        """Add `items` at the end; `first` is the place of the first one, for errors, where they are to go elsewhere."""
+        self._check(items, len(self) if first is None else first)
+        for item in items:
+            setattr(self, str(self._count), item)
+            self.__dict__["_count"] += 1
+
+    def _check(self, items: list[Any], first: int) -> None:
+        """Refuse what can't be elements, the first of them at the place `first`."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([getattr(self, str(index)) for index in range(self._count)])
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)([self._shown(name) for name in self._names()[index]])
+        return getattr(self, self._name_at(index))
+
+    def __add__(self, other: Iterable[Any]) -> Self:
+        """The items of both, in a sequence of its own; as a list or tuple in the place of this one would give."""
+        if not isinstance(other, _SEQUENCES):
+            return NotImplemented
+        return type(self)([*_entries_of(self), *_entries_of(other)])
+
+    def __radd__(self, other: Iterable[Any]) -> Self:
+        if not isinstance(other, _SEQUENCES):
+            return NotImplemented
+        return type(self)([*_entries_of(other), *_entries_of(self)])
+
+    def _names(self) -> list[str]:
+        return [str(index) for index in range(self._count)]
+
+    def _name_at(self, index: int) -> str:
+        try:
+            return str(range(self._count)[index])
+        except (IndexError, TypeError) as error:
+            raise type(error)(f"{type(self).__name__} of {self._count} items has no item {index!r}") from None
+
+
+def _entries_of(items: Iterable[Any]) -> list[Any]:
+    """The items to assign; those of a container of ours with their ids."""
+    return [items._shown(name) for name in items._names()] if isinstance(items, ModuleTuple) else list(items)
+
+
+class ModuleArray(ModuleTuple):
+    """A fixed sequence of modules of one class (Burn's array).
+
+    Raises:
+        ModuleTreeError: the items are of several classes.
+    """
+
+    _burnlike_container = "Array"
+
+    def _check(self, items: list[Any], first: int) -> None:
+        kinds = {own_class(item) if isinstance(item, nn.Module) else type(item): None for item in items}
+        if len(kinds) > 1:
+            raise ModuleTreeError(
+                f"expected items of one class in a ModuleArray, got {', '.join(map(_full_name, kinds))};"
+                " a list or tuple holds any"
+            )
+
+
+def _full_name(cls: type) -> str:
+    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
+
+
+class ModuleVec(ModuleTuple, MutableSequence[Any]):
+    """A list of modules, parameters, None and constants; a list assigned to a Module becomes one.
+
+    An empty list stays a list, as torch and Python users expect it; begin with `ModuleVec()` to append later.
+
+    Ids, labels and intents go along when items are inserted, removed or reversed. Assigning to an index replaces what
+    is in that place: a parameter there keeps the id of the place.
+    """
+
+    _burnlike_container = "Vec"
+
+    @overload
+    def __setitem__(self, index: int, value: Any) -> None: ...
+    @overload
+    def __setitem__(self, index: slice, value: Iterable[Any]) -> None: ...
+    def __setitem__(self, index: int | slice, value: Any) -> None:
+        if isinstance(index, slice):
+            self._splice(index, _entries_of(value))
+        else:
+            setattr(self, self._name_at(index), value)
+
+    def __delitem__(self, index: int | slice) -> None:
+        places = list(range(self._count))
+        del places[index]
+        self._arrange(places)
+
+    def insert(self, index: int, value: Any) -> None:
+        """Put `value` before the item at `index`."""
+        self._splice(slice(index, index), [value])
+
+    def append(self, value: Any) -> None:
+        """Put `value` at the end."""
+        self._fill([value])
+
+    def extend(self, values: Iterable[Any]) -> None:
+        """Put `values` at the end; all of them, or none if one is refused."""
+        self._splice(slice(self._count, self._count), _entries_of(values))
+
+    def reverse(self) -> None:
+        """Turn the order around, in place."""
+        self._arrange(list(range(self._count))[::-1])
+
+    def clear(self) -> None:
+        """Remove all items."""
+        self._arrange([])
+
+    def _splice(self, where: slice, values: list[Any]) -> None:
+        """Put `values` in the place of the items at `where`: all of them, or none if one is refused."""
+        count = self._count
+        places = list(range(count))
+        taken = set(places) - set(places[where])
+        fresh: list[Any] = []
+        put: list[int] = []
+        for value, place in zip(values, self._places_of(values), strict=True):
+            if place is None or place in taken:  # what is to be at two places is assigned once more: a tie
+                put.append(count + len(fresh))
+                fresh.append(value if place is None else self._entry(str(place)))
+            else:
+                put.append(place)
+                taken.add(place)
+        places[where] = put
+        held = self.__dict__.pop("_burnlike_held_by", None)
+        try:
+            self._fill(fresh, where.indices(count)[0])
+        except Exception:
+            self._arrange(list(range(count)))
+            raise
+        finally:
+            if held is not None:
+                self.__dict__["_burnlike_held_by"] = held
+        self._arrange(places)
+
+    def _places_of(self, values: list[Any]) -> list[int | None]:
+        """Where each of `values`, if it is a tensor, is already: there it has its id, label and intent."""
+        if not any(isinstance(value, Tensor) for value in values):
+            return [None] * len(values)
+        known = {
+            id(tensor): int(name)
+            for group in (self._parameters, self._buffers)
+            for name, tensor in group.items()
+            if tensor is not None and name not in self._non_persistent_buffers_set and name.isdecimal()
+        }
+        return [known.get(id(value)) for value in values]
+
+    def _arrange(self, places: list[int]) -> None:
+        """Make the items those that are at `places` now, in this order; they are renamed, not assigned again."""
+        parts, names = self.__dict__, self._names()
+        first = next((new for new, old in enumerate(places) if new != old), len(places))
+        renamed = {names[old]: str(new) for new, old in enumerate(places[first:], first)}
+        for group in (parts, *(parts[key] for key in _GROUPS if parts.get(key))):
+            items = {name: group.pop(name) for name in names[first:] if name in group}
+            if items:
+                group.update({new: items[old] for old, new in renamed.items() if old in items})
+        if unsaved := parts["_non_persistent_buffers_set"].intersection(names[first:]):
+            parts["_non_persistent_buffers_set"] -= unsaved
+            parts["_non_persistent_buffers_set"] |= {new for old, new in renamed.items() if old in unsaved}
+        parts["_count"] = len(places)
+        for name in renamed.values():
+            if "_burnlike_held" in getattr(self._modules.get(name), "__dict__", ()):
+                self._modules[name].attach(self, name)  # pyright: ignore
+        tell_holder(self)
+
+
+_SEQUENCES = (list, tuple, ModuleTuple, nn.ModuleList)
+_GROUPS = (
+    "_parameters",
+    "_buffers",
+    "_modules",
+    "_burnlike_ids",
+    "_burnlike_metas",
+    "_burnlike_constants",
+    "_burnlike_fields",
+    "_burnlike_lists",
+)

@@ -1,0 +1,204 @@
+"""ParamGroup: which parameters of a module are meant. Imports no torch, so that configs can hold one."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+from ...config import Config, Meta
+from ..identity.param_id import ParamId
+from ..identity.paths import no_parameter
+from .param_matchers import (
+    MatchAll,
+    MatchAnyPredicates,
+    MatchAnyRegexes,
+    MatchCallable,
+    MatchIds,
+    MatchPaths,
+    MatchPredicates,
+    MatchRegexes,
+    ParamMatcher,
+)
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ..tree.param import Param
+
+
+class ParamGroup(Config):
+    """Which parameters are meant: those that a rule of `match` accepts, and none of `excludes`.
+
+    Made by the class methods, or in YAML as the field of a config:
+
+        match: [{type: Regexes, regexes: ['^encoder\\.']}]
+        excludes: [{type: Predicates, predicates: [norm]}]
+
+    A tied tensor has several paths; one that a rule accepts is enough, for `match` as for `excludes`.
+
+    Attributes:
+        match: rules of which one has to hold.
+        excludes: rules of which none may hold.
+
+    Example:
+        >>> group = ParamGroup.from_regex(r"^encoder\\.").exclude(ParamGroup.from_predicate("norm"))
+        >>> [group.matches_id_path(ParamId(1), path) for path in ("encoder.0.weight", "encoder.norm.bias", "head.bias")]
+        [True, False, False]
+        >>> ParamGroup.from_yaml(group.to_yaml()) == group
+        True
+
+    Raises:
+        ConfigError: a regular expression or an id is none, or `match` is empty.
+    """
+
+    match: Annotated[tuple[ParamMatcher, ...], Meta(min_length=1)]
+    excludes: tuple[ParamMatcher, ...] = ()
+
+    @classmethod
+    def all(cls) -> "ParamGroup":
+        """Every parameter."""
+        return cls(match=(MatchAll(),))
+
+    @classmethod
+    def from_ids(cls, ids: Iterable[ParamId | str]) -> "ParamGroup":
+        """The parameters with these ids, as ParamIds or in text form."""
+        return cls(match=(MatchIds(ids=_texts(ids)),))
+
+    @classmethod
+    def ids_from_module(cls, module: "nn.Module") -> "ParamGroup":
+        """All that `module` has now, by id: wherever they are in a larger tree, and whatever becomes of their paths."""
+        from ..tree.walk import params
+
+        return cls.from_ids(param.id for param in params(module))
+
+    @classmethod
+    def from_path(cls, path: str) -> "ParamGroup":
+        """The parameter at exactly this path."""
+        return cls.from_paths((path,))
+
+    @classmethod
+    def from_paths(cls, paths: Iterable[str]) -> "ParamGroup":
+        """The parameters at exactly these paths; `select` fails if a module lacks one."""
+        return cls(match=(MatchPaths(paths=_texts(paths)),))
+
+    @classmethod
+    def from_predicate(cls, predicate: "str | Callable[[Param], object]") -> "ParamGroup":
+        """The parameters whose path contains a text, or of which a function is true.
+
+        A group with a function can't be written to YAML, and can't tell by id and path alone.
+        """
+        if isinstance(predicate, str):
+            return cls.from_predicates((predicate,))
+        return cls(match=(MatchCallable(predicate=predicate),))
+
+    @classmethod
+    def from_predicates(cls, predicates: Iterable[str]) -> "ParamGroup":
+        """The parameters whose path contains all of the texts; of none, each that has a path."""
+        return cls(match=(MatchPredicates(predicates=_texts(predicates)),))
+
+    @classmethod
+    def from_any_predicates(cls, predicates: Iterable[str]) -> "ParamGroup":
+        """The parameters whose path contains at least one of the texts."""
+        return cls(match=(MatchAnyPredicates(predicates=_texts(predicates)),))
+
+    @classmethod
+    def from_regex(cls, regex: str) -> "ParamGroup":
+        """The parameters in whose path the pattern is found, anywhere unless it is anchored by `^` and `$`."""
+        return cls.from_regexes((regex,))
+
+    @classmethod
+    def from_regexes(cls, regexes: Iterable[str]) -> "ParamGroup":
+        """The parameters in whose path all the patterns are found; of none, each that has a path."""
+        return cls(match=(MatchRegexes(regexes=_texts(regexes)),))
+
+    @classmethod
+    def from_any_regexes(cls, regexes: Iterable[str]) -> "ParamGroup":
+        """The parameters in whose path at least one of the patterns is found."""
+        return cls(match=(MatchAnyRegexes(regexes=_texts(regexes)),))
+
+    def fuse(self, other: "ParamGroup") -> "ParamGroup":
+        """What this group or the other one accepts; the excludes of both are dropped, as in Burn."""
+        check_group(other)
+        return ParamGroup(match=_joined(self.match, other.match))
+
+    def exclude(self, group: "ParamGroup") -> "ParamGroup":
+        """This group without what `group` accepts, whose own excludes don't count, as in Burn."""
+        check_group(group)
+        return self.replace(excludes=_joined(self.excludes, group.match))
+
+    def matches(self, param: "Param") -> bool:
+        """Whether `param` is meant. One that is in no module has an id and no path.
+
+        Raises:
+            ModuleTreeError: a function of the group raised, or returned neither true nor false.
+        """
+        return any(rule.matches(param) for rule in self.match) and not any(
+            rule.matches(param) for rule in self.excludes
+        )
+
+    def matches_id_path(self, param_id: ParamId, path: str | None = None) -> bool:
+        """Whether the parameter with this id and path is meant; without a path only ids (and `all`) can tell.
+
+        Raises:
+            ModuleTreeError: the group has a function, which needs the Param.
+        """
+        paths = (path,) if path else ()
+        return any(rule.accepts(param_id, paths) for rule in self.match) and not any(
+            rule.accepts(param_id, paths) for rule in self.excludes
+        )
+
+    def select(self, module: "nn.Module") -> "list[Param]":
+        """The Params of `module` that are meant, weights and states, in the order of `params`.
+
+        Raises:
+            ParamPathError: `module` lacks a path that the group names exactly; the nearest one is named.
+            ModuleTreeError: a function of the group raised, or returned neither true nor false.
+        """
+        from ..tree.walk import params
+
+        found = params(module)
+        known = dict.fromkeys(path for param in found for path in (param.path, *param.aliases))
+        for rule in (*self.match, *self.excludes):
+            for path in rule.named_paths():
+                if path not in known:
+                    raise no_parameter(module, path, known)
+        return [param for param in found if self.matches(param)]
+
+
+def check_group(group: object) -> None:
+    """Refuse what is no ParamGroup.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(group, ParamGroup):
+        raise TypeError(
+            f"expected a ParamGroup, got {group!r}: ParamGroup.from_predicate makes one of a text in the path or of a"
+            " function, from_paths one of paths"
+        )
+
+
+def selected(module: "nn.Module", group: ParamGroup | None) -> "list[Param]":
+    """The Params of `module` in `group`; of none, all.
+
+    Raises:
+        TypeError: `group` is no ParamGroup.
+        ParamPathError, ModuleTreeError: as `ParamGroup.select`.
+    """
+    from ..tree.walk import params
+
+    if group is None:
+        return params(module)
+    check_group(group)
+    return group.select(module)
+
+
+def _texts(values: Iterable[object]) -> Any:
+    """What a rule lists; a text alone is left as it is, for the rule to refuse."""
+    return values if isinstance(values, str) else tuple(map(_text, values))
+
+
+def _text(value: object) -> object:
+    return str(value) if isinstance(value, ParamId) else value
+
+
+def _joined(rules: tuple[ParamMatcher, ...], more: tuple[ParamMatcher, ...]) -> tuple[ParamMatcher, ...]:
+    return (*rules, *(rule for rule in more if rule not in rules))

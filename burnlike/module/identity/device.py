@@ -1,0 +1,42 @@
+"""Which devices there are."""
+
+import torch
+
+from ...errors import DeviceError
+
+
+def find_device(device: torch.device | str | None) -> torch.device:
+    """The device that is meant, if burnlike runs on it and this machine has it.
+
+    Args:
+        device: `cpu`, `cuda`, `cuda:N` or `meta`; None is torch's default device.
+
+    Returns:
+        The device.
+
+    Raises:
+        DeviceError: there is no such device, or it is of another kind; the message says which there are.
+    """
+    if device is None:
+        return torch.get_default_device()
+    try:
+        found = torch.device(device)
+    except RuntimeError as error:
+        raise DeviceError(f"expected a device such as cpu, cuda or cuda:0, got '{device}'") from error
+    if found.type not in ("cpu", "cuda", "meta"):
+        raise DeviceError(f"burnlike runs on cpu and cuda, not on '{device}'; this machine has {_available()}")
+    if found.type == "cuda" and (found.index or 0) >= _cuda_count():
+        raise DeviceError(f"there is no device '{device}'; this machine has {_available()}")
+    return found
+
+
+def _cuda_count() -> int:
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def _available() -> str:
+    if count := _cuda_count():
+        return ", ".join(["cpu", *(f"cuda:{index}" for index in range(count))])
+    if torch.version.cuda is None:
+        return f"only cpu, since torch {torch.__version__} is built without CUDA"
+    return "only cpu: torch sees no CUDA device"

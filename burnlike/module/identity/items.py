@@ -1,0 +1,74 @@
+"""Fields of a module that are no tensors and are saved: objects of types with `into_item` and `from_item`.
+
+They are entries of the module's `state_dict()`, and so of its record: a map of what `into_item` gives.
+"""
+
+from collections.abc import MutableMapping
+from typing import Any
+
+from torch import nn
+
+from ..._lazy import resolve
+from ...errors import BurnlikeError
+
+NOTED = "_burnlike_items"
+"""Where a module has the names of such fields."""
+
+_DERIVE = "burnlike.record.derived.derive"
+
+
+def note_item(module: nn.Module, name: str, value: Any) -> None:
+    """Note the field `name`, if it is one and holds such an object."""
+    kind, parts = type(value), module.__dict__
+    if hasattr(kind, "into_item") and hasattr(kind, "from_item") and name in parts:
+        parts.setdefault(NOTED, {})[name] = None
+
+
+def forget_item(module: nn.Module, name: str) -> None:
+    """Note that the field `name` holds no such object any more."""
+    noted = module.__dict__.get(NOTED)
+    if noted is not None and name in noted:
+        del noted[name]
+        if not noted:
+            del module.__dict__[NOTED]
+
+
+def save_items(module: nn.Module, destination: MutableMapping[str, Any], prefix: str) -> None:
+    """Add the fields to a state dict."""
+    for name in module.__dict__.get(NOTED, ()):
+        destination[prefix + name] = resolve(f"{_DERIVE}:item_tree")(getattr(module, name), name)
+
+
+def load_items(
+    module: nn.Module,
+    state_dict: MutableMapping[str, Any],
+    prefix: str,
+    local_metadata: Any,
+    strict: bool,
+    missing_keys: list[str],
+    unexpected_keys: list[str],
+    error_msgs: list[str],
+) -> None:
+    """Take the fields out of a state dict, as `nn.Module._load_from_state_dict` does its tensors.
+
+    Args:
+        module: gets them.
+        state_dict: loses them.
+        prefix: what their keys begin with.
+        local_metadata: not used.
+        strict: not used; torch passes over what is missing if it is not.
+        missing_keys: gets the keys that are not there.
+        unexpected_keys: not used.
+        error_msgs: gets what is wrong with those that are.
+    """
+    for name in [*module.__dict__.get(NOTED, ())]:
+        key = prefix + name
+        if key not in state_dict:
+            missing_keys.append(key)
+            continue
+        try:
+            value = resolve(f"{_DERIVE}:item_of_tree")(type(getattr(module, name)), state_dict.pop(key), name)
+        except (BurnlikeError, LookupError, ValueError, TypeError) as error:
+            error_msgs.append(f"{prefix and f'in {prefix[:-1]}: '}{error}")
+            continue
+        setattr(module, name, value)

@@ -1,0 +1,113 @@
+"""What torch's tools put around a module and in front of its class, and how to see past it."""
+
+import re
+import sys
+from typing import Any
+
+from torch import Tensor, nn
+
+from ..._fsdp import is_managed
+
+# Wrapper class -> the attribute that holds the wrapped module. Named, not imported: most programs load none of them.
+_WRAPPERS = {
+    "torch._dynamo.eval_frame.OptimizedModule": "_orig_mod",
+    "torch.nn.parallel.distributed.DistributedDataParallel": "module",
+    "torch.nn.parallel.data_parallel.DataParallel": "module",
+    "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.CheckpointWrapper": "_checkpoint_wrapped_module",
+}
+_WRAPPED = tuple(dict.fromkeys(_WRAPPERS.values()))
+_CONTAINERS = {
+    **dict.fromkeys(["ModuleList", "ParameterList", "Sequential"], "Vec"),
+    **dict.fromkeys(["ModuleDict", "ParameterDict"], "Dict"),
+}
+
+
+# What these wrappers put into the names of state dicts; "module." may as well be the program's own.
+_INFIX = re.compile(r"(?<![^.])(?:_orig_mod|_checkpoint_wrapped_module)\.")
+
+
+def bare_name(name: str) -> str:
+    """The name of a state dict without what `torch.compile` and checkpoint wrappers put into it."""
+    return _INFIX.sub("", name)
+
+
+def unwrap(module: nn.Module) -> nn.Module:
+    """What the wrappers `module` consists of (DDP, torch.compile, ...) hold in the end.
+
+    Raises:
+        TypeError: it is no module.
+    """
+    check_module(module)
+    modules: Any = module.__dict__.get("_modules", ())
+    for name in _WRAPPED:  # before the class is looked at, which takes longer
+        if name in modules and wrapped_name(type(module)) == name:
+            return unwrap(modules[name])
+    return module
+
+
+def check_module(module: object) -> None:
+    """Refuse what is no module.
+
+    Raises:
+        TypeError: it is none; a class is told from its object.
+    """
+    if not isinstance(module, nn.Module):
+        is_class = isinstance(module, type)
+        got = f"the class {module.__name__}: give an object of it" if is_class else f"a {type(module).__name__}"
+        raise TypeError(f"expected a torch.nn.Module, got {got}")
+
+
+def wrapped_name(cls: type) -> str | None:
+    """The attribute in which a wrapper of class `cls` holds the wrapped module; None if it is no wrapper."""
+    names = (_WRAPPERS.get(f"{base.__module__}.{base.__qualname__}") for base in cls.__mro__)
+    return next((name for name in names if name is not None), None)
+
+
+def is_sharded(module: nn.Module) -> bool:
+    """Whether `fully_shard` was applied to `module` itself, or to one above it that has its parameters sharded."""
+    return "FSDPModule" in [base.__name__ for base in type(module).__mro__] or is_managed(module)
+
+
+def is_distributed(tensor: Tensor) -> bool:
+    """Whether it is a DTensor, of which each rank has a part."""
+    found = distributed_type()
+    return found is not None and isinstance(tensor, found)
+
+
+def distributed_type() -> Any:
+    """The class of DTensors; None where there can be none yet, as its import is slow."""
+    return getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+
+
+def part_of(whole: Tensor, like: Any) -> Any:
+    """What each rank has of `whole`, which all of them hold, where it is divided as the DTensor `like`; a DTensor."""
+    if is_distributed(whole):
+        return whole
+    from torch.distributed.tensor import distribute_tensor
+
+    # Every rank has the whole: nothing is sent.
+    return distribute_tensor(whole.to(like.device), like.device_mesh, like.placements, src_data_rank=None)
+
+
+# Where the classes of parametrize say that they were made: by ABCMeta, of classes that are abstract or containers.
+_MADE_IN = ("torch.nn.utils.parametrize", "abc")
+
+
+def own_class(module: nn.Module) -> type:
+    """The class that the program gave `module`, behind those of parametrize and fully_shard."""
+    cls = type(module)
+    while len(cls.__mro__) > 2 and (
+        (cls.__module__ in _MADE_IN and "__getstate__" in cls.__dict__)
+        or any(base.__name__ == "FSDPModule" for base in cls.__bases__)
+    ):
+        cls = next(base for base in cls.__bases__ if base.__name__ != "FSDPModule")
+    return cls
+
+
+def container_of(module: nn.Module) -> str:
+    """What kind of container `module` is to its fields, as Burn's visitors are told."""
+    cls = own_class(module)
+    kind = module.__dict__.get("_burnlike_container") or getattr(cls, "_burnlike_container", None)
+    if kind is not None:
+        return kind
+    return (cls.__module__.startswith("torch.nn") and _CONTAINERS.get(cls.__name__)) or f"Struct:{cls.__name__}"

@@ -1,0 +1,207 @@
+"""Values that are no part of a module tree, as text in Rust's two ways.
+
+`Display` is for readers: 0.00001, 1, text without quotes. `Debug` tells types apart: 1e-5, 1.0, text in quotes.
+"""
+
+import ast
+import dataclasses
+import enum
+import inspect
+import sys
+from collections.abc import Iterable, Mapping, Set
+from decimal import Decimal
+from functools import cache
+from os import PathLike, fspath
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
+
+import torch
+from torch import nn
+
+from ..identity.torch_wrappers import own_class, unwrap
+
+_MOST_ITEMS = 32
+_LONGEST_TEXT = 200
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
+
+
+def display_text(value: Any) -> str:
+    """`value` as Rust's Display shows it; what has no such form as `debug_text`."""
+    if isinstance(value, str) and not isinstance(value, enum.Enum):
+        return str(value)
+    if isinstance(value, float):
+        return _plain_decimal(value)
+    return debug_text(value)
+
+
+def debug_text(value: Any) -> str:
+    """`value` as Rust's Debug shows it, on one line; very long ones are cut."""
+    return _debug(value, ())
+
+
+def type_text(module: nn.Module) -> str:
+    """The name of the class that the program gave `module`."""
+    return own_class(unwrap(module)).__name__
+
+
+def tensor_text(tensor: Any, name: str = "Tensor") -> str:
+    """Rank and shape of anything with a shape."""
+    shape = list(tensor.shape)
+    return f"{name} {{rank: {len(shape)}, shape: {shape}}}"
+
+
+@cache
+def optional_fields(cls: type) -> frozenset[str]:
+    """The names that `cls` annotates with a type that may be None."""
+    found: dict[str, bool] = {}
+    for base in reversed(cls.__mro__):
+        found |= {name: _is_optional(annotation) for name, annotation in _annotations(base).items()}
+    return frozenset(name for name, optional in found.items() if optional)
+
+
+def _annotations(cls: type) -> dict[str, Any]:
+    if sys.version_info >= (3, 14):
+        # As text: names that only type checkers import would fail to evaluate.
+        import annotationlib
+
+        return annotationlib.get_annotations(cls, format=annotationlib.Format.STRING)
+    return inspect.get_annotations(cls)
+
+
+def _is_optional(annotation: Any) -> bool:
+    if not isinstance(annotation, str):
+        return get_origin(annotation) in (Union, UnionType) and NoneType in get_args(annotation)
+    try:
+        return _is_optional_source(ast.parse(annotation, mode="eval").body)
+    except SyntaxError:
+        return False
+
+
+def _is_optional_source(node: ast.expr) -> bool:
+    match node:
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return any(_is_none(side) or _is_optional_source(side) for side in (left, right))
+        case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), slice=inside):
+            members = inside.elts if isinstance(inside, ast.Tuple) else [inside]
+            return name == "Optional" or (name == "Union" and any(map(_is_none, members)))
+    return False
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _debug(value: Any, above: tuple[int, ...]) -> str:
+    """`above` are the ids of the collections that `value` lies in, for one may hold itself."""
+    try:
+        return _cased(value, above)
+    except Exception:
+        # A display shows a whole model: a value that can't be asked for its text must not hide the rest.
+        return type(value).__name__
+
+
+def _cased(value: Any, above: tuple[int, ...]) -> str:
+    if isinstance(value, enum.Enum):
+        return value.name
+    if value is None or isinstance(value, bool):
+        return {None: "None", True: "true", False: "false"}[value]
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        return _shortest_decimal(value)
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, nn.Module):
+        # Referred to, not held: what is held was registered by torch.
+        return f"&{type_text(value)}"
+    if isinstance(value, type) or inspect.isroutine(value):
+        return value.__name__
+    if isinstance(value, torch.device | torch.dtype):
+        return str(value)
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return _array(value)
+    if isinstance(value, PathLike):
+        return _quoted(str(fspath(value)))
+    if id(value) in above:
+        return ".."
+    return _collection(value, (*above, id(value)))
+
+
+def _collection(value: Any, above: tuple[int, ...]) -> str:
+    names = _struct_fields(value)
+    if names is not None:
+        inside = _joined(f"{name}: {_debug(getattr(value, name, None), above)}" for name in names)
+        return f"{type(value).__name__} {{ {inside} }}" if inside else type(value).__name__
+    if isinstance(value, list | torch.Size):
+        return f"[{_joined(_debug(item, above) for item in value)}]"
+    if isinstance(value, tuple):
+        comma = "," if len(value) == 1 else ""
+        return f"({_joined(_debug(item, above) for item in value)}{comma})"
+    if isinstance(value, Mapping):
+        return f"{{{_joined(f'{_debug(key, above)}: {_debug(item, above)}' for key, item in value.items())}}}"
+    if isinstance(value, Set):
+        if len(value) > _MOST_ITEMS:
+            return f"{{{len(value)} items}}"
+        # Sorted, for the order of a set of texts differs from one process to the next.
+        return f"{{{_joined(sorted(_debug(item, above) for item in value))}}}"
+    return _unknown(value)
+
+
+def _struct_fields(value: Any) -> Iterable[str] | None:
+    """The fields of a dataclass, a named tuple or a Config."""
+    if dataclasses.is_dataclass(value):
+        return [field.name for field in dataclasses.fields(value) if field.repr]
+    if isinstance(value, tuple):
+        return getattr(value, "_fields", None)
+    return getattr(type(value), "__struct_fields__", None)
+
+
+def _joined(items: Iterable[str]) -> str:
+    shown: list[str] = []
+    for item in items:
+        if len(shown) == _MOST_ITEMS:
+            shown.append("..")
+            break
+        shown.append(item)
+    return ", ".join(shown)
+
+
+def _array(value: Any) -> str:
+    if type(value).__module__ == "numpy" and value.shape == ():
+        return debug_text(value.item())
+    return tensor_text(value, "Tensor" if isinstance(value, torch.Tensor) else type(value).__name__)
+
+
+def _unknown(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    # An address says nothing to a reader and makes texts differ.
+    return type(value).__name__ if " at 0x" in text else _cut(text)
+
+
+def _quoted(text: str) -> str:
+    escaped = (
+        _ESCAPES.get(letter) or (letter if letter.isprintable() else f"\\u{{{ord(letter):x}}}") for letter in _cut(text)
+    )
+    return f'"{"".join(escaped)}"'
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}.."
+
+
+def _shortest_decimal(value: float) -> str:
+    """Rust's `{:?}`; both languages turn to exponents below 1e-4 and from 1e16 on."""
+    text = float.__repr__(value)
+    if text == "nan":
+        return "NaN"
+    digits, exponent, power = text.partition("e")
+    return f"{digits}e{int(power)}" if exponent else digits
+
+
+def _plain_decimal(value: float) -> str:
+    """Rust's `{}`: never an exponent, no `.0`."""
+    text = _shortest_decimal(value)
+    if text in ("NaN", "inf", "-inf"):
+        return text
+    plain = format(Decimal(text), "f")
+    return plain.removesuffix(".0")

@@ -1,0 +1,119 @@
+"""Counting, moving and copying modules."""
+
+import copy
+from collections.abc import Collection
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy as is_shapeless
+
+from ...errors import ModuleTreeError
+from ..identity.constants import begin_references, references_of, settle_references
+from ..identity.device import find_device
+from ..identity.lazy_parameter import initialize_param
+from ..identity.torch_wrappers import unwrap
+from ..tree.traversal import slots_of
+from ..tree.walk import fresh_ids, params
+from .structural_copy import check_copyable
+from .visiting import kind_of
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def num_params(module: nn.Module) -> int:
+    """Count the values of all floating-point parameters and running statistics, tied tensors once.
+
+    Lazy parameters are counted without being initialized; those of torch's lazy layers have no shape before the first
+    forward, and don't count. No ids are drawn: one rank of a job may count alone.
+    """
+    tensors = (tensor for tensor in _tensors(module) if not is_shapeless(tensor))
+    return sum(tensor.numel() for tensor in tensors if kind_of(tensor) == "float")
+
+
+def devices(module: nn.Module) -> list[torch.device]:
+    """The devices that the parameters are on, each once, in the order they are met; initializes nothing."""
+    return list(dict.fromkeys(tensor.device for tensor in _tensors(module)))
+
+
+def _tensors(module: nn.Module) -> Collection[Tensor]:
+    return {id(slot.tensor): slot.tensor for slot in slots_of(module)}.values()
+
+
+def to_device(module: M, device: torch.device | str) -> M:
+    """Move `module` to `device`, in place, and return it. Parameters stay leaves, and trainable.
+
+    Raises:
+        DeviceError: there is no such device.
+    """
+    return module.to(find_device(device))
+
+
+def fork(module: M, device: torch.device | str) -> M:
+    """A copy of `module` on `device`, with the same ids and leaves of its own, to be trained there.
+
+    Raises:
+        DeviceError: there is no such device.
+        ModuleTreeError: the tree is sharded by `fully_shard`.
+    """
+    target = find_device(device)
+    return clone(module).to(target)
+
+
+def clone(module: M, new_ids: bool = False) -> M:
+    """A copy that shares no memory with `module`, by default with the same ids; lazy parameters share their start.
+
+    Args:
+        module: any `nn.Module`; of wrappers (DDP, torch.compile) the inner module is copied.
+        new_ids: for a copy that is to live in one tree with the original.
+
+    Raises:
+        ModuleTreeError: a field holds something that can't be copied, as a database connection, a lock or an open file.
+        ModuleTreeError: the tree is sharded by `fully_shard`.
+    """
+    original = unwrap(module)
+    for part in original.modules():
+        check_copyable(part)
+    if not new_ids:
+        params(original)  # draws the ids that are not known yet
+    memo: dict[int, Any] = _computed(original)
+    begin_references(memo)
+    try:
+        copied = copy.deepcopy(original, memo)
+    except Exception as error:
+        raise _uncopied(original, error) or error from error
+    settle_references(memo)
+    return fresh_ids(copied) if new_ids else copied  # pyright: ignore[reportReturnType]
+
+
+def _uncopied(module: nn.Module, error: Exception) -> ModuleTreeError | None:
+    """What to say where a field can't be copied: which one, and how the copy could share it; None if it is no field."""
+    for path, part in module.named_modules():
+        for name, value in part.__dict__.items():
+            if name in ("_parameters", "_buffers", "_modules") or name in references_of(part):
+                continue
+            try:
+                copy.deepcopy(value, {id(it): it for it in module.modules()})
+            except Exception:
+                field = f"{path}.{name}" if path else name
+                return ModuleTreeError(
+                    f"the field '{field}' of {type(module).__name__}, a {type(value).__name__}, can't be copied"
+                    f" ({error}); assign it as burnlike.constant(value) in a burnlike Module, so that copies share it"
+                )
+    return None
+
+
+def _computed(module: nn.Module) -> dict[int, Any]:
+    """A deep copy's memo with the tensors that `module` computed last, which torch refuses to copy.
+
+    They are pruned weights, and states that a plain module's forward pass or an operation in place has tracked.
+    """
+    values = [value for part in module.modules() for value in (*part.__dict__.values(), *part._buffers.values())]
+    return {id(it): it.detach().clone() for it in values if isinstance(it, Tensor) and not it.is_leaf}
+
+
+def initialize(module: M) -> M:
+    """Give all lazy parameters of `module` their values now; returns the module."""
+    for param in module.parameters():
+        initialize_param(param)
+    return module

@@ -1,0 +1,139 @@
+"""Changing what a Param holds: its tensor, its flags and what is kept about it."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy as is_shapeless
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from ...errors import MapperError
+from ..identity.constants import references_of
+from ..identity.field_metadata import meta_of, place_id, set_meta
+from ..identity.plain_tensors import apply_plain
+from ..identity.tensor_memory import is_unfilled
+from ..identity.torch_wrappers import is_distributed
+from ..tree.param import Param
+
+
+def write(param: Param, value: Tensor) -> None:
+    """Give `param` the values of `value`, in its present memory if they fit there.
+
+    Args:
+        param: of a user's module; its tensor stays the same object where torch can do that.
+        value: in memory of its own.
+    """
+    target = param.tensor
+    wrapped = is_traceable_wrapper_subclass(target) or is_traceable_wrapper_subclass(value)
+    if (
+        not is_unfilled(target)
+        and not target.is_inference()
+        and (not wrapped or is_distributed(target))
+        and _form(target) == _form(value)
+    ):
+        target.copy_(value)
+    else:
+        replace_tensor(param, value)
+
+
+def replace_tensor(param: Param, value: Tensor) -> None:
+    """Let the tensor of `param`, the same object, have the memory, shape, type and device of `value`.
+
+    A gradient that does not fit any more is dropped. Where torch can't keep the object, another one takes its place.
+    """
+    target = param.tensor
+    if is_traceable_wrapper_subclass(target) or is_traceable_wrapper_subclass(value):
+        made = nn.Parameter(value, requires_grad=target.requires_grad) if param.kind == "weight" else value
+        try:
+            torch.utils.swap_tensors(target, made)
+        except RuntimeError:  # others hold on to it
+            param.assign(value)
+        return
+    if is_unfilled(target):
+        target.data = value
+        if is_shapeless(target):
+            target.__class__ = target.cls_to_become  # pyright: ignore[reportAttributeAccessIssue]
+    elif target.is_inference() or not torch._has_compatible_shallow_copy_type(target, value):  # pyright: ignore[reportPrivateImportUsage]
+        param.assign(value)
+    else:
+        if target.grad is not None and _form(target) != _form(value):
+            target.grad = None
+        target.data = value
+
+
+def _form(tensor: Tensor) -> tuple[torch.Size, torch.dtype, torch.device]:
+    return tensor.shape, tensor.dtype, tensor.device
+
+
+def check_sharding(param: Param, value: Tensor) -> None:
+    """Refuse what can't take the place of a sharded tensor.
+
+    Raises:
+        MapperError: `param` holds a DTensor, and `value` is none of its placements, shape and type.
+    """
+    target = param.tensor
+    if not is_distributed(target) or (is_distributed(value) and _layout(value) == _layout(target)):
+        return
+    raise MapperError(
+        f"the mapper returned a {type(value).__name__} of shape {list(value.shape)} and {value.dtype} for"
+        f" '{param.path}', which is sharded: expected a DTensor of the placements, shape and type of param.tensor, as"
+        " operations on it give; the module is as it was"
+    )
+
+
+def _layout(tensor: Any) -> tuple[Any, ...]:
+    return tensor.device_mesh, tensor.placements, tensor.shape, tensor.dtype
+
+
+def describe(param: Param, given: Param | None) -> None:
+    """Let `param` have the trainability of `given`, if there is another one, and the label and mappers it has."""
+    if given is None or given.home == param.home:
+        return
+    other = meta_of(*given.home)
+    known = {"name": other.name, "load_mapper": other.load_mapper, "save_mapper": other.save_mapper}
+    changes = {key: value for key, value in known.items() if value is not None}
+    if changes:
+        set_meta(*param.home, **changes)
+    if given.trainable != param.trainable:
+        param.set_require_grad(given.trainable)
+
+
+class Before:
+    """What `param` is now, to be restored if a mapper fails; not the values that its tensor holds."""
+
+    def __init__(self, param: Param) -> None:
+        module, name = param.home
+        self.param = param
+        self.id = param.id
+        self.tensor = param.tensor
+        self.requires_grad = param.requires_grad
+        self.meta = meta_of(module, name)
+
+    def restore(self) -> None:
+        """Undo what was done since."""
+        param, (module, name) = self.param, self.param.home
+        if param.tensor is not self.tensor:
+            param.put(self.tensor)
+        if self.tensor.requires_grad != self.requires_grad:
+            self.tensor.requires_grad_(self.requires_grad)
+        if place_id(module, name) != self.id:
+            param.adopt(self.id)
+        if meta_of(module, name) != self.meta:
+            set_meta(module, name, self.meta)
+
+
+def copy_plain_tensors(root: nn.Module) -> None:
+    """Give the modules of a copied tree their own copies of plain tensors in attributes, constants excepted."""
+    modules = list(root.modules())
+    known = {id(tensor) for module in modules for tensor in (*module._parameters.values(), *module._buffers.values())}
+    copies: dict[int, Tensor] = {}
+
+    def copied(tensor: Tensor) -> Tensor:
+        if id(tensor) in known:
+            return tensor
+        if id(tensor) not in copies:
+            copies[id(tensor)] = tensor.detach().clone()
+        return copies[id(tensor)]
+
+    for module in modules:
+        apply_plain(module.__dict__, references_of(module), copied)

@@ -1,0 +1,151 @@
+"""Copies of a module tree that share everything but what the caller replaces."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from ..._fsdp import MANAGED
+from ...errors import ModuleTreeError
+from ..identity.field_metadata import KEPT, Kind, meta_of, set_meta
+from ..identity.torch_wrappers import is_sharded, unwrap
+from .rebinding import HOOKS, rebind_attributes, rebind_hooks
+
+Place = Callable[[nn.Module, str, Kind, Tensor], Tensor | None]
+M = TypeVar("M", bound=nn.Module)
+
+_HOOKS = (*HOOKS, "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs")
+_REGISTRIES: tuple[tuple[str, Kind], ...] = (("_parameters", "weight"), ("_buffers", "state"))
+
+
+def shell(module: M, place: Place) -> M:
+    """A new tree of the same classes, with other tensors and the same ids; `module` is untouched.
+
+    Wrappers around modules (DDP, torch.compile, `module.compile()`) are left out. Shared modules stay shared, tied
+    tensors tied. Attributes and hooks that refer to parts of `module` refer to those of the new tree, all other
+    constants are the same objects. Where a plain tensor takes the place of an `nn.Parameter`, it stays known whether
+    that required grad. torch.compile can trace it, and need not compile anew for another module of the same form.
+
+    Args:
+        module: any `nn.Module`.
+        place: the tensor for `(owner, name, kind, tensor)`, called once for each distinct tensor; None leaves the
+            name without one. Non-persistent buffers are passed too.
+
+    Raises:
+        ModuleTreeError: the tree is sharded by `fully_shard`, whose state belongs to the original.
+    """
+    return Copies(module, place).root  # pyright: ignore[reportReturnType]
+
+
+class Copies:
+    """A new tree as `shell` makes it, and what in it stands for which part of the old one.
+
+    Attributes:
+        root: the new tree.
+        parts: the modules of the new tree, each once, those that hold others first.
+    """
+
+    def __init__(self, module: nn.Module, place: Place) -> None:
+        self._place = place
+        # torch.compile guards what `id` is taken of: a new module would be compiled anew. Else, modules need not hash.
+        self._compiling = torch.compiler.is_compiling()
+        self._modules: dict[object, nn.Module] = {}
+        self._tensors: dict[Tensor, Tensor | None] = {}
+        self._ordinary: set[type] = set()  # the classes met that are neither wrappers nor sharded
+        self._hooked: dict[object, nn.Module] = {}
+        self._containers: list[Any] = []  # of users
+        self.root = self._copied(module)
+        self.parts = list(self._modules.values())
+        for part in self.parts:
+            rebind_attributes(part, self._copy_of)
+        for part in self._hooked.values():
+            rebind_hooks(part, self._copy_of)
+        for part in reversed(self._containers):  # those that others hold first
+            part.rebuild()
+
+    def of(self, module: nn.Module) -> nn.Module:
+        """The part of the new tree that stands for `module`, a part of the old one that wraps nothing."""
+        return self._modules[module if self._compiling else id(module)]
+
+    def _copy_of(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return self._tensors.get(value, value)
+        module = unwrap(value)
+        return self._modules.get(module if self._compiling else id(module), value)
+
+    def _copied(self, module: nn.Module) -> nn.Module:
+        if type(module) not in self._ordinary or MANAGED in module.__dict__:
+            module = self._checked(module)
+        key = module if self._compiling else id(module)
+        if key in self._modules:
+            return self._modules[key]
+        self._modules[key] = new = _new(type(module))
+        parts = new.__dict__
+        parts.update(module.__dict__)
+        parts.pop("_compiled_call_impl", None)  # it computes with the original
+        for name in _HOOKS:
+            parts[name] = hooks = parts[name].copy()
+            if hooks:
+                self._hooked[key] = new
+        for name in KEPT:
+            if name in parts:
+                parts[name] = parts[name].copy()
+        if "_burnlike_held" in parts:
+            self._containers.append(new)
+        parts["_non_persistent_buffers_set"] = parts["_non_persistent_buffers_set"].copy()
+        tensors, place = self._tensors, self._place
+        for registry, kind in _REGISTRIES:
+            parts[registry] = group = parts[registry].copy()
+            for name, tensor in group.items():
+                if tensor is None:
+                    continue
+                if tensor not in tensors:
+                    tensors[tensor] = place(module, name, kind, tensor)
+                group[name] = placed = tensors[tensor]
+                if placed is not tensor and placed is not None and kind == "weight":
+                    _keep_intent(new, name, tensor, placed)
+        parts["_modules"] = modules = parts["_modules"].copy()
+        for name, child in modules.items():
+            if child is not None:
+                modules[name] = self._copied(child)
+        return new
+
+    def _checked(self, module: nn.Module) -> nn.Module:
+        """What the wrappers `module` consists of hold in the end."""
+        module = unwrap(module)
+        check_copyable(module)
+        self._ordinary.add(type(module))
+        return module
+
+
+def check_copyable(module: nn.Module) -> None:
+    """Refuse to copy a module that `fully_shard` was applied to.
+
+    Raises:
+        ModuleTreeError: it was, to `module` or to one above it.
+    """
+    if is_sharded(module):
+        raise ModuleTreeError(
+            f"{type(module).__name__} is sharded by fully_shard and can't be copied; change it in place (map_,"
+            " freeze, eval), or copy it before it is sharded"
+        )
+
+
+def _new(cls: type[nn.Module]) -> nn.Module:
+    """An empty object of `cls`, without what a `__new__` of its own puts there."""
+    try:
+        return object.__new__(cls)
+    except TypeError:  # of a class that also extends a built-in type
+        return cls.__new__(cls)
+
+
+def _keep_intent(module: nn.Module, name: str, before: Tensor, now: Tensor) -> None:
+    """Note whether a parameter required grad when a plain tensor takes its place, and forget it when one is back."""
+    meta = meta_of(module, name)
+    if isinstance(before, nn.Parameter) and not isinstance(now, nn.Parameter):
+        intent = before.requires_grad if meta.trainable is None else meta.trainable
+        set_meta(module, name, trainable=intent, stood_for=before.requires_grad)
+    elif meta.stood_for is not None and isinstance(now, nn.Parameter):
+        known = meta.trainable is now.requires_grad
+        set_meta(module, name, trainable=None if known else meta.trainable, stood_for=None)

@@ -1,0 +1,149 @@
+"""Visiting the parameters of a module tree."""
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from ...errors import MapperError
+from ..identity.paths import no_parameter
+from ..tree.param import Param
+from ..tree.traversal import Enter
+from ..tree.walk import held, walk_of
+
+
+class ModuleVisitor:
+    """What `visit` calls; override what you need. An object of another class that has some of the methods will do."""
+
+    def visit_float(self, param: Param) -> None:
+        """A parameter or running statistic of floating-point (or complex, or quantized) numbers."""
+
+    def visit_int(self, param: Param) -> None:
+        """A parameter of whole numbers."""
+
+    def visit_bool(self, param: Param) -> None:
+        """A parameter of bools."""
+
+    def enter_module(self, name: str, container: str) -> None:
+        """A field begins, one that holds a part of the tree or a tensor; the names entered, by dots, are the path.
+
+        Args:
+            name: of the field, or its index.
+            container: what the field belongs to: `Struct:Linear`, `Vec`, `Array`, `Tuple`, `Dict`, `Enum:Head` or
+                `Reparameterization`.
+        """
+
+    def exit_module(self, name: str, container: str) -> None:
+        """The field ends; it is called for each field that began, also if something raised in it."""
+
+
+def visit(module: nn.Module, visitor: ModuleVisitor | Callable[[Param], object]) -> None:
+    """Show `visitor` each Param of the tree, in the order of `params`; tied tensors once.
+
+    The tensors are the parameters themselves, and can be written to: torch has none that refuse it, and copies would
+    take as much memory as the module. Who changes values uses `map_`, which undoes what was begun when something fails.
+
+    Args:
+        module: any `nn.Module`.
+        visitor: a ModuleVisitor, or a function that is called with each Param.
+
+    Raises:
+        MapperError: `visitor` is neither. What the visitor itself raises passes through, with the path as a note.
+    """
+    if not has_methods(visitor, "visit"):
+        traverse(module, None, visitor)  # pyright: ignore[reportArgumentType]
+        return
+
+    methods = {kind: getattr(visitor, f"visit_{kind}", _pass) for kind in ("float", "int", "bool")}
+
+    def show(param: Param) -> None:
+        methods[kind_of(param.tensor)](param)
+
+    traverse(module, visitor, show)
+
+
+def has_methods(guide: object, verb: str) -> bool:
+    """Whether `guide` has methods for a traversal (`visit_float`, `enter_module`, ...) or is a function.
+
+    Args:
+        guide: what the user gave.
+        verb: `visit` or `map`.
+
+    Raises:
+        MapperError: neither.
+    """
+    names = [f"{verb}_float", f"{verb}_int", f"{verb}_bool", "enter_module", "exit_module"]
+    found = [name for name in names if callable(getattr(guide, name, None))]
+    if found and isinstance(guide, type):
+        raise MapperError(
+            f"expected an object with {found[0]}, got the class {guide.__name__}; give {guide.__name__}()"
+        )
+    if not found and not callable(guide):
+        raise MapperError(
+            f"expected a function of a Param, or an object with {', '.join(names)} or some of them,"
+            f" got {type(guide).__name__}"
+        )
+    return bool(found)
+
+
+def traverse(module: nn.Module, guide: object, show: Callable[[Param], object]) -> None:
+    """Call `show` with each Param of the tree, and tell `guide` which fields begin and end around it.
+
+    Args:
+        module: any `nn.Module`.
+        guide: its methods `enter_module` and `exit_module` are called, if it has them; each beginning is followed by an
+            end, also if something raises.
+        show: what is done with a Param; a note with the path is added to what it raises.
+    """
+    enter = getattr(guide, "enter_module", _ignore)
+    leave = getattr(guide, "exit_module", _ignore)
+    walk = walk_of(module)
+    steps = held(walk.params if enter is leave is _ignore else walk.marked_steps)
+    entered: list[Enter] = []
+    step = None
+    try:
+        for step in steps:
+            if isinstance(step, Param):
+                show(step)
+            elif isinstance(step, Enter):
+                enter(step.name, step.container)
+                entered.append(step)
+            else:
+                entered.pop()
+                leave(step.name, step.container)
+    except BaseException as error:
+        if isinstance(step, Param) and not isinstance(error, MapperError):
+            error.add_note(f"at the parameter '{step.path}' of {type(module).__name__}")
+        for field in reversed(entered):
+            leave(field.name, field.container)
+        raise
+
+
+def _pass(param: Param) -> None:
+    """It has no method for this kind."""
+
+
+def _ignore(name: str, container: str) -> None:
+    """Nobody wants to know."""
+
+
+def kind_of(tensor: torch.Tensor) -> str:
+    """`float`, `int` or `bool`: which method of a visitor or mapper a tensor is for."""
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.is_quantized:
+        return "float"
+    return "bool" if tensor.dtype == torch.bool else "int"
+
+
+def param_at(module: nn.Module, path: str) -> Param:
+    """The Param at a canonical path, or at another path of a tied tensor.
+
+    Raises:
+        ParamPathError: there is none; the nearest path is named.
+        TypeError: `path` is no text.
+    """
+    if not isinstance(path, str):
+        raise TypeError(f"expected the path of a parameter, as 'layers.0.weight', got {path!r}")
+    found = walk_of(module).by_path
+    if path not in found:
+        raise no_parameter(module, path, found)
+    return found[path].strong()

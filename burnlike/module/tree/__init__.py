@@ -1,0 +1,1 @@
+"""The one walk over a module tree, and what it yields: paths, ids and `Param`s."""

@@ -1,0 +1,48 @@
+"""Making the ranks of a job agree on ids where they can't by themselves."""
+
+from typing import Any, TypeVar
+
+from torch import nn
+
+from ...errors import ModuleTreeError
+from ..identity.field_metadata import keep_id, noting, place_id
+from ..identity.param_id import ParamId
+from ..identity.paths import first_difference
+from .traversal import slots_of
+from .walk import params
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def agree_ids(module: M, group: Any = None) -> M:
+    """Give `module` on every rank the ids that it has on the first one, by one broadcast; returns the module.
+
+    Ranks draw equal ids by themselves, unless one rank alone has first built more layers of the same classes and
+    shapes, or traversed a part of the tree before the whole; or the ranks were started by hand, with neither
+    `MASTER_ADDR` and `WORLD_SIZE` nor a process group when the ids were drawn. Call it on all ranks at once, before
+    optimizer states and gradients are kept by id. Without a process group it does nothing.
+
+    Args:
+        module: any `nn.Module`, the same tree on each rank.
+        group: the `torch.distributed` group; None is all ranks.
+
+    Raises:
+        ModuleTreeError: the tree has other paths than that of the first rank; its ids are as they were. Raised on the
+            ranks that differ.
+    """
+    from torch import distributed
+
+    if not distributed.is_available() or not distributed.is_initialized() or distributed.get_rank(group) < 0:
+        return module
+    params(module)  # so that each place has an id
+    slots = slots_of(module)
+    ours = [(slot.path, place_id(slot.home_module, slot.home_name)) for slot in slots]
+    box: list[Any] = [ours]
+    distributed.broadcast_object_list(box, group=group, group_src=0)
+    theirs: list[tuple[str, ParamId]] = box[0]
+    if different := first_difference((path for path, _ in ours), (path for path, _ in theirs)):
+        rank, (here, there) = distributed.get_rank(group), different
+        raise ModuleTreeError(f"rank {rank}: expected the tree of rank 0, got {here} where that has {there}")
+    for slot, (_, param_id) in zip(slots, theirs, strict=True):
+        keep_id(slot.home_module, slot.home_name, param_id, noting(slot.kind, slot.tensor))
+    return module

@@ -1,0 +1,141 @@
+"""Which id each tensor of a tree has: the one it had, whatever happened to the tree; a new one where it had none."""
+
+import hashlib
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from ...errors import DuplicateParamIdError
+from ..identity.field_metadata import Kind, keep_id, known_id, meta_of, noted_id, noting, place_id, set_meta, shape_text
+from ..identity.param_id import ParamId
+from ..identity.torch_wrappers import own_class, unwrap
+from .param import Param
+from .traversal import slots_of
+
+
+class Decision(NamedTuple):
+    """The id that a place is to keep.
+
+    Attributes:
+        module: the place is an attribute of it.
+        name: of that attribute.
+        id: what it keeps.
+        tied: whether another place has the tensor, too, or had it; None leaves that as it is.
+        tensor: on which the id is noted, if it is.
+    """
+
+    module: nn.Module
+    name: str
+    id: ParamId
+    tied: bool | None
+    tensor: Tensor | None
+
+
+class Identities:
+    """The decisions of one traversal. Until `keep`, the modules are as they were.
+
+    Every place of a tied tensor keeps the tensor's id, so that it has one id from whichever part of the tree, and in
+    whatever order, it is reached. Places that got the id from elsewhere are marked: once one of them holds a tensor of
+    its own, that gets an id of its own.
+
+    Attributes:
+        known: the Params met, by the number of their id.
+    """
+
+    def __init__(self, root: nn.Module) -> None:
+        self.known: dict[int, Param] = {}
+        self._root = root
+        self._tree = ""
+        self._drawn: set[ParamId] = set()
+        self._decided: list[Decision] = []
+
+    def settle(self, path: str, kind: Kind, module: nn.Module, name: str, held: Tensor) -> ParamId:
+        """The id of a tensor whose place and object do not agree on one that no other tensor has.
+
+        Raises:
+            DuplicateParamIdError: another tensor has it, and neither was tied to the other or took its place.
+        """
+        tensor = noting(kind, held)
+        param_id = known_id(module, name, tensor)
+        if param_id is None:
+            param_id = self._draw(path)
+            self._decided.append(Decision(module, name, param_id, False, tensor))
+            return param_id
+        other = self.known.get(param_id.value)
+        if other is not None:
+            mine, others = (
+                _claim(module, name, tensor, param_id),
+                _claim(*other.home, noting(other.kind, other.tensor), param_id),
+            )
+            if mine == "tied" or (mine, others) == ("place", "object moved"):
+                param_id = self._draw(path)
+                self._decided.append(Decision(module, name, param_id, False, tensor))
+                return param_id
+            if others != "tied" and (mine, others) != ("object moved", "place"):
+                raise DuplicateParamIdError(
+                    f"'{other.path}' and '{path}' are different tensors with one ParamId ({param_id}), as a deep"
+                    " copy of a layer has; call burnlike.module.fresh_ids(copy) on the copied part"
+                )
+            self._change(other, self._draw(other.path))
+        arrived = param_id != place_id(module, name)
+        self._decided.append(Decision(module, name, param_id, True if arrived else None, tensor))
+        return param_id
+
+    def tie(self, param: Param, path: str, module: nn.Module, name: str) -> None:
+        """Note that the tensor of `param` is at `path` too, where `module` keeps an id for `name`.
+
+        Raises:
+            DuplicateParamIdError: the program gave the two places different ids.
+        """
+        here, there = place_id(module, name), param.id
+        if (module, name) == param.home:
+            return
+        if here is not None and here != there and here.value not in self.known:
+            given_here, given_there = meta_of(module, name).own_id, meta_of(*param.home).own_id
+            if given_here and given_there:
+                raise DuplicateParamIdError(
+                    f"'{param.path}' and '{path}' are one tensor that was given two ids, {param.id} and {here};"
+                    " give it one, or hold two tensors"
+                )
+            if given_here or there in self._drawn:
+                self._change(param, here)
+                return
+        self._decided.append(Decision(module, name, there, True, noting(param.kind, param.tensor)))
+
+    def keep(self) -> None:
+        """Write the decisions to the modules."""
+        for module, name, param_id, tied, tensor in self._decided:
+            keep_id(module, name, param_id, tensor)
+            if tied is not None and meta_of(module, name).tied != tied:
+                set_meta(module, name, tied=tied)
+
+    def _change(self, param: Param, param_id: ParamId) -> None:
+        if self.known.get(param.id.value) is param:
+            del self.known[param.id.value]
+        param.id = param_id
+        self.known[param_id.value] = param
+        self._decided.append(Decision(*param.home, param_id, False, noting(param.kind, param.tensor)))
+
+    def _draw(self, path: str) -> ParamId:
+        self._tree = self._tree or fingerprint_of_tree(self._root)
+        param_id = ParamId.new(f"{self._tree}/{path}")
+        self._drawn.add(param_id)
+        return param_id
+
+
+def _claim(module: nn.Module, name: str, tensor: Tensor | None, param_id: ParamId) -> str:
+    """By what a tensor has the id `param_id`: `object`, `object moved`, `place` or, the weakest, `tied`."""
+    tied = place_id(module, name) != param_id or meta_of(module, name).tied
+    if isinstance(tensor, nn.Parameter) and noted_id(tensor) == param_id:
+        return "object moved" if tied else "object"
+    return "tied" if tied else "place"
+
+
+def fingerprint_of_tree(root: nn.Module) -> str:
+    """What tells `root` from the other models of a program: its class, or what it holds if the class is torch's."""
+    cls = own_class(unwrap(root))
+    if not cls.__module__.startswith("torch.nn"):
+        return cls.__qualname__
+    held = "\n".join(f"{slot.path} {shape_text(slot.tensor)}" for slot in slots_of(root))
+    # Short, as it becomes a part of the fingerprint of each tensor.
+    return f"{cls.__qualname__} {hashlib.blake2b(held.encode(), digest_size=16).hexdigest()}"

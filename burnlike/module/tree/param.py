@@ -1,0 +1,321 @@
+"""Param, the handle through which visitors, records and optimizers see one tensor of a module tree."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..._fsdp import MANAGED, reshard, sharded, take_over
+from ..identity import field_metadata
+from ..identity.field_metadata import Kind, Mapper, Meta, group_of, meta_of, set_meta, shape_text, tell_holder
+from ..identity.lazy_parameter import Init, LazyParameter, initialize_param, is_lazy, mapped_lazy
+from ..identity.param_id import ParamId
+from . import param_values
+from .param_values import AnyTensor, Mappers, differentiable, track
+from .traversal import reparameterization_of
+
+
+class Param:
+    """One parameter or persistent buffer of a module tree, or one that no module has yet.
+
+    The handle holds no tensor: it reads the module each time, so it stays right when the tensor is replaced. One that
+    is made by `from_tensor`, `from_data`, `uninitialized` or `running` waits to become a module's: assign it to an
+    attribute of a `burnlike.Module`, where `module.name` then is the torch parameter or buffer itself.
+
+    Attributes:
+        id: the identity, kept when the tensor is replaced.
+        path: canonical dotted path, without the names that wrappers put in (`_orig_mod`, DDP's `module`).
+        kind: `weight` for an `nn.Parameter`, `state` for a persistent buffer (running statistics, whole numbers).
+        aliases: the other canonical paths of a tied tensor.
+    """
+
+    __slots__ = ("_home", "_module", "_name", "_others", "aliases", "id", "kind", "path")
+
+    def __init__(
+        self,
+        param_id: ParamId,
+        path: str,
+        kind: Kind,
+        owners: tuple[tuple[nn.Module, str], ...],
+        aliases: tuple[str, ...] = (),
+        home: tuple[nn.Module, str] | None = None,
+    ) -> None:
+        """For the traversals; `home` is where id and intent are kept, by default the first owner."""
+        self.id = param_id
+        self.path = path
+        self.kind: Kind = kind
+        self.aliases = aliases
+        # In slots of their own rather than a tuple, since traversals make many: see KeptParam.strong.
+        self._module, self._name = owners[0]
+        self._others = owners[1:]
+        self._home = home
+
+    @classmethod
+    def from_tensor(
+        cls, tensor: AnyTensor, *, trainable: bool | None = None, name: str | None = None, id: ParamId | None = None
+    ) -> "Param":
+        """A parameter that holds `tensor`.
+
+        Args:
+            tensor: its values, shared. An `nn.Parameter` is taken as it is; whole numbers and bools become a `state`.
+            trainable: whether it is optimized; None is the flag of an `nn.Parameter`, and True for other floats.
+            name: a label for predicates.
+            id: its identity; None draws one.
+
+        Raises:
+            TypeError: it is no tensor.
+            AutodiffError: the tensor was computed from others that require grad.
+            DTypeError: whole numbers or bools are to be trainable.
+        """
+        return cls._held(param_values.parameter_or_state(tensor, trainable), name, id)
+
+    @classmethod
+    def from_data(cls, data: Any, device: torch.device | str | None = None, **options: Any) -> "Param":
+        """As `from_tensor`, from a copy of numbers in lists, a NumPy array, TensorData or a tensor, in their dtype.
+
+        Raises:
+            TypeError, DTypeError: see `from_tensor`; or there are no numbers.
+            DeviceError: there is no such device.
+        """
+        return cls.from_tensor(param_values.values_of(data, device), **options)
+
+    @classmethod
+    def uninitialized(
+        cls,
+        init: Init,
+        shape: Sequence[int],
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        requires_grad: bool = True,
+        name: str | None = None,
+        id: ParamId | None = None,
+    ) -> "Param":
+        """A lazy parameter: `init(device)` runs once, at its first use, or never if values are loaded before.
+
+        What a lazy parameter answers before is told at `LazyParameter`.
+
+        Args:
+            init: makes the values, of `shape`, on the device it is given.
+            shape: known at once: `param.tensor.shape` and optimizers read it without initializing.
+            device: where the values will be.
+            dtype: of the values, floating-point; None is torch's default. What `init` gives is converted.
+            requires_grad: whether it is optimized.
+            name: a label for predicates.
+            id: its identity; None draws one.
+
+        Raises:
+            TypeError: `init` is no function.
+            DTypeError: whole numbers or bools.
+            DeviceError: there is no such device.
+        """
+        return cls._held(param_values.lazy_parameter(init, shape, device, dtype, requires_grad), name, id)
+
+    @classmethod
+    def running(cls, tensor: AnyTensor, *, name: str | None = None, id: ParamId | None = None) -> "Param":
+        """A running statistic: saved and loaded, never optimized (Burn's RunningState)."""
+        return cls._held(param_values.torch_tensor(tensor).detach(), name, id)
+
+    @classmethod
+    def _held(cls, tensor: Tensor, name: str | None, param_id: ParamId | None) -> "Param":
+        kind: Kind = "weight" if isinstance(tensor, nn.Parameter) and differentiable(tensor) else "state"
+        meta = Meta(name=name, own_id=param_id is not None)
+        if param_id is None:
+            noted = field_metadata.noted_id(tensor) if kind == "weight" else None
+            param_id = noted or ParamId.new(f"Param {name} {shape_text(tensor)}")
+        return cls._unbound(tensor, kind, param_id, meta)
+
+    @classmethod
+    def of(cls, module: nn.Module, name: str, kind: Kind) -> "Param":
+        """A parameter of its own that shares tensor, id and all else with the field `name` of `module`."""
+        tensor = sharded(module, name, group_of(module, kind)[name])
+        field_metadata.ensure_id(module, name)
+        param_id = field_metadata.place_id(module, name)
+        assert param_id is not None
+        return cls._unbound(tensor, kind, param_id, meta_of(module, name), name)
+
+    @classmethod
+    def _unbound(cls, tensor: Tensor, kind: Kind, param_id: ParamId, meta: Meta, path: str = "") -> "Param":
+        holder = nn.Module()
+        group_of(holder, kind)["value"] = tensor
+        field_metadata.keep_id(holder, "value", param_id, field_metadata.noting(kind, tensor))
+        set_meta(holder, "value", meta)
+        return Param(param_id, path, kind, ((holder, "value"),))
+
+    def _with(self, tensor: Tensor) -> "Param":
+        """A parameter of its own that holds `tensor`, with the same id and all else."""
+        return self._unbound(tensor, self.kind, self.id, meta_of(*self.home), self.path)
+
+    @property
+    def owners(self) -> tuple[tuple[nn.Module, str], ...]:
+        """Each (module, attribute name) that holds this tensor, the first one first."""
+        return ((self._module, self._name), *self._others)
+
+    @property
+    def home(self) -> tuple[nn.Module, str]:
+        """Where id and intent are kept."""
+        return self._home or (self._module, self._name)
+
+    @property
+    def tensor(self) -> Tensor:
+        """The tensor as it is now; that of a lazy parameter initializes itself when torch computes with it."""
+        shown = group_of(self._module, self.kind)[self._name]
+        return sharded(self._module, self._name, shown) if MANAGED in self._module.__dict__ else shown
+
+    @property
+    def name(self) -> str | None:
+        """The label that the program gave."""
+        return meta_of(*self.home).name
+
+    @property
+    def trainable(self) -> bool:
+        """Whether an optimizer may change it: the intent, which stays while `valid()` has it not require grad."""
+        if self.kind != "weight":
+            return False
+        intent = meta_of(*self.home).trainable
+        return self.tensor.requires_grad if intent is None else intent
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether autograd tracks it now."""
+        return self.tensor.requires_grad
+
+    def val(self) -> Tensor:
+        """What the module computes with: initialized, and with a reparameterization such as LoRA applied."""
+        initialize_param(self.tensor)
+        module, name = self.home
+        return self.tensor if self.home in self.owners else getattr(module, name)
+
+    def base(self) -> Tensor:
+        """The tensor itself, initialized, without a reparameterization."""
+        initialize_param(self.tensor)
+        return self.tensor
+
+    def reparameterization(self) -> nn.Module | None:
+        """The reparameterization (LoRA, ...) that `val` applies to `base`, or None."""
+        return reparameterization_of(*self.home)
+
+    def is_initialized(self) -> bool:
+        """Whether it has values."""
+        return not is_lazy(self.tensor)
+
+    def lazy_shape(self) -> torch.Size:
+        """The shape, without initializing it."""
+        return self.tensor.shape
+
+    def lazy_device(self) -> torch.device:
+        """Where the values are or will be made, without initializing it."""
+        return self.tensor.device
+
+    @property
+    def mappers(self) -> Mappers:
+        """What turns a record's form of the values into the module's, and back."""
+        meta = meta_of(*self.home)
+        return Mappers(meta.load_mapper, meta.save_mapper)
+
+    def load_mapper(self, mapper: Mapper | None) -> "Param":
+        """Set what turns a record's form of the values into the module's; returns the handle."""
+        return self._set(load_mapper=mapper)
+
+    def save_mapper(self, mapper: Mapper | None) -> "Param":
+        """Set what turns the module's form of the values (its `state_dict`'s) into a record's; returns the handle."""
+        return self._set(save_mapper=mapper)
+
+    def init_mapper(self, mapper: Mapper) -> "Param":
+        """Put what `mapper` makes of the values in their place, now, or when a lazy parameter is initialized.
+
+        For use while a module is built: the torch parameter is another object afterwards, of another shape if the
+        mapper says so, and a lazy one starts independently of its clones. Returns the handle.
+
+        Raises:
+            TypeError: the mapper gave no tensor; nothing is changed.
+        """
+        tensor = self.tensor
+        lazy = isinstance(tensor, LazyParameter)
+        self.assign(mapped_lazy(tensor, mapper) if lazy else param_values.mapped(self.base().detach(), mapper, self))
+        return self
+
+    def with_name(self, name: str | None) -> "Param":
+        """Set the label; returns the handle."""
+        return self._set(name=name)
+
+    def map(self, mapper: Mapper) -> "Param":
+        """A parameter of its own of what `mapper` makes of `base()`, with the same id, label, mappers and intent.
+
+        Raises:
+            TypeError: the mapper gave no tensor, or whole numbers of floating-point ones.
+        """
+        values = param_values.mapped(self.base().detach(), mapper, self)
+        return self._with(nn.Parameter(values, self.requires_grad) if self.kind == "weight" else values)
+
+    def set_require_grad(self, require_grad: bool) -> "Param":
+        """Set whether it is meant to be trained; returns the handle.
+
+        The tensor follows at once, but while `valid()` keeps it from requiring grad: then `train()` has it follow. A
+        `state` stays as it is, and so do whole numbers.
+        """
+        if self.kind != "weight" or not differentiable(self.tensor):
+            return self
+        if meta_of(*self.home).trainable is not None:
+            return self._set(trainable=require_grad)
+        track(self.tensor, require_grad)
+        return self
+
+    def valid(self) -> "Param":
+        """A parameter of its own that shares the memory and does not require grad; its `train` restores the intent."""
+        if self.kind != "weight":
+            return self._with(self.tensor)
+        return self._with(nn.Parameter(self.base().detach(), requires_grad=False))._set(trainable=self.trainable)
+
+    def train(self) -> "Param":
+        """Let it require grad, in place, if it is meant to be trained; returns the handle."""
+        intent = meta_of(*self.home).trainable
+        if intent is not None:
+            track(self.tensor, intent)
+            self._set(trainable=None)
+        return self
+
+    def no_grad(self) -> "Param":
+        """Freeze it for good, in place: `train` does not undo it. Returns the handle."""
+        return self.set_require_grad(False)
+
+    def assign(self, tensor: Tensor) -> None:
+        """Put `tensor` in the place of the present one, at every path of a tied tensor; id and trainability stay.
+
+        Raises:
+            ModuleTreeError: the present one is divided among ranks (a DTensor), and `tensor` is not.
+        """
+        param_values.check_division(self.path, self.tensor, tensor)
+        made, tracked = tensor.detach() if self.kind == "state" else tensor, self.requires_grad
+        if self.kind == "weight" and not is_lazy(tensor):
+            made = nn.Parameter(tensor.detach(), requires_grad=False)
+        # A state that requires grad without being a leaf is one that torch has tracked, not one that is meant to be.
+        self.put(made.requires_grad_(tracked and (self.kind == "weight" or self.tensor.is_leaf)))
+
+    def put(self, tensor: Tensor) -> None:
+        """Let every owner hold `tensor` as it is."""
+        reshard([self.tensor])
+        for module, name in self.owners:
+            group_of(module, self.kind)[name] = tensor
+            tell_holder(module)
+        take_over(*self.owners[0])
+
+    def adopt(self, param_id: ParamId) -> None:
+        """Give the parameter another id, that of the record it is loaded from."""
+        self.id = param_id
+        for module, name in (self.home, *self.owners[1:]):
+            field_metadata.keep_id(module, name, param_id, field_metadata.noting(self.kind, self.tensor))
+            if meta_of(module, name).own_id:  # else the id that the program gave would contradict it
+                set_meta(module, name, own_id=False)
+
+    def _set(self, **changes: object) -> "Param":
+        set_meta(*self.home, **changes)
+        return self
+
+    def __repr__(self) -> str:
+        tensor = self.tensor
+        return (
+            f"Param('{self.path}', {self.kind}, {list(tensor.shape)}, {tensor.dtype}, trainable={self.trainable},"
+            f" id={self.id})"
+        )

@@ -1,0 +1,314 @@
+"""What a module tree consists of: its tensors and parts in order, with canonical names.
+
+With `wrappers.py` the one place that knows how torch's tools change a tree: here, the reparameterizations that move a
+tensor elsewhere.
+"""
+
+import copyreg
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from torch import Tensor, jit, nn
+
+from ..._fsdp import sharded, sharded_forms
+from ...errors import ModuleTreeError
+from ..identity.field_metadata import Kind
+from ..identity.torch_wrappers import check_module, container_of, own_class, wrapped_name
+
+
+class Slot(NamedTuple):
+    """One attribute that holds a tensor of a record.
+
+    Attributes:
+        path: canonical dotted path.
+        owner: the module in whose `_parameters` or `_buffers` the tensor is.
+        name: its name there.
+        kind: weight or state.
+        tensor: the tensor.
+        home_module: where its id is kept: the owner, but for a tensor that a parametrization moved.
+        home_name: the attribute's name there.
+    """
+
+    path: str
+    owner: nn.Module
+    name: str
+    kind: Kind
+    tensor: Tensor
+    home_module: nn.Module
+    home_name: str
+
+
+class Enter(NamedTuple):
+    """A field that holds a part of the tree begins; of one that holds just a tensor, the Slot tells.
+
+    Attributes:
+        name: of the field.
+        container: what holds the field: `Struct:Linear`, `Vec`, `Array`, `Tuple`, `Dict`, `Enum:Head`,
+            `Reparameterization`.
+    """
+
+    name: str
+    container: str
+
+
+class Exit(NamedTuple):
+    """The field of the matching Enter ends."""
+
+    name: str
+    container: str
+
+
+def slots_of(root: nn.Module) -> list[Slot]:
+    """Every place of a tensor in a tree, in order; those of a tied one are several.
+
+    Raises:
+        ModuleTreeError: a module holds itself, or a part of the tree is in `__slots__`.
+    """
+    slots: list[Slot] = []
+    traverse(root, lambda *slot: slots.append(Slot(*slot)), lambda mark: None, [])
+    return slots
+
+
+def traverse(
+    root: nn.Module, found: Callable[..., object], passed: Callable[..., object], seen: list[nn.Module]
+) -> None:
+    """Call `found` with the attributes of each Slot, and `passed` with the Enter and Exit of the fields around them.
+
+    Args:
+        root: any module.
+        found: not called with a Slot, which is slow to make in large trees.
+        passed: called between.
+        seen: collects every module that was passed, wrappers included.
+
+    Raises:
+        ModuleTreeError: a module holds itself, or a part of the tree is in `__slots__`.
+    """
+    if forms := sharded_forms():
+        found = _with_sharded(found, forms)
+    _Traversal(found, passed, seen).walk(root, "")
+
+
+def _with_sharded(found: Callable[..., object], forms: dict[int, Tensor]) -> Callable[..., object]:
+    """`found`, called with the sharded parameter where a module shows a gathered copy of it."""
+
+    def called(
+        path: str, owner: nn.Module, name: str, kind: Kind, tensor: Tensor, home_module: nn.Module, home_name: str
+    ) -> None:
+        found(path, owner, name, kind, forms.get(id(tensor), tensor), home_module, home_name)
+
+    return called
+
+
+class _Traversal:
+    """One traversal under way.
+
+    Attributes:
+        found, passed, seen: as `traverse` was given them.
+        above: the modules around the present one, by address, each with the prefix of the paths in it.
+        marks: Enter and Exit of the fields met; most trees repeat a few.
+        ordinary: the classes met that wrap no module and have no slots.
+    """
+
+    def __init__(self, found: Callable[..., object], passed: Callable[..., object], seen: list[nn.Module]) -> None:
+        self.found, self.passed, self.seen = found, passed, seen
+        self.above: dict[int, str] = {}
+        self.marks: dict[tuple[str, str], tuple[Enter, Exit]] = {}
+        self.ordinary: set[type] = set()
+
+    def walk(self, module: nn.Module, prefix: str) -> None:
+        """Pass `module` and all in it."""
+        self.seen.append(module)
+        if type(module) not in self.ordinary:
+            module = self._unwrap(module, prefix)
+        parts = module.__dict__
+        if "_burnlike_held" in parts:
+            module.refresh()  # pyright: ignore[reportCallIssue]
+        parameters, buffers, modules = parts["_parameters"], parts["_buffers"], parts["_modules"]
+        moved = _moved(module) if parts["_forward_pre_hooks"] else _NO_NAMES
+        found = self.found
+        if not modules and not buffers:  # most modules: a few parameters and nothing else
+            for name in _ordered_names(module, parts):
+                if (tensor := parameters.get(name)) is not None:
+                    found(prefix + name, module, name, "weight", tensor, module, moved.get(name, name))
+            return
+        self._go_below(module, prefix)
+        container = container_of(module)
+        for name in _ordered_names(module, parts):
+            if (child := modules.get(name)) is not None:
+                self._walk_field(name, container, child, f"{prefix}{name}.")
+            elif (tensor := parameters.get(name)) is not None:
+                found(prefix + name, module, name, "weight", tensor, module, moved.get(name, name))
+            elif (tensor := buffers.get(name)) is not None:
+                if name not in parts["_non_persistent_buffers_set"]:
+                    found(prefix + name, module, name, "state", tensor, module, name)
+            elif "parametrizations" in modules and name in parametrizations_of(module):
+                self._walk_parametrized(module, name, prefix)
+        del self.above[id(module)]
+
+    def _unwrap(self, module: nn.Module, prefix: str) -> nn.Module:
+        """What the wrappers `module` consists of hold in the end, with its slots checked."""
+        check_module(module)
+        while (inner := wrapped_name(type(module))) is not None:
+            module = module._modules[inner]  # pyright: ignore[reportAssignmentType]
+            self.seen.append(module)
+        if isinstance(module, jit.ScriptModule):
+            raise ModuleTreeError(
+                f"{_place(prefix)} is a module of torch.jit, whose tensors lie in C++, where they can have no ParamId:"
+                " give the module that was scripted or traced, or refer to this one as burnlike.constant(module)"
+            )
+        if "_modules" not in module.__dict__:
+            raise ModuleTreeError(
+                f"{_place(prefix)} is a {type(module).__name__} whose __init__ has not called super().__init__(); call"
+                " it before anything is assigned"
+            )
+        if slots := copyreg._slotnames(type(module)):  # pyright: ignore[reportAttributeAccessIssue]
+            _check_slots(module, slots, prefix)
+        else:
+            self.ordinary.add(type(module))
+        return module
+
+    def _go_below(self, module: nn.Module, prefix: str) -> None:
+        """Check that `module` is not in itself, and note that all that follows is in it."""
+        if id(module) in self.above:
+            above = self.above[id(module)]
+            raise ModuleTreeError(
+                f"'{prefix[:-1]}' is the {type(module).__name__} at {_place(above)}, which holds it: a tree can't hold"
+                " itself; keep a reference upwards as burnlike.constant(module)"
+            )
+        self.above[id(module)] = prefix
+
+    def _walk_field(self, name: str, container: str, child: nn.Module, prefix: str) -> None:
+        marks = self.marks.get((name, container))
+        if marks is None:
+            marks = self.marks[name, container] = Enter(name, container), Exit(name, container)
+        self.passed(marks[0])
+        self.walk(child, prefix)
+        self.passed(marks[1])
+
+    def _walk_parametrized(self, module: nn.Module, name: str, prefix: str) -> None:
+        """The tensor keeps its id. Its path stays under our reparameterizations, and is torch's under others."""
+        lists: Any = module._modules["parametrizations"]
+        list_of = lists._modules[name]
+        self.seen += (lists, list_of)
+        ours = reparameterization_of(module, name)
+        container = container_of(module)
+        torchs_fields = Enter("parametrizations", container), Enter(name, "Dict")
+        fields = torchs_fields if ours is None else (Enter(name, container),)
+        inside = f"{prefix}parametrizations.{name}."
+        base = _base_name(list_of)
+        self._enter(fields)
+        for kind, tensors in (("weight", list_of._parameters), ("state", list_of._buffers)):
+            for key, tensor in tensors.items():
+                if tensor is not None:
+                    path = prefix + name if ours is not None else inside + key
+                    home = (module, name) if key == base else (list_of, key)
+                    self.found(path, list_of, key, kind, tensor, *home)
+        if ours is not None:
+            label: str = type(ours).reparameterization_name  # pyright: ignore[reportAttributeAccessIssue]
+            self._walk_field(label, "Reparameterization", ours, f"{prefix}{name}.{label}.")
+        others = {key: child for key, child in list_of._modules.items() if child is not None and child is not ours}
+        if others and ours is not None:
+            self._exit(fields)
+            self._enter(fields := torchs_fields)
+        for key, child in others.items():
+            self._walk_field(key, "Reparameterization", child, f"{inside}{key}.")
+        self._exit(fields)
+
+    def _enter(self, fields: tuple[Enter, ...]) -> None:
+        for field in fields:
+            self.passed(field)
+
+    def _exit(self, fields: tuple[Enter, ...]) -> None:
+        for field in reversed(fields):
+            self.passed(Exit(*field))
+
+
+def _check_slots(module: nn.Module, slots: list[str], prefix: str) -> None:
+    for name in slots:
+        value = getattr(module, name, None)
+        if isinstance(value, nn.Module | nn.Parameter) and not any(
+            name in group for group in (module._parameters, module._modules)
+        ):
+            raise ModuleTreeError(
+                f"'{prefix}{name}' is a {type(value).__name__} in a slot of {type(module).__name__}, where neither"
+                " torch nor burnlike sees it; leave __slots__ out of the class"
+            )
+
+
+def _place(prefix: str) -> str:
+    return f"'{prefix[:-1]}'" if prefix else "the root"
+
+
+def field_names(module: nn.Module) -> Iterable[str]:
+    """The names of the parameters, buffers and children of `module`: in order of declaration where that is known.
+
+    Parametrized tensors are among them, `parametrizations` itself is not.
+    """
+    parts = module.__dict__
+    held = {*parts["_parameters"], *parts["_buffers"], *parts["_modules"], *parametrizations_of(module)}
+    return [name for name in _ordered_names(module, parts) if name in held]
+
+
+_NO_NAMES: dict[str, Any] = {}
+
+
+def _ordered_names(module: nn.Module, parts: dict[str, Any]) -> dict[str, Any]:
+    """The field names, in order, among names of other attributes; `parts` is the module's `__dict__`."""
+    parameters, buffers, modules = parts["_parameters"], parts["_buffers"], parts["_modules"]
+    fields = parts.get("_burnlike_fields", _NO_NAMES)
+    if not modules and not buffers and (not fields or parameters.keys() <= fields.keys()):
+        return fields or parameters
+    names = {**fields, **parameters, **buffers, **modules}
+    if "parametrizations" in names and (parametrized := parametrizations_of(module)):
+        names.update(parametrized)
+        del names["parametrizations"]
+    return names
+
+
+def parametrizations_of(module: nn.Module) -> dict[str, Any]:
+    """Tensor name -> the ParametrizationList that took it over (`torch.nn.utils.parametrize`); the dict torch keeps."""
+    lists = module._modules.get("parametrizations")
+    return lists._modules if isinstance(lists, nn.ModuleDict) and type(module) is not own_class(module) else {}
+
+
+def base_tensor(module: nn.Module, name: str) -> Tensor | None:
+    """The tensor of the field `name`, without computing it: of a parametrized one, what it is computed from."""
+    list_of = parametrizations_of(module).get(name)
+    if list_of is not None:
+        key = _base_name(list_of)
+        module, name = list_of, key
+    groups = (module._parameters, module._buffers, module.__dict__)
+    shown = next((group[name] for group in groups if isinstance(group.get(name), Tensor)), None)
+    return None if shown is None else sharded(module, name, shown)
+
+
+def reparameterization_of(module: nn.Module, name: str) -> nn.Module | None:
+    """The burnlike reparameterization (LoRA, ...) of the tensor `name` of `module`, or None."""
+    found = parametrizations_of(module).get(name)
+    first = found._modules.get("0") if found is not None else None
+    return first if hasattr(type(first), "reparameterization_name") else None
+
+
+def _base_name(list_of: nn.Module) -> str:
+    """Which of a parametrization's tensors takes the place of the original: the largest, of equal ones the last.
+
+    In a part of a module, from which tensors were filtered out, it is noted which it was.
+    """
+    if "_base_name" in list_of.__dict__:
+        return list_of.__dict__["_base_name"]
+    sizes = {
+        key: 0 if tensor is None else tensor.numel()
+        for key, tensor in (*list_of._parameters.items(), *list_of._buffers.items())
+    }
+    return max(sizes, key=lambda key: (sizes[key], key))
+
+
+def _moved(module: nn.Module) -> dict[str, str]:
+    """Name of a tensor -> the name it had before a hook of torch took it over (pruning, the older norms)."""
+    found = {}
+    for hook in module._forward_pre_hooks.values():
+        if (cls := type(hook)).__module__.startswith("torch.nn.utils"):
+            name = getattr(hook, "_tensor_name", None) or getattr(hook, "name", None)
+            if isinstance(name, str):
+                found[f"{name}_v" if cls.__name__ == "WeightNorm" else f"{name}_orig"] = name
+    return found

@@ -1,0 +1,255 @@
+"""Walking any `nn.Module` tree: each tensor once, with its id and canonical path."""
+
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain
+from operator import itemgetter
+from typing import Any, TypeVar
+
+from torch import Tensor, nn
+
+from ..._fsdp import sharded_forms
+from ..identity.field_metadata import FIRST_USE, NO_IDS, ON_TENSOR, RENAMED, KeptId, keep_id, meta_of, noting, set_meta
+from ..identity.param_id import ParamId
+from ..identity.torch_wrappers import container_of
+from ..identity.unregistered import check_loose_parts, noted_lists
+from .identities import Identities, fingerprint_of_tree
+from .kept_param import KeptParam
+from .param import Kind, Param
+from .traversal import Enter, Exit, slots_of, traverse
+
+
+def params(module: nn.Module, kind: Kind | None = None) -> list[Param]:
+    """List the parameters and persistent buffers of a module tree, each distinct tensor once.
+
+    Args:
+        module: any `nn.Module`.
+        kind: `weight` or `state` for only those.
+
+    Returns:
+        Handles in the order of declaration; of a module that is not burnlike's, in torch's order: its parameters, its
+        persistent buffers, then its children. A tensor that is reached by several paths (tied weights) is one Param
+        whose `aliases` are the later paths.
+
+    Raises:
+        DuplicateParamIdError: two different tensors carry one id, as after `copy.deepcopy` of a layer within a model.
+        ModuleTreeError: a module holds itself.
+    """
+    walk = walk_of(module)
+    return held(walk.params if kind is None else walk.weights if kind == "weight" else walk.states)
+
+
+def weights(module: nn.Module) -> Sequence[Param]:
+    """The parameters of `module`, as `params(module, "weight")`, but the same object while the tree is the same.
+
+    What is computed from it may be kept as long as the next call returns that object; it must not be changed. These
+    Params do not keep `module` itself alive.
+    """
+    return walk_of(module).weights
+
+
+def fresh_ids(module: nn.Module) -> nn.Module:
+    """Give every parameter of `module` a new id, for a copy that is to live beside its original; returns `module`."""
+    tree = fingerprint_of_tree(module)
+    drawn: dict[int, ParamId] = {}
+    for slot in slots_of(module):
+        param_id = drawn.get(id(slot.tensor)) or ParamId.new(f"{tree}/{slot.path}")
+        drawn[id(slot.tensor)] = param_id
+        keep_id(slot.home_module, slot.home_name, param_id, noting(slot.kind, slot.tensor))
+        if meta_of(slot.home_module, slot.home_name).own_id:
+            set_meta(slot.home_module, slot.home_name, own_id=False)
+    return module
+
+
+_WALKS: dict[int, "Walk"] = {}
+"""The traversal of each root, by its address, for as long as it lives. Not on the root, so that pickles lack it."""
+
+
+def walk_of(module: nn.Module) -> "Walk":
+    """The traversal of `module`, kept for as long as the tree is the same."""
+    walk = _WALKS.get(id(module))
+    if walk is not None and walk.holds():
+        return walk
+    with FIRST_USE:
+        made = _WALKS.get(id(module))
+        if made is None or made is walk or not made.holds():  # else another thread has just made it
+            made = _WALKS[id(module)] = Walk(module)
+        return made
+
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+def held(steps: Sequence[S]) -> list[S]:
+    """The steps of a kept traversal for others to keep: Params that hold their modules."""
+    return [step.strong() if type(step) is KeptParam else step for step in steps]  # pyright: ignore[reportReturnType]
+
+
+_TENSORS_AND_MODULES = itemgetter("_parameters", "_buffers", "_modules")
+
+
+class Walk:
+    """A finished traversal and what it rests on, so that the traversals of each training step cost little.
+
+    It belongs to one module object, and holds no module, tensor or list of a module's.
+
+    Attributes:
+        steps: the Params, each at the first place it is met, between the beginnings and ends of the fields around it.
+        params: the Params alone.
+    """
+
+    def __init__(self, root: nn.Module) -> None:
+        self.steps: list[KeptParam | Enter | Exit] = []
+        self.params: list[KeptParam] = []
+        self._made: dict[str, Any] = {}
+        modules: list[nn.Module] = []
+        lists = self._traverse(root, modules)
+        # All are alive as long as the tree is the same, so no other module has the address of one of them.
+        self._modules = list(map(weakref.ref, modules))
+        self._modules[0] = weakref.ref(root, partial(_forget, id(root)))
+        self._containers = [weakref.ref(module) for module in modules if "_burnlike_held" in module.__dict__]
+        self._lists = [(weakref.ref(module), name, len(value)) for module, name, value in lists]
+        parts = [module.__dict__ for module in modules]
+        self._ids = [part["_burnlike_ids"] for part in parts if "_burnlike_ids" in part]
+        self._ids_then = self._kept_ids()
+        self._not_persistent = [part["_non_persistent_buffers_set"] for part in parts if part["_buffers"]]
+        self._not_persistent_then = [names.copy() for names in self._not_persistent]
+        self._renamed = RENAMED[0]
+        self._signature = _read(parts)
+
+    @property
+    def modules(self) -> list[nn.Module]:
+        """The modules below the root, wrappers included; while the tree is the same."""
+        return [module() for module in self._modules[1:]]  # pyright: ignore[reportReturnType]
+
+    @property
+    def weights(self) -> list[KeptParam]:
+        """The Params that are `nn.Parameter`s; the same object each time."""
+        return self._once("weights", lambda: [param for param in self.params if param.kind == "weight"])
+
+    @property
+    def states(self) -> list[KeptParam]:
+        """The Params that are buffers."""
+        return [param for param in self.params if param.kind == "state"]
+
+    @property
+    def by_path(self) -> dict[str, KeptParam]:
+        """The Params by their paths, those of a tied tensor all."""
+        return self._once(
+            "by_path", lambda: {path: param for param in self.params for path in (param.path, *param.aliases)}
+        )
+
+    @property
+    def marked_steps(self) -> list[KeptParam | Enter | Exit]:
+        """The steps, with beginnings and ends also around what is just a tensor, as visitors are told them."""
+        return self._once("marked_steps", self._marked)
+
+    def _once(self, name: str, make: Callable[[], T]) -> T:
+        """What `make` gave the first time; of several threads all get the same object."""
+        if name not in self._made:
+            self._made.setdefault(name, make())
+        return self._made[name]
+
+    def _marked(self) -> list[KeptParam | Enter | Exit]:
+        marked: list[KeptParam | Enter | Exit] = []
+        marks: dict[tuple[object, ...], tuple[Enter, Exit]] = {}  # most trees repeat a few
+        depth = 0
+        for step in self.steps:
+            if isinstance(step, Param):
+                if step.path.count(".") < depth:  # the base of a reparameterization, whose field has begun
+                    marked.append(step)
+                    continue
+                owner, name = step.owners[0][0], step.path.rpartition(".")[2]
+                key = type(owner), owner.__dict__.get("_burnlike_container"), name
+                if key not in marks:
+                    field = name, container_of(owner)
+                    marks[key] = Enter(*field), Exit(*field)
+                marked += (marks[key][0], step, marks[key][1])
+            else:
+                depth += 1 if isinstance(step, Enter) else -1
+                marked.append(step)
+        return marked
+
+    def holds(self) -> bool:
+        """Whether the tree still has the same modules, names, tensors and ids."""
+        for reference in self._containers:
+            if (container := reference()) is not None:
+                container.refresh()  # pyright: ignore[reportCallIssue]
+        try:
+            parts = [module().__dict__ for module in self._modules]
+        except AttributeError:  # of None, in the place of a module that is gone
+            return False
+        return (
+            self._renamed == RENAMED[0]
+            and self._kept_ids() == self._ids_then
+            and all(_length(module(), name) == length for module, name, length in self._lists)
+            and self._not_persistent == self._not_persistent_then
+            and _read(parts) == self._signature
+        )
+
+    def _kept_ids(self) -> list[Any]:
+        # Which names have them is seen by the names of the tensors.
+        return list(chain.from_iterable(map(dict.values, self._ids)))
+
+    def _traverse(self, root: nn.Module, modules: list[nn.Module]) -> list[tuple[nn.Module, str, Any]]:
+        """Make the Param of each tensor, at the first of its places; returns the plain lists that are fields.
+
+        Args:
+            root: the module.
+            modules: to which all modules that are passed are added.
+        """
+        identities = Identities(root)
+        known = identities.known
+        param_of: dict[int, KeptParam] = {}
+        add_step, add_param = self.steps.append, self.params.append
+
+        def found(
+            path: str, owner: nn.Module, name: str, kind: Kind, tensor: Tensor, home_module: nn.Module, home_name: str
+        ) -> None:
+            param = param_of.get(id(tensor))
+            if param is not None:
+                identities.tie(param, path, home_module, home_name)
+                param.add(owner, name, path)
+                return
+            kept = home_module.__dict__.get("_burnlike_ids", NO_IDS).get(home_name)
+            if type(kept) is not KeptId or tensor.__dict__.get(ON_TENSOR) is not kept or kept.id.value in known:
+                param_id = identities.settle(path, kind, home_module, home_name, tensor)
+            else:
+                param_id = kept.id
+            param = KeptParam(param_id, path, kind, owner, name, (home_module, home_name))
+            known[param_id.value] = param_of[id(tensor)] = param
+            add_step(param)
+            add_param(param)
+
+        traverse(root, found, add_step, modules)
+        lists = noted_lists(modules)
+        if lists:
+            check_loose_parts(lists, param_of.keys() | set(map(id, modules)))
+        identities.keep()
+        return lists
+
+
+def _length(module: Any, name: str) -> int | None:
+    """The length of the plain list that the field `name` is, None if it is none any more."""
+    value = module.__dict__.get(name)
+    return len(value) if isinstance(value, list | dict) else None
+
+
+def _forget(address: int, root: object) -> None:
+    _WALKS.pop(address, None)
+
+
+def _read(parts: list[dict[str, Any]]) -> list[list[Any]]:
+    """What tells a tree from another one: how many tensors and modules each of its modules has, names and addresses.
+
+    These are loops in C. A reused address of a tensor does no harm: handles read the module, and which slots share a
+    tensor is the same.
+    """
+    groups = list(chain.from_iterable(map(_TENSORS_AND_MODULES, parts)))
+    filled = list(filter(None, groups))
+    addresses = map(id, chain.from_iterable(map(dict.values, filled)))
+    if forms := sharded_forms():  # the parameters are the same while their gathered copies are shown
+        addresses = (id(forms[address]) if address in forms else address for address in addresses)
+    return [list(map(len, groups)), list(chain.from_iterable(filled)), list(addresses)]

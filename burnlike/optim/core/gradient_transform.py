@@ -1,0 +1,59 @@
+"""What a step does beside the formula, for rules that have no kernel: their gradients are changed first."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ...ops import StepOptions
+from . import foreach
+
+PLAIN = StepOptions()
+"""A step that is its formula, and nothing else."""
+
+
+def computing_dtype(dtype: torch.dtype) -> torch.dtype:
+    """What values of `dtype` are computed in: float32, or float64: float16 can't hold squares of usual gradients."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def is_skipped(options: StepOptions) -> bool:
+    """Whether the step is to change nothing; on CUDA it waits for what was computed."""
+    return options.skip is not None and bool(options.skip != 0)
+
+
+@torch.no_grad()
+def widely_treated(grads: Sequence[Tensor], options: StepOptions) -> list[Tensor]:
+    """The gradients that the formula is to see; where they are changed as copies, of half precision in float32."""
+    found = list(grads)
+    if options.factors is not None or options.grad_scale != 1.0:
+        # A scaled loss is what makes small gradients fit into float16: unscaled they would not.
+        found = [grad.to(computing_dtype(grad.dtype)) for grad in found]
+    if options.grad_scale != 1.0 and found:
+        found = list(foreach.mul(found, options.grad_scale))
+    if options.factors is not None and found:
+        found = _multiplied(found, options.factors)
+    if options.clip_value != float("inf") and found:
+        found = list(foreach.clamp_min(found, -options.clip_value))
+        foreach.clamp_max_(found, options.clip_value)
+    return found
+
+
+def treated(grads: Sequence[Tensor], options: StepOptions) -> list[Tensor]:
+    """As `widely_treated`, rounded to the dtypes of the gradients."""
+    return [found.to(grad.dtype) for found, grad in zip(widely_treated(grads, options), grads, strict=True)]
+
+
+def _multiplied(grads: list[Tensor], factors: Tensor) -> list[Tensor]:
+    dtype = grads[0].dtype
+    if factors.numel() == 1 and all(grad.dtype == dtype for grad in grads):
+        return list(foreach.mul(grads, factors.reshape(()).to(dtype)))
+    return [grad * by for grad, by in zip(grads, factors.expand(len(grads)).unbind(), strict=True)]
+
+
+def finish(tensors: Sequence[Tensor], grads: Sequence[Tensor], options: StepOptions, *, written: bool = True) -> None:
+    """Hand out the new weights and zero the gradients, where the options say so."""
+    if written and options.copies:
+        foreach.copy_(list(options.copies), list(tensors))
+    if options.zero_grads and grads:
+        foreach.zero_(list(grads))

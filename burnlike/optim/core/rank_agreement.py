@@ -1,0 +1,81 @@
+"""Whether the ranks of a job are about to make the same step."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...errors import ArgumentError
+from ...module import Param
+from ...module.identity.torch_wrappers import distributed_type
+from ...module.tree.walk import weights
+from ..rules.rule_set import RuleSet
+
+
+class Ranks:
+    """Compares which gradients the ranks of a job have. Copies and pickles know nothing of a module."""
+
+    def __init__(self) -> None:
+        self._known: tuple[Any, list[tuple[Any, list[Param]]]] = (None, [])
+
+    def check(self, module: nn.Module, stepped: Sequence[Param], rules: RuleSet, skip_non_finite: bool) -> None:
+        """Refuse a step that waits for all ranks, if some have a gradient that others lack: they would wait for ever.
+
+        Ranks on GPUs are not asked: to know the answer, each step would wait for the device.
+
+        Args:
+            module: what is trained.
+            stepped: the parameters that have a gradient on this rank.
+            rules: of the step.
+            skip_non_finite: whether the step looks for gradients that are not finite.
+
+        Raises:
+            ArgumentError: there is such a gradient; on every rank.
+        """
+        found = weights(module)
+        if self._known[0] is not found:
+            self._known = found, meshes_of(found)
+        if self._known[1] and (skip_non_finite or rules.is_collective):
+            check_alike(self._known[1], stepped)
+
+    def __reduce__(self) -> tuple[type["Ranks"], tuple[()]]:
+        return Ranks, ()
+
+
+def meshes_of(params: Sequence[Param]) -> list[tuple[Any, list[Param]]]:
+    """The meshes of ranks on CPUs, and the parameters that are divided among each."""
+    divided = distributed_type()
+    if divided is None:
+        return []
+    found: dict[Any, list[Param]] = {}
+    for param in params:
+        tensor: Any = param.tensor
+        if isinstance(tensor, divided) and tensor.device.type == "cpu":
+            found.setdefault(tensor.device_mesh, []).append(param)
+    return [*found.items()]
+
+
+def check_alike(meshes: Sequence[tuple[Any, Sequence[Param]]], stepped: Sequence[Param]) -> None:
+    """Refuse gradients that only some ranks have.
+
+    Args:
+        meshes: see `meshes_of`.
+        stepped: the parameters that have a gradient on this rank.
+
+    Raises:
+        ArgumentError: there is one; on every rank.
+    """
+    ours = {param.id for param in stepped}
+    for mesh, params in meshes:
+        counts = torch.tensor([param.id in ours for param in params], dtype=torch.int32)
+        for dim in range(mesh.ndim):
+            torch.distributed.all_reduce(counts, group=mesh.get_group(dim))
+        for param, count in zip(params, counts.tolist(), strict=True):
+            if count not in (0, mesh.size()):
+                here = "has one" if param.id in ours else "has none"
+                raise ArgumentError(
+                    f"'{param.path}' has a gradient on {count} of {mesh.size()} ranks (rank"
+                    f" {torch.distributed.get_rank()} {here}): a step needs those of the same parameters on each;"
+                    " nothing was changed"
+                )

@@ -1,0 +1,121 @@
+"""Steps under `fully_shard`: each rank updates the part of a parameter that it holds.
+
+Update rules go element by element, so a part needs no other; only a norm is of the whole.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...module.identity.torch_wrappers import is_distributed, part_of
+from .state import map_tensors
+
+
+def local(tensor: Any) -> Tensor:
+    """The part of `tensor` that this rank holds, sharing its memory; `tensor` itself where it is whole."""
+    return tensor.to_local() if is_distributed(tensor) else tensor
+
+
+class Parts(list[Tensor]):
+    """This rank's parts of parameters. What is kept of one has memory of its own, which torch's checkpoints ask for."""
+
+
+def local_state(state: Any, tensor: Tensor) -> Any:
+    """The state of a parameter with, of each tensor that is whole or a DTensor, the part that belongs to this rank's.
+
+    Args:
+        state: a dataclass of tensors of the parameter's shape, or None.
+        tensor: the parameter, a DTensor or not.
+
+    Returns:
+        The state with this rank's parts; the state itself where it has them.
+    """
+    if state is None or not is_distributed(tensor):
+        return state
+    return map_tensors(state, lambda value: _local_part(value, tensor))
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How a parameter is divided among ranks, without its values.
+
+    Attributes:
+        mesh: the device mesh.
+        placements: for each of its dimensions.
+        shape: of the whole parameter.
+        stride: likewise.
+        local_shape: of this rank's part.
+    """
+
+    mesh: Any
+    placements: tuple[Any, ...]
+    shape: torch.Size
+    stride: tuple[int, ...]
+    local_shape: torch.Size
+
+
+def division_of(tensor: Any) -> Division | None:
+    """How a parameter is divided; None where it is whole."""
+    if not is_distributed(tensor):
+        return None
+    place = (tensor.device_mesh, tensor.placements, tensor.shape, tensor.stride())
+    return Division(*place, local(tensor).shape)
+
+
+def divided_state(state: Any, division: Division | None) -> Any:
+    """The state of a parameter with this rank's parts as DTensors that are divided as the parameter is.
+
+    Args:
+        state: a dataclass of this rank's parts.
+        division: the parameter's; None where it is whole.
+    """
+    if division is None:
+        return state
+    return map_tensors(state, lambda value: _divided(value, division))
+
+
+def _local_part(value: Tensor, tensor: Tensor) -> Tensor:
+    if is_distributed(value):
+        return local(value)
+    if value.shape == tensor.shape != local(tensor).shape:
+        return local(part_of(value, tensor)).clone()
+    shares = isinstance(value, Tensor) and value.nbytes < value.untyped_storage().nbytes()
+    return value.clone() if shares else value
+
+
+def _divided(value: Tensor, division: Division) -> Tensor:
+    if is_distributed(value) or value.shape != division.local_shape:
+        return value
+    from torch.distributed.tensor import DTensor
+
+    place = {"shape": division.shape, "stride": division.stride, "run_check": False}
+    return DTensor.from_local(value, division.mesh, division.placements, **place)
+
+
+def whole(tensor: Any) -> Tensor:
+    """The whole of `tensor`, the same on each rank; `tensor` itself where it is not divided."""
+    return tensor.full_tensor() if is_distributed(tensor) else tensor
+
+
+def summed_over_ranks(sums: Tensor, tensors: Sequence[Any]) -> Tensor:
+    """Sums over the parts of tensors that this rank has as sums over the whole tensors: one reduction for each mesh.
+
+    Args:
+        sums: one for each tensor.
+        tensors: DTensors and others, which are taken as whole. What is there several times is counted once.
+    """
+    places: dict[Any, list[int]] = {}
+    for place, tensor in enumerate(tensors):
+        if is_distributed(tensor):
+            dims = tuple(dim for dim, it in enumerate(tensor.placements) if not it.is_replicate())
+            places.setdefault((tensor.device_mesh, dims), []).append(place)
+    found = sums.clone()
+    for (mesh, dims), some in places.items():
+        part = sums[some]
+        for dim in dims:
+            torch.distributed.all_reduce(part, group=mesh.get_group(dim))
+        found[some] = part
+    return found

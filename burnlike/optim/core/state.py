@@ -1,0 +1,90 @@
+"""States as the leaves of records and back: `{"momentum.moment_1": tensor, "momentum.time": 3}`; and where they are."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from typing import Any
+
+from torch import Tensor
+
+from ...errors import RecordError
+from ...record.derived.derive import fields_of, from_leaves, to_leaves
+from ...record.derived.deriving import field_hints
+from ...record.layout import join
+from ...record.values import leaves
+from ...tensor.core.base import TensorBase
+
+Leaf = Tensor | int | float | str | bool | None
+
+
+def flatten(state: Any) -> tuple[dict[str, Tensor], dict[str, Leaf]]:
+    """The tensors and the plain values of a state by their dotted names; a field that is None has no entry, as in Burn.
+
+    Raises:
+        RecordError: it holds something that has no place in a record, or two values have one name.
+    """
+    tensors, values = to_leaves(state)
+    named = leaves(values)
+    found = dict(named)
+    if len(found) < len(named):
+        twice = next(name for name, count in Counter(name for name, _ in named).items() if count > 1)
+        raise RecordError(f"two values of a state would be named '{twice}'; take a key without a dot")
+    items = set(_none_items(state)) if None in found.values() else set()
+    return tensors, {name: value for name, value in found.items() if value is not None or name in items}
+
+
+def unflatten(state_type: type, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> Any:
+    """Rebuild a state of `state_type`, with torch's tensors also where typed ones are declared, as after a step.
+
+    Raises:
+        RecordMismatchError: a field that may not be None has no leaf, or a leaf no field.
+    """
+    return from_leaves(state_type, tensors, values, typed=False)
+
+
+def map_tensors(state: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """The state with what `change` makes of each tensor, typed ones included.
+
+    The state itself, or a part of it, where all tensors stay the same.
+    """
+    if isinstance(state, Tensor | TensorBase):
+        return change(state)  # pyright: ignore[reportArgumentType]
+    if dataclasses.is_dataclass(state) and not isinstance(state, type):
+        parts = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
+        changed = _changed(parts, change)
+        return dataclasses.replace(state, **changed) if changed else state
+    if isinstance(state, dict):
+        changed = _changed(state, change)
+        return {**state, **changed} if changed else state
+    if isinstance(state, list | tuple):
+        parts = [map_tensors(part, change) for part in state]
+        same = all(part is before for part, before in zip(parts, state, strict=True))
+        return state if same else type(state)(parts)
+    return state
+
+
+def inner_of(tensor: Any) -> Tensor:
+    """The torch tensor of a typed one; a torch tensor itself."""
+    return tensor.inner if isinstance(tensor, TensorBase) else tensor
+
+
+def _none_items(state: Any, path: str = "") -> Iterator[str]:
+    """Names of what is None where that is told by an entry alone: in lists and maps, and in fields declared as Any."""
+    into_item = None if isinstance(state, type | TensorBase | Tensor) else getattr(state, "into_item", None)
+    state = into_item() if callable(into_item) else state
+    parts: Mapping[Any, Any] | None = fields_of(state)
+    is_collection = isinstance(state, Mapping) or (parts is None and isinstance(state, list | tuple))
+    if parts is None:
+        parts = dict(enumerate(state)) if is_collection else {}
+    hints = {} if is_collection else field_hints(type(state)) or {}
+    for key, part in parts.items():
+        name = join(path, key.name if isinstance(key, Enum) else key)
+        if part is None and (is_collection or hints[str(key)] in (Any, object)):
+            yield name
+        yield from _none_items(part, name)
+
+
+def _changed(parts: Mapping[str, Any], change: Callable[[Tensor], Tensor]) -> dict[str, Any]:
+    found = {name: map_tensors(part, change) for name, part in parts.items()}
+    return {name: part for name, part in found.items() if part is not parts[name]}

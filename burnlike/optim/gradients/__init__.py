@@ -1,0 +1,1 @@
+"""Gradients by parameter id: taking, adding, clipping, placing."""

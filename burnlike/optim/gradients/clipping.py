@@ -1,0 +1,81 @@
+"""Clipping of gradients, without a transfer to the host."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ...errors import ConfigError
+from ...module.identity.torch_wrappers import distributed_type, is_distributed
+from ...ops import StepOptions, gradient_squares_, gradient_squares_reference
+from ..core.gradient_transform import treated
+from ..core.sharded import local, summed_over_ranks
+from .clipping_config import ClipByGlobalNorm, ClipByNorm, ClipByValue, GradientClipping
+from .gradient_placement import added_up
+
+
+def clip(rule: GradientClipping, grads: Sequence[Tensor]) -> list[Tensor]:
+    """Clip gradients by `rule`; the arguments are not changed.
+
+    A norm is taken in float64, and the factor is min(1, threshold / (norm + tiny)): below the threshold a gradient is
+    multiplied by exactly 1 (burn-optim 0.22.1, grad_clipping/base.rs). The norm of a sharded gradient is that of the
+    whole, and what is returned is this rank's part.
+    """
+    grads = added_up(grads)
+    squares = squares_of(grads) if needs_norms(rule) else None
+    clip_value, factors = limits(rule, squares)
+    return treated([local(grad) for grad in grads], StepOptions(clip_value=clip_value, factors=factors))
+
+
+def needs_norms(rule: GradientClipping | None) -> bool:
+    """Whether a rule looks at the norms of gradients."""
+    return isinstance(rule, ClipByNorm | ClipByGlobalNorm)
+
+
+def squares_of(grads: Sequence[Tensor]) -> Tensor:
+    """The sum of squares of each gradient, of the whole of a sharded one: float64 `[len(grads)]`.
+
+    It is inf or NaN for a gradient with such a value.
+
+    Args:
+        grads: on one device.
+    """
+    if divided := distributed_type() is not None and any(map(is_distributed, grads)):
+        grads = added_up(grads)
+    parts = [local(grad) for grad in grads] if divided else grads
+    squares = torch.empty(len(parts), dtype=torch.float64, device=parts[0].device if parts else None)
+    if squares.device.type in ("cpu", "cuda"):
+        gradient_squares_(parts, squares)
+    else:
+        gradient_squares_reference(parts, squares)
+    return summed_over_ranks(squares, grads) if divided else squares
+
+
+def limits(
+    rule: GradientClipping | None, squares: Tensor | None, unscale: float | Tensor = 1.0
+) -> tuple[float, Tensor | None]:
+    """What gradients are cut to, and what they are multiplied by.
+
+    Args:
+        rule: how they are clipped.
+        squares: sums of squares of all gradients that share the rule; needed where `needs_norms`.
+        unscale: gradients are multiplied by it before.
+
+    Returns:
+        The largest magnitude of a value, and factors: float64 `[1]`, or one for each of `squares`; None for none.
+    """
+    match rule:
+        case None:
+            return float("inf"), None
+        case ClipByValue(threshold=threshold):
+            return threshold, None
+        case ClipByNorm(threshold=threshold) if squares is not None:
+            return float("inf"), _factor(squares.sqrt() * unscale, threshold)
+        case ClipByGlobalNorm(threshold=threshold) if squares is not None:
+            return float("inf"), _factor(squares.sum(0, keepdim=True).sqrt_().mul_(unscale), threshold)
+        case _:
+            raise ConfigError(f"{type(rule).__name__} is no known gradient clipping")
+
+
+def _factor(norm: Tensor, threshold: float) -> Tensor:
+    return (threshold / (norm + torch.finfo(torch.float32).tiny)).clamp_(max=1.0)

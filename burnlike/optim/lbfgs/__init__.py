@@ -1,0 +1,1 @@
+"""L-BFGS, whose steps evaluate the loss several times."""

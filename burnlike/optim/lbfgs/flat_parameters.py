@@ -1,0 +1,150 @@
+"""All parameters of a module as one vector, as L-BFGS sees them."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..._fsdp import reshard
+from ...errors import ArgumentError, DeviceError, ShapeError
+from ...module import Param, ParamId, params
+from ...module.identity.torch_wrappers import is_distributed, part_of
+from ..core.rank_agreement import check_alike, meshes_of
+from ..core.sharded import local, whole
+from ..gradients.gradients import GradientsParams
+
+
+class FlatParameters:
+    """The parameters of a module end to end, in the order of `params`, frozen ones too.
+
+    One without gradient has zeros in the vector of gradients, and is never written. Under `fully_shard` each rank has
+    the whole vectors.
+
+    Attributes:
+        params: the parameters.
+        device: where they are.
+        dtype: of the vectors: the widest of the parameters', float32 at least.
+        size: values of a vector.
+        moving: the parameters that are updated; until `choose` none.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        """Look at the parameters.
+
+        Raises:
+            ArgumentError: there are none.
+            DeviceError: they are on several devices.
+        """
+        self.params: list[Param] = params(module, "weight")
+        if not self.params:
+            raise ArgumentError(f"Lbfgs: expected a module with parameters, got a {type(module).__name__} without any")
+        devices = {param.tensor.device: param.path for param in self.params}
+        if len(devices) > 1:
+            shown = ", ".join(f"'{path}' on {device}" for device, path in devices.items())
+            raise DeviceError(f"Lbfgs: expected all parameters on one device, got {shown}")
+        self.device = self.params[0].tensor.device
+        self.dtype = torch.float32
+        for param in self.params:
+            self.dtype = torch.promote_types(self.dtype, param.tensor.dtype)
+        self._places: dict[ParamId, tuple[int, int]] = {}
+        self.size = 0
+        for param in self.params:
+            self._places[param.id] = self.size, self.size + param.tensor.numel()
+            self.size += param.tensor.numel()
+        self.moving: list[Param] = []
+        self._meshes = meshes_of(self.params)
+        self._groups = _groups_of(module, [param.tensor for param in self.params])
+
+    def choose(self, grads: GradientsParams) -> None:
+        """Let the parameters that have a gradient be those that move.
+
+        Raises:
+            ArgumentError, ShapeError: see `gradient`.
+        """
+        self._check(grads)
+        ids = {param.id for param in grads.params}
+        self.moving = [param for param in self.params if param.id in ids]
+
+    def values(self) -> Tensor:
+        """A copy of the values of what moves; zeros elsewhere."""
+        flat = self._zeros()
+        for param in self.moving:
+            self._part(flat, param).copy_(whole(param.tensor.detach()))
+        return flat
+
+    def write(self, flat: Tensor) -> None:
+        """Set what moves to the values of a vector."""
+        reshard(param.tensor for param in self.moving)
+        for param in self.moving:
+            tensor, values = param.tensor.detach(), self._part(flat, param)
+            if is_distributed(tensor):
+                local(tensor).copy_(local(part_of(values.to(tensor.dtype), tensor)))
+            else:
+                tensor.copy_(values)
+
+    def gradient(self, grads: GradientsParams) -> Tensor:
+        """The gradients of what moves as a vector.
+
+        Raises:
+            ArgumentError: a gradient is of a parameter that the module does not have.
+            ShapeError: one has another shape than its parameter.
+        """
+        self._check(grads)
+        flat = self._zeros()
+        found = {param.id: value for param, value in zip(grads.params, grads.values, strict=True)}
+        for param in self.moving:
+            if (value := found.get(param.id)) is not None:
+                self._part(flat, param).copy_(whole(value))
+        return flat
+
+    def still(self, flat: Tensor) -> Tensor:
+        """The vector itself, set to zero where nothing moves."""
+        moving = {param.id for param in self.moving}
+        for param in self.params:
+            if param.id not in moving:
+                self._part(flat, param).zero_()
+        return flat
+
+    def agreed(self, loss: float) -> float:
+        """The mean of a loss over the ranks that train the module together, so that all decide alike."""
+        if not self._groups:
+            return loss
+        total = torch.tensor([loss], dtype=torch.float64, device=self.device)
+        for group in self._groups:
+            torch.distributed.all_reduce(total, group=group)
+            total /= torch.distributed.get_world_size(group)
+        return total.item()
+
+    def _zeros(self) -> Tensor:
+        return torch.zeros(self.size, dtype=self.dtype, device=self.device)
+
+    def _part(self, flat: Tensor, param: Param) -> Tensor:
+        first, last = self._places[param.id]
+        return flat[first:last].view(param.tensor.shape)
+
+    def _check(self, grads: GradientsParams) -> None:
+        check_alike(self._meshes, grads.params)
+        by_id = {param.id: param for param in self.params}
+        for param, value in zip(grads.params, grads.values, strict=True):
+            if param.id not in by_id:
+                raise ArgumentError(
+                    f"Lbfgs: the closure gave a gradient of '{param.path}' ({param.id}), which is no parameter of the"
+                    " module; take the gradients of the module that the closure is given"
+                )
+            shape = by_id[param.id].tensor.shape
+            if value.shape != shape:
+                raise ShapeError(
+                    f"the gradient of '{param.path}' has shape {list(value.shape)}, expected {list(shape)}; the"
+                    " parameters are as they were"
+                )
+
+
+def _groups_of(module: nn.Module, tensors: list[Tensor]) -> list[Any]:
+    """The process groups over which losses are averaged: that of DDP, or those of the mesh of `fully_shard`."""
+    if isinstance(module, nn.parallel.DistributedDataParallel):
+        return [module.process_group]
+    sharded: Any = next(filter(is_distributed, tensors), None)
+    if sharded is None:
+        return []
+    mesh = sharded.device_mesh
+    return [mesh.get_group(dim) for dim in range(mesh.ndim)]

@@ -1,0 +1,292 @@
+"""L-BFGS: steps along directions that follow from the last gradients, each of several evaluations of the loss."""
+
+import math
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import ArgumentError, RecordMismatchError, ShapeError, TrainingError
+from ...record import Record
+from ...record.methods import RecordMethods
+from ...tensor.core.base import TensorBase
+from ..core.missing_gradients import WarnsOfMissingGradients
+from ..gradients.gradients import GradientsParams
+from .flat_parameters import FlatParameters
+from .lbfgs_config import LbfgsConfig
+from .line_search import Sample, strong_wolfe
+from .state import LbfgsState, state_of
+
+Module = TypeVar("Module", bound=nn.Module)
+Loss = float | Tensor | TensorBase
+Closure = Callable[[Module], tuple[Loss, GradientsParams]]
+"""Computes the loss of the module that it is given, and its gradients."""
+
+_LEAST_CURVATURE = 1e-10
+"""A pair enters the history only if displacement and change of the gradient have at least this product."""
+
+
+class Lbfgs(RecordMethods, WarnsOfMissingGradients):
+    """Minimizes an exact loss by L-BFGS; burn-optim 0.23.0-pre.1, lbfgs.rs, which is torch.optim.LBFGS by another name.
+
+    It is no `Optimizer`: a step evaluates the loss several times, by a closure. The parameters are one vector, the
+    state is of the whole module. A parameter without gradient (frozen, or not used) keeps its value; after freezing
+    or unfreezing take a new optimizer, since the history tells nothing about what was frozen.
+
+    A step in torch's protocol, where the closure takes nothing and leaves gradients in `.grad`, is `step_closure`.
+
+    Attributes:
+        config: see `LbfgsConfig`.
+        state: see `LbfgsState`.
+
+    Example:
+        >>> from burnlike import nn
+        >>> model, x = nn.LinearConfig(d_input=1, d_output=1).init(), torch.tensor([[1.0], [2.0], [3.0]])
+        >>> def closure(model):
+        ...     loss = (model(x) - (2 * x + 1)).square().sum()
+        ...     loss.backward()
+        ...     return loss, GradientsParams.from_module(model)
+        >>> model, loss = LbfgsConfig(line_search_fn="StrongWolfe").init().step(1.0, model, closure)
+        >>> loss < 1e-6
+        True
+    """
+
+    def __init__(self, config: LbfgsConfig) -> None:
+        self.config = config
+        self.state = LbfgsState()
+
+    def step(self, lr: float, module: Module, closure: "Closure[Module]") -> tuple[Module, float]:
+        """Up to `max_iter` iterations; `module` is updated in place.
+
+        On several ranks (DDP, `fully_shard`) the loss is averaged over them: each must be the mean over as many items.
+
+        Args:
+            lr: the step length; of the line search, the first one that is tried.
+            module: what is trained. The closure sees it with trial values; those from before are put back if the
+                closure fails.
+            closure: `closure(module) -> (loss, gradients)`; called with gradients enabled. What its first call gives a
+                gradient for is what moves.
+
+        Returns:
+            The module and the loss that it has now. torch returns the one from before.
+
+        Raises:
+            ArgumentError: the rate is no number, negative or not finite, the closure returns something else, or
+                gradients of another module.
+            ShapeError: a gradient has another shape than its parameter, or the state another size than the module.
+            DeviceError: the parameters are on several devices.
+            TrainingError: the loss, or a gradient, is not finite at the start. On each error module and state are as
+                they were.
+        """
+        if not isinstance(lr, int | float) or not 0 <= lr < math.inf:
+            raise ArgumentError(f"Lbfgs: expected a learning rate >= 0 for all parameters, got {lr!r}")
+        flat = FlatParameters(module)
+        self._check_size(flat)
+        loss, grads = _evaluated(closure, module)
+        if grads.is_empty():
+            self._without_gradients(module)
+        flat.choose(grads)
+        loss, gradient = flat.agreed(loss), flat.gradient(grads)
+        largest = _largest(gradient)
+        if not math.isfinite(loss) or not math.isfinite(largest):
+            raise TrainingError(
+                f"Lbfgs: the loss is {loss} and the largest value of the gradient {largest}; nothing was changed"
+            )
+        if largest <= self.config.tolerance_grad or lr == 0:
+            return module, loss
+        before = flat.values()
+
+        def evaluate(values: Tensor) -> tuple[float, Tensor]:
+            flat.write(values)
+            found, its_grads = _evaluated(closure, module)
+            return flat.agreed(found), flat.gradient(its_grads)
+
+        state = self.state.copy(flat.device, flat.dtype)
+        try:
+            with torch.no_grad():
+                loss, values = self._iterate(lr, state, flat, evaluate, before, loss, gradient)
+        except BaseException:
+            flat.write(before)
+            raise
+        flat.write(values)
+        self.state = state
+        return module, loss
+
+    def step_closure(self, lr: float, module: nn.Module, closure: Callable[[], Any]) -> Any:
+        """`step` in torch's protocol.
+
+        Args:
+            lr: see `step`.
+            module: what is trained.
+            closure: computes the loss and its gradients, which it leaves in `.grad`. They are taken out after each
+                call, so it need not zero them.
+
+        Returns:
+            What the first call of the closure returned, as torch.optim.LBFGS does.
+
+        Raises:
+            ArgumentError, ShapeError, DeviceError, TrainingError: see `step`.
+        """
+        losses: list[Any] = []
+
+        def evaluate(_: nn.Module) -> tuple[Any, GradientsParams]:
+            loss = closure()
+            losses[1:] = []  # the first one is returned; another would keep its graph
+            losses.append(loss)
+            return loss, GradientsParams.from_module(module)
+
+        GradientsParams.from_module(module)  # of an earlier backward pass
+        self.step(lr, module, evaluate)
+        return losses[0]
+
+    def into_record(self) -> Record:
+        """The state, copying nothing, with Burn's names: `history_s.0`, ..., `history_s.len`, `d`, `t`, ..."""
+        return self.state.into_record()
+
+    def to_record(self) -> Record:
+        """`into_record`, by the name that it has in Burn's optimizers."""
+        return self.into_record()
+
+    def load_record(self, record: Record, module: nn.Module | None = None) -> Self:
+        """Replace the state by that of `record`; returns the optimizer.
+
+        Args:
+            record: what `into_record` gave, or what Burn saved.
+            module: what is to be trained: the state must be of its size, which is checked at the first step otherwise.
+
+        Raises:
+            RecordMismatchError: the record is none of L-BFGS, or does not fit the module; the state is as before.
+            RecordIOError: its file can't be read; likewise.
+        """
+        self.take_state(self.read_state(Record.of(record), module))
+        return self
+
+    def read_state(self, record: Record, module: nn.Module | None = None) -> LbfgsState:
+        """What `load_record` is about to put in place, for a load of several parts that is to happen whole or not.
+
+        Args:
+            record: see `load_record`.
+            module: likewise.
+
+        Raises:
+            RecordMismatchError, RecordIOError: see `load_record`.
+        """
+        state = state_of(record)
+        for name in ("history_s", "history_y"):
+            del getattr(state, name)[: -self.config.history_size]
+        if module is not None and state.vectors:
+            size, found = FlatParameters(module).size, state.vectors[0].numel()
+            if found != size:
+                raise RecordMismatchError(
+                    f"{record.source} does not fit the module: its state is of {found} values, the module has {size}."
+                    " The optimizer is as it was"
+                )
+        return state
+
+    def take_state(self, state: LbfgsState) -> None:
+        """Put in place what `read_state` gave."""
+        self.state = state
+
+    def _check_size(self, flat: FlatParameters) -> None:
+        found = {it.numel() for it in self.state.vectors} - {flat.size}
+        if found:
+            raise ShapeError(
+                f"Lbfgs: the state is of {found.pop()} values, the module has {flat.size}; it belongs to another module"
+                " or to this one before it was changed: make a new optimizer. Nothing was changed"
+            )
+
+    def _iterate(
+        self,
+        lr: float,
+        state: LbfgsState,
+        flat: FlatParameters,
+        evaluate: Callable[[Tensor], tuple[float, Tensor]],
+        values: Tensor,
+        loss: float,
+        gradient: Tensor,
+    ) -> tuple[float, Tensor]:
+        """Iterate from `values`, where the loss and gradient are known; the loss and the values at the end."""
+        config = self.config
+        evaluations = 1
+        max_eval = config.max_iter * 5 // 4 if config.max_eval is None else config.max_eval
+        for _ in range(config.max_iter):
+            state.g_iter += 1
+            d = self._direction(state, flat, gradient)
+            state.d, state.prev_flat_grad, previous_loss = d, gradient, loss
+            first = state.g_iter == 1
+            state.t = lr * min(1.0, 1.0 / gradient.abs().sum().item()) if first else lr
+            slope = gradient.dot(d).item()
+            if not slope <= -config.tolerance_change:
+                break
+            if config.line_search_fn is None:
+                values = torch.add(values, d, alpha=state.t)
+                loss, gradient = evaluate(values)
+                evaluations += 1
+            else:
+                start = values
+
+                def sample(t: float, start: Tensor = start, d: Tensor = d) -> Sample:
+                    its_loss, its_gradient = evaluate(torch.add(start, d, alpha=t))
+                    return Sample(t, its_loss, its_gradient, its_gradient.dot(d).item())
+
+                best, count = strong_wolfe(
+                    sample,
+                    Sample(0.0, loss, gradient, slope),
+                    state.t,
+                    largest=_largest(d),
+                    tolerance_change=config.tolerance_change,
+                    max_iter=max_eval - evaluations,
+                )
+                state.t, loss, gradient = best.t, best.loss, best.gradient
+                values = torch.add(start, d, alpha=state.t)
+                evaluations += count
+            if (
+                evaluations >= max_eval
+                or _largest(gradient) <= config.tolerance_grad
+                or _largest(d) * state.t <= config.tolerance_change
+                or not abs(loss - previous_loss) >= config.tolerance_change  # NaN ends it, too
+            ):
+                break
+        state.prev_loss = loss
+        return loss, values
+
+    def _direction(self, state: LbfgsState, flat: FlatParameters, gradient: Tensor) -> Tensor:
+        if state.g_iter == 1 or state.d is None or state.prev_flat_grad is None:
+            state.history_s.clear()
+            state.history_y.clear()
+            return gradient.neg()
+        y = flat.still(gradient - state.prev_flat_grad)
+        s = flat.still(state.d * (1.0 if state.t is None else state.t))
+        if y.dot(s).item() > _LEAST_CURVATURE:
+            state.push(s, y, self.config.history_size)
+        return flat.still(state.direction(gradient))
+
+
+def _largest(vector: Tensor) -> float:
+    return vector.abs().max().item() if vector.numel() else 0.0
+
+
+@torch.enable_grad()
+def _evaluated(closure: Callable[[Any], Any], module: nn.Module) -> tuple[float, GradientsParams]:
+    """What the closure gives, checked.
+
+    Raises:
+        ArgumentError: it is something else than a loss and gradients.
+    """
+    found = closure(module)
+    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], GradientsParams):
+        shown = (
+            f"({', '.join(type(it).__name__ for it in found)})" if isinstance(found, tuple) else type(found).__name__
+        )
+        raise ArgumentError(
+            f"Lbfgs: expected a closure that returns (loss, GradientsParams), got {shown}; end it with `return loss,"
+            " GradientsParams.from_module(module)`"
+        )
+    loss = found[0].inner if isinstance(found[0], TensorBase) else found[0]
+    if isinstance(loss, Tensor) and loss.numel() == 1:
+        return float(loss.detach()), found[1]
+    if isinstance(loss, int | float):
+        return float(loss), found[1]
+    shown = f"a tensor of shape {list(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+    raise ArgumentError(f"Lbfgs: expected a closure whose loss is one number, got {shown}")

@@ -1,0 +1,86 @@
+"""What Adam and AdamW have in common: a state of two moments, and one kernel."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from ...ops import StepOptions, adamw_step_
+from ...record.derived.type_layout import NOT_IN_LAYOUT
+from .adaptive_momentum_config import AdaptiveMomentumConfig
+from .kernel_optimizer import KernelOptimizer, ReadyStates
+from .moments import Moment
+
+State = TypeVar("State")
+
+
+@dataclass(slots=True, eq=False)
+class AdaptiveMomentumState:
+    """Steps so far and the moments, each of the parameter's shape; of moments in 8 bits codes, with their scales."""
+
+    time: int
+    moment_1: Tensor
+    moment_2: Tensor
+    max_moment_2: Tensor | None = None
+    scales_1: Tensor | None = field(default=None, metadata=NOT_IN_LAYOUT)
+    scales_2: Tensor | None = field(default=None, metadata=NOT_IN_LAYOUT)
+
+
+class AdaptiveMomentum(KernelOptimizer[State]):
+    """Base of Adam and AdamW."""
+
+    def __init__(
+        self, config: AdaptiveMomentumConfig, weight_decay: float, *, coupled: bool = False, cautious: bool = False
+    ) -> None:
+        """Make a rule.
+
+        Args:
+            config: factors, and how moments are kept.
+            weight_decay: rate of decay.
+            coupled: the decay goes through the moments, as Adam's.
+            cautious: decay only where parameter and first moment have the same sign.
+        """
+        self.config = config
+        self._decay = {"weight_decay": weight_decay, "coupled": coupled, "cautious": cautious}
+        self.moments = (
+            Moment("moment_1", config.moment_1, "scales_1"),
+            Moment("moment_2", config.moment_2, "scales_2", is_signed=False),
+        )
+        if config.amsgrad:
+            self.moments += (Moment("max_moment_2", config.moment_2),)
+
+    def holder(self, state: Any) -> AdaptiveMomentumState:
+        """The part of a state that has the moments."""
+        return state.momentum
+
+    def take_back(self, states: Sequence[Any], steps: int) -> None:
+        """Let steps that changed nothing not have counted."""
+        for state in states:
+            state.momentum.time -= steps
+
+    def update(
+        self, lr: float, tensors: Sequence[Tensor], grads: Sequence[Tensor], states: ReadyStates, options: StepOptions
+    ) -> None:
+        """Call the kernel, and count the step."""
+        config = self.config
+        times = [holder.time + 1 for holder in states.holders]
+        first, second, *largest = states.moments
+        adamw_step_(
+            tensors,
+            grads,
+            first.tensors,
+            second.tensors,
+            times=times,
+            lr=lr,
+            beta_1=config.beta_1,
+            beta_2=config.beta_2,
+            epsilon=config.epsilon,
+            **self._decay,
+            max_moments_2=largest[0].tensors if largest else None,
+            scales_1=first.scales,
+            scales_2=second.scales,
+            options=options,
+        )
+        for holder, time in zip(states.holders, times, strict=True):
+            holder.time = time

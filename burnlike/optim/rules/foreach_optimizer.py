@@ -1,0 +1,155 @@
+"""ForeachOptimizer: a formula over lists of tensors, with torch's foreach operations."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from operator import is_
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor as TorchTensor
+
+from ...ops import StepOptions
+from ...tensor import Tensor
+from ..core.gradient_transform import PLAIN, computing_dtype, finish, is_skipped, widely_treated
+from ..core.state import map_tensors
+from .simple_optimizer import B, D, SimpleOptimizer, typed_step
+
+State = TypeVar("State")
+
+
+class SettledStates(list[Any]):
+    """States that a step returned, of which nothing had to be converted.
+
+    The next step that is given this list need not look into them, which takes as long as the formula where tensors are
+    small.
+
+    Attributes:
+        dtype: of the parameters, and of all that is kept.
+        device: likewise.
+    """
+
+    dtype: torch.dtype
+    device: torch.device
+
+
+class ForeachOptimizer(SimpleOptimizer[State]):
+    """A rule that is written over lists: `first` makes a state, `update` is the formula."""
+
+    def state_shape(self, field: str, shape: torch.Size) -> torch.Size | None:
+        """The parameter's; see `SimpleOptimizer.state_shape`."""
+        return shape
+
+    @abstractmethod
+    def first(self, tensor: TorchTensor) -> State:
+        """The state of a parameter before its first step.
+
+        Args:
+            tensor: its values, float32 or float64.
+        """
+
+    @abstractmethod
+    def update(self, lr: float, tensors: list[TorchTensor], grads: list[TorchTensor], states: Sequence[State]) -> None:
+        """Update tensors and states in place. All tensors are float32, or all are float64.
+
+        Args:
+            lr: learning rate.
+            tensors: values of parameters, on one device.
+            grads: a gradient for each; must not be changed.
+            states: a state for each. A tensor of it may be written into, not replaced, unless it is None.
+        """
+
+    def step(
+        self, lr: float, tensor: Tensor[B, D], grad: Tensor[B, D], state: State | None
+    ) -> tuple[Tensor[B, D], State]:
+        """One update of one tensor; see `SimpleOptimizer.step`."""
+        return typed_step(self.step_many, lr, tensor, grad, state)
+
+    @torch.no_grad()
+    def step_many(
+        self,
+        lr: float,
+        tensors: Sequence[TorchTensor],
+        grads: Sequence[TorchTensor],
+        states: Sequence[State | None],
+        options: StepOptions = PLAIN,
+    ) -> Sequence[State | None]:
+        """Update all tensors at once; see `SimpleOptimizer.step_many`."""
+        if is_skipped(options):
+            finish(tensors, grads, options, written=False)
+            return states
+        seen = widely_treated(grads, options)
+        if isinstance(states, SettledStates) and _are_of(tensors, states.dtype, states.device):
+            self.update(lr, list(tensors), seen, states)
+            finish(tensors, grads, options)
+            return states
+        ready: list[Any] = list(states)
+        for dtype in (torch.float32, torch.float64):
+            places = [place for place, tensor in enumerate(tensors) if computing_dtype(tensor.dtype) == dtype]
+            if places:
+                some = [[values[place] for place in places] for values in (tensors, seen, ready)]
+                for place, state in zip(places, self._update(lr, dtype, *some), strict=True):
+                    ready[place] = state
+        finish(tensors, grads, options)
+        settled = _settled(tensors, ready)
+        return settled if settled is not None else (states if all(map(is_, ready, states)) else ready)
+
+    def _update(
+        self,
+        lr: float,
+        dtype: torch.dtype,
+        tensors: list[TorchTensor],
+        grads: list[TorchTensor],
+        states: list[Any],
+    ) -> list[State]:
+        """One update in `dtype`; what is kept in another one is rounded back to it once."""
+        rounded: dict[int, tuple[TorchTensor, TorchTensor]] = {}  # by the wide one, its original beside it
+
+        def widened(value: TorchTensor, device: torch.device) -> TorchTensor:
+            value = value.to(device)
+            if not value.is_floating_point() or value.dtype == dtype:
+                return value
+            wide = value.to(dtype)
+            rounded[id(wide)] = wide, value
+            return wide
+
+        def narrowed(value: TorchTensor) -> TorchTensor:
+            if id(value) not in rounded:
+                return value
+            wide, original = rounded[id(value)]
+            return original.copy_(wide)
+
+        wide = [tensor.detach().to(dtype) for tensor in tensors]
+        ready: list[Any] = [
+            self.first(values) if state is None else map_tensors(state, lambda it, to=values: widened(it, to.device))
+            for values, state in zip(wide, states, strict=True)
+        ]
+        self.update(lr, wide, [grad.to(dtype) for grad in grads], ready)
+        for tensor, values in zip(tensors, wide, strict=True):
+            if values.dtype != tensor.dtype:
+                tensor.copy_(values)
+        return [map_tensors(state, narrowed) for state in ready] if rounded else ready
+
+
+def _are_of(tensors: Sequence[TorchTensor], dtype: torch.dtype, device: torch.device) -> bool:
+    return all(tensor.dtype == dtype and tensor.device == device for tensor in tensors)
+
+
+def _settled(tensors: Sequence[TorchTensor], states: Sequence[Any]) -> SettledStates | None:
+    dtypes = {tensor.dtype for tensor in tensors} | _float_dtypes(states)
+    if len(dtypes) != 1 or not _are_of(tensors, computing_dtype(tensors[0].dtype), tensors[0].device):
+        return None
+    settled = SettledStates(states)
+    settled.dtype, settled.device = tensors[0].dtype, tensors[0].device
+    return settled
+
+
+def _float_dtypes(states: Sequence[Any]) -> set[torch.dtype]:
+    found: set[torch.dtype] = set()
+
+    def look(value: TorchTensor) -> TorchTensor:
+        if value.is_floating_point():
+            found.add(value.dtype)
+        return value
+
+    map_tensors(states, look)
+    return found

@@ -1,0 +1,68 @@
+"""Lamb: adaptive moments, each tensor's update scaled to the norm of the tensor."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..core import foreach
+from ..gradients.norms import norms_of
+from .foreach_optimizer import ForeachOptimizer
+from .lamb_config import LambConfig
+
+
+@dataclass(slots=True, eq=False)
+class LambState:
+    """State of one parameter, in Burn's form: steps so far, and the moments."""
+
+    time: int
+    moment_1: Tensor
+    moment_2: Tensor
+
+
+class Lamb(ForeachOptimizer[LambState]):
+    """u = m_hat / (sqrt(v_hat) + epsilon) + weight_decay * p; p -= lr * (norm(p) / norm(u)) * u.
+
+    You et al. 2020, algorithm 2, with the identity for phi; burn-optim 0.22.1, lamb.rs. The ratio has no upper bound,
+    and is 1 where a norm is 0.
+    """
+
+    state_type = LambState
+    elementwise = False
+
+    def __init__(self, config: LambConfig) -> None:
+        self.config = config
+
+    def first(self, tensor: Tensor) -> LambState:
+        """See `ForeachOptimizer.first`."""
+        return LambState(0, torch.zeros_like(tensor), torch.zeros_like(tensor))
+
+    def update(self, lr: float, tensors: list[Tensor], grads: list[Tensor], states: Sequence[LambState]) -> None:
+        """See `ForeachOptimizer.update`."""
+        config = self.config
+        for state in states:
+            state.time += 1
+        means, squares = [state.moment_1 for state in states], [state.moment_2 for state in states]
+        foreach.lerp_(means, grads, 1 - config.beta_1)
+        foreach.mul_(squares, config.beta_2)
+        foreach.addcmul_(squares, grads, grads, value=1 - config.beta_2)
+
+        roots = foreach.sqrt(squares)
+        foreach.div_(roots, [(1 - config.beta_2**state.time) ** 0.5 for state in states])
+        foreach.add_(roots, config.epsilon)
+        foreach.mul_(roots, [1 - config.beta_1**state.time for state in states])
+        updates = foreach.div(means, roots)
+        if config.weight_decay:
+            foreach.add_(updates, tensors, alpha=config.weight_decay)
+        if config.use_trust_ratio:
+            foreach.addcmul_(tensors, updates, trust_ratios(tensors, updates), value=-lr)
+        else:
+            foreach.sub_(tensors, updates, alpha=lr)
+
+
+def trust_ratios(tensors: list[Tensor], updates: list[Tensor]) -> list[Tensor]:
+    """norm(tensor) / norm(update) of each pair, without dimensions; 1 where one of them is 0."""
+    sizes, steps = norms_of(tensors), norms_of(updates)
+    ratios = sizes / steps.clamp(min=torch.finfo(steps.dtype).tiny)
+    return list(torch.where((sizes > 0) & (steps > 0), ratios, 1.0).unbind())

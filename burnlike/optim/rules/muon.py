@@ -1,0 +1,108 @@
+"""Muon: momentum, orthogonalized by Newton-Schulz iterations."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...errors import ConfigError, ShapeError
+from ..core import foreach
+from .foreach_optimizer import ForeachOptimizer
+from .muon_config import MuonConfig
+from .newton_schulz import orthogonalized
+from .sgd import MomentumState
+
+_NONE = torch.Size([0])
+"""Shape of a velocity before the first step; no matrix has it."""
+
+
+@dataclass(slots=True, eq=False)
+class MuonState:
+    """State of one parameter, in Burn's form."""
+
+    momentum: MomentumState
+
+
+class Muon(ForeachOptimizer[MuonState]):
+    """v = momentum * v + (1 - dampening) * g; p = p * (1 - lr * decay) - lr * ratio * orthogonalized(v).
+
+    With Nesterov's momentum it is orthogonalized(g + momentum * v). Jordan et al. 2024; burn-optim 0.22.1, muon.rs.
+    Matrices of equal shape are orthogonalized together, so that a step of many small ones is few calls.
+    """
+
+    state_type = MuonState
+    elementwise = False
+
+    def __init__(self, config: MuonConfig) -> None:
+        self.config = config
+
+    def check_parameter(self, path: str, tensor: Tensor) -> None:
+        """Refuse what is no matrix.
+
+        Raises:
+            ConfigError: it is none.
+        """
+        if tensor.dim() != 2:
+            raise ConfigError(
+                f"Muon can't update '{path}' of shape {list(tensor.shape)}: {_needs_matrix(tensor)}; leave it to"
+                " another rule, with Muon as a group for matrices: AdamWConfig(groups=(OptimizerGroupConfig(params="
+                "ParamGroup.from_regex(r'^blocks.*weight$'), optimizer=MuonConfig()),))"
+            )
+
+    def first(self, tensor: Tensor) -> MuonState:
+        """A state without velocity: the first one is the gradient, whatever the dampening."""
+        return MuonState(MomentumState(tensor.new_empty(_NONE)))
+
+    def update(self, lr: float, tensors: list[Tensor], grads: list[Tensor], states: Sequence[MuonState]) -> None:
+        """The formula; see `ForeachOptimizer.update`.
+
+        Raises:
+            ShapeError: a tensor is no matrix.
+        """
+        config = self.config
+        for tensor in tensors:
+            if tensor.dim() != 2:
+                raise ShapeError(f"Muon: {_needs_matrix(tensor)}: {list(tensor.shape)}")
+        directions = self._directions(grads, [state.momentum for state in states])
+        dtype = tensors[0].dtype if config.ns_dtype is None else torch.bfloat16
+        updates = orthogonalized(directions, config.ns_coefficients, config.epsilon, config.ns_steps, dtype)
+        if config.weight_decay:
+            foreach.mul_(tensors, 1 - lr * config.weight_decay)
+        for tensor, update in zip(tensors, updates, strict=True):
+            tensor.add_(update, alpha=-lr * self.ratio(tensor.shape))
+
+    def ratio(self, shape: Sequence[int]) -> float:
+        """What the learning rate of a matrix of this shape is multiplied by."""
+        rows, columns = shape
+        match self.config.adjust_lr_fn:
+            case "MatchRmsAdamW":
+                return 0.2 * math.sqrt(max(rows, columns))
+            case "Original":
+                return math.sqrt(max(1.0, rows / max(1, columns)))
+            case "OriginalTransposed":
+                return math.sqrt(max(1.0, columns / max(1, rows)))
+
+    def _directions(self, grads: list[Tensor], momenta: Sequence[MomentumState]) -> list[Tensor]:
+        """What is orthogonalized; the velocities go on by a step."""
+        momentum = self.config.momentum
+        old: list[tuple[Tensor, Tensor]] = []
+        for state, grad in zip(momenta, grads, strict=True):
+            if state.velocity.shape == _NONE:  # the first step
+                state.velocity = grad.clone(memory_format=torch.contiguous_format)
+            elif state.velocity.shape == grad.shape:
+                old.append((state.velocity, grad))
+            else:
+                shapes = f"{list(state.velocity.shape)}, its matrix {list(grad.shape)}"
+                raise ShapeError(f"Muon: a velocity has shape {shapes}; load the state of this module")
+        if old:
+            velocities, its_grads = (list(it) for it in zip(*old, strict=True))
+            foreach.mul_(velocities, momentum.momentum)
+            foreach.add_(velocities, its_grads, alpha=1 - momentum.dampening)
+        velocities = [state.velocity for state in momenta]
+        return list(foreach.add(grads, velocities, alpha=momentum.momentum)) if momentum.nesterov else velocities
+
+
+def _needs_matrix(tensor: Tensor) -> str:
+    return f"Newton-Schulz iteration requires 2D tensors, got {tensor.dim()}D"

@@ -1,0 +1,137 @@
+"""RuleSet: which rule, clipping and rate each parameter of an optimizer has."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from ...errors import ConfigError
+from ...module import ParamGroup, ParamId, params
+from ..gradients.clipping import needs_norms
+from ..gradients.clipping_config import ClipByGlobalNorm, GradientClipping
+from ..schedules.learning_rates import BASE, check_groups, last_match
+from .module_optimizer_config import CANNOT_ROUND
+from .simple_optimizer import SimpleOptimizer
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerGroup:
+    """Parameters that are updated in their own way.
+
+    Attributes:
+        params: which they are.
+        optimizer: their rule.
+        grad_clipping: how their gradients are clipped; None: as those of the base, with which they then share a global
+            norm.
+        lr_factor: what the learning rate of a step is multiplied by.
+
+    Raises:
+        ConfigError: the factor is negative or not finite.
+    """
+
+    params: ParamGroup
+    optimizer: SimpleOptimizer[Any]
+    grad_clipping: GradientClipping | None = None
+    lr_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.lr_factor < math.inf:
+            raise ConfigError(f"OptimizerGroup: lr_factor: expected a finite number >= 0, got {self.lr_factor}")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """The base and the groups of an optimizer. A group is meant by its place, the base by BASE.
+
+    Attributes:
+        base: rule of parameters that are in no group; None if there may be none of those.
+        grad_clipping: that of the base, and of groups that have none of their own.
+        groups: of several that match a parameter the last one counts.
+    """
+
+    base: SimpleOptimizer[Any] | None
+    grad_clipping: GradientClipping | None = None
+    groups: tuple[OptimizerGroup, ...] = ()
+
+    @property
+    def group_params(self) -> tuple[ParamGroup, ...]:
+        """Which parameters each group has."""
+        return tuple(group.params for group in self.groups)
+
+    @property
+    def rules(self) -> Sequence[SimpleOptimizer[Any]]:
+        """All rules, the base's first."""
+        return [it for it in (self.base, *(group.optimizer for group in self.groups)) if it is not None]
+
+    @property
+    def is_collective(self) -> bool:
+        """Whether steps of parameters that are divided among ranks wait for the other ranks."""
+        clippings = (self.grad_clipping, *(group.grad_clipping for group in self.groups))
+        return any(map(needs_norms, clippings)) or not all(rule.elementwise for rule in self.rules)
+
+    def rule(self, group: int) -> SimpleOptimizer[Any]:
+        """The rule of a group."""
+        rule = self.base if group == BASE else self.groups[group].optimizer
+        assert rule is not None, "check() has refused parameters without a rule"
+        return rule
+
+    def rule_of(self, param_id: ParamId, path: str | None) -> SimpleOptimizer[Any]:
+        """The rule of a parameter, by its id and, where it is known, its path.
+
+        Raises:
+            ConfigError: it has none.
+        """
+        for group in reversed(self.groups):
+            if group.params.matches_id_path(param_id, path):
+                return group.optimizer
+        if self.base is None:
+            raise self._without_rule(path or str(param_id))
+        return self.base
+
+    def clipping(self, group: int) -> GradientClipping | None:
+        """How the gradients of a group are clipped."""
+        own = None if group == BASE else self.groups[group].grad_clipping
+        return self.grad_clipping if own is None else own
+
+    def norm(self, group: int) -> str | int:
+        """Which norm the gradients of a group are part of: that of its clipping's name, or of the place that has it."""
+        clipping = self.clipping(group)
+        if isinstance(clipping, ClipByGlobalNorm) and clipping.group is not None:
+            return clipping.group
+        return BASE if group == BASE or self.groups[group].grad_clipping is None else group
+
+    def lr_factor(self, group: int) -> float:
+        """What the learning rate of a group is multiplied by."""
+        return 1.0 if group == BASE else self.groups[group].lr_factor
+
+    def check(self, module: nn.Module) -> None:
+        """Refuse a module that these rules can't train.
+
+        Raises:
+            ConfigError: a group matches no parameter, a parameter is in no group, or its rule can't update it.
+        """
+        weights = params(module, "weight")
+        check_groups(self.group_params, weights, "the optimizer")
+        for param in weights:
+            place = last_match(self.group_params, param)
+            if place == BASE and self.base is None:
+                raise self._without_rule(param.path)
+            if param.trainable:
+                self.rule(place).check_parameter(param.path, param.tensor)
+
+    def check_stochastic(self) -> None:
+        """Refuse stochastic rounding if a rule can't do it.
+
+        Raises:
+            ConfigError: a rule has no kernel.
+        """
+        if unable := [type(rule).__name__ for rule in self.rules if not rule.fused]:
+            raise ConfigError(f"stochastic_rounding: {CANNOT_ROUND.format(', '.join(unable))}")
+
+    def _without_rule(self, path: str) -> ConfigError:
+        return ConfigError(
+            f"the parameter '{path}' is in no group of the optimizer; put a group of all parameters in front of the"
+            " others (match: [{type: All}]), or give the optimizer a base rule"
+        )

@@ -1,0 +1,1 @@
+"""Learning rates for each step, their configs and records."""

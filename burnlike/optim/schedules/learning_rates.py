@@ -1,0 +1,89 @@
+"""Learning rates by groups of parameters."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import nn
+
+from ...errors import ArgumentError, ConfigError
+from ...module import Param, ParamGroup, params
+
+BASE = -1
+"""Stands for what is in no group."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleLearningRate:
+    """The learning rates of one step.
+
+    Attributes:
+        base: of parameters in no group.
+        groups: which parameters have one of their own; of several that accept a parameter the last one counts.
+        rates: one for each group.
+
+    Raises:
+        ArgumentError: there are more or fewer rates than groups.
+    """
+
+    base: float
+    groups: tuple[ParamGroup, ...] = ()
+    rates: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.rates) != len(self.groups):
+            raise ArgumentError(
+                f"ModuleLearningRate: expected a rate for each of the {len(self.groups)} groups, got {len(self.rates)}"
+            )
+
+    def of(self, param: Param) -> float:
+        """The rate of a parameter."""
+        return self.at(last_match(self.groups, param))
+
+    def at(self, group: int) -> float:
+        """The rate of the group with this place, or of those in none for BASE."""
+        return self.base if group == BASE else self.rates[group]
+
+    def check(self, module: nn.Module) -> None:
+        """Refuse a module that a group matches no parameter of.
+
+        Raises:
+            ConfigError: there is such a group.
+        """
+        check_groups(self.groups, params(module, "weight"), "the learning rates")
+
+
+def checked_rate(rate: float) -> float:
+    """The learning rate, if it is one.
+
+    Raises:
+        ArgumentError: it is negative, not finite, or no number.
+    """
+    try:
+        if 0 <= rate < math.inf:
+            return float(rate)
+    except TypeError:
+        pass
+    raise ArgumentError(f"expected a finite learning rate of at least 0, got {rate!r}; nothing was changed")
+
+
+def last_match(groups: tuple[ParamGroup, ...], param: Param) -> int:
+    """The place of the last group that accepts `param`; BASE if none does."""
+    return next((place for place in reversed(range(len(groups))) if groups[place].matches(param)), BASE)
+
+
+def check_groups(groups: Sequence[ParamGroup], weights: Sequence[Param], owner: str) -> None:
+    """Refuse groups that match nothing.
+
+    Args:
+        groups: which parameters they have.
+        weights: the parameters of a module.
+        owner: of the groups, for the message.
+
+    Raises:
+        ConfigError: a group matches no parameter.
+    """
+    for place, group in enumerate(groups):
+        if not any(group.matches(param) for param in weights):
+            known = ", ".join(param.path for param in weights[:5]) + (", ..." if weights[5:] else "")
+            raise ConfigError(f"groups[{place}] of {owner} matches no parameter of the module ({known}): {group}")

@@ -1,0 +1,201 @@
+"""The states in an optimizer's record, and the parameters that they belong to."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from ...errors import RecordMismatchError, nearest
+from ...module import Param, ParamId
+from ...record import LoadReport, Record
+from ...record.files.stored_tensors import StoredTensors
+from ...record.layout import known_layout
+from .optimizer_report import OptimizerLoadReport
+
+GROUPS = "param_groups"
+"""First part of the names of tensors that are no states: options of the parameter groups of torch's optimizers."""
+
+
+@dataclass(slots=True)
+class StateEntry:
+    """The state of one parameter in a record.
+
+    Attributes:
+        id: the parameter's when it was saved.
+        path: likewise; None where the record doesn't say.
+        rank: dimensions of the parameter; None where the record doesn't say.
+        tensors: field -> name of its tensor in the record.
+        values: field -> plain value.
+    """
+
+    id: ParamId
+    path: str | None = None
+    rank: int | None = None
+    tensors: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"'{self.path}' ({self.id})" if self.path else str(self.id)
+
+
+class Target(NamedTuple):
+    """A parameter that may have a state, and the id that it has or is about to get."""
+
+    param: Param
+    id: ParamId
+
+
+class Match(NamedTuple):
+    """A state, and the parameter that it goes to; None where no module was given."""
+
+    entry: StateEntry
+    target: Target | None
+
+
+def entries_of(record: Record) -> list[StateEntry]:
+    """The states in `record`, in its order; those without tensors and values too.
+
+    Raises:
+        RecordMismatchError: it is no optimizer's record.
+    """
+    states, paths = record.values.get("states"), record.values.get("paths", {})
+    if not record.tensors and not record.values and not record.ids:
+        return []  # as formats that have no place for values keep the record of an optimizer before its first step
+    if not isinstance(states, Mapping) or not isinstance(paths, Mapping):
+        raise RecordMismatchError(
+            f"expected an optimizer's record, got one without optimizer states: {record.source}; take the file that was"
+            " saved from optimizer.into_record()"
+        )
+    found: dict[str, StateEntry] = {}
+    for name in record.tensors:
+        text, _, path = name.partition(".")
+        if text != GROUPS:
+            _entry(found, text, name).tensors[path] = name
+    for name, value in states.items():
+        text, _, path = name.partition(".")
+        _entry(found, text, name).values[path] = value
+    for text, path in paths.items():
+        if not isinstance(path, str):
+            raise RecordMismatchError(f"{record.source}: expected the path of {text} as a text, got {path!r:.60}")
+        _entry(found, text, text).path = path
+    for text, rank in _ranks(record).items():
+        _entry(found, text, text).rank = rank
+    return list(found.values())
+
+
+def _entry(found: dict[str, StateEntry], text: str, name: str) -> StateEntry:
+    if text not in found:
+        try:
+            found[text] = StateEntry(ParamId.parse(text))
+        except ValueError as error:
+            raise RecordMismatchError(
+                f"expected names '<ParamId>.<field>' in an optimizer's record, got '{name}'"
+            ) from error
+    return found[text]
+
+
+def _ranks(record: Record) -> dict[str, int | None]:
+    layout = known_layout(record.layout) if record.layout is not None else {}
+    layout = layout.get("$named", layout) if isinstance(layout, Mapping) else {}
+    if not isinstance(layout, Mapping):
+        return {}
+    states = {text: below for text, below in layout.items() if isinstance(below, Mapping) and "$state" in below}
+    return {text: below.get("rank") for text, below in states.items() if text != "$map"}
+
+
+def match_entries(
+    entries: Sequence[StateEntry], targets: Sequence[Target], report: LoadReport | None
+) -> tuple[list[Match], OptimizerLoadReport]:
+    """Find the parameter of each state: by what `report` says, by id, then by path where no id decides."""
+    by_id = {target.id: target for target in targets}
+    by_path: dict[str, Target | None] = {}
+    for target in targets:
+        for path in (target.param.path, *target.param.aliases):
+            by_path[path] = None if path in by_path else target  # of two modules with one path neither is meant
+    taken: dict[int, Match] = {}  # by place in `entries`
+    remapped: dict[str, str] = {}
+    used: set[ParamId] = set()
+    for index, entry in enumerate(entries):
+        followed = _followed(entry, by_id, by_path, report)
+        target = followed or by_id.get(entry.id)
+        if target is None or target.id in used:
+            continue
+        used.add(target.id)
+        taken[index] = Match(entry, target)
+        if followed is not None and entry.path is not None and followed.param.path != entry.path:
+            remapped[entry.path] = followed.param.path
+    ids = [match.target.param.path for match in taken.values() if match.target]
+    moved = set(remapped.values())
+    paths = []
+    for index, entry in enumerate(entries):
+        target = by_path.get(entry.path or "")
+        if index not in taken and target is not None and target.id not in used:
+            used.add(target.id)
+            taken[index] = Match(entry, target)
+            paths.append(target.param.path)
+    return [taken[index] for index in sorted(taken)], OptimizerLoadReport(
+        by_id=[path for path in ids if path not in moved],
+        by_path=paths,
+        remapped=remapped,
+        orphaned=[str(entry) for index, entry in enumerate(entries) if index not in taken],
+        missing=[target.param.path for target in targets if target.param.trainable and target.id not in used],
+    )
+
+
+def _followed(
+    entry: StateEntry,
+    by_id: Mapping[ParamId, Target],
+    by_path: Mapping[str, Target | None],
+    report: LoadReport | None,
+) -> Target | None:
+    """Where the load of the module put the parameter of a state."""
+    if report is None:
+        return None
+    target = by_id.get(report.ids[entry.id]) if entry.id in report.ids else None
+    return target or by_path.get(report.renamed.get(entry.path or "", ""))
+
+
+def refuse_orphans(
+    entries: Sequence[StateEntry], found: OptimizerLoadReport, targets: Sequence[Target], source: str
+) -> None:
+    """Raise if a state belongs to no parameter.
+
+    Raises:
+        RecordMismatchError: one does; its `report` is `found`.
+    """
+    if not found.orphaned:
+        return
+    shown = ", ".join(found.orphaned[:5]) + (f" and {len(found.orphaned) - 5} more" if found.orphaned[5:] else "")
+    first = next(entry for entry in entries if str(entry) == found.orphaned[0])
+    hint = nearest(first.path or "", [target.param.path for target in targets])
+    another = len(found.orphaned) == len(entries)
+    error = RecordMismatchError(
+        f"{source} {'belongs to another model' if another else 'does not fit the model'}: it has states of {shown}, and"
+        f" no parameter has that id or path{hint}; pass the report of the module's load if its parameters were renamed,"
+        " or prune_orphans=True to drop them. The optimizer is as it was"
+    )
+    error.report = found
+    raise error
+
+
+def refuse_mismatched(found: OptimizerLoadReport, source: str) -> None:
+    """Raise if a state has another shape than its parameter.
+
+    Raises:
+        RecordMismatchError: one has; its `report` is `found`.
+    """
+    if found.mismatched:
+        lines = "\n".join(f"  {it.path}: expected {it.expected}, got {it.found}" for it in found.mismatched[:10])
+        error = RecordMismatchError(f"{source} does not fit the model; the optimizer is as it was\n{lines}")
+        error.report = found
+        raise error
+
+
+def tensors_of(entry: StateEntry, record: Record) -> dict[str, Tensor]:
+    """Field -> tensor, in memory of its own: an optimizer writes into its states."""
+    stored = isinstance(record.tensors, StoredTensors)
+    return {
+        name: record.tensors[full] if stored else record.tensors[full].detach().clone()
+        for name, full in entry.tensors.items()
+    }

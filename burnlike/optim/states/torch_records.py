@@ -1,0 +1,252 @@
+"""torch's own optimizers as records: their states by ParamId and path, as those of an OptimizerAdaptor."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import RecordError, RecordMismatchError
+from ...module import Param, ParamId, params
+from ...record import LoadReport, Mismatch, Record
+from ...record.derived.state_tree import decode_tree, encode_tree
+from ...record.files.stored_tensors import shape_in
+from .matching import GROUPS, Target, entries_of, match_entries, refuse_mismatched, refuse_orphans
+from .optimizer_report import OptimizerLoadReport
+from .torch_translation import adaptors_state, is_group, is_of_adaptor, torchs_state
+
+
+def torch_record(optimizer: torch.optim.Optimizer, *modules: nn.Module) -> Record:
+    """The state of one of torch's optimizers, and the options of its groups; copies nothing.
+
+    Args:
+        optimizer: any whose state is tensors and plain values.
+        modules: what it trains: its parameters are named by them, so that states follow them. Without, names are those
+            that the optimizer was given (`named_parameters()`), else the places in its groups, as in its `state_dict`.
+
+    Raises:
+        RecordError: it trains a parameter that no module has, or its state holds what can't be stored without code.
+    """
+    targets = trained_by(optimizer, modules)
+    state = optimizer.state_dict()
+    tensors: dict[str, Tensor] = {}
+    states: dict[str, Any] = {}
+    for index, fields in state["state"].items():
+        for name, value in fields.items():
+            full = f"{targets[index].id}.{name}"
+            found = encode_tree(value, full, tensors)
+            if found != {"$tensor": full}:
+                states[full] = found
+    groups = [
+        {**_encoded(group, f"{GROUPS}.{number}", tensors), "params": [str(targets[it].id) for it in group["params"]]}
+        for number, group in enumerate(state[GROUPS])
+    ]
+    return Record(
+        tensors=tensors,
+        values={
+            "states": states,
+            "paths": {str(it.id): it.param.path for it in targets},
+            GROUPS: groups,
+            "shapes": {str(it.id): list(it.param.tensor.shape) for it in targets},
+            "optimizer": type(optimizer).__name__,
+        },
+        source=f"the record of {type(optimizer).__name__}",
+    )
+
+
+def _encoded(group: Mapping[str, Any], place: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    return encode_tree(_options(group), place, tensors)
+
+
+def _options(group: Mapping[str, Any]) -> dict[str, Any]:
+    """What a group says beside which parameters it has."""
+    return {name: value for name, value in group.items() if name not in ("params", "param_names")}
+
+
+def load_torch_record(
+    optimizer: torch.optim.Optimizer,
+    record: Record,
+    *modules: nn.Module,
+    report: LoadReport | None = None,
+    prune_orphans: bool = False,
+) -> OptimizerLoadReport:
+    """Put the states and options of `record` into one of torch's optimizers, each tensor in the dtype it was saved in.
+
+    The groups must be as many as when it was saved. States and options follow the parameters, whatever the order of the
+    groups and in them. The record of an OptimizerAdaptor with the same rule (Adam, AdamW, Sgd, RmsProp, AdaGrad) has no
+    options: the optimizer keeps its own.
+
+    Args:
+        optimizer: of the class that was saved.
+        record: what `torch_record` gave, or `into_record` of an OptimizerAdaptor.
+        modules: what it trains; none where none was given to `torch_record`.
+        report: that of the module's load, see `OptimizerAdaptor.load_record`.
+        prune_orphans: drop states of parameters that it doesn't train.
+
+    Raises:
+        RecordMismatchError: it does not fit, or a group has parameters of groups whose options differed; the optimizer
+            is as it was.
+        RecordError: it trains a parameter that no module has.
+    """
+    loaded = read_torch_record(optimizer, Record.of(record), trained_by(optimizer, modules), report, prune_orphans)
+    loaded.apply(optimizer)
+    return loaded.report
+
+
+@dataclass(slots=True)
+class LoadedTorchState:
+    """A state that was read and is to be put in place.
+
+    Attributes:
+        report: what became of each part.
+        state: as `state_dict()` gives it.
+    """
+
+    report: OptimizerLoadReport
+    state: dict[str, Any]
+
+    def apply(self, optimizer: torch.optim.Optimizer) -> None:
+        """Put it in place."""
+        optimizer.load_state_dict(self.state)
+        handles = [it for group in optimizer.param_groups for it in group["params"]]
+        for index, fields in self.state["state"].items():
+            kept = optimizer.state.get(handles[index], {})  # a TorchLbfgs has its state elsewhere
+            for name, value in fields.items():
+                # torch gives states the dtype of their parameters, which loses bits.
+                if isinstance(value, Tensor) and name in kept and kept[name].dtype != value.dtype:
+                    kept[name] = value.to(kept[name].device)
+
+
+def read_torch_record(
+    optimizer: torch.optim.Optimizer,
+    record: Record,
+    targets: Sequence[Target],
+    report: LoadReport | None = None,
+    prune_orphans: bool = False,
+) -> LoadedTorchState:
+    """What `load_torch_record` is about to put in place.
+
+    Args:
+        optimizer: see `load_torch_record`.
+        record: see `load_torch_record`.
+        targets: its parameters in the order of its groups, with the ids that they will have.
+        report: see `load_torch_record`.
+        prune_orphans: see `load_torch_record`.
+
+    Raises:
+        RecordMismatchError: see `load_torch_record`.
+    """
+    if is_of_adaptor(record):
+        entries, groups, state_of = entries_of(record), None, adaptors_state(optimizer, record)
+        shapes = {str(it.id): list(shape_in(record.tensors, name)) for it in entries for name in it.tensors.values()}
+    else:
+        shapes, groups = _checked_groups(optimizer, record)
+        entries, state_of = entries_of(record), torchs_state
+    matches, found = match_entries(entries, targets, report)
+    if not prune_orphans:
+        refuse_orphans(entries, found, targets, record.source)
+    states = {target.id: state_of(entry, record) for entry, target in matches if target}
+    mismatched = [
+        Mismatch(it.param.path, str(list(it.param.tensor.shape)), str(shapes[str(entry.id)]))
+        for entry, it in matches
+        if it and list(it.param.tensor.shape) != shapes.get(str(entry.id), list(it.param.tensor.shape))
+    ]
+    found = replace(found, mismatched=mismatched)
+    refuse_mismatched(found, record.source)
+    index_of = {target.id: index for index, target in enumerate(targets)}
+    origins = {index_of[target.id]: str(entry.id) for entry, target in matches if target}
+    options = optimizer.state_dict()[GROUPS] if groups is None else _groups(optimizer, groups, origins, record)
+    by_index = {index_of[param_id]: fields for param_id, fields in states.items() if fields}
+    return LoadedTorchState(found, {"state": by_index, GROUPS: options})
+
+
+def _checked_groups(optimizer: torch.optim.Optimizer, record: Record) -> tuple[Mapping[str, Any], list[Any]]:
+    """Shape of each parameter, and the groups.
+
+    Raises:
+        RecordMismatchError: they are not those of such an optimizer.
+    """
+    groups, shapes = record.values.get(GROUPS), record.values.get("shapes")
+    if (
+        not (isinstance(shapes, Mapping) and isinstance(groups, list) and all(map(is_group, groups)))
+        or record.values.get("optimizer") != type(optimizer).__name__
+    ):
+        raise RecordMismatchError(
+            f"expected the record of a {type(optimizer).__name__} of torch, got {record.source} of"
+            f" {record.values.get('optimizer', 'another kind')}"
+        )
+    if len(groups) != len(optimizer.param_groups):
+        raise RecordMismatchError(
+            f"{record.source}: expected {len(optimizer.param_groups)} parameter groups, got {len(groups)}"
+        )
+    return shapes, groups
+
+
+def _groups(
+    optimizer: torch.optim.Optimizer, saved: list[Any], origins: Mapping[int, str], record: Record
+) -> list[dict[str, Any]]:
+    """Each group with the options of the one that its parameters were in, and its own where they are all new.
+
+    Args:
+        optimizer: whose groups these are.
+        saved: groups in the record.
+        origins: place of a parameter in `optimizer` -> its id in the record.
+        record: for what its tensors hold.
+    """
+    options = [_decoded(group, record) for group in saved]
+    number_of = {str(text): number for number, group in enumerate(saved) for text in group.get("params", ())}
+    found = []
+    for place, group in enumerate(optimizer.state_dict()[GROUPS]):
+        numbers = sorted({number_of[origins[it]] for it in group["params"] if origins.get(it) in number_of})
+        different = next((it for it in numbers if repr(options[it]) != repr(options[numbers[0]])), None)
+        if different is not None:
+            raise RecordMismatchError(
+                f"{record.source}: group {place} has parameters that were in the groups {numbers[0]} and {different},"
+                f" whose options differ: {dict(options[numbers[0]])} and {dict(options[different])}; divide them into"
+                " groups as they were. The optimizer is as it was"
+            )
+        found.append({**group, **(options[numbers[0]] if numbers else {})})
+    return found
+
+
+def _decoded(group: Mapping[str, Any], record: Record) -> Mapping[str, Any]:
+    found = decode_tree(_options(group), record.tensors, record.source)
+    if not isinstance(found, Mapping):
+        raise RecordMismatchError(f"{record.source}: expected the options of a parameter group, got {found!r:.60}")
+    return found
+
+
+def trained_by(optimizer: torch.optim.Optimizer, modules: Sequence[nn.Module]) -> list[Target]:
+    """The parameters of `optimizer` in the order of its groups.
+
+    Args:
+        optimizer: any of torch's.
+        modules: that name them; without, they are named as the optimizer names them, or by their places.
+
+    Raises:
+        RecordError: there are modules, and none has one of them.
+    """
+    param_of = {id(param.tensor): param for module in modules for param in params(module, "weight")}
+    found = []
+    for number, group in enumerate(optimizer.param_groups):
+        names = group.get("param_names") or [f"{GROUPS}.{number}.{place}" for place in range(len(group["params"]))]
+        for place, (name, tensor) in enumerate(zip(names, group["params"], strict=True)):
+            param = param_of.get(id(tensor)) if modules else _named(name, tensor)
+            if param is None:
+                raise RecordError(
+                    f"parameter {place} of group {number} of {type(optimizer).__name__} belongs to none of the modules"
+                    " given; give the module that it trains"
+                )
+            found.append(Target(param, param.id))
+    return found
+
+
+def _named(name: str, tensor: Tensor) -> Param:
+    """A parameter that no module is known of, with an id that follows from its name."""
+    param_id = ParamId(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little"))
+    # Of the values, not of the tensor itself, whose id in a module is another.
+    param = Param.from_tensor(nn.Parameter(tensor.detach(), tensor.requires_grad), id=param_id)
+    param.path = name
+    return param

@@ -1,0 +1,1 @@
+"""One step of an optimizer over a whole module."""

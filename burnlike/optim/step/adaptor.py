@@ -1,0 +1,302 @@
+"""OptimizerAdaptor: a SimpleOptimizer for whole modules, its states kept by ParamId."""
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Generic, Self, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from ..._fsdp import reshard
+from ...errors import ConfigError, DeviceError, DTypeError, ShapeError
+from ...module import Param, ParamGroup
+from ...module.tree.walk import weights
+from ...ops import StepOptions
+from ..core import foreach
+from ..core.rank_agreement import Ranks
+from ..core.sharded import Parts, division_of, local, local_state
+from ..gradients.clipping_config import GradientClipping
+from ..gradients.gradients import GradientsParams
+from ..optimizer import Module
+from ..rules.rule_set import OptimizerGroup, RuleSet
+from ..rules.simple_optimizer import SimpleOptimizer
+from ..schedules.learning_rates import ModuleLearningRate
+from ..states.persistence import StateKeeper
+from .batches import Run, check_all, check_gradients, gradients_of, rate_of, runs_of, stepped_in
+from .copies import Copies, check_copied, copies_of, tensors_of_copies
+from .eval_weights import put_weights
+from .skipped_steps import SkippedSteps, can_skip_on_device
+from .step_plan import StepRequest, plan_step
+from .whole_step import step_whole
+
+State = TypeVar("State")
+
+_NOTHING = (None, None, None)
+
+
+class OptimizerAdaptor(StateKeeper, Generic[State]):
+    """Applies update rules to every parameter that has a gradient.
+
+    State follows a parameter by its ParamId: through reordering and renaming of layers, freezing, replacement of the
+    tensor, and saving. A parameter without gradient is left as it is: no decay, no state, no count of time.
+
+    Attributes:
+        rules: the rule, clipping and factor of the rate of each parameter.
+        maximize: whether steps go up the gradient.
+        skip_non_finite: whether a step with a gradient that is not finite changes nothing.
+        stochastic_rounding: whether what is kept in 16 or 8 bits is rounded stochastically.
+    """
+
+    def __init__(
+        self,
+        optimizer: SimpleOptimizer[State] | None,
+        grad_clipping: GradientClipping | None = None,
+        groups: Sequence[OptimizerGroup] = (),
+        *,
+        maximize: bool = False,
+        skip_non_finite: bool = False,
+        stochastic_rounding: bool = False,
+    ) -> None:
+        """Make an optimizer without states.
+
+        Args:
+            optimizer: the rule of parameters that are in no group; None if there may be none of those.
+            grad_clipping: what is done to gradients first.
+            groups: parameters with rules of their own; of several that match one the last counts.
+            maximize, skip_non_finite, stochastic_rounding: see the attributes.
+
+        Raises:
+            ConfigError: stochastic rounding is asked of a rule that has no kernel.
+        """
+        super().__init__(RuleSet(optimizer, grad_clipping, tuple(groups)))
+        self.maximize = maximize
+        self.skip_non_finite = skip_non_finite
+        self.stochastic_rounding = stochastic_rounding
+        if stochastic_rounding:
+            self.rules.check_stochastic()
+        self._copies: Copies = {}
+        self._skipped = SkippedSteps()
+        # What was stepped last, where, with which groups of rates: while these stay, a step looks nothing up.
+        self._last: tuple[Any, Any, Any] = _NOTHING
+        self._runs: list[Run] = []
+        self._checked: Any = None
+        self._ranks = Ranks()
+
+    @property
+    def skipped_steps(self) -> int:
+        """How many steps changed nothing because a gradient was not finite; on CUDA it waits for the last step."""
+        self._settle()
+        return self._skipped.count
+
+    def with_grad_clipping(self, grad_clipping: GradientClipping | None) -> Self:
+        """Set the clipping of gradients; returns the optimizer.
+
+        Raises:
+            ConfigError: there are states already: they would go on with gradients of another size.
+        """
+        self._refuse_late("gradient clipping")
+        self.rules = replace(self.rules, grad_clipping=grad_clipping)
+        return self
+
+    def with_group(
+        self,
+        group: ParamGroup,
+        optimizer: SimpleOptimizer[Any],
+        grad_clipping: GradientClipping | None = None,
+        lr_factor: float = 1.0,
+    ) -> Self:
+        """Add a group, which goes before those that are there; see `OptimizerGroup`. Returns the optimizer.
+
+        Raises:
+            ConfigError: there are states already, which may be of another rule; or stochastic rounding is on, and the
+                rule has no kernel.
+        """
+        self._refuse_late("a parameter group")
+        added = OptimizerGroup(group, optimizer, grad_clipping, lr_factor)
+        rules = replace(self.rules, groups=(*self.rules.groups, added))
+        if self.stochastic_rounding:
+            rules.check_stochastic()
+        self.rules = rules
+        return self
+
+    def with_copies(self, module: nn.Module, copies: nn.Module) -> Self:
+        """Write the new weights of `module` into those of `copies` in each step, rounded to their dtypes.
+
+        Args:
+            module: the one that is trained, for example in float32.
+            copies: of the same paths and shapes, for example in bfloat16: what the forward pass uses.
+
+        Raises:
+            ConfigError: `copies` lacks a parameter or has one of another shape.
+        """
+        self._copies = copies_of(module, copies)
+        return self
+
+    def check(self, module: nn.Module) -> None:
+        """Refuse a module that this optimizer can't train, as the first step would.
+
+        Raises:
+            ConfigError: a group matches no parameter, a parameter is in no group, or its rule can't update it.
+        """
+        found = weights(module)
+        if self._checked is not found:
+            self.rules.check(module)
+            self._checked = found
+
+    @torch.no_grad()
+    def step(
+        self,
+        lr: float | ModuleLearningRate,
+        module: Module,
+        grads: GradientsParams,
+        *,
+        loss_scale: float | Tensor | None = None,
+        found_inf: Tensor | None = None,
+        zero_grads: bool = False,
+    ) -> Module:
+        """Update `module` in place with the gradients and return it; under `fully_shard`, this rank's parts.
+
+        Args:
+            lr: learning rate.
+            module: the module that the gradients were taken from.
+            grads: consumed in Burn; here they may be used again.
+            loss_scale: what the loss was multiplied by: gradients are divided by it first.
+            found_inf: float32 with one value: if it is not 0, the step changes nothing.
+            zero_grads: zero the gradients in the same pass.
+
+        Raises:
+            ShapeError, DTypeError, DeviceError: a gradient or state does not fit its parameter; nothing has changed.
+            ConfigError: see `check`; or a parameter has no copy, see `with_copies`.
+            ArgumentError: the rate is negative or not finite, the loss scale no positive number, all gradients are of
+                other modules, ranks have those of other parameters, or the weights are those to evaluate with.
+        """
+        stepped, values = grads.params, grads.values
+        self._ranks.check(module, stepped, self.rules, self.skip_non_finite)
+        if not stepped:
+            return self._without_gradients(module)
+        tensors = self._tensors_of(module, stepped, lr)
+        runs = self._runs
+        rates = [rate_of(run, lr) * self.rules.lr_factor(run.group) for run in runs]
+        of_runs = [gradients_of(run, values) for run in runs]
+        if len(runs) > 1 or not self.rules.rule(runs[0].group).fused:
+            check_all(runs, tensors, of_runs)
+            for run in runs:
+                self.rules.rule(run.group).check_states(run.states)
+        request = StepRequest(
+            *(self.maximize, self.skip_non_finite, loss_scale, found_inf, zero_grads),
+            seed=(self._kept.random_step + 1) << 16 if self.stochastic_rounding else None,
+        )
+        try:
+            options, found = plan_step(runs, of_runs, self.rules, request)
+        except Exception:
+            check_all(runs, tensors, of_runs)  # says it with the name of the parameter
+            raise
+        if found is not None and not can_skip_on_device(runs, self.rules):
+            if bool(found):
+                self._skipped.count += 1
+                if zero_grads:
+                    foreach.zero_(list(values))
+                return module
+            found = None
+        reshard(tensor for run, some in zip(runs, tensors, strict=True) if run.sharded for tensor in some)
+        for run, rate, some, its_grads, its_options in zip(runs, rates, tensors, of_runs, options, strict=True):
+            if found is not None:
+                its_options = replace(its_options, skip=found.to(run.device), skipped=self._skipped.on[run.device])
+            self._step_run(run, rate, some, its_grads, its_options)
+        if found is not None:
+            self._skipped.add(found)
+        if self.stochastic_rounding:
+            self._kept.random_step += 1
+        return module
+
+    def use_eval_weights(self, module: nn.Module) -> bool:
+        """Put the weights to evaluate with into `module`; see `Optimizer.use_eval_weights`."""
+        return self._put_weights(module, to_evaluate=True)
+
+    def use_training_weights(self, module: nn.Module) -> bool:
+        """Put the weights to train with back into `module`; see `Optimizer.use_training_weights`."""
+        return self._put_weights(module, to_evaluate=False)
+
+    def _put_weights(self, module: nn.Module, *, to_evaluate: bool) -> bool:
+        self._settle()
+        changed = put_weights(module, self._kept, self.rules, self._copies, to_evaluate=to_evaluate)
+        if changed:
+            self._forget_runs()
+        return changed
+
+    def _tensors_of(
+        self, module: nn.Module, stepped: Sequence[Param], lr: float | ModuleLearningRate
+    ) -> list[list[Tensor]]:
+        """The parameters of each run of a step, prepared for it."""
+        rate_groups = lr.groups if isinstance(lr, ModuleLearningRate) else None
+        last_stepped, last_module, last_rate_groups = self._last
+        # Where some have no gradient, the list is another one each time.
+        same = stepped is last_stepped or stepped == last_stepped
+        if not same or last_module() is not module or rate_groups != last_rate_groups:
+            self._prepare(module, stepped, lr)
+            self._last = (stepped, weakref.ref(module), rate_groups)
+        tensors = [[param.tensor for param in run.params] for run in self._runs]
+        if any(local(some[0]).device != run.device for run, some in zip(self._runs, tensors, strict=True)):
+            self._prepare(module, stepped, lr)
+            tensors = [[param.tensor for param in run.params] for run in self._runs]
+        return tensors
+
+    def _prepare(self, module: nn.Module, stepped: Sequence[Param], lr: float | ModuleLearningRate) -> None:
+        """Divide the parameters of a step into runs, with their states as the rules take them."""
+        self.check(module)
+        if isinstance(lr, ModuleLearningRate) and lr.groups != self._last[2]:
+            lr.check(module)
+        own = stepped_in(module, stepped)
+        check_copied(self._copies, [param for _, param in own])
+        self._settle()
+        self._runs = runs_of(own, self.rules.group_params, lr)
+        self._skipped.watch(self._runs)
+        for run in self._runs:
+            states = [self._kept.of(param) for param in run.params]
+            if run.sharded and self.rules.rule(run.group).elementwise:
+                states = [local_state(state, it.tensor) for state, it in zip(states, run.params, strict=True)]
+                self._kept.divisions.update((param.id, division_of(param.tensor)) for param in run.params)
+            run.states = states
+
+    def _step_run(
+        self, run: Run, lr: float, tensors: Sequence[Tensor], grads: Sequence[Tensor], options: StepOptions
+    ) -> None:
+        rule = self.rules.rule(run.group)
+        if self._copies:
+            options = replace(options, copies=tensors_of_copies(self._copies, run.params))
+        try:
+            if not run.sharded:
+                after = rule.step_many(lr, tensors, grads, run.states, options)
+            elif rule.elementwise:
+                after = rule.step_many(lr, Parts(map(local, tensors)), list(map(local, grads)), run.states, options)
+            else:
+                after = step_whole(rule, lr, tensors, grads, run.states, options)
+        except (ShapeError, DTypeError, DeviceError, NotImplementedError):  # the last of ops, for sparse gradients
+            check_gradients(run, tensors, grads)  # says it with the name of the parameter
+            raise
+        if after is run.states:
+            return
+        run.states = after
+        for param, state in zip(run.params, after, strict=True):
+            if state is not None:
+                self._kept.states[param.id] = state
+                self._kept.note(param)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles have: all but what belongs to the module, `with_copies` included."""
+        self._settle()
+        return {**self.__dict__, "_copies": {}, "_last": _NOTHING, "_runs": [], "_checked": None}
+
+    def _settle(self) -> None:
+        self._skipped.settle(self._runs, self.rules)
+
+    def _forget_runs(self) -> None:
+        self._last, self._runs = _NOTHING, []
+        self._skipped.watch(())
+
+    def _refuse_late(self, what: str) -> None:
+        if self._kept.states:
+            raise ConfigError(
+                f"{what} was set after the optimizer has states; set it before the first step and before load_record"
+            )

@@ -1,0 +1,116 @@
+"""Runs: the parameters of a step that are updated together."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import ArgumentError
+from ...module import Param, ParamGroup
+from ...module.identity.torch_wrappers import is_distributed
+from ...module.tree.walk import weights
+from ..core.sharded import local
+from ..gradients.gradients import check_gradient
+from ..schedules.learning_rates import ModuleLearningRate, checked_rate, last_match
+
+
+@dataclass(slots=True)
+class Run:
+    """Parameters that one call of one rule updates.
+
+    Attributes:
+        group: place of their group, or BASE.
+        rate: place of their group among those of the learning rate, or BASE.
+        device: where they are.
+        sharded: whether they are divided among ranks, and the rule updates parts: see `SimpleOptimizer.elementwise`.
+        places: of them among the gradients.
+        params: handles.
+        states: before the next step.
+    """
+
+    group: int
+    rate: int
+    device: torch.device
+    sharded: bool
+    places: list[int] = field(default_factory=list)
+    params: list[Param] = field(default_factory=list)
+    states: Sequence[Any] = ()
+
+
+def runs_of(
+    stepped: Iterable[tuple[int, Param]], groups: tuple[ParamGroup, ...], lr: float | ModuleLearningRate
+) -> list[Run]:
+    """Divide the parameters of a step by their groups into runs, each in the order of the gradients.
+
+    Args:
+        stepped: parameters, and the places of their gradients.
+        groups: of rules.
+        lr: which may have groups of its own.
+    """
+    rate_groups = lr.groups if isinstance(lr, ModuleLearningRate) else ()
+    found: dict[Any, Run] = {}
+    for place, param in stepped:
+        tensor = param.tensor
+        key = (
+            last_match(groups, param),
+            last_match(rate_groups, param),
+            local(tensor).device,
+            is_distributed(tensor),
+        )
+        run = found.setdefault(key, Run(*key))
+        run.places.append(place)
+        run.params.append(param)
+    return list(found.values())
+
+
+def stepped_in(module: nn.Module, params: Sequence[Param]) -> list[tuple[int, Param]]:
+    """The parameters of `module` with the ids of `params`, and their places among these; others are left out.
+
+    Raises:
+        ArgumentError: none of them is in `module`.
+    """
+    found = weights(module)
+    if params is found:
+        return list(enumerate(found))
+    own = {param.id: param for param in found}
+    stepped = [(place, own[param.id]) for place, param in enumerate(params) if param.id in own]
+    if not stepped:
+        raise ArgumentError(
+            f"none of the {len(params)} gradients, such as that of '{params[0].path}', is of a parameter of the"
+            f" {type(module).__name__} to be stepped; step the module that they were taken from"
+        )
+    return stepped
+
+
+def gradients_of(run: Run, values: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The gradients of a run among those of a step."""
+    if len(run.places) == len(values):
+        return values
+    return [values[place] for place in run.places]
+
+
+def rate_of(run: Run, lr: float | ModuleLearningRate) -> float:
+    """The learning rate of a run.
+
+    Raises:
+        ArgumentError: it is negative, not finite, or no number.
+    """
+    return checked_rate(lr.at(run.rate) if isinstance(lr, ModuleLearningRate) else lr)
+
+
+def check_gradients(run: Run, tensors: Sequence[Tensor], grads: Sequence[Tensor]) -> None:
+    """Refuse gradients that don't fit their parameters.
+
+    Raises:
+        ShapeError, DTypeError, DeviceError: one doesn't.
+    """
+    for param, tensor, grad in zip(run.params, tensors, grads, strict=True):
+        check_gradient(param, tensor, grad, "; nothing was changed")
+
+
+def check_all(runs: Sequence[Run], tensors: Sequence[Sequence[Tensor]], grads: Sequence[Sequence[Tensor]]) -> None:
+    """`check_gradients` of several runs."""
+    for run, some, its_grads in zip(runs, tensors, grads, strict=True):
+        check_gradients(run, some, its_grads)

@@ -1,0 +1,50 @@
+"""Copies of weights in another precision, which steps keep up to date."""
+
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor, nn
+
+from ..._fsdp import reshard
+from ...errors import ConfigError
+from ...module import Param, ParamId, params
+from ..core.sharded import local
+
+Copies = Mapping[ParamId, Param]
+"""For each parameter the one that is its copy: a handle, since moving a module replaces tensors."""
+
+
+def copies_of(module: nn.Module, copies: nn.Module) -> Copies:
+    """For each parameter of `module` that of `copies` that is at its path.
+
+    Raises:
+        ConfigError: `copies` lacks a parameter or has one of another shape.
+    """
+    found = {param.path: param for param in params(copies, "weight")}
+    for param in params(module, "weight"):
+        copy = found.get(param.path)
+        if copy is None or copy.tensor.shape != param.tensor.shape:
+            got = "none" if copy is None else f"one of shape {list(copy.tensor.shape)}"
+            raise ConfigError(
+                f"expected a copy of '{param.path}' of shape {list(param.tensor.shape)}, got {got}; give a module of"
+                " the same structure"
+            )
+    return {param.id: found[param.path] for param in params(module, "weight")}
+
+
+def tensors_of_copies(copies: Copies, params: Sequence[Param]) -> list[Tensor]:
+    """This rank's parts of the copies of `params`, to be written."""
+    tensors = [copies[param.id].tensor for param in params]
+    reshard(tensors)
+    return [local(tensor.detach()) for tensor in tensors]
+
+
+def check_copied(copies: Copies, params: Sequence[Param]) -> None:
+    """Refuse parameters that have no copy, if others have one.
+
+    Raises:
+        ConfigError: there is such a parameter.
+    """
+    if copies and (without := [param.path for param in params if param.id not in copies]):
+        raise ConfigError(
+            f"'{without[0]}' has no copy, as other parameters have; call with_copies again when the module has changed"
+        )

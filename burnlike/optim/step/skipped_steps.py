@@ -1,0 +1,58 @@
+"""SkippedSteps: steps that changed nothing, counted on the devices where that is found out."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..rules.rule_set import RuleSet
+from .batches import Run
+
+
+class SkippedSteps:
+    """How many steps were skipped.
+
+    On CUDA nothing waits: the kernels see whether a step is to be skipped, and subtract from the times of the states
+    what `on` has counted. `settle` brings the states up to date.
+
+    Attributes:
+        count: steps known to be skipped, without those in `on`.
+        on: steps skipped since the last `settle`, by device: float64 `[1]`.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.on: dict[torch.device, Tensor] = {}
+        self._is_settled = True
+
+    def watch(self, runs: Sequence[Run]) -> None:
+        """Count for these runs from now on; `settle` those before first."""
+        devices = {run.device for run in runs if run.device.type == "cuda"}
+        self.on = {device: torch.zeros(1, dtype=torch.float64, device=device) for device in devices}
+        self._is_settled = True
+
+    def add(self, found: Tensor) -> None:
+        """Count a step as skipped where the one value of `found` is not 0."""
+        for device, skipped in self.on.items():
+            skipped.add_((found != 0).to(device))
+        self._is_settled = False
+
+    def settle(self, runs: Sequence[Run], rules: RuleSet) -> None:
+        """Take what was skipped back from the times of the states; waits for the devices if it may be any."""
+        if self._is_settled:
+            return
+        self._is_settled = True
+        counts = {device: int(skipped.item()) for device, skipped in self.on.items()}
+        if not any(counts.values()):
+            return
+        for run in runs:
+            if steps := counts.get(run.device):
+                rules.rule(run.group).take_back(run.states, steps)
+        self.count += max(counts.values())
+        for skipped in self.on.values():
+            skipped.zero_()
+
+
+def can_skip_on_device(runs: Sequence[Run], rules: RuleSet) -> bool:
+    """Whether kernels can skip a step by themselves: not the first one, which may not even make states."""
+    return all(run.device.type == "cuda" and rules.rule(run.group).fused and None not in run.states for run in runs)

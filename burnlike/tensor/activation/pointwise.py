@@ -1,0 +1,243 @@
+"""Activation functions: each takes a Float tensor and gives a new one."""
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from ...errors import TensorValueError
+from ..core.base import B2, E, like, wrap
+from ..core.kinds import Float
+from ..core.operands import fail
+from ..core.receiver import float_spec
+from ..core.tensor_operands import inner_of
+
+if TYPE_CHECKING:
+    from ..core.kinds import D1
+    from ..tensor import Tensor
+
+
+# Above these, e^x overflows in the element type.
+_LARGEST_EXPONENT = {torch.float16: 11.0, torch.float64: 709.0}
+
+
+def relu(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
+    """The larger of x and 0; NaN stays. `[..] -> [..]`.
+
+    Torch: `F.relu`.
+    """
+    spec = float_spec("relu", x)
+    return wrap(spec.activation.relu(x.inner), spec)
+
+
+def gelu(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
+    """Gaussian error linear unit, x * (1 + erf(x / sqrt(2))) / 2. `[..] -> [..]`.
+
+    Torch: `F.gelu`.
+    """
+    spec = float_spec("gelu", x)
+    return wrap(spec.activation.gelu(x.inner), spec)
+
+
+def gelu_approximate(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
+    """GELU by tanh, 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). `[..] -> [..]`.
+
+    Torch: `F.gelu(x, approximate="tanh")`.
+    """
+    spec = float_spec("gelu_approximate", x)
+    return wrap(spec.activation.gelu_approximate(x.inner), spec)
+
+
+def sigmoid(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
+    """1 / (1 + e^-x). `[..] -> [..]`.
+
+    Torch: `torch.sigmoid`.
+    """
+    spec = float_spec("sigmoid", x)
+    return wrap(spec.activation.sigmoid(x.inner), spec)
+
+
+def log_sigmoid(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
+    """Logarithm of the sigmoid, without overflow. `[..] -> [..]`.
+
+    Torch: `F.logsigmoid`.
+    """
+    spec = float_spec("log_sigmoid", x)
+    return wrap(spec.activation.log_sigmoid(x.inner), spec)
+
+
+def silu(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
+    """x * sigmoid(x). `[..] -> [..]`.
+
+    Torch: `F.silu`.
+    """
+    spec = float_spec("silu", x)
+    return wrap(spec.activation.silu(x.inner), spec)
+
+
+def hard_swish(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
+    """x * clamp(x / 6 + 0.5, 0, 1). `[..] -> [..]`.
+
+    Torch: `F.hardswish`.
+    """
+    spec = float_spec("hard_swish", x)
+    return wrap(spec.activation.hard_swish(x.inner), spec)
+
+
+def mish(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
+    """x * tanh(softplus(x)). `[..] -> [..]`.
+
+    Torch: `F.mish`.
+    """
+    spec = float_spec("mish", x)
+    return wrap(spec.activation.mish(x.inner), spec)
+
+
+def selu(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
+    """Scaled ELU of Klambauer et al. 2017. `[..] -> [..]`.
+
+    Torch: `F.selu`.
+    """
+    spec = float_spec("selu", x)
+    return wrap(spec.activation.selu(x.inner), spec)
+
+
+def softsign(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
+    """x / (1 + |x|). `[..] -> [..]`.
+
+    Torch: `F.softsign`.
+    """
+    spec = float_spec("softsign", x)
+    return wrap(spec.activation.softsign(x.inner), spec)
+
+
+def tanh(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
+    """Hyperbolic tangent. `[..] -> [..]`.
+
+    Torch: `torch.tanh`.
+    """
+    spec = float_spec("tanh", x)
+    return wrap(spec.ops.tanh(x.inner), spec)
+
+
+def relu6(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
+    """x, at least 0 and at most 6. `[..] -> [..]`.
+
+    Torch: `F.relu6`.
+    Differs: the gradient at 0 and 6 is 1.
+    """
+    spec = float_spec("relu6", x)
+    return wrap(spec.activation.hardtanh(x.inner, 0.0, 6.0), spec)
+
+
+def leaky_relu(x: "Tensor[B2, E, Float]", negative_slope: float) -> "Tensor[B2, E, Float]":
+    """x where x >= 0, negative_slope * x elsewhere. `[..] -> [..]`.
+
+    Torch: `F.leaky_relu`.
+    Differs: the slope has no default.
+    """
+    spec = float_spec("leaky_relu", x)
+    return wrap(spec.activation.leaky_relu(x.inner, negative_slope), spec)
+
+
+def prelu(x: "Tensor[B2, E, Float]", alpha: "Tensor[B2, D1, Float] | torch.Tensor") -> "Tensor[B2, E, Float]":
+    """x where x >= 0, alpha * x elsewhere. `[batch, channels, ..], [1 or channels] -> [batch, channels, ..]`.
+
+    Torch: `F.prelu`.
+
+    Raises:
+        TensorValueError: neither 1 weight nor one for each channel.
+    """
+    spec = float_spec("prelu", x)
+    weights = inner_of("prelu", alpha, spec.ranks[1])
+    count, shape = weights.shape[0], x.inner.shape
+    channels = shape[1] if spec.rank > 1 else 1
+    if count != 1 and count != channels:  # `in` would not find the sizes that torch.compile traces
+        raise TensorValueError(
+            "Prelu", f"expected 1 weight or one for each of the {channels} channels (dimension 1), got {count}"
+        )
+    try:
+        return like(spec.activation.prelu(x.inner, weights), spec)
+    except Exception as error:
+        fail("prelu", error, x.inner, weights)
+
+
+def hard_sigmoid(x: "Tensor[B2, E, Float]", alpha: float, beta: float) -> "Tensor[B2, E, Float]":
+    """alpha * x + beta, at least 0 and at most 1. `[..] -> [..]`.
+
+    Torch: `F.hardsigmoid` with alpha 1/6 and beta 0.5.
+    Differs: alpha and beta are given.
+    """
+    spec = float_spec("hard_sigmoid", x)
+    return wrap(spec.activation.hard_sigmoid(x.inner, alpha, beta), spec)
+
+
+def softplus(x: "Tensor[B2, E, Float]", beta: float) -> "Tensor[B2, E, Float]":
+    """log(1 + e^(beta * x)) / beta, and x where beta * x > 20. `[..] -> [..]`.
+
+    Torch: `F.softplus`.
+    Differs: the threshold is at most what the element type can hold, see `softplus_with_threshold`.
+    """
+    spec = float_spec("softplus", x)
+    threshold = 11.0 if spec.dtype is torch.float16 else 20.0
+    return like(spec.activation.softplus(x.inner, beta, threshold), spec)
+
+
+def softplus_with_threshold(x: "Tensor[B2, E, Float]", beta: float, threshold: float) -> "Tensor[B2, E, Float]":
+    """log(1 + e^(beta * x)) / beta, and x where beta * x > threshold. `[..] -> [..]`.
+
+    Torch: `F.softplus`.
+    Differs: the threshold is lowered to 11 (float16), 88 (float32, bfloat16), 709 (float64): there e^x overflows.
+    """
+    spec = float_spec("softplus", x)
+    threshold = min(threshold, _LARGEST_EXPONENT.get(spec.dtype, 88.0))
+    return like(spec.activation.softplus(x.inner, beta, threshold), spec)
+
+
+def elu(x: "Tensor[B2, E, Float]", alpha: float) -> "Tensor[B2, E, Float]":
+    """x where x > 0, alpha * (e^x - 1) elsewhere. `[..] -> [..]`.
+
+    Torch: `F.elu`.
+    Differs: alpha has no default.
+    """
+    spec = float_spec("elu", x)
+    return wrap(spec.activation.elu(x.inner, alpha), spec)
+
+
+def celu(x: "Tensor[B2, E, Float]", alpha: float) -> "Tensor[B2, E, Float]":
+    """max(x, 0) + min(0, alpha * (e^(x / alpha) - 1)). `[..] -> [..]`.
+
+    Torch: `F.celu`.
+    Differs: alpha has no default.
+    """
+    spec = float_spec("celu", x)
+    if alpha == 0:
+        raise TensorValueError("Celu", "expected an alpha other than 0: x is divided by it")
+    return wrap(spec.activation.celu(x.inner, alpha), spec)
+
+
+def threshold(x: "Tensor[B2, E, Float]", threshold: float, value: float) -> "Tensor[B2, E, Float]":
+    """x where x > threshold, `value` elsewhere. `[..] -> [..]`.
+
+    Torch: `F.threshold`.
+    """
+    spec = float_spec("threshold", x)
+    return wrap(spec.activation.threshold(x.inner, threshold, value), spec)
+
+
+def thresholded_relu(x: "Tensor[B2, E, Float]", alpha: float) -> "Tensor[B2, E, Float]":
+    """x where x > alpha, 0 elsewhere. `[..] -> [..]`.
+
+    Torch: `F.threshold(x, alpha, 0)`.
+    """
+    spec = float_spec("thresholded_relu", x)
+    return wrap(spec.activation.threshold(x.inner, alpha, 0.0), spec)
+
+
+def hardtanh(x: "Tensor[B2, E, Float]", min: float, max: float) -> "Tensor[B2, E, Float]":
+    """x, at least `min` and at most `max`. `[..] -> [..]`.
+
+    Torch: `F.hardtanh`.
+    Differs: no default bounds; the gradient at the bounds is 1.
+    """
+    spec = float_spec("hardtanh", x)
+    return wrap(spec.activation.hardtanh(x.inner, min, max), spec)

@@ -1,0 +1,98 @@
+"""Bounds: elements kept within limits, and the larger or smaller of two."""
+
+from typing import TYPE_CHECKING, Any, overload
+
+import torch
+
+from ..core.base import B, D, K, TensorBase, like, wrap
+from ..core.kinds import Float, Int
+from ..core.operands import fail, scalar
+from ..core.scalars import with_scalar
+from ..core.tensor_operands import tensor_operand
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+class ClampMethods(TensorBase[B, D, K]):
+    """Bounds, and the larger or smaller of two."""
+
+    __slots__ = ()
+
+    @overload
+    def clamp(self: "ClampMethods[B, D, Float]", min: float, max: float) -> "Tensor[B, D, Float]": ...
+    @overload
+    def clamp(self: "ClampMethods[B, D, Int]", min: int, max: int) -> "Tensor[B, D, Int]": ...
+    def clamp(self: Any, min: Any, max: Any) -> Any:
+        """Elements above `max` become `max`, then those below `min` become `min`. `[..] -> [..]`.
+
+        Torch: `torch.clamp`.
+        Differs: both bounds are required; where min > max the minimum wins.
+        """
+        spec = self.spec
+        if type(min) is not float or type(max) is not float or spec.kind is not Float:
+            min, max = scalar("clamp", spec, min), scalar("clamp", spec, max)
+        try:
+            return wrap(spec.ops.clamp(self.inner, min, max), spec)
+        except Exception as error:
+            fail("clamp", error, self.inner)
+
+    @overload
+    def clamp_min(self: "ClampMethods[B, D, Float]", min: float) -> "Tensor[B, D, Float]": ...
+    @overload
+    def clamp_min(self: "ClampMethods[B, D, Int]", min: int) -> "Tensor[B, D, Int]": ...
+    def clamp_min(self: Any, min: Any) -> Any:
+        """Elements below `min` become `min`. `[..] -> [..]`.
+
+        Torch: `torch.clamp_min`.
+        """
+        return with_scalar("clamp_min", self, min)
+
+    @overload
+    def clamp_max(self: "ClampMethods[B, D, Float]", max: float) -> "Tensor[B, D, Float]": ...
+    @overload
+    def clamp_max(self: "ClampMethods[B, D, Int]", max: int) -> "Tensor[B, D, Int]": ...
+    def clamp_max(self: Any, max: Any) -> Any:
+        """Elements above `max` become `max`. `[..] -> [..]`.
+
+        Torch: `torch.clamp_max`.
+        """
+        return with_scalar("clamp_max", self, max)
+
+    @overload
+    def max_pair(
+        self: "ClampMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor"
+    ) -> "Tensor[B, D, Float]": ...
+    @overload
+    def max_pair(self: "ClampMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor") -> "Tensor[B, D, Int]": ...
+    def max_pair(self: Any, other: Any) -> Any:
+        """The larger of two, element by element. `[..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.maximum`.
+        Differs: a NaN in `other` is ignored, one in the receiver stays; of equal ones the receiver gets the gradient.
+        """
+        spec = self.spec
+        value = tensor_operand("max_pair", spec, other)
+        try:
+            return like(spec.ops.max_pair(self.inner, value), spec)
+        except Exception as error:
+            fail("max_pair", error, self.inner, value)
+
+    @overload
+    def min_pair(
+        self: "ClampMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor"
+    ) -> "Tensor[B, D, Float]": ...
+    @overload
+    def min_pair(self: "ClampMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor") -> "Tensor[B, D, Int]": ...
+    def min_pair(self: Any, other: Any) -> Any:
+        """The smaller of two, element by element. `[..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.minimum`.
+        Differs: a NaN in `other` is ignored, one in the receiver stays; of equal ones the receiver gets the gradient.
+        """
+        spec = self.spec
+        value = tensor_operand("min_pair", spec, other)
+        try:
+            return like(spec.ops.min_pair(self.inner, value), spec)
+        except Exception as error:
+            fail("min_pair", error, self.inner, value)

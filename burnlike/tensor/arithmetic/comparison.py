@@ -1,0 +1,158 @@
+"""Equality, and reductions to Bool, of all kinds."""
+
+import numbers
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...errors import TensorValueError
+from ..core.axes import axis
+from ..core.base import B, D, K, TensorBase, wrap
+from ..core.kinds import D1, Bool, Float, Int
+from ..core.operands import fail, operand, scalar
+from ..core.spec import Spec, title
+from ..core.torch_arguments import whole
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+def compare_mixed(name: str, tensor: Any, other: Any) -> Any:
+    """A comparison whose other operand is a scalar, a torch tensor, or does not fit."""
+    spec = tensor.spec
+    value = operand(name, spec, other)
+    if type(value) is int and spec.kind is Int:
+        _check_range(name, spec, value)
+    try:
+        return wrap(getattr(spec.ops, name)(tensor.inner, value), spec.bool)
+    except Exception as error:
+        fail(name, error, tensor.inner, value)
+
+
+def compare_scalar(name: str, tensor: Any, value: Any) -> Any:
+    """A comparison with a number, never with a tensor."""
+    spec = tensor.spec
+    number = value if type(value) is float and spec.kind is Float else scalar(name, spec, value)
+    return compare_mixed(name, tensor, number)
+
+
+def _check_range(name: str, spec: Spec, number: int) -> None:
+    # Torch compares with the number modulo the size of the element type.
+    info = torch.iinfo(spec.dtype)
+    if not info.min <= number <= info.max:
+        raise TensorValueError(title(name), f"{number} is outside of {info.min}..{info.max}, those of {spec.dtype}")
+
+
+class ComparisonMethods(TensorBase[B, D, K]):
+    """Equality, and reductions to Bool."""
+
+    __slots__ = ()
+
+    def equal(self, other: "Tensor[B, D, K] | torch.Tensor | float") -> "Tensor[B, D, Bool]":
+        """Whether elements are equal; `x == y`. `[..], [..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.eq` (`torch.equal` gives one bool).
+        Differs: equal ranks, no promotion.
+        """
+        spec = self.spec
+        right: Any = other
+        if type(right) is not spec.tensor or right.spec is not spec:
+            return compare_mixed("equal", self, right)
+        try:
+            return wrap(spec.ops.equal(self.inner, right.inner), spec.bool)
+        except Exception as error:
+            fail("equal", error, self.inner, right.inner)
+
+    def not_equal(self, other: "Tensor[B, D, K] | torch.Tensor | float") -> "Tensor[B, D, Bool]":
+        """Whether elements differ; `x != y`. `[..], [..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.ne`.
+        Differs: equal ranks, no promotion.
+        """
+        spec = self.spec
+        right: Any = other
+        if type(right) is not spec.tensor or right.spec is not spec:
+            return compare_mixed("not_equal", self, right)
+        try:
+            return wrap(spec.ops.not_equal(self.inner, right.inner), spec.bool)
+        except Exception as error:
+            fail("not_equal", error, self.inner, right.inner)
+
+    def equal_scalar(self, value: float) -> "Tensor[B, D, Bool]":
+        """Whether elements are equal to a number. `[..] -> [..]`.
+
+        Torch: `torch.eq`.
+        """
+        return compare_scalar("equal", self, value)
+
+    def not_equal_scalar(self, value: float) -> "Tensor[B, D, Bool]":
+        """Whether elements differ from a number. `[..] -> [..]`.
+
+        Torch: `torch.ne`.
+        """
+        return compare_scalar("not_equal", self, value)
+
+    equal_elem = equal_scalar
+    not_equal_elem = not_equal_scalar
+
+    def __eq__(  # type: ignore[override]
+        self, other: "Tensor[B, D, K] | torch.Tensor | float"
+    ) -> "Tensor[B, D, Bool]":
+        """As `equal`; anything that is no tensor and no number is not equal as a whole."""
+        return self.equal(other) if type(other) is type(self) or _comparable(other) else NotImplemented
+
+    def __ne__(  # type: ignore[override]
+        self, other: "Tensor[B, D, K] | torch.Tensor | float"
+    ) -> "Tensor[B, D, Bool]":
+        """As `not_equal`; anything that is no tensor and no number is not equal as a whole."""
+        return self.not_equal(other) if type(other) is type(self) or _comparable(other) else NotImplemented
+
+    __hash__ = object.__hash__
+
+    def any(self, dim: None = None, keepdim: None = None) -> "Tensor[B, D1, Bool]":
+        """Whether an element is not zero (NaN is not). `[..] -> [1]`.
+
+        Torch: `torch.any(x)`.
+        Differs: shape `[1]`.
+        """
+        if dim is not None or keepdim is not None:
+            raise whole("any", dim)
+        spec = self.spec
+        return wrap(spec.ops.any(self.inner), spec.bool.ranks[1])
+
+    def any_dim(self, dim: int) -> "Tensor[B, D, Bool]":
+        """Whether an element along a dimension is not zero. `[.., n, ..] -> [.., 1, ..]`.
+
+        Torch: `torch.any(x, dim, keepdim=True)`.
+
+        Raises:
+            TensorValueError: no such dimension.
+        """
+        spec = self.spec
+        return wrap(spec.ops.any_dim(self.inner, axis("Any Dim", dim, spec.rank)), spec.bool)
+
+    def all(self, dim: None = None, keepdim: None = None) -> "Tensor[B, D1, Bool]":
+        """Whether no element is zero. `[..] -> [1]`.
+
+        Torch: `torch.all(x)`.
+        Differs: shape `[1]`.
+        """
+        if dim is not None or keepdim is not None:
+            raise whole("all", dim)
+        spec = self.spec
+        return wrap(spec.ops.all(self.inner), spec.bool.ranks[1])
+
+    def all_dim(self, dim: int) -> "Tensor[B, D, Bool]":
+        """Whether no element along a dimension is zero. `[.., n, ..] -> [.., 1, ..]`.
+
+        Torch: `torch.all(x, dim, keepdim=True)`.
+
+        Raises:
+            TensorValueError: no such dimension.
+        """
+        spec = self.spec
+        return wrap(spec.ops.all_dim(self.inner, axis("All Dim", dim, spec.rank)), spec.bool)
+
+
+def _comparable(other: Any) -> bool:
+    return isinstance(other, torch.Tensor | int | float | numbers.Number)

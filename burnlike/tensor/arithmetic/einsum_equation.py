@@ -1,0 +1,134 @@
+"""Equations of Einstein summation: what they may say, and whether operands have the dimensions that they tell."""
+
+from collections.abc import Sequence
+
+from ...errors import TensorTypeError, TensorValueError
+from ..core.kinds import MAX_RANK
+
+ELLIPSIS = "..."
+_LABELS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+
+
+def checked_equation(equation: str, shapes: Sequence[tuple[int, ...]]) -> str:
+    """The equation without spaces and with its output written out, after all checks.
+
+    Raises:
+        TensorValueError: the equation can't be read, or does not fit the shapes.
+        TensorTypeError: no string.
+    """
+    if not isinstance(equation, str):
+        raise TensorTypeError("Einsum", f"expected the equation as a string, got {type(equation).__name__}")
+    written, arrow, after = equation.partition("->")
+    inputs: list[list[str]] = []
+    offset = 0
+    for subscript in written.split(","):
+        inputs.append(_labels(subscript, offset))
+        offset += len(subscript) + 1
+    output = _labels(after, len(written) + 2) if arrow else _implicit(inputs)
+    _check_output(inputs, output)
+    if len(shapes) != len(inputs):
+        raise TensorValueError(
+            "Einsum", f"operand count does not match the equation: {len(inputs)} subscripts, {len(shapes)} operands"
+        )
+    widths = [_ellipsis_width(number, *pair) for number, pair in enumerate(zip(inputs, shapes, strict=True))]
+    _check_sizes(inputs, shapes, widths)
+    width = max(widths)
+    rank = sum(width if label == ELLIPSIS else 1 for label in output)
+    if rank > MAX_RANK:
+        raise TensorValueError("Einsum", f"the result would have rank {rank}, the largest is {MAX_RANK}")
+    if not any(ELLIPSIS in labels for labels in inputs):
+        output = [label for label in output if label != ELLIPSIS]
+    return ",".join(map("".join, inputs)) + "->" + "".join(output)
+
+
+def _labels(subscript: str, offset: int) -> list[str]:
+    """The letters and the ellipsis of a subscript that begins at `offset` of the equation."""
+    labels: list[str] = []
+    place = 0
+    while place < len(subscript):
+        character = subscript[place]
+        if character == ".":
+            if ELLIPSIS in labels:
+                raise TensorValueError(
+                    "Einsum", f"more than one ellipsis in the same subscript, the second at {offset + place}"
+                )
+            if not subscript.startswith(ELLIPSIS, place):
+                raise TensorValueError("Einsum", f"dot at {offset + place} is not part of an ellipsis (...)")
+            labels.append(ELLIPSIS)
+            place += 2
+        elif character in _LABELS:
+            labels.append(character)
+        elif character != " ":
+            raise TensorValueError(
+                "Einsum", f"invalid character {character!r} at {offset + place}; subscripts must be in [a-zA-Z]"
+            )
+        place += 1
+    return labels
+
+
+def _implicit(inputs: list[list[str]]) -> list[str]:
+    every = [label for labels in inputs for label in labels if label != ELLIPSIS]
+    return [ELLIPSIS, *sorted(label for label in set(every) if every.count(label) == 1)]
+
+
+def _check_output(inputs: list[list[str]], output: list[str]) -> None:
+    for place, label in enumerate(output):
+        if label == ELLIPSIS:
+            continue
+        if not any(label in labels for labels in inputs):
+            raise TensorValueError("Einsum", f"output subscript {label} does not appear in any input operand")
+        if label in output[:place]:
+            raise TensorValueError("Einsum", f"output subscript {label} appears more than once in the output")
+
+
+def _ellipsis_width(number: int, labels: list[str], shape: tuple[int, ...]) -> int:
+    """How many dimensions the ellipsis of an operand stands for; 0 where there is none."""
+    if not labels:
+        if shape != (1,):
+            raise TensorValueError("Einsum", f"scalar operand {number} must have shape [1], got {list(shape)}")
+        return 0
+    named = len(labels) - (ELLIPSIS in labels)
+    if ELLIPSIS in labels:
+        if len(shape) < named:
+            raise TensorValueError(
+                "Einsum", f"operand {number} has fewer dimensions than subscripts: {len(shape)} and {named}"
+            )
+        return len(shape) - named
+    if len(shape) != named:
+        raise TensorValueError(
+            "Einsum", f"rank of operand {number} does not match its subscripts: {len(shape)} and {named}"
+        )
+    return 0
+
+
+def _check_sizes(inputs: list[list[str]], shapes: Sequence[tuple[int, ...]], widths: list[int]) -> None:
+    """Sizes of a label are equal within an operand; between operands they are equal or 1."""
+    known: dict[object, tuple[int, int]] = {}
+    for number, (labels, shape, width) in enumerate(zip(inputs, shapes, widths, strict=True)):
+        own: dict[object, int] = {}
+        for name, size in zip(_names(labels, width), shape, strict=False):
+            if own.setdefault(name, size) != size:
+                raise TensorValueError(
+                    "Einsum",
+                    f"repeated subscripts must have equal dimensions: label '{name}' of operand {number} has the sizes"
+                    f" {own[name]} and {size}",
+                )
+        for name, size in own.items():
+            if size == 1:
+                continue
+            first, other = known.setdefault(name, (number, size))
+            if other != size:
+                what = f"label '{name}'" if isinstance(name, str) else f"dimension {name} of the ellipsis"
+                raise TensorValueError(
+                    "Einsum",
+                    f"incompatible broadcast dimensions for {what}: operand {first} has size {other},"
+                    f" operand {number} has size {size}",
+                )
+
+
+def _names(labels: list[str], width: int) -> list[object]:
+    """One name per dimension; those of the ellipsis count from the right, -1 the last."""
+    names: list[object] = []
+    for label in labels:
+        names.extend(range(-width, 0) if label == ELLIPSIS else [label])
+    return names

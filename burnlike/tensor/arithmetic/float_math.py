@@ -1,0 +1,161 @@
+"""Element-wise functions of Float tensors: exponents, roots, rounding, and pairs."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..core.base import B, D, K, TensorBase, like, wrap
+from ..core.kinds import Float
+from ..core.operands import fail, mixed
+from ..core.scalars import with_scalar
+from ..core.tensor_operands import tensor_operand
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+class FloatMethods(TensorBase[B, D, K]):
+    """Exponents, roots, rounding, and functions of two tensors."""
+
+    __slots__ = ()
+
+    def exp(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
+        """e to the power of each element. `[..] -> [..]`.
+
+        Torch: `torch.exp`.
+        """
+        spec = self.spec
+        return like(spec.ops.exp(self.inner), spec)
+
+    def log(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
+        """The natural logarithm. `[..] -> [..]`.
+
+        Torch: `torch.log`.
+        """
+        spec = self.spec
+        return like(spec.ops.log(self.inner), spec)
+
+    def log1p(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
+        """log(1 + x), exact near 0. `[..] -> [..]`.
+
+        Torch: `torch.log1p`.
+        """
+        spec = self.spec
+        return like(spec.ops.log1p(self.inner), spec)
+
+    def sqrt(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
+        """The square root; NaN of negative numbers. `[..] -> [..]`.
+
+        Torch: `torch.sqrt`.
+        """
+        spec = self.spec
+        return wrap(spec.ops.sqrt(self.inner), spec)
+
+    def recip(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
+        """1 / x. `[..] -> [..]`.
+
+        Torch: `torch.reciprocal`.
+        """
+        spec = self.spec
+        return like(spec.ops.recip(self.inner), spec)
+
+    def erf(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
+        """The error function. `[..] -> [..]`.
+
+        Torch: `torch.erf`.
+        """
+        spec = self.spec
+        return wrap(spec.ops.erf(self.inner), spec)
+
+    def round(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
+        """The nearest whole number; of two the even one. `[..] -> [..]`.
+
+        Torch: `torch.round`.
+        """
+        spec = self.spec
+        return wrap(spec.ops.round(self.inner), spec)
+
+    def floor(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
+        """The largest whole number that is not above x. `[..] -> [..]`.
+
+        Torch: `torch.floor`.
+        """
+        spec = self.spec
+        return wrap(spec.ops.floor(self.inner), spec)
+
+    def ceil(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
+        """The smallest whole number that is not below x. `[..] -> [..]`.
+
+        Torch: `torch.ceil`.
+        """
+        spec = self.spec
+        return wrap(spec.ops.ceil(self.inner), spec)
+
+    def trunc(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
+        """The whole part: rounded toward zero. `[..] -> [..]`.
+
+        Torch: `torch.trunc`.
+        """
+        spec = self.spec
+        return wrap(spec.ops.trunc(self.inner), spec)
+
+    def powf(
+        self: "FloatMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor | float"
+    ) -> "Tensor[B, D, Float]":
+        """Power, element by element. `[..] ** [..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.pow`.
+        Differs: equal ranks, no promotion.
+        """
+        spec = self.spec
+        value: Any = other
+        if type(value) is not spec.tensor or value.spec is not spec:
+            return mixed("powf", self, value)
+        try:
+            return like(spec.ops.powf(self.inner, value.inner), spec)
+        except Exception as error:
+            fail("powf", error, self.inner, value.inner)
+
+    def powf_scalar(self: "FloatMethods[B, D, Float]", scalar: float) -> "Tensor[B, D, Float]":
+        """The power with a number. `[..] -> [..]`.
+
+        Torch: `torch.pow(x, scalar)`.
+        """
+        return with_scalar("powf", self, scalar)
+
+    def fmod(
+        self: "FloatMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor | float"
+    ) -> "Tensor[B, D, Float]":
+        """x - y * trunc(x / y), with the sign of x; x where y is infinite. `[..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.fmod`.
+        Differs: equal ranks, no promotion.
+        """
+        spec = self.spec
+        value: Any = other
+        if type(value) is not spec.tensor or value.spec is not spec:
+            return mixed("fmod", self, value)
+        try:
+            return wrap(spec.ops.fmod(self.inner, value.inner), spec)
+        except Exception as error:
+            fail("fmod", error, self.inner, value.inner)
+
+    def fmod_scalar(self: "FloatMethods[B, D, Float]", scalar: float) -> "Tensor[B, D, Float]":
+        """The remainder by a number, with the sign of x. `[..] -> [..]`.
+
+        Torch: `torch.fmod(x, scalar)`.
+        """
+        return with_scalar("fmod", self, scalar)
+
+    def hypot(self: "FloatMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor") -> "Tensor[B, D, Float]":
+        """sqrt(x^2 + y^2) without overflow. `[..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.hypot`.
+        Differs: equal ranks, no promotion.
+        """
+        spec = self.spec
+        value = tensor_operand("hypot", spec, other)
+        try:
+            return like(spec.ops.hypot(self.inner, value), spec)
+        except Exception as error:
+            fail("hypot", error, self.inner, value)

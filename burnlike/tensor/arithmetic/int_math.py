@@ -1,0 +1,147 @@
+"""Bitwise functions of Int tensors."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..core.base import B, D, K, TensorBase, wrap
+from ..core.kinds import Int
+from ..core.operands import fail, mixed
+from ..core.scalars import with_scalar
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+class IntMethods(TensorBase[B, D, K]):
+    """Bitwise functions of Int tensors."""
+
+    __slots__ = ()
+
+    def bitwise_and(
+        self: "IntMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor | int"
+    ) -> "Tensor[B, D, Int]":
+        """x & y, bit by bit. `[..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.bitwise_and`.
+        Differs: equal ranks, no promotion.
+        """
+        spec = self.spec
+        value: Any = other
+        if type(value) is not spec.tensor or value.spec is not spec:
+            return mixed("bitwise_and", self, value)
+        try:
+            return wrap(spec.ops.bitwise_and(self.inner, value.inner), spec)
+        except Exception as error:
+            fail("bitwise_and", error, self.inner, value.inner)
+
+    def bitwise_and_scalar(self: "IntMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]":
+        """x & scalar, bit by bit. `[..] -> [..]`.
+
+        Torch: `torch.bitwise_and(x, scalar)`.
+        """
+        return with_scalar("bitwise_and", self, scalar)
+
+    def bitwise_or(
+        self: "IntMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor | int"
+    ) -> "Tensor[B, D, Int]":
+        """x | y, bit by bit. `[..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.bitwise_or`.
+        Differs: equal ranks, no promotion.
+        """
+        spec = self.spec
+        value: Any = other
+        if type(value) is not spec.tensor or value.spec is not spec:
+            return mixed("bitwise_or", self, value)
+        try:
+            return wrap(spec.ops.bitwise_or(self.inner, value.inner), spec)
+        except Exception as error:
+            fail("bitwise_or", error, self.inner, value.inner)
+
+    def bitwise_or_scalar(self: "IntMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]":
+        """x | scalar, bit by bit. `[..] -> [..]`.
+
+        Torch: `torch.bitwise_or(x, scalar)`.
+        """
+        return with_scalar("bitwise_or", self, scalar)
+
+    def bitwise_xor(
+        self: "IntMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor | int"
+    ) -> "Tensor[B, D, Int]":
+        """x ^ y, bit by bit. `[..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.bitwise_xor`.
+        Differs: equal ranks, no promotion.
+        """
+        spec = self.spec
+        value: Any = other
+        if type(value) is not spec.tensor or value.spec is not spec:
+            return mixed("bitwise_xor", self, value)
+        try:
+            return wrap(spec.ops.bitwise_xor(self.inner, value.inner), spec)
+        except Exception as error:
+            fail("bitwise_xor", error, self.inner, value.inner)
+
+    def bitwise_xor_scalar(self: "IntMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]":
+        """x ^ scalar, bit by bit. `[..] -> [..]`.
+
+        Torch: `torch.bitwise_xor(x, scalar)`.
+        """
+        return with_scalar("bitwise_xor", self, scalar)
+
+    def bitwise_left_shift(
+        self: "IntMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor | int"
+    ) -> "Tensor[B, D, Int]":
+        """x shifted left by y bits. `[..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.bitwise_left_shift`.
+        Differs: equal ranks, no promotion.
+        """
+        spec = self.spec
+        value: Any = other
+        if type(value) is not spec.tensor or value.spec is not spec:
+            return mixed("bitwise_left_shift", self, value)
+        try:
+            return wrap(spec.ops.bitwise_left_shift(self.inner, value.inner), spec)
+        except Exception as error:
+            fail("bitwise_left_shift", error, self.inner, value.inner)
+
+    def bitwise_left_shift_scalar(self: "IntMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]":
+        """x shifted left by a number of bits. `[..] -> [..]`.
+
+        Torch: `torch.bitwise_left_shift(x, scalar)`.
+        """
+        return with_scalar("bitwise_left_shift", self, scalar)
+
+    def bitwise_right_shift(
+        self: "IntMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor | int"
+    ) -> "Tensor[B, D, Int]":
+        """x shifted right by y bits; the sign is kept. `[..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.bitwise_right_shift`.
+        Differs: equal ranks, no promotion.
+        """
+        spec = self.spec
+        value: Any = other
+        if type(value) is not spec.tensor or value.spec is not spec:
+            return mixed("bitwise_right_shift", self, value)
+        try:
+            return wrap(spec.ops.bitwise_right_shift(self.inner, value.inner), spec)
+        except Exception as error:
+            fail("bitwise_right_shift", error, self.inner, value.inner)
+
+    def bitwise_right_shift_scalar(self: "IntMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]":
+        """x shifted right by a number of bits; the sign is kept. `[..] -> [..]`.
+
+        Torch: `torch.bitwise_right_shift(x, scalar)`.
+        """
+        return with_scalar("bitwise_right_shift", self, scalar)
+
+    def bitwise_not(self: "IntMethods[B, D, Int]") -> "Tensor[B, D, Int]":
+        """All bits inverted. `[..] -> [..]`.
+
+        Torch: `torch.bitwise_not`.
+        """
+        spec = self.spec
+        return wrap(spec.ops.bitwise_not(self.inner), spec)

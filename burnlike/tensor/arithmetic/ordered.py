@@ -1,0 +1,178 @@
+"""Sorting, and the k greatest."""
+
+from typing import TYPE_CHECKING, Any, NoReturn, overload
+
+import torch
+
+from ...errors import TensorTypeError, TensorValueError
+from ..core.axes import axis
+from ..core.base import B, D, K, TensorBase, wrap
+from ..core.kinds import Float, Int
+from ..core.operands import fail
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+class OrderedMethods(TensorBase[B, D, K]):
+    """Sorting, and the k greatest. NaN is greater than all numbers; equal elements come in any order."""
+
+    __slots__ = ()
+
+    @overload
+    def sort(self: "OrderedMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]": ...
+    @overload
+    def sort(self: "OrderedMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
+    def sort(self: Any, dim: Any) -> Any:
+        """The elements along `dim`, ascending. `[..] -> [..]`.
+
+        Torch: `torch.sort(x, dim).values`.
+        Differs: values only.
+        """
+        spec = self.spec
+        return wrap(spec.ops.sort(self.inner, axis("Sort", dim, spec.rank), False), spec)
+
+    @overload
+    def sort_descending(self: "OrderedMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]": ...
+    @overload
+    def sort_descending(self: "OrderedMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
+    def sort_descending(self: Any, dim: Any) -> Any:
+        """The elements along `dim`, descending. `[..] -> [..]`.
+
+        Torch: `torch.sort(x, dim, descending=True).values`.
+        Differs: values only.
+        """
+        spec = self.spec
+        return wrap(spec.ops.sort(self.inner, axis("Sort", dim, spec.rank), True), spec)
+
+    @overload
+    def sort_with_indices(
+        self: "OrderedMethods[B, D, Float]", dim: int
+    ) -> "tuple[Tensor[B, D, Float], Tensor[B, D, Int]]": ...
+    @overload
+    def sort_with_indices(
+        self: "OrderedMethods[B, D, Int]", dim: int
+    ) -> "tuple[Tensor[B, D, Int], Tensor[B, D, Int]]": ...
+    def sort_with_indices(self: Any, dim: Any) -> Any:
+        """The elements along `dim`, ascending, and where each was. `[..] -> ([..], [..])`.
+
+        Torch: `torch.sort(x, dim)`.
+        """
+        spec = self.spec
+        places = spec.int if spec.kind is Float else spec
+        dim = axis("Sort With Indices", dim, spec.rank)
+        values, indices = spec.ops.sort_with_indices(self.inner, dim, False, places.dtype)
+        return wrap(values, spec), wrap(indices, places)
+
+    @overload
+    def sort_descending_with_indices(
+        self: "OrderedMethods[B, D, Float]", dim: int
+    ) -> "tuple[Tensor[B, D, Float], Tensor[B, D, Int]]": ...
+    @overload
+    def sort_descending_with_indices(
+        self: "OrderedMethods[B, D, Int]", dim: int
+    ) -> "tuple[Tensor[B, D, Int], Tensor[B, D, Int]]": ...
+    def sort_descending_with_indices(self: Any, dim: Any) -> Any:
+        """The elements along `dim`, descending, and where each was. `[..] -> ([..], [..])`.
+
+        Torch: `torch.sort(x, dim, descending=True)`.
+        """
+        spec = self.spec
+        places = spec.int if spec.kind is Float else spec
+        dim = axis("Sort With Indices", dim, spec.rank)
+        values, indices = spec.ops.sort_with_indices(self.inner, dim, True, places.dtype)
+        return wrap(values, spec), wrap(indices, places)
+
+    @overload
+    def argsort(self: "OrderedMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Int]": ...
+    @overload
+    def argsort(self: "OrderedMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
+    def argsort(self: Any, dim: Any) -> Any:
+        """Where each of the elements along `dim`, ascending, was. `[..] -> [..]`.
+
+        Torch: `torch.argsort(x, dim)`.
+        """
+        spec = self.spec
+        places = spec.int if spec.kind is Float else spec
+        return wrap(spec.ops.argsort(self.inner, axis("Argsort", dim, spec.rank), False, places.dtype), places)
+
+    @overload
+    def argsort_descending(self: "OrderedMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Int]": ...
+    @overload
+    def argsort_descending(self: "OrderedMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
+    def argsort_descending(self: Any, dim: Any) -> Any:
+        """Where each of the elements along `dim`, descending, was. `[..] -> [..]`.
+
+        Torch: `torch.argsort(x, dim, descending=True)`.
+        """
+        spec = self.spec
+        places = spec.int if spec.kind is Float else spec
+        return wrap(spec.ops.argsort(self.inner, axis("Argsort", dim, spec.rank), True, places.dtype), places)
+
+    @overload
+    def topk(self: "OrderedMethods[B, D, Float]", k: int, dim: int) -> "Tensor[B, D, Float]": ...
+    @overload
+    def topk(self: "OrderedMethods[B, D, Int]", k: int, dim: int) -> "Tensor[B, D, Int]": ...
+    def topk(self: Any, k: Any, dim: Any) -> Any:
+        """The `k` greatest along `dim`, descending. `[.., n, ..] -> [.., k, ..]`.
+
+        Torch: `torch.topk(x, k, dim).values`.
+        Differs: values only.
+        """
+        spec = self.spec
+        dim = axis("Top K", dim, spec.rank)
+        try:
+            return wrap(spec.ops.topk(self.inner, k, dim), spec)
+        except Exception as error:
+            _refuse(error, self.inner, k, dim)
+
+    @overload
+    def topk_with_indices(
+        self: "OrderedMethods[B, D, Float]", k: int, dim: int
+    ) -> "tuple[Tensor[B, D, Float], Tensor[B, D, Int]]": ...
+    @overload
+    def topk_with_indices(
+        self: "OrderedMethods[B, D, Int]", k: int, dim: int
+    ) -> "tuple[Tensor[B, D, Int], Tensor[B, D, Int]]": ...
+    def topk_with_indices(self: Any, k: Any, dim: Any) -> Any:
+        """The `k` greatest along `dim`, descending, and where each is. `[.., n, ..] -> ([.., k, ..], [.., k, ..])`.
+
+        Torch: `torch.topk(x, k, dim)`.
+        """
+        spec = self.spec
+        places = spec.int if spec.kind is Float else spec
+        dim = axis("Top K", dim, spec.rank)
+        try:
+            values, indices = spec.ops.topk_with_indices(self.inner, k, dim, places.dtype)
+        except Exception as error:
+            _refuse(error, self.inner, k, dim)
+        return wrap(values, spec), wrap(indices, places)
+
+    @overload
+    def argtopk(self: "OrderedMethods[B, D, Float]", k: int, dim: int) -> "Tensor[B, D, Int]": ...
+    @overload
+    def argtopk(self: "OrderedMethods[B, D, Int]", k: int, dim: int) -> "Tensor[B, D, Int]": ...
+    def argtopk(self: Any, k: Any, dim: Any) -> Any:
+        """Where the `k` greatest along `dim` are, from the greatest on. `[.., n, ..] -> [.., k, ..]`.
+
+        Torch: `torch.topk(x, k, dim).indices`.
+        Differs: of equal elements the first ones, in their order.
+        """
+        spec = self.spec
+        places = spec.int if spec.kind is Float else spec
+        dim = axis("Top K", dim, spec.rank)
+        try:
+            return wrap(spec.ops.argtopk(self.inner, k, dim, places.dtype), places)
+        except Exception as error:
+            _refuse(error, self.inner, k, dim)
+
+
+def _refuse(error: Exception, inner: torch.Tensor, k: Any, dim: int) -> NoReturn:
+    """Say what is wrong with `k`, or what torch says."""
+    size = inner.shape[dim]
+    if not isinstance(k, int):
+        raise TensorTypeError("Top K", f"expected k as an int, got {type(k).__name__}") from error
+    if not 0 <= k <= size:
+        reason = f"expected k from 0 to {size}, the size of dimension {dim}, got {k}"
+        raise TensorValueError("Top K", reason) from error
+    fail("top_k", error, inner)

@@ -1,0 +1,228 @@
+"""Sums, means and products."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from ...errors import TensorTypeError, TensorValueError
+from ..core.axes import axes_of, axis
+from ..core.base import B, D, K, TensorBase, like
+from ..core.kinds import D1, D2, D3, D4, Float, Int
+from ..core.torch_arguments import whole
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+class ReductionMethods(TensorBase[B, D, K]):
+    """Sums, means and products."""
+
+    __slots__ = ()
+
+    @overload
+    def sum(self: "ReductionMethods[B, D, Float]") -> "Tensor[B, D1, Float]": ...
+    @overload
+    def sum(self: "ReductionMethods[B, D, Int]") -> "Tensor[B, D1, Int]": ...
+    def sum(self: Any, dim: None = None, keepdim: None = None) -> Any:
+        """The sum of all elements. `[..] -> [1]`.
+
+        Torch: `torch.sum(x)`.
+        Differs: shape `[1]`; Int keeps its dtype.
+        """
+        if dim is not None or keepdim is not None:
+            raise whole("sum", dim)
+        spec = self.spec
+        if spec.rank == 1:
+            return like(spec.ops.sum_dim(self.inner, 0, True), spec)
+        return like(spec.ops.sum(self.inner), spec.ranks[1])
+
+    @overload
+    def sum_dim(self: "ReductionMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]": ...
+    @overload
+    def sum_dim(self: "ReductionMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
+    def sum_dim(self: Any, dim: Any) -> Any:
+        """Sums along `dim`. `[.., n, ..] -> [.., 1, ..]`.
+
+        Torch: `torch.sum(x, dim, keepdim=True)`.
+        Differs: `dim` stays, with size 1; Int keeps its dtype.
+        """
+        spec = self.spec
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Sum Dim", dim, spec.rank)
+        return like(spec.ops.sum_dim(self.inner, dim, True), spec)
+
+    @overload
+    def sum_dims(self: "ReductionMethods[B, D, Float]", dims: Sequence[int]) -> "Tensor[B, D, Float]": ...
+    @overload
+    def sum_dims(self: "ReductionMethods[B, D, Int]", dims: Sequence[int]) -> "Tensor[B, D, Int]": ...
+    def sum_dims(self: Any, dims: Any) -> Any:
+        """Sums over `dims`. `[.., n, ..] -> [.., 1, ..]`.
+
+        Torch: `torch.sum(x, dims, keepdim=True)`.
+        Differs: the dimensions stay, with size 1; none given means none summed; Int keeps its dtype.
+        """
+        spec = self.spec
+        found = each_dim("Sum Dim", dims, spec.rank)
+        return like(spec.ops.sum_dim(self.inner, found, True), spec) if found else self
+
+    @overload
+    def sum_dims_squeeze(self: "ReductionMethods[B, D2, Float]", dims: tuple[int]) -> "Tensor[B, D1, Float]": ...
+    @overload
+    def sum_dims_squeeze(self: "ReductionMethods[B, D3, Float]", dims: tuple[int]) -> "Tensor[B, D2, Float]": ...
+    @overload
+    def sum_dims_squeeze(self: "ReductionMethods[B, D3, Float]", dims: tuple[int, int]) -> "Tensor[B, D1, Float]": ...
+    @overload
+    def sum_dims_squeeze(self: "ReductionMethods[B, D4, Float]", dims: tuple[int]) -> "Tensor[B, D3, Float]": ...
+    @overload
+    def sum_dims_squeeze(self: "ReductionMethods[B, D4, Float]", dims: tuple[int, int]) -> "Tensor[B, D2, Float]": ...
+    @overload
+    def sum_dims_squeeze(
+        self: "ReductionMethods[B, D4, Float]", dims: tuple[int, int, int]
+    ) -> "Tensor[B, D1, Float]": ...
+    @overload
+    def sum_dims_squeeze(self: "ReductionMethods[B, D2, Int]", dims: tuple[int]) -> "Tensor[B, D1, Int]": ...
+    @overload
+    def sum_dims_squeeze(self: "ReductionMethods[B, D3, Int]", dims: tuple[int]) -> "Tensor[B, D2, Int]": ...
+    @overload
+    def sum_dims_squeeze(self: "ReductionMethods[B, D3, Int]", dims: tuple[int, int]) -> "Tensor[B, D1, Int]": ...
+    @overload
+    def sum_dims_squeeze(self: "ReductionMethods[B, D4, Int]", dims: tuple[int]) -> "Tensor[B, D3, Int]": ...
+    @overload
+    def sum_dims_squeeze(self: "ReductionMethods[B, D4, Int]", dims: tuple[int, int]) -> "Tensor[B, D2, Int]": ...
+    @overload
+    def sum_dims_squeeze(self: "ReductionMethods[B, D4, Int]", dims: tuple[int, int, int]) -> "Tensor[B, D1, Int]": ...
+    @overload
+    def sum_dims_squeeze(self: "ReductionMethods[B, D, Float]", dims: Sequence[int]) -> "Tensor[B, Any, Float]": ...
+    @overload
+    def sum_dims_squeeze(self: "ReductionMethods[B, D, Int]", dims: Sequence[int]) -> "Tensor[B, Any, Int]": ...
+    def sum_dims_squeeze(self: Any, dims: Any) -> Any:
+        """Sums over `dims`, which are dropped. `[a, n, b] -> [a, b]`.
+
+        Torch: `torch.sum(x, dims)`.
+        Differs: at least one dimension stays; none given means none summed; Int keeps its dtype.
+        """
+        spec = self.spec
+        found = axes_of("Squeeze", _listed("Squeeze", dims), spec.rank)
+        if len(found) == spec.rank:
+            raise TensorValueError("Squeeze", f"dimensions {found} are all there are; keep one, or use sum()")
+        return like(spec.ops.sum_dim(self.inner, found, False), spec.ranks[spec.rank - len(found)]) if found else self
+
+    @overload
+    def mean(self: "ReductionMethods[B, D, Float]") -> "Tensor[B, D1, Float]": ...
+    @overload
+    def mean(self: "ReductionMethods[B, D, Int]") -> "Tensor[B, D1, Int]": ...
+    def mean(self: Any, dim: None = None, keepdim: None = None) -> Any:
+        """The mean of all elements. `[..] -> [1]`.
+
+        Torch: `torch.mean(x)`.
+        Differs: shape `[1]`; of Int the whole part, in its dtype.
+        """
+        if dim is not None or keepdim is not None:
+            raise whole("mean", dim)
+        spec = self.spec
+        if spec.kind is Int and not self.inner.numel():
+            raise _no_mean("Mean")
+        if spec.rank == 1:
+            return like(spec.ops.mean_dim(self.inner, 0, True), spec)
+        return like(spec.ops.mean(self.inner), spec.ranks[1])
+
+    @overload
+    def mean_dim(self: "ReductionMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]": ...
+    @overload
+    def mean_dim(self: "ReductionMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
+    def mean_dim(self: Any, dim: Any) -> Any:
+        """Means along `dim`. `[.., n, ..] -> [.., 1, ..]`.
+
+        Torch: `torch.mean(x, dim, keepdim=True)`.
+        Differs: `dim` stays, with size 1; of Int the whole part, in its dtype.
+        """
+        spec = self.spec
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Mean Dim", dim, spec.rank)
+        if spec.kind is Int and not self.inner.shape[dim]:
+            raise _no_mean("Mean Dim")
+        return like(spec.ops.mean_dim(self.inner, dim, True), spec)
+
+    @overload
+    def mean_dims(self: "ReductionMethods[B, D, Float]", dims: Sequence[int]) -> "Tensor[B, D, Float]": ...
+    @overload
+    def mean_dims(self: "ReductionMethods[B, D, Int]", dims: Sequence[int]) -> "Tensor[B, D, Int]": ...
+    def mean_dims(self: Any, dims: Any) -> Any:
+        """Means over `dims`. `[.., n, ..] -> [.., 1, ..]`.
+
+        Torch: `torch.mean(x, dims, keepdim=True)`.
+        Differs: the dimensions stay, with size 1; none given means no mean taken; of Int the whole part, one
+        dimension after the other, in its dtype.
+        """
+        spec = self.spec
+        found = each_dim("Mean Dim", dims, spec.rank)
+        if spec.kind is Int and not all(self.inner.shape[dim] for dim in found):
+            raise _no_mean("Mean Dim")
+        return like(spec.ops.mean_dim(self.inner, found, True), spec) if found else self
+
+    @overload
+    def prod(self: "ReductionMethods[B, D, Float]") -> "Tensor[B, D1, Float]": ...
+    @overload
+    def prod(self: "ReductionMethods[B, D, Int]") -> "Tensor[B, D1, Int]": ...
+    def prod(self: Any, dim: None = None, keepdim: None = None) -> Any:
+        """The product of all elements. `[..] -> [1]`.
+
+        Torch: `torch.prod(x)`.
+        Differs: shape `[1]`; Int keeps its dtype.
+        """
+        if dim is not None or keepdim is not None:
+            raise whole("prod", dim)
+        spec = self.spec
+        if spec.rank == 1:
+            return like(spec.ops.prod_dim(self.inner, 0, True), spec)
+        return like(spec.ops.prod(self.inner), spec.ranks[1])
+
+    @overload
+    def prod_dim(self: "ReductionMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]": ...
+    @overload
+    def prod_dim(self: "ReductionMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
+    def prod_dim(self: Any, dim: Any) -> Any:
+        """Products along `dim`. `[.., n, ..] -> [.., 1, ..]`.
+
+        Torch: `torch.prod(x, dim, keepdim=True)`.
+        Differs: `dim` stays, with size 1; Int keeps its dtype.
+        """
+        spec = self.spec
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Prod Dim", dim, spec.rank)
+        return like(spec.ops.prod_dim(self.inner, dim, True), spec)
+
+    @overload
+    def prod_dims(self: "ReductionMethods[B, D, Float]", dims: Sequence[int]) -> "Tensor[B, D, Float]": ...
+    @overload
+    def prod_dims(self: "ReductionMethods[B, D, Int]", dims: Sequence[int]) -> "Tensor[B, D, Int]": ...
+    def prod_dims(self: Any, dims: Any) -> Any:
+        """Products over `dims`. `[.., n, ..] -> [.., 1, ..]`.
+
+        Torch: `torch.prod(x, dim, keepdim=True)`, for one dimension after the other.
+        Differs: the dimensions stay, with size 1; Int keeps its dtype.
+        """
+        spec, inner = self.spec, self.inner
+        for dim in each_dim("Prod Dim", dims, spec.rank):
+            inner = spec.ops.prod_dim(inner, dim, True)
+        return like(inner, spec)
+
+
+def each_dim(operation: str, dims: Iterable[Any], rank: int) -> list[int]:
+    """Each of `dims` as 0 .. rank-1, once: what is reduced has size 1, so that a second time changes nothing.
+
+    Raises:
+        TensorValueError: one is outside of -rank .. rank-1.
+        TensorTypeError: no sequence of ints.
+    """
+    found = [axis(operation, dim, rank) for dim in _listed(operation, dims)]
+    return found if len(set(found)) == len(found) else list(dict.fromkeys(found))
+
+
+def _listed(operation: str, dims: Any) -> Iterable[Any]:
+    if isinstance(dims, int):
+        raise TensorTypeError(operation, f"expected a sequence of dimensions, got {dims}; use [{dims}]")
+    return dims
+
+
+def _no_mean(operation: str) -> TensorValueError:
+    return TensorValueError(operation, "no integers have no mean: expected at least one element; use float() for NaN")

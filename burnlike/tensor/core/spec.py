@@ -1,0 +1,195 @@
+"""Spec: what is known of a tensor without asking torch: its backend, kind, rank and element type.
+
+There is one Spec object for each combination, so that one identity comparison says whether two tensors fit together,
+and an operation finds the type of its result by one attribute or one index.
+"""
+
+from typing import Any
+
+import torch
+
+from ...backend import Backend, missing_ops, op_names
+from ...errors import BackendError, DeviceError, TensorTypeError
+from .dtypes import KINDS
+from .kinds import MAX_RANK, Bool, Float, Int, Kind
+
+
+class Spec:
+    """The type of a tensor at run time.
+
+    Attributes:
+        backend: where and with which functions its operations run.
+        kind: Float, Int or Bool.
+        rank: the number of dimensions, 1 to 8.
+        dtype: the element type.
+        ops: the backend's functions for this kind, by name; a name that the kind lacks raises.
+        module: the backend's functions for layers, linear algebra and signals.
+        activation: the backend's activation functions.
+        tracks: whether the backend is an Autodiff.
+        tensor: the class of the tensors.
+        ranks: the Spec of each rank, all else the same.
+        family: element type -> `ranks`, all of one backend.
+        float: the Spec of this rank in the backend's float type.
+        int: the Spec of this rank in the backend's int type.
+        index: the Spec of this rank in int64, as torch's indices are.
+        bool: the Spec of this rank of Bool.
+    """
+
+    __slots__ = (
+        "activation",
+        "backend",
+        "bool",
+        "dtype",
+        "family",
+        "float",
+        "index",
+        "int",
+        "kind",
+        "module",
+        "ops",
+        "rank",
+        "ranks",
+        "tensor",
+        "tracks",
+    )
+
+    backend: Backend
+    kind: type[Kind]
+    rank: int
+    dtype: torch.dtype
+    ops: Any
+    module: Any
+    activation: Any
+    tracks: bool
+    tensor: type[Any]
+    ranks: "tuple[Any, ...]"
+    family: "dict[torch.dtype, tuple[Any, ...]]"
+    float: "Spec"
+    int: "Spec"
+    index: "Spec"
+    bool: "Spec"
+
+    def __repr__(self) -> str:
+        return f"Spec({self.backend!r}, {self.kind.name}, rank {self.rank}, {self.dtype})"
+
+    def __reduce__(self) -> "tuple[Any, ...]":
+        # A copy is the one object that there is.
+        return _find, (self.backend, self.dtype, self.rank)
+
+
+def _find(backend: Backend, dtype: torch.dtype, rank: int) -> Spec:
+    return family_of(backend)[dtype][rank]
+
+
+Family = dict[torch.dtype, tuple[Any, ...]]
+_FAMILIES: dict[Backend, Family] = {}
+
+
+def family_of(backend: Backend) -> Family:
+    """All Specs of a backend: element type -> Spec by rank (0 is None).
+
+    Raises:
+        BackendError: the backend lacks an operation; the message names each.
+        DeviceError: this machine does not have the backend's CUDA device.
+    """
+    # Looked up by value, not kept on the backend: a backend of someone else's may have no room for it.
+    family = _FAMILIES.get(backend)
+    if family is None:
+        if torch.compiler.is_compiling():
+            raise BackendError(
+                "a backend's first tensor can't be made inside of torch.compile;"
+                " make one on it before, such as Tensor.zeros((1,), backend)"
+            )
+        family = _FAMILIES.setdefault(backend, _build(backend))  # all threads must have the same one
+    return family
+
+
+def find_spec(inner: torch.Tensor, family: Family) -> Spec:
+    """The Spec of a torch tensor in a backend's family.
+
+    Raises:
+        TensorTypeError: rank 0 or above 8, a dtype that has no kind, or a tensor that is not dense.
+    """
+    if inner.layout is not torch.strided or inner.is_nested:
+        what = f"nested tensor of layout {inner.layout}" if inner.is_nested else f"tensor of layout {inner.layout}"
+        raise TensorTypeError(
+            "Tensor", f"expected a dense tensor, got a {what}; convert it: to_dense(), or to_padded_tensor(0.0)"
+        )
+    ranks = family.get(inner.dtype)
+    if ranks is None:
+        raise TensorTypeError("Tensor", f"{inner.dtype} has no kind; Float, Int and Bool tensors hold real numbers")
+    if not 1 <= inner.ndim <= MAX_RANK:
+        what = (
+            "use reshape(1): the smallest rank is 1; t.item() is a number"
+            if inner.ndim == 0
+            else f"the largest is {MAX_RANK}"
+        )
+        raise TensorTypeError("Tensor", f"a torch tensor of rank {inner.ndim} has no typed form; {what}")
+    return ranks[inner.ndim]
+
+
+def _build(backend: Backend) -> Family:
+    from ..tensor import Tensor
+
+    if not isinstance(backend, Backend):
+        raise BackendError(f"expected a Backend, got {backend!r}; use burnlike.Cpu(), burnlike.Cuda() or your own")
+    if backend.device.type == "cuda" and (backend.device.index or 0) >= (count := torch.cuda.device_count()):
+        raise DeviceError(f"{backend!r}: no such device, torch sees {count} CUDA devices; use burnlike.Cpu()")
+    missing = missing_ops(backend)
+    if missing:
+        raise BackendError(f"{backend!r} lacks {', '.join(missing)}; add them to its tables")
+    tables = {Float: backend.float_ops, Int: backend.int_ops, Bool: backend.bool_ops}
+    ops = {kind: _with_refusals(table, kind) for kind, table in tables.items()}
+    module, activation = (
+        _in_slots({name: getattr(table, name) for name in dir(table) if not name.startswith("_")})
+        for table in (backend.module_ops, backend.activation_ops)
+    )
+    family: Family = {}
+    for dtype, kind in KINDS.items():
+        specs = tuple(_spec(backend, kind, rank, dtype, ops[kind], Tensor) for rank in range(1, MAX_RANK + 1))
+        family[dtype] = (None, *specs)
+    for ranks in family.values():
+        for spec in ranks[1:]:
+            spec.family, spec.ranks = family, ranks
+            spec.module, spec.activation = module, activation
+            spec.float = family[backend.float_dtype][spec.rank]
+            spec.int = family[backend.int_dtype][spec.rank]
+            spec.index = family[torch.int64][spec.rank]
+            spec.bool = family[torch.bool][spec.rank]
+    return family
+
+
+def _spec(backend: Backend, kind: type[Kind], rank: int, dtype: torch.dtype, ops: Any, tensor: type[Any]) -> Spec:
+    spec = Spec()
+    spec.backend, spec.kind, spec.rank, spec.dtype, spec.ops = backend, kind, rank, dtype, ops
+    spec.tracks, spec.tensor = backend.ad_enabled, tensor
+    return spec
+
+
+def _with_refusals(table: object, kind: type[Kind]) -> Any:
+    """The functions of `table`, and for the names of other kinds' tables a function that says that there is none."""
+    return _in_slots({name: getattr(table, name, None) or _refusal(name, kind) for name in op_names()})
+
+
+def _in_slots(functions: dict[str, Any]) -> Any:
+    """An object with these attributes in slots, the fastest there are: each operation looks one up."""
+    table = type("Ops", (), {"__slots__": tuple(functions)})()
+    for name, function in functions.items():
+        setattr(table, name, function)
+    return table
+
+
+def _refusal(name: str, kind: type[Kind]) -> Any:
+    advice = "convert first (float(), int(), bool() or cast(dtype))"
+    if kind is Int and name in ("bool_and", "bool_or", "bool_xor", "bool_not"):
+        advice = f"use {name.replace('bool', 'bitwise')}, or compare first"
+
+    def refuse(*_args: Any, **_kwargs: Any) -> Any:
+        raise TensorTypeError(title(name), f"not defined for {kind.name} tensors; {advice}")
+
+    return refuse
+
+
+def title(name: str) -> str:
+    """The operation's name as messages write it: `swap_dims` is `Swap Dims`."""
+    return " ".join(word.capitalize() for word in name.strip("_").split("_"))

@@ -1,0 +1,221 @@
+"""Creation: tensors made from data, from ranges, filled with one value, or random."""
+
+# pyright: reportInvalidTypeVarUse=false
+# KF has a default: where no kind is given, the result is Float.
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from ...errors import TensorTypeError, TensorValueError
+from ..core.base import B2, B, D, K, wrap
+from ..core.created import check_rank, created, sizes_of
+from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, Bool, Float, Int
+from ..host.data import TensorData, shape_of
+from .filled import KF, ElementType, FilledMethods
+from .filled_like import FilledLikeMethods
+from .random import RandomMethods
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+Row = Sequence[float]
+
+
+class CreationMethods(FilledMethods[B, D, K], FilledLikeMethods[B, D, K], RandomMethods[B, D, K]):
+    """Creation: tensors made from data, from ranges, filled with one value, or random."""
+
+    __slots__ = ()
+
+    @overload
+    @staticmethod
+    def from_data(data: Row, backend: B2, kind: type[KF] = ..., dtype: ElementType = ...) -> "Tensor[B2, D1, KF]": ...
+    @overload
+    @staticmethod
+    def from_data(
+        data: Sequence[Row], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D2, KF]": ...
+    @overload
+    @staticmethod
+    def from_data(
+        data: Sequence[Sequence[Row]], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D3, KF]": ...
+    @overload
+    @staticmethod
+    def from_data(
+        data: Sequence[Sequence[Sequence[Row]]], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D4, KF]": ...
+    @overload
+    @staticmethod
+    def from_data(data: Any, backend: B2, kind: type[KF] = ..., dtype: ElementType = ...) -> "Tensor[B2, Any, KF]": ...
+    @staticmethod
+    def from_data(data: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
+        """A tensor with a copy of nested lists, TensorData, an array or a torch tensor. `shape -> shape`.
+
+        Torch: `torch.tensor`.
+        Differs: the numbers are converted to the backend's dtype for `kind`, unless one is given.
+        """
+        return _from_data("From Data", data, backend, kind, dtype)
+
+    @overload
+    @staticmethod
+    def from_floats(data: Row, backend: B2) -> "Tensor[B2, D1, Float]": ...
+    @overload
+    @staticmethod
+    def from_floats(data: Sequence[Row], backend: B2) -> "Tensor[B2, D2, Float]": ...
+    @overload
+    @staticmethod
+    def from_floats(data: Sequence[Sequence[Row]], backend: B2) -> "Tensor[B2, D3, Float]": ...
+    @overload
+    @staticmethod
+    def from_floats(data: Sequence[Sequence[Sequence[Row]]], backend: B2) -> "Tensor[B2, D4, Float]": ...
+    @overload
+    @staticmethod
+    def from_floats(data: Any, backend: B2) -> "Tensor[B2, Any, Float]": ...
+    @staticmethod
+    def from_floats(data: Any, backend: Any) -> Any:
+        """A Float tensor of nested lists. `shape -> shape`.
+
+        Torch: `torch.tensor`.
+        Differs: the dtype is the backend's; no digit is lost on the way to float64, where Burn passes through float32.
+        """
+        return _from_data("From Floats", data, backend, Float, None)
+
+    @overload
+    @staticmethod
+    def from_ints(data: Sequence[int], backend: B2) -> "Tensor[B2, D1, Int]": ...
+    @overload
+    @staticmethod
+    def from_ints(data: Sequence[Sequence[int]], backend: B2) -> "Tensor[B2, D2, Int]": ...
+    @overload
+    @staticmethod
+    def from_ints(data: Sequence[Sequence[Sequence[int]]], backend: B2) -> "Tensor[B2, D3, Int]": ...
+    @overload
+    @staticmethod
+    def from_ints(data: Sequence[Sequence[Sequence[Sequence[int]]]], backend: B2) -> "Tensor[B2, D4, Int]": ...
+    @overload
+    @staticmethod
+    def from_ints(data: Any, backend: B2) -> "Tensor[B2, Any, Int]": ...
+    @staticmethod
+    def from_ints(data: Any, backend: Any) -> Any:
+        """An Int tensor of nested lists. `shape -> shape`.
+
+        Torch: `torch.tensor`.
+        Differs: the dtype is the backend's; Burn passes through 32 bits.
+        """
+        return _from_data("From Ints", data, backend, Int, None)
+
+    @overload
+    @staticmethod
+    def from_bool(data: Sequence[bool], backend: B2) -> "Tensor[B2, D1, Bool]": ...
+    @overload
+    @staticmethod
+    def from_bool(data: Sequence[Sequence[bool]], backend: B2) -> "Tensor[B2, D2, Bool]": ...
+    @overload
+    @staticmethod
+    def from_bool(data: Sequence[Sequence[Sequence[bool]]], backend: B2) -> "Tensor[B2, D3, Bool]": ...
+    @overload
+    @staticmethod
+    def from_bool(data: Any, backend: B2) -> "Tensor[B2, Any, Bool]": ...
+    @staticmethod
+    def from_bool(data: Any, backend: Any) -> Any:
+        """A Bool tensor of nested lists; every number but 0 is True. `shape -> shape`.
+
+        Torch: `torch.tensor(data, dtype=torch.bool)`.
+        """
+        return _from_data("From Bool", data, backend, Bool, None)
+
+    @overload
+    @staticmethod
+    def eye(size: int, backend: B2, *, dtype: ElementType = ...) -> "Tensor[B2, D2, Float]": ...
+    @overload
+    @staticmethod
+    def eye(size: int, backend: B2, kind: type[KF], dtype: ElementType = ...) -> "Tensor[B2, D2, KF]": ...
+    @staticmethod
+    def eye(size: int, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
+        """Ones on the diagonal, else zeros. `-> [size, size]`, Float or Int.
+
+        Torch: `torch.eye`.
+        Differs: square; names the backend.
+        """
+        spec, _ = created("Eye", (size, size), backend, kind, dtype)
+        return wrap(spec.ops.eye(size, spec.dtype, spec.backend.device), spec)
+
+    @staticmethod
+    def arange(start: int, end: int, backend: B2, dtype: ElementType = None) -> "Tensor[B2, D1, Int]":
+        """start, start + 1, ... below `end`. `-> [end - start]`.
+
+        Torch: `torch.arange`.
+        Differs: Int only; both ends are given.
+        """
+        return _range("Arange", start, end, 1, backend, dtype)
+
+    @staticmethod
+    def arange_step(start: int, end: int, step: int, backend: B2, dtype: ElementType = None) -> "Tensor[B2, D1, Int]":
+        """start, start + step, ... below `end`. `-> [n]`.
+
+        Torch: `torch.arange`.
+        Differs: Int only; `step` is 1 or more.
+        """
+        return _range("Arange Step", start, end, step, backend, dtype)
+
+    @overload
+    @staticmethod
+    def cartesian_grid(shape: tuple[int], backend: B2) -> "Tensor[B2, D2, Int]": ...
+    @overload
+    @staticmethod
+    def cartesian_grid(shape: tuple[int, int], backend: B2) -> "Tensor[B2, D3, Int]": ...
+    @overload
+    @staticmethod
+    def cartesian_grid(shape: tuple[int, int, int], backend: B2) -> "Tensor[B2, D4, Int]": ...
+    @overload
+    @staticmethod
+    def cartesian_grid(shape: tuple[int, int, int, int], backend: B2) -> "Tensor[B2, D5, Int]": ...
+    @overload
+    @staticmethod
+    def cartesian_grid(shape: tuple[int, int, int, int, int], backend: B2) -> "Tensor[B2, D6, Int]": ...
+    @overload
+    @staticmethod
+    def cartesian_grid(shape: tuple[int, int, int, int, int, int], backend: B2) -> "Tensor[B2, D7, Int]": ...
+    @overload
+    @staticmethod
+    def cartesian_grid(shape: tuple[int, int, int, int, int, int, int], backend: B2) -> "Tensor[B2, D8, Int]": ...
+    @overload
+    @staticmethod
+    def cartesian_grid(shape: Sequence[int], backend: B2) -> "Tensor[B2, Any, Int]": ...
+    @staticmethod
+    def cartesian_grid(shape: Any, backend: Any) -> Any:
+        """The coordinates of every cell. `[a, b, ..] -> [a, b, .., rank]`.
+
+        Torch: `torch.stack(torch.meshgrid(..., indexing="ij"), -1)`.
+        """
+        sizes = list(sizes_of("Cartesian Grid", shape))
+        rank = len(sizes)
+        check_rank("Cartesian Grid", rank + 1)
+        spec = created("Cartesian Grid", (0,) * (rank + 1), backend, Int)[0]
+        ops, axes = spec.ops, []
+        for dim, size in enumerate(sizes):
+            axis = ops.arange(0, size, 1, spec.dtype, spec.backend.device)
+            axes.append(ops.expand(ops.reshape(axis, [1] * dim + [size] + [1] * (rank - 1 - dim)), sizes))
+        return wrap(ops.stack(axes, -1), spec)
+
+
+def _from_data(operation: str, data: Any, backend: Any, kind: Any, dtype: ElementType) -> Any:
+    shape = shape_of(operation, data)
+    spec, sizes = created(operation, shape, backend, kind, dtype)
+    if isinstance(data, TensorData):
+        data = data.convert_dtype(spec.dtype).bytes
+    elif type(data) is spec.tensor:
+        data = data.inner
+    try:
+        return wrap(spec.ops.from_data(data, sizes, spec.dtype, spec.backend.device), spec)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        fault = TensorTypeError if isinstance(error, TypeError) else TensorValueError
+        raise fault(operation, f"can't be read as numbers: {str(error).splitlines()[0]}") from error
+
+
+def _range(operation: str, start: int, end: int, step: int, backend: Any, dtype: ElementType) -> Any:
+    spec, _ = created(operation, (0,), backend, Int, dtype)
+    if step < 1:
+        raise TensorValueError(operation, f"expected a step of 1 or more, got {step}")
+    # A range that ends before it starts has no element.
+    return wrap(spec.ops.arange(start, max(start, end), step, spec.dtype, spec.backend.device), spec)

@@ -1,0 +1,183 @@
+"""Tensors of a shape, filled with one value."""
+
+# pyright: reportInvalidTypeVarUse=false
+# KF has a default: where no kind is given, the result is Float.
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, cast, overload
+
+import torch
+from typing_extensions import TypeVar
+
+from ..core.base import B2, B, D, K, TensorBase, wrap
+from ..core.created import created
+from ..core.dtypes import DType
+from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, Float, Kind
+from ..core.operands import scalar
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+KF = TypeVar("KF", bound=Kind, default=Float)
+ElementType = torch.dtype | DType | str | None
+
+
+class FillsShape(Protocol):
+    """A call that makes a tensor of a shape: the rank is that of the tuple, the kind Float unless it is given."""
+
+    @overload
+    def __call__(
+        self, shape: tuple[int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D1, KF]": ...
+    @overload
+    def __call__(
+        self, shape: tuple[int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D2, KF]": ...
+    @overload
+    def __call__(
+        self, shape: tuple[int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D3, KF]": ...
+    @overload
+    def __call__(
+        self, shape: tuple[int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D4, KF]": ...
+    @overload
+    def __call__(
+        self, shape: tuple[int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D5, KF]": ...
+    @overload
+    def __call__(
+        self, shape: tuple[int, int, int, int, int, int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D6, KF]": ...
+    @overload
+    def __call__(
+        self,
+        shape: tuple[int, int, int, int, int, int, int],
+        backend: B2,
+        kind: type[KF] = ...,
+        dtype: ElementType = ...,
+    ) -> "Tensor[B2, D7, KF]": ...
+    @overload
+    def __call__(
+        self,
+        shape: tuple[int, int, int, int, int, int, int, int],
+        backend: B2,
+        kind: type[KF] = ...,
+        dtype: ElementType = ...,
+    ) -> "Tensor[B2, D8, KF]": ...
+    @overload
+    def __call__(
+        self, shape: Sequence[int], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, Any, KF]": ...
+
+
+def fills_shape(function: Callable[..., Any]) -> FillsShape:
+    """Make a static method of `function`, of the type that all share."""
+    return cast(FillsShape, staticmethod(function))
+
+
+class FilledMethods(TensorBase[B, D, K]):
+    """Tensors of a shape, filled with one value."""
+
+    __slots__ = ()
+
+    @fills_shape
+    def empty(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
+        """A tensor of undefined values. `shape -> shape`.
+
+        Torch: `torch.empty`.
+        Differs: names the backend; the dtype is the backend's for `kind`, unless given; ranks 1 to 8.
+        """
+        spec, sizes = created("Empty", shape, backend, kind, dtype)
+        return wrap(spec.ops.empty(sizes, spec.dtype, spec.backend.device), spec)
+
+    @fills_shape
+    def zeros(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
+        """A tensor of zeros, of False for Bool. `shape -> shape`.
+
+        Torch: `torch.zeros`.
+        Differs: names the backend; the dtype is the backend's for `kind`, unless given; ranks 1 to 8.
+        """
+        spec, sizes = created("Zeros", shape, backend, kind, dtype)
+        return wrap(spec.ops.zeros(sizes, spec.dtype, spec.backend.device), spec)
+
+    @fills_shape
+    def ones(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
+        """A tensor of ones, of True for Bool. `shape -> shape`.
+
+        Torch: `torch.ones`.
+        Differs: names the backend; the dtype is the backend's for `kind`, unless given; ranks 1 to 8.
+        """
+        spec, sizes = created("Ones", shape, backend, kind, dtype)
+        return wrap(spec.ops.ones(sizes, spec.dtype, spec.backend.device), spec)
+
+    @overload
+    @staticmethod
+    def full(
+        shape: tuple[int], fill_value: float, backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D1, KF]": ...
+    @overload
+    @staticmethod
+    def full(
+        shape: tuple[int, int], fill_value: float, backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D2, KF]": ...
+    @overload
+    @staticmethod
+    def full(
+        shape: tuple[int, int, int], fill_value: float, backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D3, KF]": ...
+    @overload
+    @staticmethod
+    def full(
+        shape: tuple[int, int, int, int], fill_value: float, backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, D4, KF]": ...
+    @overload
+    @staticmethod
+    def full(
+        shape: tuple[int, int, int, int, int],
+        fill_value: float,
+        backend: B2,
+        kind: type[KF] = ...,
+        dtype: ElementType = ...,
+    ) -> "Tensor[B2, D5, KF]": ...
+    @overload
+    @staticmethod
+    def full(
+        shape: tuple[int, int, int, int, int, int],
+        fill_value: float,
+        backend: B2,
+        kind: type[KF] = ...,
+        dtype: ElementType = ...,
+    ) -> "Tensor[B2, D6, KF]": ...
+    @overload
+    @staticmethod
+    def full(
+        shape: tuple[int, int, int, int, int, int, int],
+        fill_value: float,
+        backend: B2,
+        kind: type[KF] = ...,
+        dtype: ElementType = ...,
+    ) -> "Tensor[B2, D7, KF]": ...
+    @overload
+    @staticmethod
+    def full(
+        shape: tuple[int, int, int, int, int, int, int, int],
+        fill_value: float,
+        backend: B2,
+        kind: type[KF] = ...,
+        dtype: ElementType = ...,
+    ) -> "Tensor[B2, D8, KF]": ...
+    @overload
+    @staticmethod
+    def full(
+        shape: Sequence[int], fill_value: float, backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+    ) -> "Tensor[B2, Any, KF]": ...
+    @staticmethod
+    def full(shape: Any, fill_value: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
+        """A tensor of `fill_value`, converted to the element type. `shape -> shape`.
+
+        Torch: `torch.full`.
+        Differs: names the backend; the dtype is the backend's for `kind`, unless given, never the value's.
+        """
+        spec, sizes = created("Full", shape, backend, kind, dtype)
+        return wrap(spec.ops.full(sizes, scalar("full", spec, fill_value), spec.dtype, spec.backend.device), spec)

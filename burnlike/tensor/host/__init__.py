@@ -1,0 +1,1 @@
+"""Elements in host memory, and what they are compared with or drawn from."""

@@ -1,0 +1,279 @@
+"""TensorData: the elements of a tensor on the host, as bytes with a shape and an element type."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from ...errors import TensorError, TensorTypeError, TensorValueError
+from ..core.dtypes import as_dtype, dtype_name
+from .distribution import Distribution
+from .host_values import bytes_of, cast, natural_dtype, values_of
+from .tolerance import Tolerance
+
+_NAME = "Tensor Data"
+_SHOWN_DIFFERENCES = 5
+_Bytes = bytes  # inside the class, the name is the attribute's
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class TensorData:
+    """A tensor's elements on the host. Two are equal if bytes, shape and dtype are.
+
+    An element type can be given as a torch dtype, by its short name (`"f32"`), or as `float`, `int` or `bool` (the
+    first two of 64 bits).
+
+    Attributes:
+        bytes: the elements in row-major order, little-endian.
+        shape: the sizes.
+        dtype: the element type.
+
+    Example:
+        >>> TensorData.from_nested([[1.0, 2.0], [3.0, 4.0]]).to_vec()
+        [1.0, 2.0, 3.0, 4.0]
+    """
+
+    bytes: _Bytes
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(self.shape))
+        needed = math.prod(self.shape) * self.dtype.itemsize
+        if min(self.shape, default=0) < 0 or len(self.bytes) != needed:
+            raise TensorValueError(
+                _NAME, f"shape {list(self.shape)} of {self.dtype} takes {needed} bytes, got {len(self.bytes)}"
+            )
+
+    @staticmethod
+    def new(values: Sequence[float], shape: Sequence[int], dtype: Any = None) -> "TensorData":
+        """Numbers in row-major order. Without a dtype: float32, int64 or bool, after what they are.
+
+        Raises:
+            TensorValueError: another count than the shape has, or a number that the dtype does not hold.
+        """
+        if len(values) != math.prod(shape):
+            raise TensorValueError(_NAME, f"shape {list(shape)} takes {math.prod(shape)} numbers, got {len(values)}")
+        found = natural_dtype(values) if dtype is None else as_dtype(_NAME, dtype)
+        return TensorData(bytes_of(values, found), tuple(shape), found)
+
+    @staticmethod
+    def from_nested(data: Any, dtype: Any = None) -> "TensorData":
+        """Nested lists of numbers. Without a dtype: float32, int64 or bool, after what they are.
+
+        Raises:
+            TensorValueError: lists of different lengths side by side.
+        """
+        shape = shape_of(_NAME, data)
+        values: list[Any] = [data]
+        for size in shape:
+            if any(not isinstance(row, list | tuple) or len(row) != size for row in values):
+                raise TensorValueError(_NAME, f"rows of different lengths; the first ones have {list(shape)}")
+            values = [value for row in values for value in row]
+        return TensorData.new(values, shape, dtype)
+
+    @staticmethod
+    def from_bytes(content: "_Bytes | bytearray", shape: Sequence[int], dtype: Any) -> "TensorData":
+        """Elements as they are in memory.
+
+        Raises:
+            TensorValueError: another number of bytes than the shape takes.
+        """
+        return TensorData(_Bytes(content), tuple(shape), as_dtype(_NAME, dtype))
+
+    @staticmethod
+    def try_from_bytes(content: "_Bytes | bytearray", shape: Sequence[int], dtype: Any) -> "TensorData | TensorError":
+        """As `from_bytes`, but returns the error."""
+        try:
+            return TensorData.from_bytes(content, shape, dtype)
+        except TensorError as error:
+            return error
+
+    @staticmethod
+    def zeros(shape: Sequence[int], dtype: Any = torch.float32) -> "TensorData":
+        """All 0."""
+        return TensorData.full_dtype(shape, 0, dtype)
+
+    @staticmethod
+    def ones(shape: Sequence[int], dtype: Any = torch.float32) -> "TensorData":
+        """All 1."""
+        return TensorData.full_dtype(shape, 1, dtype)
+
+    @staticmethod
+    def full(shape: Sequence[int], value: float) -> "TensorData":
+        """All `value`: float32, int64 or bool, after what it is."""
+        return TensorData.full_dtype(shape, value, None)
+
+    @staticmethod
+    def full_dtype(shape: Sequence[int], value: float, dtype: Any) -> "TensorData":
+        """All `value`, as `dtype`."""
+        one = TensorData.new([value], [1], dtype)
+        return TensorData(one.bytes * math.prod(shape), tuple(shape), one.dtype)
+
+    @staticmethod
+    def random(shape: Sequence[int], distribution: Distribution, dtype: Any = torch.float32) -> "TensorData":
+        """Random numbers, drawn from torch's generator of the CPU."""
+        from ...backend import Cpu
+
+        found, cpu = as_dtype(_NAME, dtype), Cpu()
+        drawn = distribution.draw(cpu.float_ops, list(shape), found, cpu.device)
+        return TensorData(cpu.float_ops.read_bytes(drawn), tuple(shape), found)
+
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    def num_elements(self) -> int:
+        """How many elements there are."""
+        return math.prod(self.shape)
+
+    def as_bytes(self) -> _Bytes:
+        """The elements in row-major order, little-endian."""
+        return self.bytes
+
+    def into_bytes(self) -> _Bytes:
+        """The same as `as_bytes`."""
+        return self.bytes
+
+    def to_vec(self, element: Any = None) -> list[Any]:
+        """The elements as a flat list of Python numbers.
+
+        Args:
+            element: the element type expected; nothing is converted.
+
+        Raises:
+            TensorTypeError: the data has another element type.
+        """
+        if element is not None and as_dtype(_NAME, element) is not self.dtype:
+            raise TensorTypeError(_NAME, f"the elements are {self.dtype}, not {element}; use convert(...) first")
+        return values_of(self.bytes, self.dtype)
+
+    def into_vec(self, element: Any = None) -> list[Any]:
+        """The same as `to_vec`."""
+        return self.to_vec(element)
+
+    def iter(self, element: Any = None) -> Iterator[Any]:
+        """The elements one by one, each converted to `element` if that is given."""
+        return iter(self.to_vec() if element is None else self.convert(element).to_vec())
+
+    def to_nested(self) -> Any:
+        """The elements as nested lists of the shape; a number for an empty shape."""
+        values = self.to_vec()
+        for size in reversed(self.shape[1:]):
+            count = len(values) // size if size else math.prod(self.shape[:-1])
+            values = [values[start * size : (start + 1) * size] for start in range(count)]
+        return values if self.shape else values[0]
+
+    def convert(self, element: Any) -> "TensorData":
+        """The elements as another type: floating point numbers lose their fraction in an integer type.
+
+        Raises:
+            TensorValueError: NaN, or out of the range of an integer type.
+        """
+        found = as_dtype(_NAME, element)
+        return self if found is self.dtype else TensorData(cast(self.bytes, self.dtype, found), self.shape, found)
+
+    def convert_dtype(self, dtype: Any) -> "TensorData":
+        """The same as `convert`."""
+        return self.convert(dtype)
+
+    def assert_eq(self, other: "TensorData", strict: bool = True) -> None:
+        """Check that shapes and elements are the same; with `strict`, dtypes too.
+
+        Raises:
+            AssertionError: they are not; the message shows the first differences.
+        """
+        if strict and self.dtype is not other.dtype:
+            raise AssertionError(f"dtypes differ: {self.dtype} and {other.dtype}")
+        right = other if other.dtype is self.dtype else other.convert(self.dtype)
+        self._compare(right, lambda x, y: x == y or (x != x and y != y))
+
+    def assert_approx_eq(self, other: "TensorData", tolerance: Tolerance | None = None) -> None:
+        """Check that shapes are the same and elements near, by `Tolerance.default()` unless one is given.
+
+        Raises:
+            AssertionError: they are not; the message shows the first differences.
+        """
+        self._compare(other, (tolerance or Tolerance()).near)
+
+    def assert_within_range(self, low: float, high: float) -> None:
+        """Check that each element is at least `low` and below `high`.
+
+        Raises:
+            AssertionError: one is not.
+        """
+        self._assert_all(lambda it: low <= it < high, f"{low} <= x < {high}")
+
+    def assert_within_range_inclusive(self, low: float, high: float) -> None:
+        """Check that each element is at least `low` and at most `high`.
+
+        Raises:
+            AssertionError: one is not.
+        """
+        self._assert_all(lambda it: low <= it <= high, f"{low} <= x <= {high}")
+
+    def to_json(self) -> str:
+        """The text that Burn writes: the bytes as a list of numbers, the shape, and the name of the dtype."""
+        name: Any = {"Bool": "Native"} if self.dtype is torch.bool else dtype_name(self.dtype).upper()
+        return json.dumps({"bytes": list(self.bytes), "shape": list(self.shape), "dtype": name}, separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: str) -> "TensorData":
+        """Read what `to_json` or Burn wrote; other keys are ignored.
+
+        Raises:
+            TensorValueError: no such object, an element type that torch lacks, or sizes that do not fit the bytes.
+        """
+        try:
+            found = json.loads(text)
+            content, shape, name = _Bytes(found["bytes"]), [int(size) for size in found["shape"]], found["dtype"]
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
+            raise TensorValueError(
+                _NAME, f'expected {{"bytes": [..], "shape": [..], "dtype": ".."}}: {error}'
+            ) from error
+        if name == {"Bool": "U32"}:
+            return TensorData(content, tuple(shape), torch.uint32).convert(torch.bool)
+        name = {"Flex32": "F32"}.get(name, name) if isinstance(name, str) else next(iter(name), "")
+        return TensorData(content, tuple(shape), as_dtype(_NAME, name))
+
+    def __repr__(self) -> str:
+        values = self.to_vec() if self.num_elements() <= 16 else f"{self.num_elements()} elements"
+        return f"TensorData({values}, shape={list(self.shape)}, dtype={dtype_name(self.dtype)})"
+
+    def _compare(self, other: "TensorData", same: Callable[[Any, Any], bool]) -> None:
+        if self.shape != other.shape:
+            raise AssertionError(f"shapes differ: {list(self.shape)} and {list(other.shape)}")
+        pairs = enumerate(zip(self.to_vec(), other.to_vec(), strict=True))
+        wrong = [f"element {index}: {x} and {y}" for index, (x, y) in pairs if not same(x, y)]
+        if wrong:
+            shown = "\n".join(wrong[:_SHOWN_DIFFERENCES])
+            raise AssertionError(f"{len(wrong)} of {self.num_elements()} elements differ:\n{shown}")
+
+    def _assert_all(self, holds: Callable[[Any], bool], text: str) -> None:
+        wrong = [f"element {index}: {it}" for index, it in enumerate(self.to_vec()) if not holds(it)]
+        if wrong:
+            shown = "\n".join(wrong[:_SHOWN_DIFFERENCES])
+            raise AssertionError(f"{len(wrong)} of {self.num_elements()} elements are not {text}:\n{shown}")
+
+
+def shape_of(operation: str, data: Any) -> tuple[int, ...]:
+    """The sizes of an array, a tensor, TensorData, or nested lists, of which the first ones are looked at.
+
+    Raises:
+        TensorTypeError: neither of these.
+    """
+    found = getattr(data, "shape", None)
+    if found is not None:
+        return tuple(found)
+    sizes: list[int] = []
+    while isinstance(data, list | tuple):
+        sizes.append(len(data))
+        if not data:
+            break
+        data = data[0]
+    if not sizes:
+        raise TensorTypeError(operation, f"expected nested lists or an array, got {type(data).__name__}")
+    return tuple(sizes)

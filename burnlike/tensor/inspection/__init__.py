@@ -1,0 +1,1 @@
+"""What a tensor is and holds: metadata, reading, printing, gradients."""

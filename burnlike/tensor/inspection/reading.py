@@ -1,0 +1,230 @@
+"""Reading elements back to the host."""
+
+from collections.abc import Callable
+from typing import Any, overload
+
+from ...errors import TensorError, TensorValueError
+from ..core.base import B, D, K, TensorBase
+from ..core.kinds import Bool, Float, Int
+from ..host.data import TensorData
+
+
+class ReadingMethods(TensorBase[B, D, K]):
+    """Reading elements back to the host.
+
+    An element type is given as a torch dtype, a short name (`"f32"`), or as `float`, `int` or `bool`. The `into_` forms
+    are Burn's for a tensor that is not used again; here they do the same as the `to_` forms. The `try_` forms return
+    the error instead of raising it.
+    """
+
+    __slots__ = ()
+
+    def to_data(self) -> TensorData:
+        """The elements in host memory. Waits for them.
+
+        Torch: `x.cpu().numpy()`.
+        Differs: TensorData holds every dtype, bfloat16 too.
+        """
+        return TensorData(self.spec.ops.read_bytes(self.inner), tuple(self.inner.shape), self.spec.dtype)
+
+    def into_data(self) -> TensorData:
+        """The same as `to_data`.
+
+        Torch: `x.cpu().numpy()`.
+        """
+        return self.to_data()
+
+    def try_to_data(self) -> TensorData | TensorError:
+        """As `to_data`, but returns the error.
+
+        Torch: `x.cpu().numpy()`.
+        """
+        return attempt(self.to_data)
+
+    def try_into_data(self) -> TensorData | TensorError:
+        """As `to_data`, but returns the error.
+
+        Torch: `x.cpu().numpy()`.
+        """
+        return attempt(self.to_data)
+
+    async def to_data_async(self) -> TensorData:
+        """As `to_data`, to be awaited.
+
+        Torch: `x.cpu().numpy()`.
+        Differs: the read itself blocks.
+        """
+        return self.to_data()
+
+    async def into_data_async(self) -> TensorData:
+        """As `to_data`, to be awaited.
+
+        Torch: `x.cpu().numpy()`.
+        Differs: the read itself blocks.
+        """
+        return self.to_data()
+
+    def to_data_as(self, element: Any) -> TensorData:
+        """The elements in host memory, converted to `element`.
+
+        Torch: `x.to(dtype).cpu()`.
+        Differs: NaN or a number out of range of an integer type is an error.
+
+        Raises:
+            TensorValueError: a number that `element` does not hold.
+        """
+        return self.to_data().convert(element)
+
+    def try_to_data_as(self, element: Any) -> TensorData | TensorError:
+        """As `to_data_as`, but returns the error.
+
+        Torch: `x.to(dtype).cpu()`.
+        """
+        return attempt(lambda: self.to_data_as(element))
+
+    def into_data_as(self, element: Any) -> TensorData:
+        """The same as `to_data_as`.
+
+        Torch: `x.to(dtype).cpu()`.
+        """
+        return self.to_data_as(element)
+
+    def try_into_data_as(self, element: Any) -> TensorData | TensorError:
+        """As `to_data_as`, but returns the error.
+
+        Torch: `x.to(dtype).cpu()`.
+        """
+        return attempt(lambda: self.to_data_as(element))
+
+    def to_data_dtype(self, dtype: Any) -> TensorData:
+        """The same as `to_data_as`.
+
+        Torch: `x.to(dtype).cpu()`.
+        """
+        return self.to_data_as(dtype)
+
+    def try_to_data_dtype(self, dtype: Any) -> TensorData | TensorError:
+        """As `to_data_as`, but returns the error.
+
+        Torch: `x.to(dtype).cpu()`.
+        """
+        return attempt(lambda: self.to_data_as(dtype))
+
+    def into_data_dtype(self, dtype: Any) -> TensorData:
+        """The same as `to_data_as`.
+
+        Torch: `x.to(dtype).cpu()`.
+        """
+        return self.to_data_as(dtype)
+
+    def try_into_data_dtype(self, dtype: Any) -> TensorData | TensorError:
+        """As `to_data_as`, but returns the error.
+
+        Torch: `x.to(dtype).cpu()`.
+        """
+        return attempt(lambda: self.to_data_as(dtype))
+
+    def try_to_vec_as(self, element: Any) -> list[Any] | TensorError:
+        """The elements as a flat list of Python numbers, converted to `element`, or the error.
+
+        Torch: `x.flatten().tolist()`.
+        """
+        return attempt(lambda: self.to_data_as(element).to_vec())
+
+    def try_into_vec_as(self, element: Any) -> list[Any] | TensorError:
+        """The same as `try_to_vec_as`.
+
+        Torch: `x.flatten().tolist()`.
+        """
+        return self.try_to_vec_as(element)
+
+    @overload
+    def into_scalar(self: "ReadingMethods[B, D, Float]") -> float: ...
+    @overload
+    def into_scalar(self: "ReadingMethods[B, D, Int]") -> int: ...
+    @overload
+    def into_scalar(self: "ReadingMethods[B, D, Bool]") -> bool: ...
+    def into_scalar(self: Any) -> Any:
+        """The only element as a Python number. `[1, ..] -> number`.
+
+        Torch: `x.item()`.
+
+        Raises:
+            TensorValueError: the tensor has another number of elements than 1.
+        """
+        inner = self.inner
+        if inner.numel() != 1:
+            raise TensorValueError(
+                "Into Scalar", f"expected a tensor of one element, got shape {list(inner.shape)}; use to_data()"
+            )
+        return self.spec.ops.read_item(inner)
+
+    @overload
+    def item(self: "ReadingMethods[B, D, Float]") -> float: ...
+    @overload
+    def item(self: "ReadingMethods[B, D, Int]") -> int: ...
+    @overload
+    def item(self: "ReadingMethods[B, D, Bool]") -> bool: ...
+    def item(self: Any) -> Any:
+        """The same as `into_scalar`, under torch's name. `[1, ..] -> number`.
+
+        Torch: `x.item()`.
+        """
+        return self.into_scalar()
+
+    def __float__(self: Any) -> float:
+        return float(self.into_scalar())
+
+    def __int__(self: Any) -> int:
+        return int(self.into_scalar())
+
+    @overload
+    def try_into_scalar(self: "ReadingMethods[B, D, Float]") -> float | TensorError: ...
+    @overload
+    def try_into_scalar(self: "ReadingMethods[B, D, Int]") -> int | TensorError: ...
+    @overload
+    def try_into_scalar(self: "ReadingMethods[B, D, Bool]") -> bool | TensorError: ...
+    def try_into_scalar(self: Any) -> Any:
+        """As `into_scalar`, but returns the error.
+
+        Torch: `x.item()`.
+        """
+        return attempt(self.into_scalar)
+
+    @overload
+    async def into_scalar_async(self: "ReadingMethods[B, D, Float]") -> float: ...
+    @overload
+    async def into_scalar_async(self: "ReadingMethods[B, D, Int]") -> int: ...
+    @overload
+    async def into_scalar_async(self: "ReadingMethods[B, D, Bool]") -> bool: ...
+    async def into_scalar_async(self: Any) -> Any:
+        """As `into_scalar`, to be awaited.
+
+        Torch: `x.item()`.
+        Differs: the read itself blocks.
+        """
+        return self.into_scalar()
+
+    @overload
+    async def try_into_scalar_async(self: "ReadingMethods[B, D, Float]") -> float | TensorError: ...
+    @overload
+    async def try_into_scalar_async(self: "ReadingMethods[B, D, Int]") -> int | TensorError: ...
+    @overload
+    async def try_into_scalar_async(self: "ReadingMethods[B, D, Bool]") -> bool | TensorError: ...
+    async def try_into_scalar_async(self: Any) -> Any:
+        """As `try_into_scalar`, to be awaited.
+
+        Torch: `x.item()`.
+        Differs: the read itself blocks.
+        """
+        return self.try_into_scalar()
+
+
+def attempt(read: Callable[[], Any]) -> Any:
+    """What `read` returns, or the error that it raised."""
+    try:
+        return read()
+    except TensorError as error:
+        return error
+    except RuntimeError as error:  # the device failed
+        return TensorValueError("Read", str(error).splitlines()[0])

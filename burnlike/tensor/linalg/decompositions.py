@@ -1,0 +1,132 @@
+"""Decompositions and determinants of matrices."""
+
+from typing import TYPE_CHECKING, Any, overload
+
+import torch
+
+from ...errors import TensorTypeError, TensorValueError
+from ..core.base import B2, E, derive
+from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, Float
+from ..core.receiver import float_spec
+from ..core.spec import Spec
+from .operands import matrix_spec
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+@overload
+def det(tensor: "Tensor[B2, D3, Float]") -> "Tensor[B2, D1, Float]": ...
+@overload
+def det(tensor: "Tensor[B2, D4, Float]") -> "Tensor[B2, D2, Float]": ...
+@overload
+def det(tensor: "Tensor[B2, D5, Float]") -> "Tensor[B2, D3, Float]": ...
+@overload
+def det(tensor: "Tensor[B2, D6, Float]") -> "Tensor[B2, D4, Float]": ...
+@overload
+def det(tensor: "Tensor[B2, D7, Float]") -> "Tensor[B2, D5, Float]": ...
+@overload
+def det(tensor: "Tensor[B2, D8, Float]") -> "Tensor[B2, D6, Float]": ...
+def det(tensor: Any) -> Any:
+    """The determinants of square matrices. `[.., N, N] -> [..]`.
+
+    A pivot not above rounding errors makes it exactly 0. The derivative is right at singular matrices too.
+
+    Torch: `torch.linalg.det`.
+    Differs: rank 3 at least, as there is no rank 0; half precision is calculated in float32.
+    """
+    spec = float_spec("det", tensor)
+    shape = tensor.inner.shape
+    if spec.rank < 3:
+        raise TensorValueError(
+            "Det",
+            f"The input tensor must have at least 3 dimensions, [.., N, N], got {spec.rank};"
+            " use unsqueeze(rank=3) for one matrix",
+        )
+    if shape[-1] != shape[-2]:
+        raise TensorValueError(
+            "Det", f"The last two dimensions of the input tensor must be equal, got {shape[-2]} and {shape[-1]}"
+        )
+    return derive(spec.module.det(tensor.inner), spec)
+
+
+def lu(
+    tensor: "Tensor[B2, E, Float]",
+) -> "tuple[Tensor[B2, E, Float], Tensor[B2, E, Float], Tensor[B2, E, Float]]":
+    """P, L, U with P L U = tensor, by partial pivoting. `[.., R, C] -> [.., R, R], [.., R, k], [.., k, C]`.
+
+    k = min(R, C); P permutes rows, L has ones in its diagonal.
+
+    Torch: `torch.linalg.lu`.
+    Differs: half precision is calculated in float32.
+    """
+    spec = matrix_spec("Lu", float_spec("lu", tensor))
+    return _each(spec.module.lu(tensor.inner), spec)
+
+
+def qr(tensor: "Tensor[B2, E, Float]", reduced: bool) -> "tuple[Tensor[B2, E, Float], Tensor[B2, E, Float]]":
+    """Q, R with Q R = tensor, Q orthonormal, R upper triangular. `[.., R, C] -> [.., R, k], [.., k, C]`.
+
+    k = min(R, C) if `reduced`, else R.
+
+    Torch: `torch.linalg.qr(x, mode)`.
+    Differs: a flag instead of a mode; half precision is calculated in float32.
+    """
+    spec = matrix_spec("Qr", float_spec("qr", tensor))
+    return _each(spec.module.qr(tensor.inner, bool(reduced)), spec)
+
+
+@overload
+def svd(
+    tensor: "Tensor[B2, D2, Float]", sweeps: int
+) -> "tuple[Tensor[B2, D2, Float], Tensor[B2, D1, Float], Tensor[B2, D2, Float]]": ...
+@overload
+def svd(
+    tensor: "Tensor[B2, D3, Float]", sweeps: int
+) -> "tuple[Tensor[B2, D3, Float], Tensor[B2, D2, Float], Tensor[B2, D3, Float]]": ...
+@overload
+def svd(
+    tensor: "Tensor[B2, D4, Float]", sweeps: int
+) -> "tuple[Tensor[B2, D4, Float], Tensor[B2, D3, Float], Tensor[B2, D4, Float]]": ...
+@overload
+def svd(
+    tensor: "Tensor[B2, D5, Float]", sweeps: int
+) -> "tuple[Tensor[B2, D5, Float], Tensor[B2, D4, Float], Tensor[B2, D5, Float]]": ...
+@overload
+def svd(
+    tensor: "Tensor[B2, D6, Float]", sweeps: int
+) -> "tuple[Tensor[B2, D6, Float], Tensor[B2, D5, Float], Tensor[B2, D6, Float]]": ...
+@overload
+def svd(
+    tensor: "Tensor[B2, D7, Float]", sweeps: int
+) -> "tuple[Tensor[B2, D7, Float], Tensor[B2, D6, Float], Tensor[B2, D7, Float]]": ...
+@overload
+def svd(
+    tensor: "Tensor[B2, D8, Float]", sweeps: int
+) -> "tuple[Tensor[B2, D8, Float], Tensor[B2, D7, Float], Tensor[B2, D8, Float]]": ...
+def svd(tensor: Any, sweeps: int) -> Any:
+    """U, S, Vt with U diag(S) Vt = tensor, S descending. `[.., R, C] -> [.., R, k], [.., k], [.., k, C]`.
+
+    k = min(R, C); U has orthonormal columns and Vt orthonormal rows.
+
+    Torch: `torch.linalg.svd(x, full_matrices=False)`.
+    Differs: no derivative; `sweeps`, 1 at least, limits backends that iterate, which torch's does on its own.
+
+    Raises:
+        TensorTypeError: the tensor is tracked.
+    """
+    spec = matrix_spec("Svd", float_spec("svd", tensor))
+    if tensor.inner.requires_grad:
+        raise TensorTypeError("Svd", "gradients are not implemented; detach() the input tensor first")
+    if sweeps < 1:
+        raise TensorValueError("Svd", f"sweeps must be greater than zero, got {sweeps}")
+    try:
+        return _each(spec.module.svd(tensor.inner, int(sweeps)), spec)
+    except torch.linalg.LinAlgError as error:  # pyright: ignore[reportPrivateImportUsage]
+        raise TensorValueError(
+            "Svd", f"found no decomposition; are all elements finite? {str(error).splitlines()[0]}"
+        ) from error
+
+
+def _each(results: Any, spec: Spec) -> Any:
+    return tuple(derive(inner, spec) for inner in results)

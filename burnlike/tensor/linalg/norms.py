@@ -1,0 +1,201 @@
+"""Norms of vectors. Reduced dimensions are kept with size 1; without dimensions each element is a vector."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...errors import TensorValueError
+from ..core.axes import axes_of, axis
+from ..core.base import B2, E, like
+from ..core.kinds import Float
+from ..core.operands import fail
+from ..core.receiver import float_spec, numeric_spec
+from ..core.spec import Spec, title
+from ..core.tensor_operands import tensor_operand
+from .operands import N, NormLike, exponent_of
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+def vector_norm(x: "Tensor[B2, E, Float]", norm: NormLike, dim: int) -> "Tensor[B2, E, Float]":
+    """The norm along one dimension. `[.., n, ..] -> [.., 1, ..]`.
+
+    Torch: `torch.linalg.vector_norm(x, p, dim, keepdim=True)`.
+    Differs: the dimension is required and kept; a Norm, its name or a number says which norm.
+    """
+    spec = float_spec("vector_norm", x)
+    exponent = exponent_of("Vector Norm", norm)
+    return _reduced("vector_norm", x, spec, exponent, [axis("Vector Norm", dim, spec.rank)])
+
+
+def vector_norm_dims(x: "Tensor[B2, E, Float]", norm: NormLike, dims: Iterable[int]) -> "Tensor[B2, E, Float]":
+    """The norm along several dimensions, as of one vector; no dimensions: of each element.
+
+    Torch: `torch.linalg.vector_norm(x, p, dims, keepdim=True)`.
+    Differs: an empty list reduces nothing.
+    """
+    spec = float_spec("vector_norm", x)
+    exponent = exponent_of("Vector Norm", norm)
+    return _reduced("vector_norm", x, spec, exponent, axes_of("Vector Norm", dims, spec.rank))
+
+
+def lp_norm(x: "Tensor[B2, E, Float]", p: float, dim: int) -> "Tensor[B2, E, Float]":
+    """(sum |x|^p)^(1/p) along one dimension, for any p. `[.., n, ..] -> [.., 1, ..]`.
+
+    Torch: `torch.linalg.vector_norm(x, p, dim, keepdim=True)`.
+    """
+    spec = float_spec("lp_norm", x)
+    return _reduced("lp_norm", x, spec, float(p), [axis("Lp Norm", dim, spec.rank)])
+
+
+def lp_norm_dims(x: "Tensor[B2, E, Float]", p: float, dims: Iterable[int]) -> "Tensor[B2, E, Float]":
+    """(sum |x|^p)^(1/p) along several dimensions; no dimensions: of each element.
+
+    Torch: `torch.linalg.vector_norm(x, p, dims, keepdim=True)`.
+    Differs: an empty list reduces nothing.
+    """
+    spec = float_spec("lp_norm", x)
+    return _reduced("lp_norm", x, spec, float(p), axes_of("Lp Norm", dims, spec.rank))
+
+
+def l0_norm(x: "Tensor[B2, E, N]", dim: int) -> "Tensor[B2, E, N]":
+    """The count of elements that are not 0, in the tensor's dtype. `[.., n, ..] -> [.., 1, ..]`.
+
+    Torch: `torch.linalg.vector_norm(x, 0, dim, keepdim=True)`.
+    Differs: Int too.
+    """
+    spec = numeric_spec("l0_norm", x)
+    return _reduced("l0_norm", x, spec, 0.0, [axis("L0 Norm", dim, spec.rank)])
+
+
+def l0_norm_dims(x: "Tensor[B2, E, N]", dims: Iterable[int]) -> "Tensor[B2, E, N]":
+    """The count of elements that are not 0 along several dimensions; no dimensions: of each element.
+
+    Torch: `torch.linalg.vector_norm(x, 0, dims, keepdim=True)`.
+    Differs: Int too; an empty list reduces nothing.
+    """
+    spec = numeric_spec("l0_norm", x)
+    return _reduced("l0_norm", x, spec, 0.0, axes_of("L0 Norm", dims, spec.rank))
+
+
+def l1_norm(x: "Tensor[B2, E, N]", dim: int) -> "Tensor[B2, E, N]":
+    """The sum of absolute values. `[.., n, ..] -> [.., 1, ..]`.
+
+    Torch: `torch.linalg.vector_norm(x, 1, dim, keepdim=True)`.
+    Differs: Int too.
+    """
+    spec = numeric_spec("l1_norm", x)
+    return _reduced("l1_norm", x, spec, 1.0, [axis("L1 Norm", dim, spec.rank)])
+
+
+def l1_norm_dims(x: "Tensor[B2, E, N]", dims: Iterable[int]) -> "Tensor[B2, E, N]":
+    """The sum of absolute values along several dimensions; no dimensions: of each element.
+
+    Torch: `torch.linalg.vector_norm(x, 1, dims, keepdim=True)`.
+    Differs: Int too; an empty list reduces nothing.
+    """
+    spec = numeric_spec("l1_norm", x)
+    return _reduced("l1_norm", x, spec, 1.0, axes_of("L1 Norm", dims, spec.rank))
+
+
+def l2_norm(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
+    """The Euclidean norm; its derivative at 0 is 0. `[.., n, ..] -> [.., 1, ..]`.
+
+    Torch: `torch.linalg.vector_norm(x, 2, dim, keepdim=True)`.
+    """
+    spec = float_spec("l2_norm", x)
+    return _reduced("l2_norm", x, spec, 2.0, [axis("L2 Norm", dim, spec.rank)])
+
+
+def l2_norm_dims(x: "Tensor[B2, E, Float]", dims: Iterable[int]) -> "Tensor[B2, E, Float]":
+    """The Euclidean norm along several dimensions; no dimensions: of each element.
+
+    Torch: `torch.linalg.vector_norm(x, 2, dims, keepdim=True)`.
+    Differs: an empty list reduces nothing.
+    """
+    spec = float_spec("l2_norm", x)
+    return _reduced("l2_norm", x, spec, 2.0, axes_of("L2 Norm", dims, spec.rank))
+
+
+def max_abs_norm(x: "Tensor[B2, E, N]", dim: int) -> "Tensor[B2, E, N]":
+    """The largest absolute value. `[.., n, ..] -> [.., 1, ..]`.
+
+    Torch: `torch.linalg.vector_norm(x, inf, dim, keepdim=True)`.
+    Differs: Int too.
+    """
+    spec = numeric_spec("max_abs_norm", x)
+    return _reduced("max_abs_norm", x, spec, float("inf"), [axis("Max Abs Norm", dim, spec.rank)])
+
+
+def max_abs_norm_dims(x: "Tensor[B2, E, N]", dims: Iterable[int]) -> "Tensor[B2, E, N]":
+    """The largest absolute value along several dimensions; no dimensions: of each element.
+
+    Torch: `torch.linalg.vector_norm(x, inf, dims, keepdim=True)`.
+    Differs: Int too; an empty list reduces nothing.
+    """
+    spec = numeric_spec("max_abs_norm", x)
+    return _reduced("max_abs_norm", x, spec, float("inf"), axes_of("Max Abs Norm", dims, spec.rank))
+
+
+def min_abs_norm(x: "Tensor[B2, E, N]", dim: int) -> "Tensor[B2, E, N]":
+    """The smallest absolute value. `[.., n, ..] -> [.., 1, ..]`.
+
+    Torch: `torch.linalg.vector_norm(x, -inf, dim, keepdim=True)`.
+    Differs: Int too.
+    """
+    spec = numeric_spec("min_abs_norm", x)
+    return _reduced("min_abs_norm", x, spec, float("-inf"), [axis("Min Abs Norm", dim, spec.rank)])
+
+
+def min_abs_norm_dims(x: "Tensor[B2, E, N]", dims: Iterable[int]) -> "Tensor[B2, E, N]":
+    """The smallest absolute value along several dimensions; no dimensions: of each element.
+
+    Torch: `torch.linalg.vector_norm(x, -inf, dims, keepdim=True)`.
+    Differs: Int too; an empty list reduces nothing.
+    """
+    spec = numeric_spec("min_abs_norm", x)
+    return _reduced("min_abs_norm", x, spec, float("-inf"), axes_of("Min Abs Norm", dims, spec.rank))
+
+
+def vector_normalize(x: "Tensor[B2, E, Float]", norm: NormLike, dim: int, eps: float) -> "Tensor[B2, E, Float]":
+    """Each vector along `dim` divided by its norm, or by `eps` if that is larger. `[..] -> [..]`.
+
+    Torch: `F.normalize(x, p, dim, eps)`.
+    Differs: no defaults.
+    """
+    spec = float_spec("vector_normalize", x)
+    exponent = exponent_of("Vector Normalize", norm)
+    place = axis("Vector Normalize", dim, spec.rank)
+    try:
+        return like(spec.module.vector_normalize(x.inner, exponent, place, float(eps)), spec)
+    except Exception as error:
+        fail("vector_normalize", error, x.inner)
+
+
+def cosine_similarity(
+    x1: "Tensor[B2, E, Float]", x2: "Tensor[B2, E, Float] | torch.Tensor", dim: int, eps: float | None = None
+) -> "Tensor[B2, E, Float]":
+    """The cosine of the angle between vectors along `dim`; norms are at least `eps`. `[.., n, ..] -> [.., 1, ..]`.
+
+    Torch: `F.cosine_similarity(x1, x2, dim, eps)`.
+    Differs: the dimension is kept; `eps` is the dtype's smallest normal number unless given.
+    """
+    spec = float_spec("cosine_similarity", x1)
+    other = tensor_operand("cosine_similarity", spec, x2)
+    place = axis("Cosine Similarity", dim, spec.rank)
+    epsilon = torch.finfo(spec.dtype).tiny if eps is None else float(eps)
+    try:
+        return like(spec.module.cosine_similarity(x1.inner, other, place, epsilon), spec)
+    except Exception as error:
+        fail("cosine_similarity", error, x1.inner, other)
+
+
+def _reduced(name: str, x: Any, spec: Spec, exponent: float, dims: list[int]) -> Any:
+    if exponent != exponent:
+        raise TensorValueError(title(name), "the exponent of a norm can't be NaN")
+    try:
+        return like(spec.module.vector_norm(x.inner, exponent, dims), spec)
+    except Exception as error:
+        fail(name, error, x.inner)

@@ -1,0 +1,208 @@
+"""Linear maps, lookups, normalization and the CTC loss."""
+
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+
+import torch
+
+from ...errors import TensorTypeError, TensorValueError
+from ..core.base import B2, B, D, E, like, wrap
+from ..core.kinds import Float, Int
+from ..core.operands import fail
+from ..core.receiver import float_spec, ranked_spec
+from ..core.tensor_operands import index_of, inner_of
+
+if TYPE_CHECKING:
+    from ..core.kinds import D1, D2, D3
+    from ..tensor import Tensor
+
+
+class BatchNormOutput(NamedTuple, Generic[B, D]):
+    """What `batch_norm_train` gives.
+
+    Attributes:
+        output: the normalized batch.
+        mean: of each channel, `[channels]`, without gradient.
+        variance: of each channel, biased, `[channels]`, without gradient.
+    """
+
+    output: "Tensor[B, D, Float]"
+    mean: "Tensor[B, D1, Float]"
+    variance: "Tensor[B, D1, Float]"
+
+
+def linear(
+    x: "Tensor[B2, E, Float]",
+    weight: "Tensor[B2, D2, Float] | torch.Tensor",
+    bias: "Tensor[B2, D1, Float] | torch.Tensor | None" = None,
+) -> "Tensor[B2, E, Float]":
+    """x @ weight + bias. `[.., d_in], [d_in, d_out], [d_out] -> [.., d_out]`.
+
+    Torch: `F.linear(x, weight.T, bias)`.
+    Differs: the weight is the transpose of torch's.
+
+    Raises:
+        TensorValueError: the sizes do not fit.
+    """
+    spec = float_spec("linear", x)
+    matrix = inner_of("linear", weight, spec.ranks[2])
+    vector = None if bias is None else inner_of("linear", bias, spec.ranks[1])
+    d_in, d_out = matrix.shape
+    if x.inner.shape[-1] != d_in or (vector is not None and vector.shape[0] != d_out):
+        raise TensorValueError(
+            "Linear",
+            f"expected an input [.., {d_in}] and a bias [{d_out}] for a weight {[d_in, d_out]},"
+            f" got {list(x.inner.shape)} and {None if vector is None else list(vector.shape)}",
+        )
+    try:
+        return like(spec.module.linear(x.inner, matrix, vector), spec)
+    except Exception as error:
+        fail("linear", error, x.inner, matrix)
+
+
+def embedding(
+    weights: "Tensor[B2, D2, Float]", indices: "Tensor[B2, D2, Int] | torch.Tensor"
+) -> "Tensor[B2, D3, Float]":
+    """Rows by their indices. `[n, d], [batch, length] -> [batch, length, d]`.
+
+    Torch: `F.embedding(indices, weights)`.
+    Differs: the weights come first; no padding index and no largest norm.
+
+    Raises:
+        TensorValueError: an index is outside of 0 .. n-1.
+    """
+    spec = ranked_spec("embedding", weights, 2)
+    rows = index_of("embedding", indices, spec.index)
+    try:
+        return wrap(spec.module.embedding(weights.inner, rows), spec.ranks[3])
+    except Exception as error:
+        fail("embedding", error, weights.inner, rows)
+
+
+def layer_norm(
+    x: "Tensor[B2, E, Float]",
+    gamma: "Tensor[B2, D1, Float] | torch.Tensor",
+    beta: "Tensor[B2, D1, Float] | torch.Tensor | None",
+    epsilon: float,
+) -> "Tensor[B2, E, Float]":
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta along the last dimension. `[.., d], [d], [d] -> [.., d]`.
+
+    Torch: `F.layer_norm(x, [d], gamma, beta, epsilon)`.
+    Differs: the last dimension only.
+
+    Raises:
+        TensorValueError: gamma or beta is not `[d]`.
+    """
+    spec = float_spec("layer_norm", x)
+    scale = inner_of("layer_norm", gamma, spec.ranks[1])
+    shift = None if beta is None else inner_of("layer_norm", beta, spec.ranks[1])
+    size = x.inner.shape[-1]
+    if scale.shape[0] != size or (shift is not None and shift.shape[0] != size):
+        _check_sizes("Layer Norm", size, {"gamma": scale, "beta": shift})
+    try:
+        return like(spec.module.layer_norm(x.inner, scale, shift, epsilon), spec)
+    except Exception as error:
+        fail("layer_norm", error, x.inner, scale)
+
+
+def batch_norm(
+    x: "Tensor[B2, E, Float]",
+    gamma: "Tensor[B2, D1, Float] | torch.Tensor",
+    beta: "Tensor[B2, D1, Float] | torch.Tensor",
+    mean: "Tensor[B2, D1, Float] | torch.Tensor",
+    variance: "Tensor[B2, D1, Float] | torch.Tensor",
+    epsilon: float,
+) -> "Tensor[B2, E, Float]":
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta along dimension 1. `[batch, channels, ..] -> same`.
+
+    Torch: `F.batch_norm(x, mean, variance, gamma, beta, training=False)`.
+    Differs: has a gradient for mean and variance too.
+
+    Raises:
+        TensorValueError: one of the others is not `[channels]`.
+    """
+    spec = _batch_spec("batch_norm", x)
+    names = {"gamma": gamma, "beta": beta, "mean": mean, "variance": variance}
+    inners = {name: inner_of("batch_norm", it, spec.ranks[1]) for name, it in names.items()}
+    _check_sizes("Batch Norm", x.inner.shape[1], inners)
+    try:
+        return like(spec.module.batch_norm(x.inner, *inners.values(), epsilon), spec)
+    except Exception as error:
+        fail("batch_norm", error, x.inner)
+
+
+def batch_norm_train(
+    x: "Tensor[B2, E, Float]",
+    gamma: "Tensor[B2, D1, Float] | torch.Tensor",
+    beta: "Tensor[B2, D1, Float] | torch.Tensor",
+    epsilon: float,
+) -> BatchNormOutput[B2, E]:
+    """Normalize by the batch itself; also its mean and biased variance. `[batch, channels, ..], 2 x [channels]`.
+
+    Torch: `F.batch_norm(x, None, None, gamma, beta, training=True)`.
+    Differs: gives the statistics.
+
+    Raises:
+        TensorValueError: gamma or beta is not `[channels]`, or the batch is empty.
+    """
+    spec = _batch_spec("batch_norm_train", x)
+    scale, shift = inner_of("batch_norm_train", gamma, spec.ranks[1]), inner_of("batch_norm_train", beta, spec.ranks[1])
+    _check_sizes("Batch Norm Train", x.inner.shape[1], {"gamma": scale, "beta": shift})
+    if x.inner.numel() == 0:
+        raise TensorValueError("Batch Norm Train", f"the batch is empty: shape {list(x.inner.shape)}")
+    try:
+        out, mean, variance = spec.module.batch_norm_train(x.inner, scale, shift, epsilon)
+    except Exception as error:
+        fail("batch_norm_train", error, x.inner)
+    return BatchNormOutput(like(out, spec), like(mean, spec.ranks[1]), like(variance, spec.ranks[1]))
+
+
+def ctc_loss(
+    log_probs: "Tensor[B2, D3, Float]",
+    targets: "Tensor[B2, D2, Int] | torch.Tensor",
+    input_lengths: "Tensor[B2, D1, Int] | torch.Tensor",
+    target_lengths: "Tensor[B2, D1, Int] | torch.Tensor",
+    blank: int,
+) -> "Tensor[B2, D1, Float]":
+    """Connectionist temporal classification (Graves et al. 2006). `[t, n, classes], [n, s], [n], [n] -> [n]`.
+
+    Torch: `F.ctc_loss(reduction="none")`.
+    Differs: targets are padded to `[n, s]`; no reduction.
+
+    Raises:
+        TensorValueError: the sizes do not fit, or `blank` is no class.
+    """
+    spec = ranked_spec("ctc_loss", log_probs, 3)
+    labels = index_of("ctc_loss", targets, spec.index.ranks[2])
+    lengths = index_of("ctc_loss", input_lengths, spec.index.ranks[1])
+    label_lengths = index_of("ctc_loss", target_lengths, spec.index.ranks[1])
+    _, samples, classes = log_probs.inner.shape
+    reasons = [
+        f"{name}: expected size {samples}, one for each sample, got {it.shape[0]}"
+        for name, it in {"targets": labels, "input_lengths": lengths, "target_lengths": label_lengths}.items()
+        if it.shape[0] != samples
+    ]
+    if not 0 <= blank < classes:
+        reasons.append(f"blank: expected one of the {classes} classes, got {blank}")
+    if reasons:
+        raise TensorValueError("Ctc Loss", *reasons)
+    try:
+        return like(spec.module.ctc_loss(log_probs.inner, labels, lengths, label_lengths, blank), spec.ranks[1])
+    except Exception as error:
+        fail("ctc_loss", error, log_probs.inner, labels)
+
+
+def _batch_spec(name: str, x: Any) -> Any:
+    spec = float_spec(name, x)
+    if spec.rank < 2:
+        raise TensorTypeError("Batch Norm", "expected a tensor of rank 2 or more, [batch, channels, ..], got rank 1")
+    return spec
+
+
+def _check_sizes(operation: str, size: int, tensors: "dict[str, Any]") -> None:
+    reasons = [
+        f"{name}: expected shape [{size}], got {list(tensor.shape)}"
+        for name, tensor in tensors.items()
+        if tensor is not None and tensor.shape[0] != size
+    ]
+    if reasons:
+        raise TensorValueError(operation, *reasons)

@@ -1,0 +1,187 @@
+"""Dimensions of size 1, dropped and added."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from typing_extensions import TypeVar
+
+from ...errors import TensorValueError
+from ..core.axes import axes_of, axis
+from ..core.base import B, D, K, TensorBase, wrap
+from ..core.created import check_rank
+from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, MAX_RANK
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+# A rank given as an argument: type checkers keep the literal, because the bound is made of literals.
+R = TypeVar("R", bound=Literal[1, 2, 3, 4, 5, 6, 7, 8])
+
+
+class SqueezingMethods(TensorBase[B, D, K]):
+    """Dimensions of size 1, dropped and added."""
+
+    __slots__ = ()
+
+    @overload
+    def squeeze(self, rank: R) -> "Tensor[B, R, K]": ...
+    @overload
+    def squeeze(self, rank: None = None) -> "Tensor[B, Any, K]": ...
+    def squeeze(self, rank: int | None = None) -> Any:
+        """Without the dimensions of size 1. `[a, 1, b, 1] -> [a, b]`.
+
+        Args:
+            rank: the rank that the result must have, for type checkers and checked.
+
+        Torch: `torch.squeeze`.
+        Differs: at least one dimension stays.
+        """
+        return _squeezed(self, [dim for dim, size in enumerate(self.inner.shape) if size == 1], rank)
+
+    @overload
+    def squeeze_dim(self: "SqueezingMethods[B, D2, K]", dim: int) -> "Tensor[B, D1, K]": ...
+    @overload
+    def squeeze_dim(self: "SqueezingMethods[B, D3, K]", dim: int) -> "Tensor[B, D2, K]": ...
+    @overload
+    def squeeze_dim(self: "SqueezingMethods[B, D4, K]", dim: int) -> "Tensor[B, D3, K]": ...
+    @overload
+    def squeeze_dim(self: "SqueezingMethods[B, D5, K]", dim: int) -> "Tensor[B, D4, K]": ...
+    @overload
+    def squeeze_dim(self: "SqueezingMethods[B, D6, K]", dim: int) -> "Tensor[B, D5, K]": ...
+    @overload
+    def squeeze_dim(self: "SqueezingMethods[B, D7, K]", dim: int) -> "Tensor[B, D6, K]": ...
+    @overload
+    def squeeze_dim(self: "SqueezingMethods[B, D8, K]", dim: int) -> "Tensor[B, D7, K]": ...
+    @overload
+    def squeeze_dim(self: "SqueezingMethods[B, Any, K]", dim: int) -> "Tensor[B, Any, K]": ...
+    def squeeze_dim(self: Any, dim: int) -> Any:
+        """Without one dimension, which has size 1. `[.., 1, ..] -> [.., ..]`.
+
+        Torch: `torch.squeeze`.
+        Differs: another size is an error.
+        """
+        spec, inner = self.spec, self.inner
+        rank = spec.rank
+        if -rank <= dim < rank and rank > 1 and inner.shape[dim] == 1:
+            return wrap(spec.ops.squeeze(inner, dim), spec.ranks[rank - 1])
+        return _squeezed(self, [axis("Squeeze", dim, rank)], None)
+
+    @overload
+    def squeeze_dims(self, dims: Sequence[int], rank: R) -> "Tensor[B, R, K]": ...
+    @overload
+    def squeeze_dims(self, dims: Sequence[int], rank: None = None) -> "Tensor[B, Any, K]": ...
+    def squeeze_dims(self, dims: Sequence[int], rank: int | None = None) -> Any:
+        """Without `dims`, each of size 1; an empty list means all of size 1. `[a, 1, b, 1] -> [a, b]`.
+
+        Args:
+            dims: which ones.
+            rank: the rank that the result must have, for type checkers and checked.
+
+        Torch: `torch.squeeze`.
+        Differs: another size is an error, and at least one dimension stays.
+        """
+        if not dims:
+            return self.squeeze(rank)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        return _squeezed(self, axes_of("Squeeze", dims, self.spec.rank), rank)
+
+    def unsqueeze(self, rank: R) -> "Tensor[B, R, K]":
+        """With dimensions of size 1 in front, up to `rank`. `[a, b] -> [1, .., 1, a, b]`.
+
+        Torch: `x[(None,) * n]`.
+        Differs: takes the rank of the result instead of a dimension.
+        """
+        spec = self.spec
+        shape = self.inner.shape
+        if not len(shape) <= rank <= 8:
+            raise TensorValueError(
+                "Unsqueeze", f"expected a rank of {len(shape)} to 8, got {rank}; unsqueeze_dim(dim) takes a place"
+            )
+        return wrap(spec.ops.reshape(self.inner, (*[1] * (rank - len(shape)), *shape)), spec.ranks[rank])
+
+    @overload
+    def unsqueeze_dim(self, dim: int, rank: R) -> "Tensor[B, R, K]": ...
+    @overload
+    def unsqueeze_dim(self: "SqueezingMethods[B, D1, K]", dim: int) -> "Tensor[B, D2, K]": ...
+    @overload
+    def unsqueeze_dim(self: "SqueezingMethods[B, D2, K]", dim: int) -> "Tensor[B, D3, K]": ...
+    @overload
+    def unsqueeze_dim(self: "SqueezingMethods[B, D3, K]", dim: int) -> "Tensor[B, D4, K]": ...
+    @overload
+    def unsqueeze_dim(self: "SqueezingMethods[B, D4, K]", dim: int) -> "Tensor[B, D5, K]": ...
+    @overload
+    def unsqueeze_dim(self: "SqueezingMethods[B, D5, K]", dim: int) -> "Tensor[B, D6, K]": ...
+    @overload
+    def unsqueeze_dim(self: "SqueezingMethods[B, D6, K]", dim: int) -> "Tensor[B, D7, K]": ...
+    @overload
+    def unsqueeze_dim(self: "SqueezingMethods[B, D7, K]", dim: int) -> "Tensor[B, D8, K]": ...
+    @overload
+    def unsqueeze_dim(self: "SqueezingMethods[B, Any, K]", dim: int, rank: None = None) -> "Tensor[B, Any, K]": ...
+    def unsqueeze_dim(self: Any, dim: int, rank: int | None = None) -> Any:
+        """With a dimension of size 1 at `dim`, or as many there as make `rank`. `[a, b] -> [a, 1, b]`.
+
+        Torch: `torch.unsqueeze`.
+        Differs: can add several.
+        """
+        spec = self.spec
+        if rank is None and spec.rank < MAX_RANK:
+            try:
+                return wrap(spec.ops.unsqueeze_dim(self.inner, dim), spec.ranks[spec.rank + 1])
+            except (IndexError, TypeError):
+                pass  # a dimension out of range, or none: said below
+        place = axis("Unsqueeze", dim, spec.rank + 1)
+        if rank is None or rank == spec.rank + 1:
+            check_rank("Unsqueeze", spec.rank + 1)
+            return wrap(spec.ops.unsqueeze_dim(self.inner, place), spec.ranks[spec.rank + 1])
+        if not spec.rank < rank <= 8:
+            raise TensorValueError("Unsqueeze", f"expected a rank of {spec.rank + 1} to 8, got {rank}")
+        shape = self.inner.shape
+        added = (*shape[:place], *[1] * (rank - spec.rank), *shape[place:])
+        return wrap(spec.ops.reshape(self.inner, added), spec.ranks[rank])
+
+    @overload
+    def unsqueeze_dims(self, axes: Sequence[int], rank: R) -> "Tensor[B, R, K]": ...
+    @overload
+    def unsqueeze_dims(self, axes: Sequence[int], rank: None = None) -> "Tensor[B, Any, K]": ...
+    def unsqueeze_dims(self, axes: Sequence[int], rank: int | None = None) -> Any:
+        """With dimensions of size 1 at `axes` of the result; one named again goes behind. `[a, b] -> [1, a, 1, b]`.
+
+        Negative axes count from the end of the result, each further one from one place before.
+
+        Torch: none.
+        """
+        spec = self.spec
+        total = check_rank("Unsqueeze", spec.rank + len(axes))
+        if rank is not None and rank != total:
+            raise TensorValueError("Unsqueeze", f"{len(axes)} more dimensions make rank {total}, not {rank}")
+        sizes = list(self.inner.shape)
+        place = -1
+        for wanted in sorted(_places(axes, total)):
+            place = max(wanted, place + 1)
+            if place > len(sizes):
+                raise TensorValueError("Unsqueeze", f"axes {list(axes)} leave a gap in the result of rank {total}")
+            sizes.insert(place, 1)
+        return wrap(spec.ops.reshape(self.inner, sizes), spec.ranks[total])
+
+
+def _places(axes: Sequence[int], rank: int) -> list[int]:
+    negative = 0
+    places: list[int] = []
+    for dim in axes:
+        places.append(axis("Unsqueeze", dim, rank) - (negative if dim < 0 else 0))
+        negative += dim < 0
+    if min(places, default=0) < 0:
+        raise TensorValueError("Unsqueeze", f"axes {list(axes)} reach in front of the result of rank {rank}")
+    return places
+
+
+def _squeezed(tensor: Any, dims: list[int], rank: int | None) -> Any:
+    spec, shape = tensor.spec, tensor.inner.shape
+    kept = spec.rank - len(dims)
+    wrong = [dim for dim in dims if shape[dim] != 1]
+    if wrong:
+        raise TensorValueError("Squeeze", f"dimension {wrong[0]} has size {shape[wrong[0]]}, not 1, in {list(shape)}")
+    if kept == 0:
+        raise TensorValueError("Squeeze", f"nothing is left of shape {list(shape)}; the smallest rank is 1")
+    if rank is not None and kept != rank:
+        raise TensorValueError("Squeeze", f"the result has rank {kept}, not {rank}; squeeze_dim(dim) takes a place")
+    return wrap(spec.ops.squeeze(tensor.inner, dims), spec.ranks[kept])

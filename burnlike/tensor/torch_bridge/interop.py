@@ -1,0 +1,182 @@
+"""At home in PyTorch: torch functions, NumPy, DLPack, pickle, copies, pinned memory."""
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...errors import TensorAttributeError, TensorTypeError, TensorValueError
+from ..core.base import B, D, K, TensorBase, wrap
+from ..core.spec import title
+from .dlpack import mark_read_only
+from .torch_function import dispatch
+
+if TYPE_CHECKING:
+    from ...backend import Backend
+    from ..tensor import Tensor
+
+# What torch's own layers read of their input.
+_METADATA = (
+    *("dim", "element_size", "grad_fn", "is_complex", "is_contiguous", "is_cuda", "is_floating_point", "is_leaf"),
+    *("is_meta", "is_nested", "is_sparse", "layout", "ndim", "ndimension", "nelement", "numel", "requires_grad"),
+    *("size", "stride"),
+)
+
+
+class TorchMethods(TensorBase[B, D, K]):
+    """What PyTorch, NumPy and Python ask of a tensor."""
+
+    __slots__ = ()
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return dispatch(func, args, kwargs or {})
+
+    def clone(self) -> "Tensor[B, D, K]":
+        """Another handle of the same tensor. `[..]`.
+
+        Torch: none.
+        Differs: shares the storage, as nothing ever writes to it; `copy.deepcopy(x)` copies.
+        """
+        return wrap(self.inner, self.spec)
+
+    def __copy__(self) -> "Tensor[B, D, K]":
+        return wrap(self.inner, self.spec)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Tensor[B, D, K]":
+        try:
+            return wrap(copy.deepcopy(self.inner, memo), self.spec)
+        except RuntimeError as error:
+            raise TensorValueError(
+                "Deepcopy", "the result of a tracked operation can't be copied with its history; detach() it first"
+            ) from error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return rebuild, (self.inner, self.spec.backend)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if self.inner.dtype is torch.bfloat16:
+            raise TensorTypeError("Array", "NumPy has no bfloat16; use cast(torch.float32)")
+        array = self.inner.detach().cpu().numpy()
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise TensorValueError("Array", f"{array.dtype} can't become {dtype} without a copy")
+            return array.astype(dtype)
+        if copy:
+            return array.copy()
+        array.flags.writeable = False  # it shares the tensor's memory
+        return array
+
+    def numpy(self) -> Any:
+        """The elements as a NumPy array, read-only where it shares the tensor's memory. `[..]`.
+
+        Torch: `x.numpy()`.
+        Differs: read-only, as a Tensor never changes; `.copy()` gives one to write to.
+        """
+        return self.__array__()
+
+    def __dlpack__(self, *, copy: bool | None = None, **kwargs: Any) -> Any:
+        # Read-only for those who ask for a version of the protocol that can say so. torch does, but ignores it.
+        capsule = self.inner.detach().__dlpack__(copy=copy, **kwargs)
+        return capsule if copy else mark_read_only(capsule)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.inner.__dlpack_device__()
+
+    def pin_memory(self, device: Any = None) -> "Tensor[B, D, K]":
+        """The same values in page-locked memory, as DataLoader asks for. `[..]`.
+
+        Torch: `x.pin_memory()`.
+        """
+        return wrap(self.inner.pin_memory(), self.spec)
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if not isinstance(getattr(type(self), name, None), _Refused)]
+
+    def __len__(self) -> int:
+        return self.inner.shape[0]
+
+    def __getitem__(self, index: Any) -> Any:
+        # What it drops depends on the values of the index, so no checker could tell the rank of the result.
+        if isinstance(index, int):
+            use = f"select_dim(0, {index}), which drops the dimension, or slice([{index}]), which keeps it"
+        elif isinstance(index, torch.Tensor | TensorBase | list):
+            use = "select(0, indices), gather, or mask_fill and mask_where with a mask"
+        else:
+            use = "slice([...]), which takes the same and keeps each dimension, select_dim(dim, index) or narrow(...)"
+        raise TensorValueError("Slice", f"a Tensor has no x[...]; use {use}")
+
+    def __iter__(self) -> Any:
+        raise TensorValueError("Iter Dim", "a Tensor is not iterable; use iter_dim(dim), which keeps the dimension")
+
+
+def rebuild(inner: torch.Tensor, backend: "Backend") -> "Tensor[Any, Any, Any]":
+    """A Tensor from its torch tensor and its backend: what pickle and `torch.load` call."""
+    from ..tensor import Tensor
+
+    return Tensor(inner, backend)
+
+
+class _Forwarded:
+    """An attribute that is the torch tensor's."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, tensor: Any, owner: Any = None) -> Any:
+        return self if tensor is None else getattr(tensor.inner, self.name)
+
+
+class _Refused:
+    """A name of torch's tensors that a Tensor lacks: says what to do. A `__getattr__` would slow every attribute."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, tensor: Any, owner: Any = None) -> Any:
+        if tensor is None:
+            return self
+        name = self.name
+        if name == "requires_grad_":
+            raise TensorAttributeError(
+                "Requires Grad",
+                "a Tensor never changes; require_grad() gives a leaf, torch.nn.Parameter(x.inner) a parameter",
+            )
+        if name.endswith("_"):
+            raise TensorAttributeError(title(name), f"{name} writes into a tensor, and a Tensor never changes")
+        raise TensorAttributeError(
+            title(name),
+            f"a Tensor has no {name}; torch's is x.inner.{name}, docs/tensor_api.md lists what there is, and"
+            " lift(function) runs code or a layer that was written for torch tensors",
+        )
+
+
+# Set when the class is made, not defined in it: type checkers would allow what is defined.
+_NO_OPERATORS = {
+    "__setitem__": "a Tensor never changes; slice_assign, slice_fill, select_assign and mask_fill give a new one",
+    "__floordiv__": "a Tensor has no x // y; use (x / y).floor(), and for Int x / y, which truncates",
+    "__divmod__": "a Tensor has no divmod; use (x / y).floor(), for Int x / y, which truncates, and x % y",
+    "__lshift__": "a Tensor has no x << y; use bitwise_left_shift",
+    "__rshift__": "a Tensor has no x >> y; use bitwise_right_shift",
+    "__pos__": "a Tensor has no +x; it would be x",
+    "__round__": "use x.round()",
+}
+_NO_OPERATORS |= {f"__r{name[2:]}": _NO_OPERATORS[name] for name in ("__floordiv__", "__divmod__")}
+
+
+def _no_operator(name: str, advice: str) -> Any:
+    def refuse(*_args: Any) -> Any:
+        raise TensorTypeError(title(name), advice)
+
+    return refuse
+
+
+def answer_to_torch_names(tensor: type[TensorBase[Any, Any, Any]]) -> None:
+    """Give the class Tensor an answer to each public name of torch's tensors that it does not define itself."""
+    for name in dir(torch.Tensor):
+        if not name.startswith("_") and not hasattr(tensor, name):
+            setattr(tensor, name, _Forwarded(name) if name in _METADATA else _Refused(name))
+    for name, advice in _NO_OPERATORS.items():
+        setattr(tensor, name, _no_operator(name, advice))
