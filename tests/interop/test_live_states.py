@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from burnlike.module.tree.traversal.walk import weights
+from burnlike.module.tree.walk import weights
 from torch import nn
 
 from burnlike.errors import RecordMismatchError

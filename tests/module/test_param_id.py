@@ -1,7 +1,7 @@
 """ParamId: Burn's text form, randomness, seeds."""
 
 import pytest
-from burnlike.module.tree.traversal.identities import fingerprint_of_tree
+from burnlike.module.tree.identities import fingerprint_of_tree
 from torch import nn
 
 from burnlike.module import ParamId, seed_param_ids

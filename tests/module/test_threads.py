@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from burnlike.module.tree.traversal.walk import walk_of, weights
+from burnlike.module.tree.walk import walk_of, weights
 from torch import nn
 
 import burnlike as bl

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from burnlike.module.tree.traversal.walk import walk_of
+from burnlike.module.tree.walk import walk_of
 from torch import Tensor, nn
 
 from burnlike import func

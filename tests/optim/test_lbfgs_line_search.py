@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from burnlike.optim.lbfgs.lbfgs.line_search import Sample, cubic_interpolate, strong_wolfe
+from burnlike.optim.lbfgs.line_search import Sample, cubic_interpolate, strong_wolfe
 
 
 def test_the_cubic_has_its_minimum_where_burn_finds_it(vectors: Callable[[str], dict[str, Any]]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from burnlike.optim.lbfgs.lbfgs.line_search import Sample, cubic_interpolate, strong_wolfe
+from burnlike.optim.lbfgs.line_search import Sample, cubic_interpolate, strong_wolfe
 
 from burnlike import nn as layers
 from burnlike.optim import GradientsParams, Lbfgs
