@@ -11,6 +11,8 @@ CONFIG ?= char_gpt
 FUZZ_SECONDS ?= 60
 FUZZ_SEED ?= 1
 CALLS ?= 2000
+# Processes that share the tests; one that is done takes tests of another.
+PARALLEL ?= -n auto --maxprocesses 4 --dist worksteal
 NATIVE_SOURCES := setup.py pyproject.toml $(shell find csrc -type f)
 
 # Caches stay in the checkout; so do temporary files where the system's folder for them is not ours to write.
@@ -23,10 +25,10 @@ train: build
 	$(python) -m burnlike train $(CONFIG)
 
 test: build
-	$(python) -m pytest
+	$(python) -m pytest $(PARALLEL)
 
 test-slow: build
-	$(python) -m pytest -m "not cuda"
+	$(python) -m pytest $(PARALLEL) -m "not cuda"
 
 test-cuda: build
 	$(python) -m pytest -m cuda

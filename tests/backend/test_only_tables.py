@@ -10,7 +10,7 @@ from burnlike import Autodiff, Bool, Cpu, Float, Int, Tensor
 from burnlike.backend.tables import TABLES
 from burnlike.tensor import Distribution, Kind, Transaction
 from examples.recording_backend import Recording
-from tests.tensor.test_api_table import CASES, check
+from tests.tensor.api.test_api_table import CASES, check
 from tests.tensor.test_vectors import GROUPS
 from tests.vectors.cases import is_program, run
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from burnlike.module.tree.walk import weights
 from torch import nn
 
 from burnlike.errors import RecordMismatchError
 from burnlike.interop import TorchOptimizer, grouped_optimizer
+from burnlike.module.tree.walk import weights
 from burnlike.optim import (
     OptimizerAdaptor,
     ScheduleFreeAdamWConfig,

@@ -53,10 +53,10 @@ BELONGS_TO = {
 
 def claimed() -> Iterator[tuple[str, str]]:
     """The cases marked by `@case` in any test file, and where."""
-    for path in sorted(TESTS.glob("*/test_*.py")):
+    for path in sorted(TESTS.rglob("test_*.py")):
         if "import case" not in path.read_text():
             continue
-        module = importlib.import_module(f"tests.{path.parent.name}.{path.stem}")
+        module = importlib.import_module(".".join(("tests", *path.relative_to(TESTS).with_suffix("").parts)))
         for name, function in vars(module).items():
             if getattr(function, "__module__", None) == module.__name__:
                 yield from ((case_id, f"{path.name}: {name}") for case_id in getattr(function, "case_ids", ()))

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from burnlike.module.tree.walk import weights
 from torch import nn
 
 from burnlike.errors import ModuleTreeError
@@ -14,6 +13,7 @@ from burnlike.interop import TorchOptimizer
 from burnlike.module import Module, params, visit
 from burnlike.module.identity.id_source import MOST_COUNTED, IdSource
 from burnlike.module.transforms.visiting import param_at
+from burnlike.module.tree.walk import weights
 from burnlike.optim import AdamWConfig, GradientsParams
 
 

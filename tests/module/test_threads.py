@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from burnlike.module.tree.walk import walk_of, weights
 from torch import nn
 
 import burnlike as bl
 from burnlike.backend import Autodiff, Cpu
 from burnlike.mlax import Module as MlaxModule, Parameter
 from burnlike.module import Module, Param, params, seed_param_ids, valid
+from burnlike.module.tree.walk import walk_of, weights
 from burnlike.optim import GradientsAccumulator, GradientsParams, SgdConfig
 from burnlike.tensor.core import spec
 

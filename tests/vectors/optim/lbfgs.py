@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from burnlike.optim.lbfgs.line_search import Sample, cubic_interpolate, strong_wolfe
 
 from burnlike import nn as layers
 from burnlike.optim import GradientsParams, Lbfgs
+from burnlike.optim.lbfgs.line_search import Sample, cubic_interpolate, strong_wolfe
 from tests.burn_configs import lbfgs_config
 
 from ..problems import UnknownError

@@ -1,0 +1,140 @@
+"""The Spec of every tensor that any operation makes says what its torch tensor has: element type, rank, device."""
+
+import contextlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+
+from burnlike import Autodiff, Cpu, Tensor
+from burnlike.errors import TensorError
+from burnlike.tensor.core import base
+from tests.vectors.cases import is_program, run
+
+from ..api.test_api_table import CASES
+from ..test_vectors import GROUPS
+
+MAKERS = (base.wrap, base.like, base.derive)
+
+
+def checked(make: Callable[[Any, Any], Any], faults: set[str]) -> Callable[[Any, Any], Any]:
+    def made(inner: Any, spec: Any) -> Any:
+        out = make(inner, spec)
+        found = out.inner
+        if isinstance(found, torch.Tensor):
+            has = (found.dtype, found.ndim, found.device)
+            if has != (out.spec.dtype, out.spec.rank, out.spec.backend.device):
+                faults.add(f"{sys._getframe(1).f_code.co_qualname}: {out.spec!r} of a tensor of {has}")
+        return out
+
+    return made
+
+
+@pytest.fixture
+def faults(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """What was wrong with the tensors that were made in the test."""
+    found: set[str] = set()
+    for name, module in list(sys.modules.items()):
+        if name.startswith("burnlike.tensor"):
+            for make in MAKERS:
+                if getattr(module, make.__name__, None) is make:
+                    monkeypatch.setattr(module, make.__name__, checked(make, found))
+    return found
+
+
+# Functions that autocast runs in float32 on a CUDA device (torch/aten/src/ATen/autocast_mode.h), where it does not on a
+# CPU.
+IN_FLOAT32_ON_CUDA = """
+    __pow__ __rpow__ __rdiv__ __rtruediv__ acos asin cosh cdist cosine_similarity cumprod cumsum dist erfinv exp expm1
+    group_norm layer_norm log log10 log1p log2 log_softmax mse_loss l1_loss nll_loss norm pow prod reciprocal rsqrt sinh
+    smooth_l1_loss softmax softmin softplus sum tan
+"""
+
+
+class LikeAutocastOnCuda(TorchFunctionMode):
+    """Casts as autocast does on a CUDA device, on a CPU."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", None) in IN_FLOAT32_ON_CUDA.split() and not (kwargs or {}).get("dtype"):
+            halves = (torch.bfloat16, torch.float16)
+            args = [it.float() if isinstance(it, torch.Tensor) and it.dtype in halves else it for it in args]
+        return func(*args, **(kwargs or {}))
+
+
+def autocast(dtype: torch.dtype | str | None) -> contextlib.AbstractContextManager[Any]:
+    if isinstance(dtype, torch.dtype):
+        return torch.autocast("cpu", dtype=dtype)
+    return LikeAutocastOnCuda() if dtype else contextlib.nullcontext()
+
+
+# Whether the numbers are right is asked elsewhere; in autocast they are less precise.
+@pytest.mark.parametrize(
+    ("dtype", "elements"),
+    [
+        (None, torch.float32),
+        (torch.bfloat16, torch.float32),
+        (torch.float16, torch.float32),
+        (torch.bfloat16, torch.bfloat16),
+        ("cuda", torch.bfloat16),
+    ],
+    ids=["plain", "to bfloat16", "to float16", "of bfloat16", "as on cuda"],
+)
+def test_what_every_operation_makes(faults: set[str], dtype: Any, elements: torch.dtype) -> None:
+    with autocast(dtype):
+        for backend in (Cpu(), Autodiff(Cpu())):
+            for case in CASES.values():
+                with contextlib.suppress(TensorError):
+                    case(backend)
+        for group in GROUPS.values():
+            for record in group:
+                with contextlib.suppress(TensorError):
+                    plain = Cpu(float=elements)
+                    run(record, Autodiff(plain) if is_program(record) else plain)
+    assert not faults, "\n".join(sorted(faults))
+
+
+def test_a_wrong_spec_would_be_found(faults: set[str]) -> None:
+    from burnlike.tensor.arithmetic import numeric
+
+    spec = base.find_spec(torch.ones(2), base.family_of(Cpu()))
+    numeric.wrap(torch.ones(2, dtype=torch.int64), spec)
+    assert len(faults) == 1
+
+
+def method(name: str) -> Callable[[Any, Any], Any]:
+    return lambda x, y: getattr(x, name)(y)
+
+
+METHODS = ("add", "sub", "mul", "div", "remainder", "fmod", "powi", "powf", "max_pair", "min_pair", "atan2", "matmul")
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    **{name: method(name) for name in METHODS},
+    "powf scalar": lambda x, y: x.powf(2.5),
+    "powi scalar": lambda x, y: x.powi(3),
+    "reflected power": lambda x, y: 2.0**x,
+    "reflected quotient": lambda x, y: 1.0 / x,
+    "cross": lambda x, y: x.cross(y, 0),
+    "mask_where": lambda x, y: x.mask_where(x > 0.5, y),
+    "slice_assign": lambda x, y: x.slice_assign([[0, 3]], y),
+    "einsum": lambda x, y: Tensor.einsum("ij,jk->ik", [x, y]),
+    "cat": lambda x, y: Tensor.cat([x, y], 0),
+    "typed + torch": lambda x, y: x + y.inner,
+    "typed ** torch": lambda x, y: x**y.inner,
+    "torch + typed": lambda x, y: x.inner + y,
+    "torch / typed": lambda x, y: x.inner / y,
+    "torch ** typed": lambda x, y: x.inner**y,
+    "torch @ typed": lambda x, y: x.inner @ y,
+}
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_what_operations_of_two_element_types_make_in_autocast(faults: set[str], name: str) -> None:
+    full = Tensor(torch.rand(3, 3))
+    half = full.cast(torch.bfloat16)
+    for x, y, dtype in ((full, half, torch.bfloat16), (half, full, torch.bfloat16), (half, half, "cuda")):
+        with autocast(dtype), contextlib.suppress(TensorError):
+            result = BINARY[name](x, y)
+            assert result.spec.dtype is result.inner.dtype
+    assert not faults, "\n".join(sorted(faults))
