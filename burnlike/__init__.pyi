@@ -1,5 +1,7 @@
 """The public names of `burnlike`: each is imported from where it is defined, at its first use."""
 
+__version__: str
+
 from . import (
     backend as backend,
     config as config,

@@ -5,7 +5,7 @@ import sys
 import torch
 from torch import Tensor
 
-from .gradients import Entry, Gradients
+from .gradients import Gradients, LeafGradient
 from .graph import Graph
 from .passes import Exclusive
 
@@ -38,7 +38,7 @@ def accumulate(root: Tensor, graph: Graph) -> Gradients:
     return gradients
 
 
-def _left(entry: Entry, in_group: bool) -> Tensor | None:
+def _left(entry: LeafGradient, in_group: bool) -> Tensor | None:
     """What the pass left in `.grad`, None where it did not reach the leaf."""
     grad = entry.leaf.grad
     if grad is None or not in_group:

@@ -11,7 +11,7 @@ from .._fsdp import sharded_form
 from ..errors import TensorTypeError, TensorValueError
 
 
-class Entry:
+class LeafGradient:
     """The gradient of one leaf, and what the pass made of the leaf's `.grad`.
 
     Attributes:
@@ -36,11 +36,11 @@ class GradientMap:
     """Leaf -> gradient. Leaves are told apart by identity."""
 
     def __init__(self) -> None:
-        self._by_leaf: dict[int, Entry] = {}
+        self._by_leaf: dict[int, LeafGradient] = {}
 
     def register(self, leaf: Tensor, grad: Tensor) -> None:
         """Put the gradient of `leaf` in, in place of an earlier one."""
-        self._by_leaf[id(leaf)] = Entry(leaf, grad)
+        self._by_leaf[id(leaf)] = LeafGradient(leaf, grad)
 
     def get(self, leaf: Tensor) -> Tensor | None:
         """The gradient of a torch tensor or parameter, or None."""
@@ -55,7 +55,7 @@ class GradientMap:
         del self._by_leaf[id(found.leaf)]
         return found.grad
 
-    def _entry(self, leaf: Tensor) -> Entry | None:
+    def _entry(self, leaf: Tensor) -> LeafGradient | None:
         return self._by_leaf.get(id(_leaf(leaf))) or self._by_leaf.get(id(sharded_form(leaf)))
 
     def _pairs(self) -> list[tuple[Tensor, Tensor]]:
@@ -65,7 +65,7 @@ class GradientMap:
         return self._pairs()
 
     def __setstate__(self, pairs: list[tuple[Tensor, Tensor]]) -> None:
-        self._by_leaf = {id(leaf): Entry(leaf, grad) for leaf, grad in pairs}
+        self._by_leaf = {id(leaf): LeafGradient(leaf, grad) for leaf, grad in pairs}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copies of the gradients, of the same leaves; of their copies where the leaves have been copied with them."""
@@ -136,17 +136,17 @@ class Gradients(GradientMap):
                 _put(found, found.before)
             return grad
 
-    def begin(self, leaves: Sequence[Tensor]) -> list[Entry]:
+    def begin(self, leaves: Sequence[Tensor]) -> list[LeafGradient]:
         """Empty the `.grad` of the leaves that a pass is about to reach, and note what was there."""
         with _LOCK:
-            entries = [Entry(leaf, None, leaf.grad) for leaf in leaves]
+            entries = [LeafGradient(leaf, None, leaf.grad) for leaf in leaves]
             for leaf in leaves:
                 leaf.grad = None
             self._by_leaf = {id(it.leaf): it for it in entries}
             _LIVE.add(self)
         return entries
 
-    def end(self, found: Iterable[tuple[Entry, Tensor | None]]) -> None:
+    def end(self, found: Iterable[tuple[LeafGradient, Tensor | None]]) -> None:
         """Take what torch's pass left in `.grad`, None where it computed nothing, and let `.grad` be the sums."""
         with _LOCK:
             for entry, grad in found:
@@ -177,10 +177,10 @@ def total(before: Tensor | None, grad: Tensor) -> Tensor:
     return grad + before if before.is_sparse else before + grad
 
 
-def _put(entry: Entry, grad: Tensor | None) -> None:
+def _put(entry: LeafGradient, grad: Tensor | None) -> None:
     """Let `grad` be what the pass left in `.grad`, and add again what later passes have added to it."""
     leaf, old = entry.leaf, entry.left
-    later: list[Entry] = []
+    later: list[LeafGradient] = []
     while old is not None and old is not leaf.grad:
         following = next((it for its in _LIVE if (it := its._by_leaf.get(id(leaf))) and it.before is old), None)
         if following is None:

@@ -14,7 +14,7 @@ from ..record.files.gzip_source import GzipSource
 from ..record.files.reading import read_outline
 from ..record.files.source import FileSource
 from ..record.formats import detect
-from ..record.outline import Entry, Outline, StoredTensor
+from ..record.outline import Outline, StoredTensor, TensorEntry
 from ..record.saving.shards import INDEX_SUFFIX
 from ..record.values import to_json
 from .record_options import add_layout_options, layout_of
@@ -100,7 +100,7 @@ def _roles(outline: Outline) -> dict[str, str]:
     return {**dict.fromkeys(outline.ids, "weight"), **dict.fromkeys(outline.states, "state")}
 
 
-def _tensor(entry: Entry, outline: Outline, aliases: list[str], role: str | None) -> dict[str, Any]:
+def _tensor(entry: TensorEntry, outline: Outline, aliases: list[str], role: str | None) -> dict[str, Any]:
     param_id = outline.ids.get(entry.name) or _id_in_name(entry.name, outline)
     return {
         "path": entry.name,

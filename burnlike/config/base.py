@@ -12,9 +12,9 @@ from .document import parse
 from .emit import to_plain, to_yaml
 from .fields import fields_of
 from .files import replace_file
-from .node import Node, Place, from_python
+from .node import Location, Node, from_python
 from .overrides import apply
-from .read import INVALID, Reader
+from .read import INVALID, NodeReader
 from .source_text import read_text
 
 
@@ -72,8 +72,8 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
     def __post_init__(self) -> None:
         """Check every field, then the rules across fields."""
         cls = type(self)
-        place = Place(cls.__name__)
-        reader = Reader()
+        place = Location(cls.__name__)
+        reader = NodeReader()
         for key, field in fields_of(cls).items():
             value = getattr(self, field.name)
             read = reader.read(from_python(value, place), field.type, key)
@@ -129,11 +129,11 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
         Raises:
             ConfigError: the data is wrong; the message has one line per mistake.
         """
-        return cls._read(from_python(values, Place(source)), [])
+        return cls._read(from_python(values, Location(source)), [])
 
     @classmethod
     def _read(cls, node: Node, problems: list[Problem]) -> Self:
-        reader = Reader()
+        reader = NodeReader()
         reader.problems.extend(problems)
         config = reader.struct(node, cls, "")
         if reader.problems:

@@ -12,7 +12,7 @@ import yaml
 
 from burnlike.errors import ConfigError, Problem
 
-from .node import MAX_DEPTH, Entries, Entry, Node, Place, report
+from .node import MAX_DEPTH, Entries, Location, MappingEntry, Node, report
 from .scalars import ScalarError, resolve
 from .source_text import check_characters, check_directives
 from .syntax import explain
@@ -45,12 +45,12 @@ def parse(text: str, source: str) -> tuple[Node, list[Problem]]:
             builder.take(event)
     except yaml.MarkedYAMLError as error:
         line, column, message = explain(error, text)
-        builder.problems.append(Place(source, line, column).problem("", message))
+        builder.problems.append(Location(source, line, column).problem("", message))
         raise ConfigError.of(builder.problems) from error
     except yaml.YAMLError as error:
-        raise ConfigError.of([Place(source, 1, 1).problem("", f"not YAML: {error}")]) from error
+        raise ConfigError.of([Location(source, 1, 1).problem("", f"not YAML: {error}")]) from error
     if builder.root is None or (builder.root.value is None and builder.root.text == ""):
-        raise ConfigError.of([Place(source, 1, 1).problem("", EMPTY)])
+        raise ConfigError.of([Location(source, 1, 1).problem("", EMPTY)])
     return builder.root, builder.problems
 
 
@@ -78,9 +78,9 @@ class _Open:
     anchor: str | None
     size: int = 1
     height: int = 1
-    key: "tuple[str, Place, bool] | None" = None
+    key: "tuple[str, Location, bool] | None" = None
     """The key whose value is due: its text, its place, and whether it is a merge key."""
-    merges: list[tuple[Place, Node]] = field(default_factory=list)
+    merges: list[tuple[Location, Node]] = field(default_factory=list)
 
 
 class _Builder:
@@ -95,7 +95,7 @@ class _Builder:
         self.documents = 0
 
     def take(self, event: yaml.Event) -> None:
-        place = Place(self.source, event.start_mark.line + 1, event.start_mark.column + 1)
+        place = Location(self.source, event.start_mark.line + 1, event.start_mark.column + 1)
         match event:
             case yaml.DocumentStartEvent():
                 self.documents += 1
@@ -110,7 +110,7 @@ class _Builder:
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
                 self._end()
 
-    def _begin(self, event: yaml.CollectionStartEvent, place: Place) -> None:
+    def _begin(self, event: yaml.CollectionStartEvent, place: Location) -> None:
         self._check_depth(place, 1)
         self._check_tag(event, place)
         node = Node(Entries() if isinstance(event, yaml.MappingStartEvent) else [], place)
@@ -126,7 +126,7 @@ class _Builder:
             self.anchors[done.anchor] = (done.node, done.size, done.height)
         self._add(done.node, done.size, done.height)
 
-    def _scalar(self, event: yaml.ScalarEvent, place: Place) -> None:
+    def _scalar(self, event: yaml.ScalarEvent, place: Location) -> None:
         self._check_tag(event, place)
         plain = not event.style and event.tag not in _STRING_TAGS
         node = Node(event.value, place)
@@ -142,7 +142,7 @@ class _Builder:
             self.anchors[event.anchor] = (node, 1, 0)
         self._add(node, 1, 0)
 
-    def _alias(self, anchor: str, place: Place) -> None:
+    def _alias(self, anchor: str, place: Location) -> None:
         if anchor not in self.anchors:
             self._stop(place, f"alias *{anchor} has no anchor &{anchor} before it", self._path())
         found = self.anchors[anchor]
@@ -151,7 +151,7 @@ class _Builder:
         self._check_depth(place, found[2])
         self._add(*found)
 
-    def _check_depth(self, place: Place, height: int) -> None:
+    def _check_depth(self, place: Location, height: int) -> None:
         if len(self.open) + height > MAX_DEPTH:
             self._stop(place, f"nested deeper than {MAX_DEPTH} levels")
 
@@ -184,12 +184,12 @@ class _Builder:
             if is_merge:
                 parent.merges.append((place, node))
             elif (first := parent.node.value.get(key)) is None:
-                parent.node.value[key] = Entry(place, node)
+                parent.node.value[key] = MappingEntry(place, node)
             else:
                 message = f"duplicate key '{show_text(key)}'; it stands first in line {first.place.line}: remove one"
                 report(self.problems, place, self._path(key), message)
 
-    def _key(self, node: Node) -> tuple[str, Place, bool]:
+    def _key(self, node: Node) -> tuple[str, Location, bool]:
         if isinstance(node.value, str):
             return node.value, node.place, node.value == "<<" and node.text is not None
         report(self.problems, node.place, self._path(), "a key must be text, not a list or a mapping")
@@ -209,7 +209,7 @@ class _Builder:
         if done.size > MAX_VALUES:
             self._stop(done.node.place, f"holds more than {MAX_VALUES} values, those merged by `<<` counted")
 
-    def _check_tag(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, place: Place) -> None:
+    def _check_tag(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, place: Location) -> None:
         tag: str | None = event.tag
         if tag is None or tag == "!":
             return
@@ -229,6 +229,6 @@ class _Builder:
                 steps.append(show_text(level.key[0]))
         return ".".join([*steps, *map(show_text, last)])
 
-    def _stop(self, place: Place, message: str, path: str = "") -> NoReturn:
+    def _stop(self, place: Location, message: str, path: str = "") -> NoReturn:
         report(self.problems, place, path, message)
         raise ConfigError.of(self.problems)

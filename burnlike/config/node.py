@@ -11,7 +11,7 @@ MAX_PROBLEMS = 200
 """More mistakes than this are one: the file is no config."""
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Where something stands: a file with line and column from 1, or a source without lines (line 0)."""
 
     source: str = ""
@@ -23,7 +23,7 @@ class Place(NamedTuple):
         return Problem(message, path, self.source, self.line, self.column)
 
 
-def report(problems: list[Problem], place: Place, path: str, message: str) -> None:
+def report(problems: list[Problem], place: Location, path: str, message: str) -> None:
     """Add a mistake to those found so far.
 
     Raises:
@@ -34,16 +34,16 @@ def report(problems: list[Problem], place: Place, path: str, message: str) -> No
         raise ConfigError.of([*problems, place.problem("", f"stopped after {MAX_PROBLEMS} mistakes")])
 
 
-class Entry(NamedTuple):
+class MappingEntry(NamedTuple):
     """One `key: value` of a mapping."""
 
-    place: Place
+    place: Location
     value: "Node"
     from_option: bool = False
     """Whether it came by `--set` and not from the file."""
 
 
-class Entries(dict[str, Entry]):
+class Entries(dict[str, MappingEntry]):
     """The value of a mapping; a `dict` of another kind is a Python value that no YAML could give."""
 
 
@@ -59,7 +59,7 @@ class Node:
     """
 
     value: Any
-    place: Place = field(default_factory=Place)
+    place: Location = field(default_factory=Location)
     text: str | None = None
     switched_from: str | None = None
 
@@ -80,7 +80,7 @@ class Node:
         return [item.plain() for item in self.value] if self.is_list else self.value
 
 
-def from_python(value: Any, place: Place, depth: int = 0) -> Node:
+def from_python(value: Any, place: Location, depth: int = 0) -> Node:
     """The tree of a Python value; anything but dicts, lists and tuples stands in it as it is.
 
     Raises:
@@ -89,7 +89,7 @@ def from_python(value: Any, place: Place, depth: int = 0) -> Node:
     if depth > MAX_DEPTH:
         raise ConfigError.of([place.problem("", f"nested deeper than {MAX_DEPTH} levels")])
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        entries = {key: Entry(place, from_python(item, place, depth + 1)) for key, item in value.items()}
+        entries = {key: MappingEntry(place, from_python(item, place, depth + 1)) for key, item in value.items()}
         return Node(Entries(entries), place)
     if isinstance(value, list | tuple):
         return Node([from_python(item, place, depth + 1) for item in value], place)

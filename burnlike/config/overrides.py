@@ -10,7 +10,7 @@ from burnlike.errors import ConfigError, Problem
 
 from .document import parse
 from .fields import TAG_FIELD, fields_of
-from .node import MAX_DEPTH, Entries, Entry, Node, Place, from_python
+from .node import MAX_DEPTH, Entries, Location, MappingEntry, Node, from_python
 from .registry import tag_of
 from .scalars import ScalarError, resolve
 from .words import got, show_text
@@ -33,7 +33,7 @@ def apply_overrides(config: C, overrides: Iterable[str]) -> C:
     Raises:
         ConfigError: names the option that is wrong.
     """
-    place = Place(type(config).__name__)
+    place = Location(type(config).__name__)
     return type(config)._read(apply(from_python(_without_defaults(config), place), overrides), [])
 
 
@@ -48,7 +48,7 @@ def apply(root: Node, overrides: Iterable[str]) -> Node:
     """
     problems: list[Problem] = []
     for text in overrides:
-        place = Place(f"--set {show_text(text)}")
+        place = Location(f"--set {show_text(text)}")
         try:
             keys, value = _split(text, place)
             root = _put(root, keys, value, "")
@@ -68,7 +68,7 @@ def _keys(name: str) -> list[str]:
     return [key.strip() for key in name.split(".")]
 
 
-def _split(text: str, place: Place) -> tuple[list[str], Node]:
+def _split(text: str, place: Location) -> tuple[list[str], Node]:
     name, sign, value = (part.strip() for part in text.partition("="))
     keys = _keys(name)
     if not sign or not all(keys):
@@ -113,17 +113,17 @@ def _put(node: Node, keys: list[str], value: Node, path: str) -> Node:
     old = entries.get(key)
     below = _put(old.value if old else Node(Entries(), place), keys[1:], value, path)
     from_option = old is None or len(keys) == 1
-    entry = Entry(place if from_option or old is None else old.place, below, from_option)
+    entry = MappingEntry(place if from_option or old is None else old.place, below, from_option)
     switched = node.switched_from
     if key == TAG_FIELD and len(keys) == 1 and old and not old.from_option and isinstance(old.value.value, str):
         switched = old.value.value
     return replace(node, value=Entries(entries | {key: entry}), switched_from=switched)
 
 
-def _move(node: Node, place: Place) -> Node:
+def _move(node: Node, place: Location) -> Node:
     """A copy of a tree whose every node stands at `place`, put there by an option."""
     if node.is_map:
-        moved = {key: Entry(place, _move(entry.value, place), True) for key, entry in node.value.items()}
+        moved = {key: MappingEntry(place, _move(entry.value, place), True) for key, entry in node.value.items()}
         return Node(Entries(moved), place)
     if node.is_list:
         return Node([_move(item, place) for item in node.value], place)

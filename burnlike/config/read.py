@@ -11,7 +11,7 @@ from burnlike.errors import ConfigError, Problem, nearest
 
 from .elsewhere import path_elsewhere
 from .fields import TAG_FIELD, fields_of
-from .node import Entry, Node, Place, child, find, report
+from .node import Location, MappingEntry, Node, child, find, report
 from .plain import INVALID, plain_value, string_options
 from .registry import ConfigType, DuplicateTypeError, imported, is_role, load_built_in, lookup, other_role, tag_of
 from .words import choices, describe, excess, got, hint, show, show_text, with_article
@@ -19,14 +19,14 @@ from .words import choices, describe, excess, got, hint, show, show_text, with_a
 _LONGEST_NAME = 60
 
 
-class Reader:
+class NodeReader:
     """Reads values out of nodes; `problems` holds what was wrong."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self._root: tuple[ConfigType, Node] | None = None
 
-    def report(self, place: Place, path: str, message: str) -> Any:
+    def report(self, place: Location, path: str, message: str) -> Any:
         """Note a mistake.
 
         Returns:
@@ -120,7 +120,7 @@ class Reader:
                 self.report(node.place, path, f"missing key '{key}'; expected {_expected(field.type)}")
         return values
 
-    def _unknown_key(self, cls: ConfigType, key: str, place: Place, absent: set[str], path: str) -> str:
+    def _unknown_key(self, cls: ConfigType, key: str, place: Location, absent: set[str], path: str) -> str:
         """Report an unknown key; gives the absent key that is likely meant, so that it is not reported as missing."""
         known = list(fields_of(cls))
         # In a file, a key that is there already can't be the one that was meant; an option sets it again.
@@ -236,7 +236,7 @@ def _unknown_type(given: Node, role: ConfigType) -> str:
     return f"{what}; {with_article(role.__name__)} is due: {_types_below(role)}{own}{near}"
 
 
-def _is_left_over(node: Node, entry: Entry, role: ConfigType, key: str) -> bool:
+def _is_left_over(node: Node, entry: MappingEntry, role: ConfigType, key: str) -> bool:
     """Whether `--set` changed the mapping's type and this key is one of the old type's, from the file."""
     if node.switched_from is None or entry.from_option:
         return False

@@ -18,7 +18,7 @@ from .leaves import Leaf, leaves
 M = TypeVar("M", bound=nn.Module)
 
 
-class Member(NamedTuple):
+class EnsembleMember(NamedTuple):
     """What a stack remembers of one of its modules, by the path of each part; kept as a plain tuple, for pickles.
 
     Attributes:
@@ -93,10 +93,10 @@ def unstack(module: M) -> list[M]:
                 f"unstack: '{leaf.path}' has shape {list(leaf.tensor.shape)}, expected a first dimension of"
                 f" {len(remembered)}, one entry for each member"
             )
-    return [_member(module, index, Member(*member)) for index, member in enumerate(remembered)]
+    return [_member(module, index, EnsembleMember(*member)) for index, member in enumerate(remembered)]
 
 
-def _member(module: M, index: int, remembered: Member) -> M:
+def _member(module: M, index: int, remembered: EnsembleMember) -> M:
     def place(owner: nn.Module, name: str, kind: Any, tensor: Tensor) -> Tensor:
         value = tensor.detach()[index].clone()
         return nn.Parameter(value, tensor.requires_grad) if kind == "weight" else value
@@ -121,9 +121,9 @@ def _member(module: M, index: int, remembered: Member) -> M:
     return new
 
 
-def _remembered(member: nn.Module) -> Member:
+def _remembered(member: nn.Module) -> EnsembleMember:
     parts = {path: part.__dict__ for path, part in member.named_modules()}
-    return Member(
+    return EnsembleMember(
         {path: dict(part["_burnlike_ids"]) for path, part in parts.items() if "_burnlike_ids" in part},
         {path: dict(part["_burnlike_metas"]) for path, part in parts.items() if "_burnlike_metas" in part},
         member.__dict__.get("_burnlike_stack_members"),

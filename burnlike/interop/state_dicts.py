@@ -11,7 +11,7 @@ from torch import Tensor
 from ..errors import RecordMismatchError
 from ..module import ParamId
 from ..module.identity.paths import listed
-from ..optim.states.matching import StateEntry, Target, match_entries
+from ..optim.states.matching import StateEntry, StateOwner, match_entries
 from ..optim.states.torch_rules import parts_of, rule_in
 from ..record import LoadReport, Record
 from .torch_groups import check_rate
@@ -78,7 +78,7 @@ def plain_state_dict(state_dict: Mapping[str, Any], random_step: int) -> dict[st
     return {**state_dict, "state": states, "param_groups": groups}
 
 
-def read_state_dict(state_dict: Mapping[str, Any], targets: Sequence[Target]) -> SavedState:
+def read_state_dict(state_dict: Mapping[str, Any], targets: Sequence[StateOwner]) -> SavedState:
     """Read a state dict, changing nothing.
 
     Args:
@@ -130,7 +130,7 @@ def warn_of_left_out(saved: SavedState, without: Sequence[str]) -> None:
 
 
 def options_for(
-    groups: Sequence[Sequence[str]], saved: SavedState, targets: Sequence[Target], report: LoadReport | None
+    groups: Sequence[Sequence[str]], saved: SavedState, targets: Sequence[StateOwner], report: LoadReport | None
 ) -> list[dict[str, Any]]:
     """The options that each group of an optimizer is to get: those of the group its parameters were in.
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ..config import OptimizerConfig
 from ..errors import ConfigError
 from ..optim import GradientsParams, LbfgsConfig, OptimizerAdaptor, OptimizerLoadReport
-from ..optim.states.matching import Target
+from ..optim.states.matching import StateOwner
 from ..optim.states.torch_records import read_torch_record, torch_record, trained_by
 from ..record import LoadReport, Record
 from .grouped_optimizer import GroupedOptimizer
@@ -196,7 +196,7 @@ class TorchOptimizer(GroupedOptimizer):
             targets = trained_by(self, [self._module])
             read_torch_record(self, record, targets, report, prune_orphans).apply(self)
         else:
-            targets = [Target(param, param.id) for param in self._members.params]
+            targets = [StateOwner(param, param.id) for param in self._members.params]
             loaded = self._adaptor.read_states(record, targets, report=report, prune_orphans=prune_orphans)
             self._adaptor.take_states(loaded)
         return self
@@ -228,7 +228,7 @@ class TorchOptimizer(GroupedOptimizer):
         """
         self._sync()
         given = after_pre_hooks(self, state_dict)
-        targets = [Target(param, param.id) for param in self._members.params]
+        targets = [StateOwner(param, param.id) for param in self._members.params]
         saved = read_state_dict(given, targets)
         loaded = self._adaptor.read_states(saved.record, targets, report=report, prune_orphans=prune_orphans)
         groups = [group["param_ids"] for group in self.param_groups]

@@ -10,7 +10,7 @@ from .comparing import check_same_structure
 from .guards import guard_holes
 from .holding import is_hole, share
 from .parameter import Parameter
-from .structure import Place, by_position, places, settle, view
+from .structure import LeafSlot, by_position, places, settle, view
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -63,7 +63,7 @@ def _combine(base: M, parts: Sequence[nn.Module], strict: bool) -> M:
     return copies.root  # pyright: ignore[reportReturnType]
 
 
-def _first_there(columns: list[dict[str, Place]], position: str) -> Place | None:
+def _first_there(columns: list[dict[str, LeafSlot]], position: str) -> LeafSlot | None:
     for column in columns:
         place = column[position]
         if not is_hole(place.owner, place.name):

@@ -73,7 +73,7 @@ def check_trainable(data: Any, where: str) -> None:
             raise DTypeError(f"{where}: {tensor.dtype} can't be trainable; use trainable=False, or floats")
 
 
-class Form(NamedTuple):
+class TreeForm(NamedTuple):
     """What a DataTree is beside its tensors.
 
     Attributes:
@@ -102,7 +102,7 @@ class DataTree(nn.Module):
 
     def __init__(self, level: Level) -> None:
         super().__init__()
-        self._form = Form(level.type, level.names, {}, level.node)
+        self._form = TreeForm(level.type, level.names, {}, level.node)
 
     def value(self) -> Any:
         """The pytree of the tensors as they are now."""

@@ -11,7 +11,7 @@ from .._lazy import resolve
 from ..module.containers.assignment import holds_part
 from ..module.containers.user_containers import is_container
 from ..module.groups.param_group import ParamGroup
-from ..module.identity.constants import Constant
+from ..module.identity.constants import MarkedConstant
 from ..module.identity.field_metadata import set_meta
 from ..module.module import Module as BaseModule
 from ..module.transforms import modes
@@ -88,7 +88,7 @@ class Module(BaseModule):
             object.__setattr__(self, name, value)
         elif isinstance(value, Parameter):
             self._take(name, value)
-        elif isinstance(value, Constant | nn.Module) or name == "training" or isinstance(value, nn.Parameter):
+        elif isinstance(value, MarkedConstant | nn.Module) or name == "training" or isinstance(value, nn.Parameter):
             self._replace_by(name, value)
             super().__setattr__(name, value)
         elif value is None and (self._holds(name) or not self._is_torchs(name)):

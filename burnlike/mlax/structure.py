@@ -22,7 +22,7 @@ from .holding import empty, kind_at, share_id
 from .parameter import Parameter
 
 
-class Place(NamedTuple):
+class LeafSlot(NamedTuple):
     """An attribute that is a parameter, a hole, or not yet initialized.
 
     Attributes:
@@ -38,18 +38,18 @@ class Place(NamedTuple):
     held: Tensor | DataTree | None
 
 
-def places(root: nn.Module) -> list[Place]:
+def places(root: nn.Module) -> list[LeafSlot]:
     """The parameters of a tree, holes and uninitialized ones too, in order of declaration; tied ones at each place.
 
     Raises:
         ModuleTreeError: a module holds itself.
     """
-    found: list[Place] = []
+    found: list[LeafSlot] = []
     _walk(unwrap(root), "", found, [])
     return found
 
 
-def _walk(module: nn.Module, prefix: str, found: list[Place], above: list[nn.Module]) -> None:
+def _walk(module: nn.Module, prefix: str, found: list[LeafSlot], above: list[nn.Module]) -> None:
     for other in above:
         if other is module:
             raise ModuleTreeError(
@@ -64,11 +64,11 @@ def _walk(module: nn.Module, prefix: str, found: list[Place], above: list[nn.Mod
         if name in parameters:
             held = parameters[name]
             if held is not None or awaits(module, name):
-                found.append(Place(prefix + name, module, name, held))
+                found.append(LeafSlot(prefix + name, module, name, held))
         elif name in modules:
             child = modules[name]
             if isinstance(child, DataTree):
-                found.append(Place(prefix + name, module, name, child))
+                found.append(LeafSlot(prefix + name, module, name, child))
             elif child is not None:
                 above.append(module)
                 _walk(unwrap(child), f"{prefix}{name}.", found, above)
@@ -76,7 +76,7 @@ def _walk(module: nn.Module, prefix: str, found: list[Place], above: list[nn.Mod
         elif name in buffers and name not in parts["_non_persistent_buffers_set"]:
             held = buffers[name]
             if held is not None or awaits(module, name):
-                found.append(Place(prefix + name, module, name, held))
+                found.append(LeafSlot(prefix + name, module, name, held))
 
 
 _NO_FIELDS: dict[str, None] = {}
@@ -103,7 +103,7 @@ def leaves(module: nn.Module, holes: bool = False) -> list[Parameter]:
 
 
 def by_position(module: nn.Module) -> dict[str, Parameter]:
-    """Handles on all parameters and holes of `module`, by `Place.position`; a tied one at each of its places."""
+    """Handles on all parameters and holes of `module`, by `LeafSlot.position`; a tied one at each of its places."""
     groups = _grouped(module, True)
     pairs = zip(_handles(module, groups), groups, strict=True)
     return {place.position: handle for handle, group in pairs for place in group}
@@ -115,12 +115,12 @@ def at_same_places(module: nn.Module, other: nn.Module, holes: bool = False) -> 
     return [found[group[0].position] for group in _grouped(module, holes)]
 
 
-def _grouped(module: nn.Module, holes: bool) -> list[list[Place]]:
+def _grouped(module: nn.Module, holes: bool) -> list[list[LeafSlot]]:
     """The places of each distinct parameter."""
     compiling = torch.compiler.is_compiling()
-    groups: list[list[Place]] = []
-    of_tensors: dict[Any, list[Place]] = {}
-    of_trees: dict[Any, list[Place]] = {}
+    groups: list[list[LeafSlot]] = []
+    of_tensors: dict[Any, list[LeafSlot]] = {}
+    of_trees: dict[Any, list[LeafSlot]] = {}
     for place in places(module):
         held = place.held
         if held is None:
@@ -139,7 +139,7 @@ def _grouped(module: nn.Module, holes: bool) -> list[list[Place]]:
     return groups
 
 
-def _handles(root: nn.Module, groups: list[list[Place]]) -> list[Parameter]:
+def _handles(root: nn.Module, groups: list[list[LeafSlot]]) -> list[Parameter]:
     canonical = _canonical(root, groups)
     handles = []
     for group in groups:
@@ -158,7 +158,7 @@ def _handles(root: nn.Module, groups: list[list[Place]]) -> list[Parameter]:
 
 
 def _canonical(
-    root: nn.Module, groups: list[list[Place]]
+    root: nn.Module, groups: list[list[LeafSlot]]
 ) -> dict[tuple[nn.Module, str], tuple[str, tuple[nn.Module, str]]]:
     """Path and home of each tensor, where a tool of torch has put something into the tree that hides them."""
     owner = None

@@ -9,7 +9,7 @@ from torch.nn.modules.module import _global_buffer_registration_hooks as _buffer
 
 from ..errors import ModuleTreeError
 from ..tensor.core.base import TensorBase
-from .identity.constants import Constant, begin_references, refer, references_of, settle_references
+from .identity.constants import MarkedConstant, begin_references, refer, references_of, settle_references
 from .identity.field_metadata import ensure_id, forget_id, keep_id, meta_of, noting, place_id, remember_field, set_meta
 from .identity.items import NOTED, forget_item, load_items, note_item, save_items
 from .identity.plain_tensors import apply_plain
@@ -75,7 +75,7 @@ class Module(ModuleMethods):
             if isinstance(value, Param):
                 self._hold(name, value)
                 return
-            if isinstance(value, Constant):
+            if isinstance(value, MarkedConstant):
                 self._refer(name, value.value)
                 return
             if isinstance(value, TensorBase) and name in self.__dict__.get("_buffers", ()):

@@ -13,7 +13,7 @@ from ..module.identity.param_id import ParamId
 from .files.budget import Budget
 from .files.json_scan import NotThisError, load_json, text_map, text_pairs, texts_of
 from .layout import LayoutOf, check_layout
-from .outline import Entry, Outline
+from .outline import Outline, TensorEntry
 from .values import dump_values, load_values
 
 FORMAT_VERSION = "2"
@@ -131,7 +131,9 @@ def aliases_of(texts: Mapping[str, str], path: str, budget: Budget) -> dict[str,
     return _aliases(texts, path, budget) if texts.get(_FORMAT) in _READABLE else {}
 
 
-def decode(texts: Mapping[str, str], entries: Mapping[str, Entry], path: str, budget: Budget | None = None) -> Outline:
+def decode(
+    texts: Mapping[str, str], entries: Mapping[str, TensorEntry], path: str, budget: Budget | None = None
+) -> Outline:
     """Read the texts of `__metadata__` back.
 
     Args:
@@ -179,7 +181,7 @@ def _aliases(texts: Mapping[str, str], path: str, budget: Budget) -> dict[str, s
 
 
 def _decode_ids(
-    texts: Mapping[str, str], entries: Mapping[str, Entry], path: str, budget: Budget
+    texts: Mapping[str, str], entries: Mapping[str, TensorEntry], path: str, budget: Budget
 ) -> dict[str, ParamId]:
     ids: dict[str, ParamId] = {}
     known: set[int] = set()
@@ -219,7 +221,9 @@ def _comes_twice(name: str, param_id: ParamId, ids: Mapping[str, ParamId], path:
     return RecordFormatError(f"{path}: {_IDS} gives '{param_id}' to both {other!r:.80} and {name!r:.80}")
 
 
-def _decode_states(texts: Mapping[str, str], entries: Mapping[str, Entry], path: str, budget: Budget) -> frozenset[str]:
+def _decode_states(
+    texts: Mapping[str, str], entries: Mapping[str, TensorEntry], path: str, budget: Budget
+) -> frozenset[str]:
     try:
         names = list(texts_of(texts.get(_STATES, "[]").encode(), budget, _STATE_BYTES))
         return frozenset(entries[name].name for name in names)

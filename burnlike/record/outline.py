@@ -45,7 +45,7 @@ def kind_of_name(dtype: str) -> str:
 
 # Entries are never changed; "frozen" would make a file of a million take three times as long to open.
 @dataclass(slots=True, unsafe_hash=True)
-class Entry:
+class TensorEntry:
     """A tensor without its values.
 
     Attributes:
@@ -70,7 +70,7 @@ class Entry:
 
 
 @dataclass(slots=True, unsafe_hash=True)
-class StoredTensor(Entry):
+class StoredTensor(TensorEntry):
     """A tensor whose values lie in a source, one behind the other, little-endian and in row-major order.
 
     Attributes:
@@ -141,7 +141,7 @@ class Outline:
             tells; empty for none.
     """
 
-    entries: Mapping[str, Entry] = field(default_factory=dict)
+    entries: Mapping[str, TensorEntry] = field(default_factory=dict)
     ids: Mapping[str, ParamId] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)

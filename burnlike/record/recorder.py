@@ -17,7 +17,7 @@ from .files.reading import read_source
 from .files.source import BytesSource, FileSource, Source
 from .files.stored_tensors import StoredTensors, dtype_in, shape_in
 from .formats import DEFAULT_EXTENSION, EXTENSIONS, Format, check_name, detect, format_of_path
-from .outline import Entry, Outline
+from .outline import Outline, TensorEntry
 from .precision import Precision, PrecisionRule, stored_dtype_of
 from .record import Record
 from .saving.background import OnBusy, SaveHandle, settle, snapshot, start_save
@@ -229,7 +229,7 @@ def outline_of(record: Record, precision: PrecisionRule, with_values: bool = Tru
             plain_tensor(name, tensors[name])
         dtype = dtype_in(tensors, name)
         stored = dtype if name in kept else stored_dtype_of(precision, names[name], dtype)
-        entries[name] = Entry(name, file_dtype(stored, name), tuple(shape_in(tensors, name)))
+        entries[name] = TensorEntry(name, file_dtype(stored, name), tuple(shape_in(tensors, name)))
     target = getattr(precision, "float", None)
     return Outline(
         entries,

@@ -21,7 +21,7 @@ class Fields(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     data_offsets: object
 
 
-class Form(NamedTuple):
+class TensorForm(NamedTuple):
     """What many tensors have in common."""
 
     dtype: str
@@ -59,7 +59,7 @@ def fields_in(name: str, text: bytes, found: re.Match[bytes]) -> Fields:
     return fields
 
 
-def form_of(name: str, fields: Fields) -> Form:
+def form_of(name: str, fields: Fields) -> TensorForm:
     """What a tensor has in common with others of its type and shape.
 
     Raises:
@@ -74,7 +74,7 @@ def form_of(name: str, fields: Fields) -> Form:
         raise no_naturals(name)
     if len(shape) > MAX_DIMENSIONS:
         raise RecordFormatError(f"tensor {name[:80]!r} has {len(shape)} dimensions, at most {MAX_DIMENSIONS} are read")
-    return Form(dtype, tuple(shape), byte_count(dtype, shape))
+    return TensorForm(dtype, tuple(shape), byte_count(dtype, shape))
 
 
 def naturals(value: object) -> TypeGuard[list[int]]:

@@ -15,11 +15,11 @@ from ..errors import RecordError, RecordFormatError
 from . import metadata
 from .files.checksums import HEX_DIGITS
 from .files.source import Source
-from .outline import DTYPE_BITS, ChecksumSlot, Entry, Outline, Payload, Segment, StoredTensor
+from .outline import DTYPE_BITS, ChecksumSlot, Outline, Payload, Segment, StoredTensor, TensorEntry
 from .safetensors_header import LENGTH_BYTES, MAX_HEADER_BYTES, METADATA, checksums_start, read_header
 
 
-def build_header(entries: Iterable[Entry], texts: Mapping[str, str]) -> tuple[bytes, list[Entry]]:
+def build_header(entries: Iterable[TensorEntry], texts: Mapping[str, str]) -> tuple[bytes, list[TensorEntry]]:
     """Make the first bytes of a file from names, dtypes and shapes.
 
     Args:

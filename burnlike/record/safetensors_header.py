@@ -15,7 +15,7 @@ from .files.json_scan import BLANK, TEXT, NotThisError, text_map, text_of, why_n
 from .files.source import Source
 from .metadata import CHECKSUMS
 from .outline import StoredTensor
-from .safetensors_entries import Form, fields_in, fields_of, form_of, naturals, no_naturals, wrong_header
+from .safetensors_entries import TensorForm, fields_in, fields_of, form_of, naturals, no_naturals, wrong_header
 
 MAX_HEADER_BYTES = 100_000_000
 """Longer headers are refused, here and by the safetensors library."""
@@ -107,7 +107,7 @@ class _Reader:
         self.data_start = data_start
         self.tensors: dict[str, StoredTensor] = {}
         self.texts: dict[str, str] | None = None
-        self._forms: dict[bytes, Form] = {}
+        self._forms: dict[bytes, TensorForm] = {}
         self._end, self._in_order = 0, True  # of the data so far
         self._crc32: int | None = None
 
@@ -181,7 +181,7 @@ class _Reader:
             self._add(name, form_of(name, fields), *offsets)
         return found.end(), found[3]
 
-    def _add(self, name: str, form: Form, begin: int, stop: int) -> None:
+    def _add(self, name: str, form: TensorForm, begin: int, stop: int) -> None:
         self.source.budget.take(_ENTRY_BYTES + len(name), _MEMBER_STEPS)
         if stop - begin != form.nbytes or name in self.tensors or len(name) > MAX_NAME:
             raise self._refused(name, form, stop - begin)
@@ -189,7 +189,7 @@ class _Reader:
         self._in_order = self._in_order and begin == self._end
         self._end = stop
 
-    def _refused(self, name: str, form: Form, count: int) -> RecordFormatError:
+    def _refused(self, name: str, form: TensorForm, count: int) -> RecordFormatError:
         """What is the matter with an entry."""
         if name in self.tensors:
             return _twice(name)

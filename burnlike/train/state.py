@@ -14,7 +14,7 @@ from torch import nn
 from ..errors import ArgumentError, CheckpointError, RecordError, RecordMismatchError, nearest
 from ..module import ParamId, params
 from ..optim import Lbfgs, OptimizerAdaptor, torch_record
-from ..optim.states.matching import Target
+from ..optim.states.matching import StateOwner
 from ..optim.states.torch_records import read_torch_record, trained_by
 from ..record import EXTENSIONS, LoadReport, Record, SafetensorsRecorder, open_record, save as save_record, verify
 from ..record.derived.foreign import Handling, put_state
@@ -257,12 +257,12 @@ class TrainingState:
             ids={old: new for load in loads.values() for old, new in load.report.ids.items()},
         )
         ids: dict[int, ParamId] = {}
-        everywhere: list[Target] = []
+        everywhere: list[StateOwner] = []
         for name, module in self._modules.items():
             for param in params(module, "weight"):
                 new_ids = loads[name].ids if name in loads else {}
                 ids[id(param.tensor)] = new_ids.get(param.path, param.id)
-                everywhere.append(Target(param, ids[id(param.tensor)]))
+                everywhere.append(StateOwner(param, ids[id(param.tensor)]))
         for name, part in self.parts.items():
             if isinstance(part, OptimizerAdaptor):
                 yield partial(part.take_states, part.read_states(records[name], everywhere or None, report=report))
@@ -270,7 +270,7 @@ class TrainingState:
                 yield partial(part.take_state, part.read_state(records[name]))
             elif isinstance(part, torch.optim.Optimizer):
                 own = trained_by(part, [*self._modules.values()])
-                targets = [Target(it.param, ids.get(id(it.param.tensor), it.id)) for it in own]
+                targets = [StateOwner(it.param, ids.get(id(it.param.tensor), it.id)) for it in own]
                 yield partial(read_torch_record(part, records[name], targets, report).apply, part)
 
     @contextmanager

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from burnlike.errors import RecordError, RecordFormatError
 from burnlike.module import ParamId
 from burnlike.record import metadata
-from burnlike.record.outline import Entry, Outline
+from burnlike.record.outline import Outline, TensorEntry
 
 LEAVES = st.none() | st.booleans() | st.integers(-(2**200), 2**200) | st.floats(allow_nan=False) | st.text()
 VALUES = st.dictionaries(
@@ -22,7 +22,7 @@ VALUES = st.dictionaries(
 
 
 def decoded(texts: dict[str, str], names: Any = ()) -> Outline:
-    return metadata.decode(texts, {name: Entry(name, "F32", ()) for name in names}, "file")
+    return metadata.decode(texts, {name: TensorEntry(name, "F32", ()) for name in names}, "file")
 
 
 def encoded(values: dict[str, Any]) -> dict[str, str]:

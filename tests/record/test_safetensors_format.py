@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from burnlike.errors import RecordError, RecordFormatError, RecordIOError
 from burnlike.record.files.source import FileSource, open_file
-from burnlike.record.outline import Entry
+from burnlike.record.outline import TensorEntry
 from burnlike.record.safetensors_format import build_header
 from burnlike.record.safetensors_header import Header, read_header
 
@@ -60,7 +60,13 @@ def test_header_is_read_as_the_library_wrote_it(tmp_path: Path) -> None:
 
 def test_built_header_is_read_by_the_library_and_wide_elements_come_first() -> None:
     head, places = build_header(
-        [Entry("a", "U8", (3,)), Entry("b", "F64", (2,)), Entry("c", "BF16", ()), Entry("d", "I64", (1, 1))], {"k": "v"}
+        [
+            TensorEntry("a", "U8", (3,)),
+            TensorEntry("b", "F64", (2,)),
+            TensorEntry("c", "BF16", ()),
+            TensorEntry("d", "I64", (1, 1)),
+        ],
+        {"k": "v"},
     )
     assert len(head) % 8 == 0
     assert [place.name for place in places] == ["b", "d", "c", "a"]
@@ -76,7 +82,7 @@ def test_built_header_is_read_by_the_library_and_wide_elements_come_first() -> N
 @pytest.mark.parametrize("name", ["__metadata__", "\ud800"])
 def test_names_that_can_not_be_stored_are_refused(name: str) -> None:
     with pytest.raises(RecordError, match="rename it"):
-        build_header([Entry(name, "F32", (1,))], {"k": "v"})
+        build_header([TensorEntry(name, "F32", (1,))], {"k": "v"})
 
 
 # The cases of the library's own tests and of its security audit are among these.

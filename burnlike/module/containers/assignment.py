@@ -4,14 +4,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..identity.constants import Constant
+from ..identity.constants import MarkedConstant
 from ..tree.param import Param
 from .mappings import ModuleDict
 from .sequences import ModuleTuple, ModuleVec
 from .user_containers import Held, is_container, looks_like_container
 
-_PARTS = (nn.Module, nn.Parameter, nn.Buffer, Param, Constant)
-_LOOK_INTO = (nn.Module, Tensor, Param, Constant, list, tuple, dict)
+_PARTS = (nn.Module, nn.Parameter, nn.Buffer, Param, MarkedConstant)
+_LOOK_INTO = (nn.Module, Tensor, Param, MarkedConstant, list, tuple, dict)
 
 
 def wrap(value: Any, where: str, current: Any = None) -> Any:

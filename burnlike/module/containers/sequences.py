@@ -10,7 +10,7 @@ from typing import Any, Self, overload
 from torch import Tensor, nn
 
 from ...errors import ModuleTreeError
-from ..identity.constants import Constant
+from ..identity.constants import MarkedConstant
 from ..identity.field_metadata import tell_holder
 from ..identity.torch_wrappers import own_class
 from ..module import Module
@@ -35,7 +35,7 @@ class Container(Module):
         """The item as it can be assigned elsewhere: a tensor with its id, a reference as one, a container attached."""
         value = getattr(self, name)
         if name in self.__dict__.get("_burnlike_constants", ()):
-            return Constant(value)
+            return MarkedConstant(value)
         held = self._modules.get(name)
         if held is not None:
             return held

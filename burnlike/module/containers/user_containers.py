@@ -6,7 +6,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 from torch import Tensor, nn
 
 from ...errors import ModuleTreeError
-from ..identity.constants import Above, Constant
+from ..identity.constants import Above, MarkedConstant
 from ..identity.field_metadata import remember_field, tell_holder
 from ..module import Module
 from .mappings import ModuleDict, check_name
@@ -252,7 +252,7 @@ def _same(before: Any, now: Any) -> bool:
         return len(before) == len(now) and all(map(_same, before, now))
     if isinstance(now, dict):
         return before.keys() == now.keys() and all(map(_same, before.values(), map(now.__getitem__, before)))
-    if isinstance(now, Constant):
+    if isinstance(now, MarkedConstant):
         return before.value is now.value
     return before is now or (isinstance(now, bool | int | float | str) and before == now)
 
@@ -263,7 +263,11 @@ def _item(owner: nn.Module, name: str, before: Any = None) -> Any:
     if part is None:
         for group in (owner._parameters, owner._buffers, owner._modules, owner.__dict__):
             if name in group:
-                return Constant(group[name]) if name in owner.__dict__.get("_burnlike_constants", ()) else group[name]
+                return (
+                    MarkedConstant(group[name])
+                    if name in owner.__dict__.get("_burnlike_constants", ())
+                    else group[name]
+                )
         return before
     if isinstance(part, Held):
         return part.__dict__["_burnlike_held"]

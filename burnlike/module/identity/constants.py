@@ -11,7 +11,7 @@ T = TypeVar("T")
 _LATE: Any = "burnlike.constants"
 
 
-class Constant(Generic[T]):
+class MarkedConstant(Generic[T]):
     """What `constant` marks; a burnlike Module unwraps it when it is assigned."""
 
     __slots__ = ("value",)
@@ -34,7 +34,7 @@ class Constant(Generic[T]):
         return f"constant({type(self.value).__name__})"
 
 
-def _advice(marked: Constant[Any], asked: str) -> str:
+def _advice(marked: MarkedConstant[Any], asked: str) -> str:
     return (
         f"{marked!r} was {asked}, but only marks the {type(marked.value).__name__}: assign it to an attribute of a"
         " burnlike Module, which unwraps it; in a plain nn.Module keep the module in a list or tuple instead"
@@ -52,7 +52,7 @@ def constant(value: T) -> T:
 
     On an `nn.Module` that is not burnlike's the mark stays in the way: using the attribute raises, and says so.
     """
-    marked: Any = Constant(value)
+    marked: Any = MarkedConstant(value)
     return marked
 
 

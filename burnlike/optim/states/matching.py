@@ -39,18 +39,18 @@ class StateEntry:
         return f"'{self.path}' ({self.id})" if self.path else str(self.id)
 
 
-class Target(NamedTuple):
+class StateOwner(NamedTuple):
     """A parameter that may have a state, and the id that it has or is about to get."""
 
     param: Param
     id: ParamId
 
 
-class Match(NamedTuple):
+class StateMatch(NamedTuple):
     """A state, and the parameter that it goes to; None where no module was given."""
 
     entry: StateEntry
-    target: Target | None
+    target: StateOwner | None
 
 
 def entries_of(record: Record) -> list[StateEntry]:
@@ -105,15 +105,15 @@ def _ranks(record: Record) -> dict[str, int | None]:
 
 
 def match_entries(
-    entries: Sequence[StateEntry], targets: Sequence[Target], report: LoadReport | None
-) -> tuple[list[Match], OptimizerLoadReport]:
+    entries: Sequence[StateEntry], targets: Sequence[StateOwner], report: LoadReport | None
+) -> tuple[list[StateMatch], OptimizerLoadReport]:
     """Find the parameter of each state: by what `report` says, by id, then by path where no id decides."""
     by_id = {target.id: target for target in targets}
-    by_path: dict[str, Target | None] = {}
+    by_path: dict[str, StateOwner | None] = {}
     for target in targets:
         for path in (target.param.path, *target.param.aliases):
             by_path[path] = None if path in by_path else target  # of two modules with one path neither is meant
-    taken: dict[int, Match] = {}  # by place in `entries`
+    taken: dict[int, StateMatch] = {}  # by place in `entries`
     remapped: dict[str, str] = {}
     used: set[ParamId] = set()
     for index, entry in enumerate(entries):
@@ -122,7 +122,7 @@ def match_entries(
         if target is None or target.id in used:
             continue
         used.add(target.id)
-        taken[index] = Match(entry, target)
+        taken[index] = StateMatch(entry, target)
         if followed is not None and entry.path is not None and followed.param.path != entry.path:
             remapped[entry.path] = followed.param.path
     ids = [match.target.param.path for match in taken.values() if match.target]
@@ -132,7 +132,7 @@ def match_entries(
         target = by_path.get(entry.path or "")
         if index not in taken and target is not None and target.id not in used:
             used.add(target.id)
-            taken[index] = Match(entry, target)
+            taken[index] = StateMatch(entry, target)
             paths.append(target.param.path)
     return [taken[index] for index in sorted(taken)], OptimizerLoadReport(
         by_id=[path for path in ids if path not in moved],
@@ -145,10 +145,10 @@ def match_entries(
 
 def _followed(
     entry: StateEntry,
-    by_id: Mapping[ParamId, Target],
-    by_path: Mapping[str, Target | None],
+    by_id: Mapping[ParamId, StateOwner],
+    by_path: Mapping[str, StateOwner | None],
     report: LoadReport | None,
-) -> Target | None:
+) -> StateOwner | None:
     """Where the load of the module put the parameter of a state."""
     if report is None:
         return None
@@ -157,7 +157,7 @@ def _followed(
 
 
 def refuse_orphans(
-    entries: Sequence[StateEntry], found: OptimizerLoadReport, targets: Sequence[Target], source: str
+    entries: Sequence[StateEntry], found: OptimizerLoadReport, targets: Sequence[StateOwner], source: str
 ) -> None:
     """Raise if a state belongs to no parameter.
 

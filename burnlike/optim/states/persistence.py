@@ -11,7 +11,7 @@ from ..core.sharded import divided_state, division_of, local_state
 from ..optimizer import Optimizer
 from ..rules.rule_set import RuleSet
 from ..schedules.learning_rates import BASE
-from .matching import Target
+from .matching import StateOwner
 from .optimizer_report import OptimizerLoadReport
 from .store import KeptStates, checked_layout, read_states
 from .torch_translation import as_adaptors
@@ -130,7 +130,7 @@ class StateKeeper(Optimizer):
                 are as before.
             RecordIOError: its file can't be read; likewise.
         """
-        targets = None if module is None else [Target(param, param.id) for param in params(module, "weight")]
+        targets = None if module is None else [StateOwner(param, param.id) for param in params(module, "weight")]
         record = Record.of(record)
         self.take_states(self.read_states(record, targets, report=report, prune_orphans=prune_orphans))
         return self
@@ -138,7 +138,7 @@ class StateKeeper(Optimizer):
     def read_states(
         self,
         record: Record,
-        targets: Sequence[Target] | None,
+        targets: Sequence[StateOwner] | None,
         *,
         report: LoadReport | None = None,
         prune_orphans: bool = False,

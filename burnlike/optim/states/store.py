@@ -15,9 +15,9 @@ from ..core.sharded import Division, divided_state, division_of, local, local_st
 from ..core.state import flatten, map_tensors, unflatten
 from ..rules.simple_optimizer import SimpleOptimizer
 from .matching import (
-    Match,
     StateEntry,
-    Target,
+    StateMatch,
+    StateOwner,
     entries_of,
     match_entries,
     refuse_mismatched,
@@ -133,7 +133,7 @@ def checked_layout(rule: Rule) -> Any:
 
 def read_states(
     record: Record,
-    targets: Sequence[Target] | None,
+    targets: Sequence[StateOwner] | None,
     rule_of: RuleOf,
     *,
     report: LoadReport | None = None,
@@ -157,7 +157,7 @@ def read_states(
         ids = {} if report is None else report.ids
         for entry in entries:
             entry.id = ids.get(entry.id, entry.id)
-        matches = [Match(entry, None) for entry in entries]
+        matches = [StateMatch(entry, None) for entry in entries]
         found = OptimizerLoadReport(by_id=[entry.path or str(entry.id) for entry in entries])
     else:
         matches, found = match_entries(entries, targets, report)
@@ -190,11 +190,11 @@ def _random_step(record: Record) -> int:
     return found
 
 
-def _rule(entry: StateEntry, target: Target | None, rule_of: RuleOf) -> Rule:
+def _rule(entry: StateEntry, target: StateOwner | None, rule_of: RuleOf) -> Rule:
     return rule_of(entry.id, entry.path) if target is None else rule_of(target.id, target.param.path)
 
 
-def _mismatches(matches: Sequence[Match], record: Record, rule_of: RuleOf) -> Iterator[Mismatch]:
+def _mismatches(matches: Sequence[StateMatch], record: Record, rule_of: RuleOf) -> Iterator[Mismatch]:
     for entry, target in matches:
         if target is None:
             continue
@@ -208,7 +208,7 @@ def _mismatches(matches: Sequence[Match], record: Record, rule_of: RuleOf) -> It
                 yield Mismatch(f"{target.param.path}, {part}", expected, str(list(shape)))
 
 
-def _state_of(entry: StateEntry, target: Target | None, record: Record, rule: Rule) -> tuple[Any, int | None]:
+def _state_of(entry: StateEntry, target: StateOwner | None, record: Record, rule: Rule) -> tuple[Any, int | None]:
     """The state, on the device of its parameter, and the parameter's rank if that is known."""
     tensors = tensors_of(entry, record)
     try:

@@ -13,7 +13,7 @@ from ...module import Param, ParamId, params
 from ...record import LoadReport, Mismatch, Record
 from ...record.derived.state_tree import decode_tree, encode_tree
 from ...record.files.stored_tensors import shape_in
-from .matching import GROUPS, Target, entries_of, match_entries, refuse_mismatched, refuse_orphans
+from .matching import GROUPS, StateOwner, entries_of, match_entries, refuse_mismatched, refuse_orphans
 from .optimizer_report import OptimizerLoadReport
 from .torch_translation import adaptors_state, is_group, is_of_adaptor, torchs_state
 
@@ -122,7 +122,7 @@ class LoadedTorchState:
 def read_torch_record(
     optimizer: torch.optim.Optimizer,
     record: Record,
-    targets: Sequence[Target],
+    targets: Sequence[StateOwner],
     report: LoadReport | None = None,
     prune_orphans: bool = False,
 ) -> LoadedTorchState:
@@ -218,7 +218,7 @@ def _decoded(group: Mapping[str, Any], record: Record) -> Mapping[str, Any]:
     return found
 
 
-def trained_by(optimizer: torch.optim.Optimizer, modules: Sequence[nn.Module]) -> list[Target]:
+def trained_by(optimizer: torch.optim.Optimizer, modules: Sequence[nn.Module]) -> list[StateOwner]:
     """The parameters of `optimizer` in the order of its groups.
 
     Args:
@@ -239,7 +239,7 @@ def trained_by(optimizer: torch.optim.Optimizer, modules: Sequence[nn.Module]) -
                     f"parameter {place} of group {number} of {type(optimizer).__name__} belongs to none of the modules"
                     " given; give the module that it trains"
                 )
-            found.append(Target(param, param.id))
+            found.append(StateOwner(param, param.id))
     return found
 
 

@@ -23,7 +23,7 @@ from ..rules.rule_set import OptimizerGroup, RuleSet
 from ..rules.simple_optimizer import SimpleOptimizer
 from ..schedules.learning_rates import ModuleLearningRate
 from ..states.persistence import StateKeeper
-from .batches import Run, check_all, check_gradients, gradients_of, rate_of, runs_of, stepped_in
+from .batches import ParamBatch, check_all, check_gradients, gradients_of, rate_of, runs_of, stepped_in
 from .copies import Copies, check_copied, copies_of, tensors_of_copies
 from .eval_weights import put_weights
 from .skipped_steps import SkippedSteps, can_skip_on_device
@@ -79,7 +79,7 @@ class OptimizerAdaptor(StateKeeper, Generic[State]):
         self._skipped = SkippedSteps()
         # What was stepped last, where, with which groups of rates: while these stay, a step looks nothing up.
         self._last: tuple[Any, Any, Any] = _NOTHING
-        self._runs: list[Run] = []
+        self._runs: list[ParamBatch] = []
         self._checked: Any = None
         self._ranks = Ranks()
 
@@ -260,7 +260,7 @@ class OptimizerAdaptor(StateKeeper, Generic[State]):
             run.states = states
 
     def _step_run(
-        self, run: Run, lr: float, tensors: Sequence[Tensor], grads: Sequence[Tensor], options: StepOptions
+        self, run: ParamBatch, lr: float, tensors: Sequence[Tensor], grads: Sequence[Tensor], options: StepOptions
     ) -> None:
         rule = self.rules.rule(run.group)
         if self._copies:

@@ -17,7 +17,7 @@ from ..schedules.learning_rates import ModuleLearningRate, checked_rate, last_ma
 
 
 @dataclass(slots=True)
-class Run:
+class ParamBatch:
     """Parameters that one call of one rule updates.
 
     Attributes:
@@ -41,7 +41,7 @@ class Run:
 
 def runs_of(
     stepped: Iterable[tuple[int, Param]], groups: tuple[ParamGroup, ...], lr: float | ModuleLearningRate
-) -> list[Run]:
+) -> list[ParamBatch]:
     """Divide the parameters of a step by their groups into runs, each in the order of the gradients.
 
     Args:
@@ -50,7 +50,7 @@ def runs_of(
         lr: which may have groups of its own.
     """
     rate_groups = lr.groups if isinstance(lr, ModuleLearningRate) else ()
-    found: dict[Any, Run] = {}
+    found: dict[Any, ParamBatch] = {}
     for place, param in stepped:
         tensor = param.tensor
         key = (
@@ -59,7 +59,7 @@ def runs_of(
             local(tensor).device,
             is_distributed(tensor),
         )
-        run = found.setdefault(key, Run(*key))
+        run = found.setdefault(key, ParamBatch(*key))
         run.places.append(place)
         run.params.append(param)
     return list(found.values())
@@ -84,14 +84,14 @@ def stepped_in(module: nn.Module, params: Sequence[Param]) -> list[tuple[int, Pa
     return stepped
 
 
-def gradients_of(run: Run, values: Sequence[Tensor]) -> Sequence[Tensor]:
+def gradients_of(run: ParamBatch, values: Sequence[Tensor]) -> Sequence[Tensor]:
     """The gradients of a run among those of a step."""
     if len(run.places) == len(values):
         return values
     return [values[place] for place in run.places]
 
 
-def rate_of(run: Run, lr: float | ModuleLearningRate) -> float:
+def rate_of(run: ParamBatch, lr: float | ModuleLearningRate) -> float:
     """The learning rate of a run.
 
     Raises:
@@ -100,7 +100,7 @@ def rate_of(run: Run, lr: float | ModuleLearningRate) -> float:
     return checked_rate(lr.at(run.rate) if isinstance(lr, ModuleLearningRate) else lr)
 
 
-def check_gradients(run: Run, tensors: Sequence[Tensor], grads: Sequence[Tensor]) -> None:
+def check_gradients(run: ParamBatch, tensors: Sequence[Tensor], grads: Sequence[Tensor]) -> None:
     """Refuse gradients that don't fit their parameters.
 
     Raises:
@@ -110,7 +110,9 @@ def check_gradients(run: Run, tensors: Sequence[Tensor], grads: Sequence[Tensor]
         check_gradient(param, tensor, grad, "; nothing was changed")
 
 
-def check_all(runs: Sequence[Run], tensors: Sequence[Sequence[Tensor]], grads: Sequence[Sequence[Tensor]]) -> None:
+def check_all(
+    runs: Sequence[ParamBatch], tensors: Sequence[Sequence[Tensor]], grads: Sequence[Sequence[Tensor]]
+) -> None:
     """`check_gradients` of several runs."""
     for run, some, its_grads in zip(runs, tensors, grads, strict=True):
         check_gradients(run, some, its_grads)

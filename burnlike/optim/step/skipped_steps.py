@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..rules.rule_set import RuleSet
-from .batches import Run
+from .batches import ParamBatch
 
 
 class SkippedSteps:
@@ -25,7 +25,7 @@ class SkippedSteps:
         self.on: dict[torch.device, Tensor] = {}
         self._is_settled = True
 
-    def watch(self, runs: Sequence[Run]) -> None:
+    def watch(self, runs: Sequence[ParamBatch]) -> None:
         """Count for these runs from now on; `settle` those before first."""
         devices = {run.device for run in runs if run.device.type == "cuda"}
         self.on = {device: torch.zeros(1, dtype=torch.float64, device=device) for device in devices}
@@ -37,7 +37,7 @@ class SkippedSteps:
             skipped.add_((found != 0).to(device))
         self._is_settled = False
 
-    def settle(self, runs: Sequence[Run], rules: RuleSet) -> None:
+    def settle(self, runs: Sequence[ParamBatch], rules: RuleSet) -> None:
         """Take what was skipped back from the times of the states; waits for the devices if it may be any."""
         if self._is_settled:
             return
@@ -53,6 +53,6 @@ class SkippedSteps:
             skipped.zero_()
 
 
-def can_skip_on_device(runs: Sequence[Run], rules: RuleSet) -> bool:
+def can_skip_on_device(runs: Sequence[ParamBatch], rules: RuleSet) -> bool:
     """Whether kernels can skip a step by themselves: not the first one, which may not even make states."""
     return all(run.device.type == "cuda" and rules.rule(run.group).fused and None not in run.states for run in runs)

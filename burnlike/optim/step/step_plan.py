@@ -12,7 +12,7 @@ from ...ops import StepOptions
 from ..gradients.clipping import limits, needs_norms, squares_of
 from ..gradients.clipping_config import ClipByGlobalNorm
 from ..rules.rule_set import RuleSet
-from .batches import Run
+from .batches import ParamBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class StepRequest:
 
 
 def plan_step(
-    runs: Sequence[Run],
+    runs: Sequence[ParamBatch],
     grads: Sequence[Sequence[Tensor]],
     rules: RuleSet,
     request: StepRequest,

@@ -15,7 +15,7 @@ from typing import Any
 from ...errors import RecordError, RecordFormatError
 from ..files.budget import MAX_DIMENSIONS, MAX_NAME
 from ..files.source import Source
-from ..outline import Entry, Outline, Payload, Segment, StoredTensor, byte_count
+from ..outline import Outline, Payload, Segment, StoredTensor, TensorEntry, byte_count
 from . import cbor
 from .dtypes import burn_dtype, read_dtype
 from .pack import Pack, Scalar
@@ -166,7 +166,7 @@ def _pack(found: Any, source: Source, head_bytes: int) -> Pack:
     tensors.sort(key=lambda it: (it.start, it.start + it.stored_bytes, it.name))
     _check_overlaps(tensors, ids, path)
     start = _data_start(source, head_bytes, tensors)
-    placed: dict[str, Entry] = {it.name: replace(it, start=it.start + start) for it in tensors}
+    placed: dict[str, TensorEntry] = {it.name: replace(it, start=it.start + start) for it in tensors}
     return Pack(placed, {}, ids, _texts(found.get("metadata"), path), _scalars(found.get("scalars"), path))
 
 

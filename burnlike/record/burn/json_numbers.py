@@ -20,7 +20,7 @@ _DECODER = msgspec.json.Decoder(list[int])
 _GOOD = re.compile(rb"(?:[ \t\n\r]*(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])[ \t\n\r]*,)*[ \t\n\r]*")
 
 
-class Run(NamedTuple):
+class ArrayPart(NamedTuple):
     """Some of an array's bytes.
 
     Attributes:
@@ -34,7 +34,7 @@ class Run(NamedTuple):
     last: bool
 
 
-def runs(source: Source, start: int) -> Iterator[Run]:
+def runs(source: Source, start: int) -> Iterator[ArrayPart]:
     """The bytes of the array whose `[` is at `start`.
 
     Raises:
@@ -61,7 +61,7 @@ def runs(source: Source, start: int) -> Iterator[Run]:
         values = bytes_of(text[:stop])
         if values is None or not (values or (first and last)):
             raise _no_byte(source, text, begin)
-        yield Run(values, begin + stop + 1, last)
+        yield ArrayPart(values, begin + stop + 1, last)
         if last:
             return
         begin, text, first = begin + stop + 1, text[stop + 1 :], False
@@ -96,7 +96,7 @@ class Numbers:
         self._source = source
         self._lock = threading.Lock()
         self._start = -1
-        self._runs: Iterator[Run] = iter(())
+        self._runs: Iterator[ArrayPart] = iter(())
         self._values, self._begin = b"", 0
 
     def read_into(self, start: int, begin: int, into: memoryview) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..outline import Entry
+from ..outline import TensorEntry
 
 
 class Scalar(NamedTuple):
@@ -35,7 +35,7 @@ class Pack:
         scalars: plain values.
     """
 
-    tensors: Mapping[str, Entry] = field(default_factory=dict)
+    tensors: Mapping[str, TensorEntry] = field(default_factory=dict)
     tied: Mapping[str, str] = field(default_factory=dict)
     ids: Mapping[str, int] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)

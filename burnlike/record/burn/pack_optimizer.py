@@ -14,7 +14,7 @@ from ...module.identity.param_id import ParamId
 from .. import metadata
 from ..files.budget import Budget
 from ..layout import Layout, join, tag_of
-from ..outline import Entry, Outline
+from ..outline import Outline, TensorEntry
 from .optimizer_records import id_of
 from .pack import LEAVES, Pack, Scalar, has_tag, nested, scalar_of
 from .state_layouts import leaves_of, state_layout
@@ -162,7 +162,7 @@ def pack_of(outline: Outline) -> tuple[Pack, Outline]:
     paths: Mapping[str, Any] = outline.values["paths"]
     layouts = _state_layouts(outline, (*outline.entries, *states), paths)
     types = {it: leaf for text, layout in layouts.items() for it, leaf in leaves_of(layout, text)}
-    tensors: dict[str, Entry] = {_filed(it): entry for it, entry in outline.entries.items()}
+    tensors: dict[str, TensorEntry] = {_filed(it): entry for it, entry in outline.entries.items()}
     ids = {it: _owner(it) or 0 for it in tensors}
     scalars: dict[str, Scalar] = {}
     left: dict[str, Any] = {}

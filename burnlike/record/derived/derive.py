@@ -81,9 +81,9 @@ def from_leaves(
         RecordMismatchError: a field is missing, has something that does not fit it, or there is more than `kind` has.
         RecordError: `kind` declares a type that can't be derived.
     """
-    from .deriving import Reader
+    from .deriving import LeafReader
 
-    reader = Reader(tensors, values, typed)
+    reader = LeafReader(tensors, values, typed)
     found = reader.build(kind, "", getattr(kind, "__name__", str(kind)))
     if strict:
         reader.check_all_used(kind)
@@ -117,11 +117,11 @@ def item_of_tree(kind: type[T], tree: Any, name: str) -> T:
     Raises:
         RecordMismatchError: something is missing in it, or does not fit.
     """
-    from .deriving import Reader
+    from .deriving import LeafReader
 
     tensors: dict[str, Tensor] = {}
     values = _without_tensors(tree, name, tensors)
-    reader = Reader(tensors, {} if values is _ABSENT else {name: values})
+    reader = LeafReader(tensors, {} if values is _ABSENT else {name: values})
     found = reader.build(kind, name, kind.__name__)
     reader.check_all_used(kind)
     return found

@@ -1,4 +1,4 @@
-"""Reader: what a type declares, built of the leaves of a record."""
+"""LeafReader: what a type declares, built of the leaves of a record."""
 
 import dataclasses
 import inspect
@@ -18,7 +18,7 @@ from ..values import flat
 _PLAIN = (bool, int, float, str)
 
 
-class Reader:
+class LeafReader:
     """Builds objects of the leaves of one record, and notes which it used."""
 
     def __init__(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any], typed: bool = True) -> None:

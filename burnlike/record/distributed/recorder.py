@@ -27,7 +27,7 @@ from ..dtypes import file_dtype, shown
 from ..files.budget import Budget
 from ..files.json_scan import texts_of
 from ..files.source import FileSource
-from ..outline import Entry, Outline
+from ..outline import Outline, TensorEntry
 from ..precision import PrecisionRule, stored_dtype_of
 from ..record import Record
 from ..recorder import Recorder, checked_precision, names_of, record_to_save
@@ -178,7 +178,7 @@ def _write_parts(directory: Path, tensors: dict[str, Any]) -> None:
 def _write_details(directory: Path, record: Record, tensors: Mapping[str, Tensor]) -> None:
     """Write what burnlike adds, and which files there are: without one, torch would take tensors for smaller ones."""
     entries = {
-        name: Entry(name, file_dtype(tensor.dtype, name), tuple(tensor.shape)) for name, tensor in tensors.items()
+        name: TensorEntry(name, file_dtype(tensor.dtype, name), tuple(tensor.shape)) for name, tensor in tensors.items()
     }
     outline = Outline(entries, record.ids, record.aliases, record.values, record.states, metadata=record.metadata)
     files = sorted(path.name for path in directory.iterdir())

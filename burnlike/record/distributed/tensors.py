@@ -14,7 +14,7 @@ from ..files.budget import Budget
 from ..files.source import FileSource
 from ..files.stored_tensors import StoredTensors
 from ..formats import DEFAULT_EXTENSION
-from ..outline import Entry
+from ..outline import TensorEntry
 from ..safetensors_header import read_header
 from ..saving.shards import DETAILS
 
@@ -34,9 +34,9 @@ class DistributedTensors(StoredTensors):
         """The shape of the whole tensor."""
         return self._entries[name].size
 
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, TensorEntry]:
         """Names, types and shapes."""
-        return {name: Entry(name, file_dtype(self.dtype(name), name), tuple(self.shape(name))) for name in self}
+        return {name: TensorEntry(name, file_dtype(self.dtype(name), name), tuple(self.shape(name))) for name in self}
 
     def copy_into(self, name: str, target: Tensor) -> None:
         """See `read_into`, which reads several in one go."""

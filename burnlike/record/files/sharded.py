@@ -8,7 +8,7 @@ from typing import Any
 from ...errors import RecordFormatError, RecordIOError, nearest
 from ...module.identity.param_id import ParamId
 from ..formats import DEFAULT_EXTENSION
-from ..outline import Entry, Outline
+from ..outline import Outline, TensorEntry
 from ..safetensors_header import MAX_HEADER_BYTES
 from ..saving.shards import DETAILS, INDEX_SUFFIX, SINGLE_NAME, places_of
 from .budget import Budget
@@ -109,7 +109,7 @@ def _places(text: bytes, source: Source) -> dict[str, str]:
 
 def _merged(index: str, places: Mapping[str, str], read: Callable[[str, Budget], Outline], budget: Budget) -> Outline:
     directory = os.path.dirname(index)
-    entries: dict[str, Entry] = {}
+    entries: dict[str, TensorEntry] = {}
     ids: dict[str, ParamId] = {}
     aliases: dict[str, str] = {}
     values: dict[str, Any] = {}

@@ -21,7 +21,7 @@ from ..saving.stream import bytes_at
 from ..saving.workers import MAX_WORKERS, run_steps
 from .device_filling import fill_device
 from .fitting import replacing_type
-from .matching import Match
+from .matching import TensorMatch
 
 _LEAST_BYTES = 4 << 20  # less is read faster than threads start
 _PIECE_BYTES = 512 << 10  # stays in a core's cache from being read to being converted
@@ -29,7 +29,7 @@ _NATIVE_PIECE_BYTES = 8 << 20  # is cut further in native code
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Destination:
     """Where the values of a parameter go.
 
     Attributes:
@@ -38,13 +38,13 @@ class Target:
         is_new: whether `into` is to take the place of the parameter's tensor.
     """
 
-    match: Match
+    match: TensorMatch
     into: Tensor
     is_new: bool
 
 
 @torch.no_grad()
-def fill(matches: Sequence[Match], tensors: Mapping[str, Tensor], device: torch.device, as_saved: bool) -> None:
+def fill(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], device: torch.device, as_saved: bool) -> None:
     """Give each parameter its values.
 
     Args:
@@ -80,26 +80,26 @@ def fill(matches: Sequence[Match], tensors: Mapping[str, Tensor], device: torch.
             param.tensor.data = target.into  # its initializer never runs
 
 
-def _target(match: Match, tensors: Mapping[str, Tensor], device: torch.device, as_saved: bool) -> Target:
+def _target(match: TensorMatch, tensors: Mapping[str, Tensor], device: torch.device, as_saved: bool) -> Destination:
     present = match.param.tensor
     dtype = replacing_type(match, tensors, as_saved)
     if dtype is None:
-        return Target(match, present, is_new=False)
+        return Destination(match, present, is_new=False)
     place = device if present.is_meta else present.device
     if is_distributed(present):
-        return Target(match, torch.empty_like(present, dtype=dtype, device=place), is_new=True)
+        return Destination(match, torch.empty_like(present, dtype=dtype, device=place), is_new=True)
     # In small pages: huge ones are slower to get, several times where the system has to make room for them.
     shape = match.values.shape if match.own and match.values is not None else present.shape
-    return Target(match, torch.empty(shape, dtype=dtype, device=place), is_new=True)
+    return Destination(match, torch.empty(shape, dtype=dtype, device=place), is_new=True)
 
 
-def _apart(targets: list[Target], tensors: Mapping[str, Tensor]) -> list[Target]:
+def _apart(targets: list[Destination], tensors: Mapping[str, Tensor]) -> list[Destination]:
     """The targets, with copies of the values that lie in memory of the module, where writing changes them."""
     if isinstance(tensors, StoredTensors):
         return targets
     written = {address for target in targets if (address := _storage(target.into))}
 
-    def apart(target: Target) -> Target:
+    def apart(target: Destination) -> Destination:
         match, into = target.match, target.into
         values = tensors[match.name] if match.values is None else match.values
         if _storage(values) not in written:
@@ -117,7 +117,7 @@ def _storage(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr() if type(tensor) is Tensor and tensor.layout == torch.strided else 0
 
 
-def _copy(targets: Sequence[Target], tensors: Mapping[str, Tensor]) -> None:
+def _copy(targets: Sequence[Destination], tensors: Mapping[str, Tensor]) -> None:
     from_file: list[tuple[FileValues, Tensor]] = []
     from_parts: dict[str, Tensor] = {}
     for target in targets:

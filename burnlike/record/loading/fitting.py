@@ -17,13 +17,13 @@ from ..files.lazy_tensors import LazyTensors
 from ..files.stored_tensors import StoredTensors, dtype_in, shape_in
 from ..saving.convert import can_lose, check_floats, check_ints
 from .mappers import expected_form, loaded_form
-from .matching import Match
+from .matching import TensorMatch
 from .report import Mismatch
 
 _REMEDY = "nothing was loaded; give the module a wider type, or load with dtype='as_saved'"
 
 
-def mismatches(matches: Sequence[Match], tensors: Mapping[str, Tensor]) -> Iterator[Mismatch]:
+def mismatches(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor]) -> Iterator[Mismatch]:
     """The tensors of another shape or kind, and those that the module ties and the record has with different values.
 
     Raises:
@@ -59,7 +59,9 @@ def check_has_shape(found: Sequence[Param]) -> None:
             )
 
 
-def untied(matches: Sequence[Match], tensors: Mapping[str, Tensor], names: Mapping[object, str]) -> Iterator[Mismatch]:
+def untied(
+    matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], names: Mapping[object, str]
+) -> Iterator[Mismatch]:
     """The tensors that the module ties and the record holds with different values: one of them would be lost.
 
     Args:
@@ -76,14 +78,14 @@ def untied(matches: Sequence[Match], tensors: Mapping[str, Tensor], names: Mappi
                 )
 
 
-def in_file_order(matches: Sequence[Match], tensors: Mapping[str, Tensor]) -> list[Match]:
+def in_file_order(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor]) -> list[TensorMatch]:
     """The matches as their tensors are stored: a compressed file is unpacked again for each step back."""
     if not isinstance(tensors, LazyTensors):
         return [*matches]
     return sorted(matches, key=lambda it: -1 if it.own else tensors.values_of(it.name).entry.start)
 
 
-def mapped(match: Match, tensors: Mapping[str, Tensor], device: torch.device) -> Match:
+def mapped(match: TensorMatch, tensors: Mapping[str, Tensor], device: torch.device) -> TensorMatch:
     """The match with its values in the module's form, where they are in another one in the record.
 
     Raises:
@@ -101,7 +103,7 @@ def mapped(match: Match, tensors: Mapping[str, Tensor], device: torch.device) ->
     return replace(match, values=loaded_form(match.param, values))
 
 
-def misfits(matches: Sequence[Match]) -> Iterator[Mismatch]:
+def misfits(matches: Sequence[TensorMatch]) -> Iterator[Mismatch]:
     """Load mappers whose results are not of the module's form."""
     for match in matches:
         target, values = match.param.tensor, None if match.param.mappers.load is None else match.values
@@ -110,7 +112,7 @@ def misfits(matches: Sequence[Match]) -> Iterator[Mismatch]:
             yield Mismatch(match.param.path, shown(target.dtype, target.shape), found)
 
 
-def replacing_type(match: Match, tensors: Mapping[str, Tensor], as_saved: bool) -> torch.dtype | None:
+def replacing_type(match: TensorMatch, tensors: Mapping[str, Tensor], as_saved: bool) -> torch.dtype | None:
     """The type of the tensor that takes the place of the parameter's; None if that one is written to."""
     present = match.param.tensor
     dtype = match.dtype(tensors) if as_saved else present.dtype
@@ -121,7 +123,7 @@ def replacing_type(match: Match, tensors: Mapping[str, Tensor], as_saved: bool) 
 
 
 def check_targets(
-    matches: Sequence[Match], tensors: Mapping[str, Tensor], device: torch.device, as_saved: bool
+    matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], device: torch.device, as_saved: bool
 ) -> None:
     """Check that each parameter can take values.
 
@@ -147,7 +149,7 @@ def check_targets(
             )
 
 
-def check_values(matches: Sequence[Match], tensors: Mapping[str, Tensor]) -> None:
+def check_values(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor]) -> None:
     """Check that each value of the record fits the module's type; reads only tensors of a wider type.
 
     Raises:

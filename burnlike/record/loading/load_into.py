@@ -18,7 +18,7 @@ from ..record import Record
 from .filling import fill
 from .fitting import check_targets, check_values, in_file_order, mapped, misfits, mismatches, untied
 from .load_options import LoadOptions
-from .matching import Match, Matching, match
+from .matching import Matching, TensorMatch, match
 from .meta_modules import registered, settle
 from .module_code import run_own_code
 from .own_load import load_undoably
@@ -161,14 +161,16 @@ def _report(matching: Matching, wrong: Sequence[Mismatch], entries: Sequence[str
     )
 
 
-def _without(wrong: Sequence[Mismatch], matches: Sequence[Match], report: LoadReport) -> tuple[list[Match], LoadReport]:
+def _without(
+    wrong: Sequence[Mismatch], matches: Sequence[TensorMatch], report: LoadReport
+) -> tuple[list[TensorMatch], LoadReport]:
     """The matches that fit, and the report of them."""
     paths = {it.path for it in wrong}
     fitting = [it for it in matches if it.param.path not in paths]
     return fitting, replace(report, applied=[it.param.path for it in fitting])
 
 
-def _types(matches: Sequence[Match], record: Record, as_saved: bool) -> list[tuple[str, str, str]]:
+def _types(matches: Sequence[TensorMatch], record: Record, as_saved: bool) -> list[tuple[str, str, str]]:
     """Path, type in the record (or that a parameter gets from it) and type in the module, where they differ."""
     pairs = [
         (it.param, it.dtype(record.tensors) if as_saved or it.own else dtype_in(record.tensors, it.name))
@@ -181,7 +183,7 @@ def _types(matches: Sequence[Match], record: Record, as_saved: bool) -> list[tup
     ]
 
 
-def _heirs(matches: Sequence[Match]) -> dict[str, Param]:
+def _heirs(matches: Sequence[TensorMatch]) -> dict[str, Param]:
     """Name in the record -> its parameter; of two that load one tied tensor, the one of its name."""
     heirs: dict[str, Param] = {}
     for it in matches:
@@ -191,7 +193,7 @@ def _heirs(matches: Sequence[Match]) -> dict[str, Param]:
 
 
 def _new_ids(
-    matches: Sequence[Match], found: Sequence[Param], ids: Mapping[str, ParamId]
+    matches: Sequence[TensorMatch], found: Sequence[Param], ids: Mapping[str, ParamId]
 ) -> list[tuple[Param, ParamId]]:
     """The id that each parameter takes over.
 

@@ -9,7 +9,7 @@ from ...errors import RecordError
 from ...module import Param
 
 
-class Form(NamedTuple):
+class ShapeAndType(NamedTuple):
     """What is known about a tensor without its values."""
 
     dtype: torch.dtype
@@ -26,19 +26,19 @@ def saved_form(param: Param) -> Tensor:
     return tensor if param.mappers.save is None else _call(param, "save", tensor)
 
 
-def expected_form(param: Param) -> Form | None:
+def expected_form(param: Param) -> ShapeAndType | None:
     """What a record must hold for `param`, found out on the meta device; None if that can be told only by mapping."""
     target = param.tensor
     load, save = param.mappers
     if load is None:
-        return Form(target.dtype, target.shape)
+        return ShapeAndType(target.dtype, target.shape)
     if save is None:
         return None
     try:
         found = _call(param, "save", torch.empty(target.shape, dtype=target.dtype, device="meta"))
     except RecordError:  # it looks at values
         return None
-    return Form(found.dtype, found.shape)
+    return ShapeAndType(found.dtype, found.shape)
 
 
 def loaded_form(param: Param, values: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ _AVERAGED = "n_averaged"
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class TensorMatch:
     """A parameter and its tensor in the record.
 
     Attributes:
@@ -57,7 +57,7 @@ class Matching:
         wants: whether the filter accepts a tensor that the module lacks, by its name and new name.
     """
 
-    matches: list[Match] = field(default_factory=list)
+    matches: list[TensorMatch] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     unexpected: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
@@ -106,7 +106,7 @@ def match(found: Sequence[Param], record: Record, module: nn.Module, options: Lo
         elif name is None:
             result.missing.append(param.path)
         else:
-            result.matches.append(Match(param, name))
+            result.matches.append(TensorMatch(param, name))
     for name, new_name in renamed.items():
         if name in record.tensors and name not in used:
             if name_is_wanted(name, new_name) and not (name == _AVERAGED and rename is not options.renamed):

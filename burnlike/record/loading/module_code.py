@@ -25,7 +25,7 @@ from ..metadata import USUAL_VERSION
 from ..record import Record
 from .fitting import check_has_shape
 from .given_state import GivenState
-from .matching import Match, Matching
+from .matching import Matching, TensorMatch
 from .stand_ins import StandIns
 
 
@@ -58,7 +58,7 @@ def run_own_code(
     parts = _parts_to_run(module, matching)
     if not parts and not given.entries:
         return matching, []
-    loaded: dict[str, Match | None] = {}
+    loaded: dict[str, TensorMatch | None] = {}
     missing: list[str] = []
     unexpected: list[str] = []
     for path, part in parts:
@@ -135,7 +135,7 @@ class _Run:
         for name, module in part.named_modules(remove_duplicate=False):
             self._prefixes.setdefault(id(module), []).append(join(name, ""))
         self._owned = [it for it in found if any(id(owner) in self._prefixes for owner, _ in it.owners)]
-        self.loaded: dict[str, Match | None] = {}
+        self.loaded: dict[str, TensorMatch | None] = {}
         self.missing: list[str] = []
         self.unexpected: list[str] = []
 
@@ -218,7 +218,7 @@ class _Run:
                     self.loaded[param.path] = None
                 elif param.path in values or stand_ins.has_values(param):
                     name = given.names.get(param.path, param.path)
-                    self.loaded[param.path] = Match(param, name, stand_ins.value(param), own=True)
+                    self.loaded[param.path] = TensorMatch(param, name, stand_ins.value(param), own=True)
             missing.difference_update(keys)
         self.missing = [name for key in sorted(missing) if (name := join(self._path, bare_name(key))) not in skipped]
 

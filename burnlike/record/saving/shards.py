@@ -16,7 +16,7 @@ import msgspec
 from ...errors import RecordError, RecordFormatError
 from ..files.budget import Budget
 from ..files.json_scan import NotThisError, text_map
-from ..outline import Entry, Outline
+from ..outline import Outline, TensorEntry
 
 DETAILS = "record.safetensors"
 """In a directory that `DistributedRecorder` wrote, the file without tensors that has what burnlike adds to torch's."""
@@ -33,7 +33,7 @@ def divide(outline: Outline, shard_bytes: int) -> list[Outline]:
     A larger tensor is alone in its outline. Ids, aliases and states go with their tensors; values and layout are in the
     first.
     """
-    groups: list[list[Entry]] = [[]]
+    groups: list[list[TensorEntry]] = [[]]
     filled = 0
     for entry in outline.entries.values():
         if groups[-1] and filled + entry.nbytes > shard_bytes:
@@ -45,7 +45,7 @@ def divide(outline: Outline, shard_bytes: int) -> list[Outline]:
     return [first, *(replace(other, values={}, layout=None) for other in others)]
 
 
-def _part(outline: Outline, group: Sequence[Entry]) -> Outline:
+def _part(outline: Outline, group: Sequence[TensorEntry]) -> Outline:
     entries = {entry.name: entry for entry in group}
     return replace(
         outline,

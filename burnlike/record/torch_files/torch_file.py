@@ -19,7 +19,7 @@ from .flat_pickle import flatten
 from .pickled import Opaque, PickledTensor
 from .strided_source import StridedSource, is_contiguous
 from .torch_pickle import load_pickle
-from .zip_archive import Member, members
+from .zip_archive import ArchiveMember, members
 
 _OLD_MAGIC = 0x1950A86A20F9469CFC6C
 _OLD_VERSION = 1001
@@ -83,7 +83,7 @@ class _Archive:
     """
 
     content: Any
-    places: Mapping[str, Member]
+    places: Mapping[str, ArchiveMember]
     version: str
 
 
@@ -111,7 +111,7 @@ def _zip(source: Source) -> _Archive:
     return _Archive(content, storages, _text(places, "version", source).strip())
 
 
-def _text(places: Mapping[str, Member], name: str, source: Source) -> str:
+def _text(places: Mapping[str, ArchiveMember], name: str, source: Source) -> str:
     place = places.get(name)
     return "" if place is None else source.read(place.start, min(place.size, 80)).decode("ascii", "replace")
 
@@ -130,7 +130,7 @@ def _old(source: Source) -> _Archive:
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         raise RecordFormatError(f"{source.path}: does not list its storages; save or fetch it again")
     source.budget.take(_STORAGE_BYTES * len(keys), _STORAGE_STEPS * len(keys))
-    places: dict[str, Member] = {}
+    places: dict[str, ArchiveMember] = {}
     at = file.tell()
     for key in keys:
         dtype = storages[key].dtype or "U8" if key in storages else "?"
@@ -139,12 +139,12 @@ def _old(source: Source) -> _Archive:
         item_bytes = DTYPE_BITS[dtype] // 8
         count = int.from_bytes(source.read(at, 8), "little") * item_bytes
         source.require(at + 8, count)
-        places[key] = Member(at + 8, count, None)
+        places[key] = ArchiveMember(at + 8, count, None)
         at += 8 + count
     return _Archive(content, places, str(_OLD_VERSION))
 
 
-def _storage(key: str, place: Member, source: Source) -> Source:
+def _storage(key: str, place: ArchiveMember, source: Source) -> Source:
     """The bytes that tensors share; those of an archive have a checksum."""
     return CheckedSource(source, *place, f"data/{key}")
 

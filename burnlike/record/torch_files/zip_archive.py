@@ -22,7 +22,7 @@ _MEMBER = TensorCost(memory=600, steps=140, file_bytes=128)
 _ENCRYPTED, _UTF8 = 0x1, 0x800
 
 
-class Member(NamedTuple):
+class ArchiveMember(NamedTuple):
     """A file in the archive.
 
     Attributes:
@@ -36,7 +36,7 @@ class Member(NamedTuple):
     crc32: int | None
 
 
-def members(source: Source) -> dict[str, Member]:
+def members(source: Source) -> dict[str, ArchiveMember]:
     """The members by name.
 
     Raises:
@@ -45,7 +45,7 @@ def members(source: Source) -> dict[str, Member]:
     """
     listed = _list_of(source)
     source.budget.add_header(len(listed))
-    found: dict[str, Member] = {}
+    found: dict[str, ArchiveMember] = {}
     at = 0
     while at < len(listed):
         source.budget.take(_MEMBER.memory, _MEMBER.steps)
@@ -59,7 +59,7 @@ def members(source: Source) -> dict[str, Member]:
             raise RecordFormatError(f"{source.path}: the name '{name[:80]}' comes twice in its zip archive")
         if method != 0 or flags & _ENCRYPTED or count != packed:
             raise RecordFormatError(f"{source.path}: '{name[:80]}' is compressed or encrypted, torch.save does neither")
-        found[name] = Member(_data_start(source, start, name), count, crc)
+        found[name] = ArchiveMember(_data_start(source, start, name), count, crc)
         source.require(found[name].start, count)
         if count:
             source.budget.add_tensor(_MEMBER)

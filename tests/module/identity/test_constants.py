@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from burnlike.module import Module, clone, constant, map as map_module, params, valid as valid_of
-from burnlike.module.identity.constants import Constant
+from burnlike.module.identity.constants import MarkedConstant
 from burnlike.record import Record
 
 from ..cases import case
@@ -168,8 +168,8 @@ def test_on_a_plain_module_the_mark_says_what_to_do() -> None:
         module.teacher(torch.ones(2))
     with pytest.raises(AttributeError, match="was asked for 'weight', but only marks the Linear"):
         _ = module.teacher.weight
-    assert isinstance(copy.deepcopy(module).teacher, Constant)
-    assert isinstance(pickle.loads(pickle.dumps(module)).teacher, Constant)
+    assert isinstance(copy.deepcopy(module).teacher, MarkedConstant)
+    assert isinstance(pickle.loads(pickle.dumps(module)).teacher, MarkedConstant)
 
 
 class Phantom(Module):

@@ -19,7 +19,7 @@ from burnlike.optim import (
     SgdConfig,
 )
 from burnlike.optim.step import adaptor
-from burnlike.optim.step.batches import Run
+from burnlike.optim.step.batches import ParamBatch
 from burnlike.optim.step.skipped_steps import SkippedSteps
 from tests.optim.steps import assert_same
 
@@ -36,7 +36,7 @@ SHAPES = [(3, 2), (4,), (80, 60)]
 
 @pytest.fixture
 def on_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    def watch(self: SkippedSteps, runs: Sequence[Run]) -> None:
+    def watch(self: SkippedSteps, runs: Sequence[ParamBatch]) -> None:
         self.on = {run.device: torch.zeros(1, dtype=torch.float64) for run in runs}
 
     monkeypatch.setattr(SkippedSteps, "watch", watch)

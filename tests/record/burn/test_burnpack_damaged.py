@@ -12,7 +12,7 @@ from burnlike.errors import RecordError, RecordFormatError
 from burnlike.record.burn import burnpack
 from burnlike.record.burn.burnpack import BURNPACK
 from burnlike.record.files.source import BytesSource, Source
-from burnlike.record.outline import Entry, Outline
+from burnlike.record.outline import Outline, TensorEntry
 
 from .packs import descriptor, made, read
 
@@ -156,7 +156,7 @@ def test_limits_of_burn_hold_for_files() -> None:
 
 def test_records_beyond_the_limits_of_burn_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def write(**shapes: tuple[int, ...]) -> None:
-        list(BURNPACK.segments(Outline({name: Entry(name, "U8", shape) for name, shape in shapes.items()})))
+        list(BURNPACK.segments(Outline({name: TensorEntry(name, "U8", shape) for name, shape in shapes.items()})))
 
     gib = 2**30
     write(a=(10 * gib,))
