@@ -8,7 +8,6 @@ from ..backend import Autodiff, Cpu
 from .arithmetic.clamping import ClampMethods
 from .arithmetic.comparison import ComparisonMethods
 from .arithmetic.cumulative import CumulativeMethods
-from .arithmetic.einsum import EinsumMethods
 from .arithmetic.extremes import ExtremeMethods
 from .arithmetic.float_checks import FloatCheckMethods
 from .arithmetic.float_math import FloatMethods
@@ -30,6 +29,7 @@ from .inspection.autodiff import AutodiffMethods
 from .inspection.display import DisplayMethods
 from .inspection.metadata import MetadataMethods
 from .inspection.reading import ReadingMethods
+from .linalg.einsum import EinsumMethods
 from .quantization import QuantizationMethods
 from .shape.gathering import GatheringMethods
 from .shape.grid_sample import GridMethods

@@ -10,7 +10,6 @@ from ...errors import ArgumentError
 from ...module import Param
 from ...module.identity.torch_wrappers import distributed_type
 from ...module.tree.walk import weights
-from ..rules.rule_set import RuleSet
 
 
 class Ranks:
@@ -19,16 +18,15 @@ class Ranks:
     def __init__(self) -> None:
         self._known: tuple[Any, list[tuple[Any, list[Param]]]] = (None, [])
 
-    def check(self, module: nn.Module, stepped: Sequence[Param], rules: RuleSet, skip_non_finite: bool) -> None:
-        """Refuse a step that waits for all ranks, if some have a gradient that others lack: they would wait for ever.
+    def check(self, module: nn.Module, stepped: Sequence[Param], waits_for_ranks: bool) -> None:
+        """Refuse a step that waits for all ranks if some have a gradient that others lack: they would wait for ever.
 
         Ranks on GPUs are not asked: to know the answer, each step would wait for the device.
 
         Args:
             module: what is trained.
             stepped: the parameters that have a gradient on this rank.
-            rules: of the step.
-            skip_non_finite: whether the step looks for gradients that are not finite.
+            waits_for_ranks: whether the step waits for all ranks.
 
         Raises:
             ArgumentError: there is such a gradient; on every rank.
@@ -36,7 +34,7 @@ class Ranks:
         found = weights(module)
         if self._known[0] is not found:
             self._known = found, meshes_of(found)
-        if self._known[1] and (skip_non_finite or rules.is_collective):
+        if self._known[1] and waits_for_ranks:
             check_alike(self._known[1], stepped)
 
     def __reduce__(self) -> tuple[type["Ranks"], tuple[()]]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ..._lazy import resolve
 from ...config import Config, OptimizerConfig
 from ...config.bounds import NotNegative
 from ...errors import ConfigError
@@ -136,9 +137,7 @@ def adaptor_of(config: ModuleOptimizerConfig, base: ModuleOptimizerConfig | None
         config: what it is made of.
         base: the rule of what is in no group; None if that is an error.
     """
-    from ..step.adaptor import OptimizerAdaptor
-
-    return OptimizerAdaptor(
+    return resolve("burnlike.optim:OptimizerAdaptor")(
         None if base is None else base.build(),
         config.grad_clipping,
         [group.init_within(base) for group in config.groups],

@@ -172,7 +172,7 @@ class OptimizerAdaptor(StateKeeper, Generic[State]):
                 other modules, ranks have those of other parameters, or the weights are those to evaluate with.
         """
         stepped, values = grads.params, grads.values
-        self._ranks.check(module, stepped, self.rules, self.skip_non_finite)
+        self._ranks.check(module, stepped, self.skip_non_finite or self.rules.is_collective)
         if not stepped:
             return self._without_gradients(module)
         tensors = self._tensors_of(module, stepped, lr)

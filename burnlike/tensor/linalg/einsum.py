@@ -7,8 +7,8 @@ from ...errors import TensorTypeError, TensorValueError
 from ..core.base import B2, B, D, K, TensorBase, derive
 from ..core.kinds import MAX_RANK, Bool, Float, Int
 from ..core.tensor_operands import tensor_operand
-from ..linalg.operands import N
 from .einsum_equation import checked_equation
+from .operands import N
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
