@@ -13,7 +13,7 @@ from burnlike.config import Config, LrSchedulerConfig, OptimizerConfig
 from burnlike.train import TrainingConfig
 
 DOCS = Path(__file__).parent.parent / "docs"
-GUIDES = ["modules", "mlax", "drop_in", "optimizers", "tensor", "backends", "formats", "records"]
+GUIDES = ["training", "modules", "mlax", "drop_in", "optimizers", "tensor", "backends", "formats", "records"]
 _MODEL = """
 import torch
 import burnlike as bl

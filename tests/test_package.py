@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PROGRAMS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+README = (ROOT / "README.md").read_text()
+PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+SHELL = "".join(re.findall(r"```bash\n(.*?)```", README, re.DOTALL))
+COMMANDS = re.findall(r"^burnlike (.*?)(?: +#.*)?$", SHELL, re.MULTILINE)
 
 
 def test_import_loads_no_torch_and_every_name_resolves() -> None:
@@ -35,7 +38,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_the_readme_has_programs() -> None:
-    assert len(PROGRAMS) == 4
+    assert (len(PROGRAMS), len(COMMANDS)) == (2, 5)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
@@ -45,3 +48,13 @@ def test_programs_of_the_readme_run(program: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert bool(list(tmp_path.glob("*.safetensors"))) == (".safetensors" in program)
+
+
+def test_commands_of_the_readme_run(tmp_path: Path) -> None:
+    for command in COMMANDS:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-m", "burnlike", *command.split()],
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"burnlike {command}: {done.stderr}"
+    assert (tmp_path / "model.mpk").is_file()
