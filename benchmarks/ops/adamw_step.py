@@ -31,7 +31,7 @@ from benchmarks.optim._sides import (
 )
 from burnlike.ops import native_status
 from burnlike.optim import AdamWConfig, ClipByGlobalNorm
-from burnlike.optim.core.state_dtype import StateDtype
+from burnlike.optim.rules.config_base import StateDtype
 
 LR, BETAS, EPSILON, WEIGHT_DECAY, NORM = 1e-3, (0.9, 0.999), 1e-5, 1e-2, 1.0
 

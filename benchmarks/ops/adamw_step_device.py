@@ -13,7 +13,7 @@ import torch
 from benchmarks._harness import Comparison, compare, main
 from benchmarks.optim._sides import Shapes, language_model, ours, value_count
 from burnlike.ops import BLOCK
-from burnlike.optim.core.state_dtype import StateDtype
+from burnlike.optim.rules.config_base import StateDtype
 
 from .adamw_step import LR, config_of, with_torch
 

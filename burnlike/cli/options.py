@@ -2,7 +2,7 @@
 
 import argparse
 
-TRAIN_CONFIG = "burnlike.train.config:TrainConfig"
+TRAIN_CONFIG = "burnlike.train.configs:TrainConfig"
 """The class of a shipped YAML file's root."""
 
 

@@ -11,7 +11,7 @@ from burnlike._env import number_of_ranks, shorten_spinning
 from burnlike.config.overrides import paths_of
 from burnlike.config.shipped import config_file, shipped_configs
 from burnlike.errors import ArgumentError, CheckpointError, ConfigError
-from burnlike.train.config import TrainConfig
+from burnlike.train.configs import TrainConfig
 from burnlike.train.resume import check_resumable
 
 from .options import add_import_option, add_set_option

@@ -1,6 +1,6 @@
 """Which classes `type:` can name: the tagged subclasses of a role that are imported, built-in ones first of all.
 
-Classes come from the parts of burnlike named here by string, from modules that the user names with `--import`, and from
+Classes come from burnlike's own files of configs, from modules that the user names with `--import`, and from
 the entry point group `burnlike.configs`. Nothing in a YAML file can import anything.
 """
 
@@ -8,14 +8,15 @@ import importlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from burnlike.errors import ConfigError, nearest
 
-BUILT_IN = ("burnlike.nn.configs", "burnlike.optim.configs", "burnlike.data.configs", "burnlike.train.config")
-"""Modules that import the configs of each part; none of them imports torch."""
+BUILT_IN = ("nn", "optim", "data", "train")
+"""The parts of burnlike that have configs, in files named `configs.py` or `..._configs.py`; none imports torch."""
 ENTRY_POINT_GROUP = "burnlike.configs"
 
 ConfigType = type[msgspec.Struct]
@@ -113,8 +114,10 @@ def types_by_role(root: ConfigType) -> dict[str, list[str]]:
 
 def load_built_in() -> None:
     """Import burnlike's own configs."""
-    for module in BUILT_IN:
-        importlib.import_module(module)
+    package = Path(__file__).parents[1]
+    for part in BUILT_IN:
+        for file in sorted((package / part).rglob("*configs.py")):
+            importlib.import_module(".".join(file.relative_to(package.parent).with_suffix("").parts))
 
 
 def load_entry_points() -> None:

@@ -1,5 +1,58 @@
-"""Imports every config of this part, so that the registry knows their types. No torch."""
+"""Config of the text corpus."""
 
-from .text_config import TextCorpusConfig
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Annotated
 
-__all__ = ["TextCorpusConfig"]
+from ..config import DatasetConfig, Meta
+from ..config.bounds import Size
+from ..config.file_paths import FilePath
+
+if TYPE_CHECKING:
+    from .text import TextCorpus
+
+_MOST_WILD = 2
+
+
+class TextCorpusConfig(DatasetConfig, tag="Text"):
+    """Text as UTF-8 bytes, so the vocabulary is the 256 bytes and nothing is fitted on the data.
+
+    Attributes:
+        path: a text file, or a directory of them; None takes the source text of Python's standard library.
+            Relative to the directory that the program runs in.
+        validation_path: a file or directory for validation only; None splits `path`.
+        pattern: which files of a directory are taken, as in `Path.glob`; hidden ones never are.
+        validation_fraction: share of `path` that is kept for validation: whole files where there are several, the end
+            of the text where there is one.
+        context_length: tokens that the model sees at once.
+    """
+
+    path: FilePath | None = None
+    validation_path: FilePath | None = None
+    pattern: Annotated[str, Meta(min_length=1)] = "**/*"
+    validation_fraction: Annotated[float, Meta(gt=0, lt=1)] = 0.1
+    context_length: Size = 128
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        """The rules that concern several fields."""
+        if PurePosixPath(self.pattern).is_absolute() or ".." in PurePosixPath(self.pattern).parts:
+            yield "pattern", f"expected a pattern below the directory, such as '**/*.txt', got '{self.pattern}'"
+        if PurePosixPath(self.pattern).parts.count("**") > _MOST_WILD:
+            yield "pattern", f"expected at most {_MOST_WILD} times `**`, each of which looks into every directory"
+        if self.validation_path is not None and self.path is None:
+            yield "validation_path", "expected `path` to be set too: without it the corpus has its own validation files"
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens: one for each byte."""
+        return 256
+
+    def init(self) -> "TextCorpus":
+        """Read the text.
+
+        Raises:
+            DataError: it is missing, not text, empty, of one character only, or too short for one window.
+        """
+        from .text import TextCorpus
+
+        return TextCorpus(self)

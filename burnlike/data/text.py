@@ -9,8 +9,8 @@ from torch import Tensor
 from .._memory import available_memory
 from .._regular_file import read_regular, regular_size
 from ..errors import DataError
+from .configs import TextCorpusConfig
 from .stdlib_files import TRAINING_FILES, VALIDATION_FILES, stdlib_files
-from .text_config import TextCorpusConfig
 from .windows import TokenBatcher, TokenWindows
 
 _COPIES = 4

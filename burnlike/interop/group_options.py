@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import ConfigError
-from ..optim.rules.module_optimizer_config import ModuleOptimizerConfig
-from ..optim.rules.momentum_config import MomentumConfig
+from ..optim.rules.config_base import ModuleOptimizerConfig, MomentumConfig
 from ..optim.rules.simple_optimizer import SimpleOptimizer
 
 Options = dict[str, Any]

@@ -13,7 +13,7 @@ from .._fsdp import sharded_forms
 from ..errors import ArgumentError, ConfigError
 from ..module import Param, ParamGroup
 from ..module.tree.walk import weights
-from ..optim.gradients.clipping_config import ClipByGlobalNorm
+from ..optim.gradients.configs import ClipByGlobalNorm
 from ..optim.rules.rule_set import OptimizerGroup, RuleSet
 from ..optim.rules.simple_optimizer import SimpleOptimizer
 from ..optim.schedules.learning_rates import BASE, last_match

@@ -1,7 +1,7 @@
 """The public names of `burnlike.module`: each is imported from where it is defined, at its first use."""
 
+from .adapters.configs import LoraConfig as LoraConfig
 from .adapters.lora import Lora as Lora, apply_lora as apply_lora
-from .adapters.lora_config import LoraConfig as LoraConfig
 from .adapters.reparameterization import (
     Reparameterization as Reparameterization,
     apply_reparameterization as apply_reparameterization,

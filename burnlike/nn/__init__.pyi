@@ -1,14 +1,18 @@
 """The public names of `burnlike.nn`: each is imported from where it is defined, at its first use."""
 
-from .causal_attention import CausalAttention as CausalAttention
-from .causal_attention_config import CausalAttentionConfig as CausalAttentionConfig
-from .decoder_lm import DecoderBlock as DecoderBlock, DecoderLm as DecoderLm
-from .decoder_lm_config import DecoderLmConfig as DecoderLmConfig
-from .dropout import Dropout as Dropout
-from .dropout_config import DropoutConfig as DropoutConfig
-from .embedding import Embedding as Embedding
-from .embedding_config import EmbeddingConfig as EmbeddingConfig
-from .initializer_config import (
+from .activation.configs import SwiGluConfig as SwiGluConfig
+from .activation.swiglu import SwiGlu as SwiGlu
+from .attention.causal_attention import CausalAttention as CausalAttention
+from .attention.configs import (
+    CausalAttentionConfig as CausalAttentionConfig,
+    RotaryEncodingConfig as RotaryEncodingConfig,
+)
+from .attention.rotary_encoding import RotaryEncoding as RotaryEncoding
+from .dropout.configs import DropoutConfig as DropoutConfig
+from .dropout.dropout import Dropout as Dropout
+from .embedding.configs import EmbeddingConfig as EmbeddingConfig
+from .embedding.embedding import Embedding as Embedding
+from .initializers.configs import (
     Constant as Constant,
     Initializer as Initializer,
     KaimingNormal as KaimingNormal,
@@ -21,11 +25,9 @@ from .initializer_config import (
     XavierUniform as XavierUniform,
     Zeros as Zeros,
 )
-from .linear import Linear as Linear
-from .linear_config import LinearConfig as LinearConfig
-from .rms_norm import RmsNorm as RmsNorm
-from .rms_norm_config import RmsNormConfig as RmsNormConfig
-from .rotary_encoding import RotaryEncoding as RotaryEncoding
-from .rotary_encoding_config import RotaryEncodingConfig as RotaryEncodingConfig
-from .swiglu import SwiGlu as SwiGlu
-from .swiglu_config import SwiGluConfig as SwiGluConfig
+from .linear.configs import LinearConfig as LinearConfig
+from .linear.linear import Linear as Linear
+from .norm.configs import RmsNormConfig as RmsNormConfig
+from .norm.rms_norm import RmsNorm as RmsNorm
+from .transformer.configs import DecoderLmConfig as DecoderLmConfig
+from .transformer.decoder_lm import DecoderBlock as DecoderBlock, DecoderLm as DecoderLm

@@ -2,7 +2,7 @@
 
 from .bigram import bigram_loss as bigram_loss
 from .checkpoint import Checkpointer as Checkpointer
-from .config import OutputConfig as OutputConfig, TrainConfig as TrainConfig, TrainingConfig as TrainingConfig
+from .configs import OutputConfig as OutputConfig, TrainConfig as TrainConfig, TrainingConfig as TrainingConfig
 from .interrupt import Interrupted as Interrupted, Interrupter as Interrupter
 from .job import Job as Job, RunResult as RunResult
 from .learner import Learner as Learner, LearningResult as LearningResult

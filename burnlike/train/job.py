@@ -12,7 +12,7 @@ from ..module import params, seed_param_ids
 from ..record import Precision, Record, SafetensorsRecorder
 from .bigram import BigramLoss, bigram_loss
 from .checkpoint import Checkpointer
-from .config import TrainConfig
+from .configs import TrainConfig
 from .device import choose_device, describe_device
 from .interrupt import Interrupter
 from .learner import Learner, LearningResult

@@ -20,7 +20,7 @@ from ..optim import (
 )
 from ..record import Record
 from .checkpoint import Checkpoint, Checkpointer
-from .config import TrainingConfig
+from .configs import TrainingConfig
 from .interrupt import Interrupter
 from .loss import LossFunction, next_token_loss
 from .metrics import MetricsLog

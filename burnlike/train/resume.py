@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import CheckpointError
-from .config import TrainConfig
+from .configs import TrainConfig
 
 MAY_CHANGE = (
     "data.path",

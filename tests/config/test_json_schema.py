@@ -9,7 +9,7 @@ from burnlike.config import Config
 from burnlike.config.document import parse
 from burnlike.config.json_schema import json_schema
 from burnlike.errors import ConfigError
-from burnlike.train.config import TrainConfig
+from burnlike.train.configs import TrainConfig
 
 from .samples import Circle, Everything, Shape
 from .schema_validator import is_valid

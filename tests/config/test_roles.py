@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from burnlike.config import DatasetConfig, LrSchedulerConfig, ModuleConfig, OptimizerConfig
-from burnlike.nn.configs import LinearConfig
+from burnlike.nn import LinearConfig
 from burnlike.record import save
 
 

@@ -7,7 +7,7 @@ import torch
 
 from burnlike import nn
 from burnlike.errors import ConfigError, ShapeError
-from burnlike.nn.rotary_encoding import RotaryEncoding
+from burnlike.nn.attention.rotary_encoding import RotaryEncoding
 
 CONFIG = nn.DecoderLmConfig(vocab_size=11, max_sequence_length=8, d_model=12, n_layers=2, n_heads=2, d_ff=20)
 

@@ -63,10 +63,10 @@ class ForkServer:
 
 
 def _serve() -> None:
-    import torch
-
     # imported once, for all children
     import burnlike.nn.decoder_lm
+    import torch
+
     import burnlike.tensor.tensor
     import burnlike.train.job  # noqa: F401
     from burnlike.cli.main import main

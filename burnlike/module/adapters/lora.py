@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from ...errors import ModuleTreeError
 from ..identity.paths import listed
 from ..identity.torch_wrappers import own_class
-from .lora_config import LoraConfig
+from .configs import LoraConfig
 from .reparameterization import Reparameterization, attach, candidates
 
 M = TypeVar("M", bound=nn.Module)

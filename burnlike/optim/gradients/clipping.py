@@ -10,7 +10,7 @@ from ...module.identity.torch_wrappers import distributed_type, is_distributed
 from ...ops import StepOptions, gradient_squares_, gradient_squares_reference
 from ..core.gradient_transform import treated
 from ..core.sharded import local, summed_over_ranks
-from .clipping_config import ClipByGlobalNorm, ClipByNorm, ClipByValue, GradientClipping
+from .configs import ClipByGlobalNorm, ClipByNorm, ClipByValue, GradientClipping
 from .gradient_placement import added_up
 
 

@@ -13,8 +13,8 @@ from ...record.methods import RecordMethods
 from ...tensor.core.base import TensorBase
 from ..core.missing_gradients import WarnsOfMissingGradients
 from ..gradients.gradients import GradientsParams
+from .configs import LbfgsConfig
 from .flat_parameters import FlatParameters
-from .lbfgs_config import LbfgsConfig
 from .line_search import Sample, strong_wolfe
 from .state import LbfgsState, state_of
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..core import foreach
 from ..gradients.norms import norms_of
-from .adafactor_config import AdafactorConfig
+from .configs import AdafactorConfig
 from .foreach_optimizer import ForeachOptimizer
 
 

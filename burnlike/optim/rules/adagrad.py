@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..core import foreach
-from .adagrad_config import AdaGradConfig
+from .configs import AdaGradConfig
 from .foreach_optimizer import ForeachOptimizer
 
 

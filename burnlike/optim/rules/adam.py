@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from .adam_config import AdamConfig
 from .adaptive_momentum import AdaptiveMomentum, AdaptiveMomentumState
+from .configs import AdamConfig
 
 
 @dataclass(slots=True, eq=False)

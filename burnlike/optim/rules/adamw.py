@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from .adamw_config import AdamWConfig
 from .adaptive_momentum import AdaptiveMomentum, AdaptiveMomentumState
+from .configs import AdamWConfig
 
 
 @dataclass(slots=True, eq=False)

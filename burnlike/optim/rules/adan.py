@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..core import foreach
-from .adan_config import AdanConfig
+from .configs import AdanConfig
 from .foreach_optimizer import ForeachOptimizer
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ...ops import StepOptions, adamw_step_
 from ...record.derived.type_layout import NOT_IN_LAYOUT
-from .adaptive_momentum_config import AdaptiveMomentumConfig
+from .config_base import AdaptiveMomentumConfig
 from .kernel_optimizer import KernelOptimizer, ReadyStates
 from .moments import Moment
 

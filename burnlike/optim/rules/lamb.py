@@ -8,8 +8,8 @@ from torch import Tensor
 
 from ..core import foreach
 from ..gradients.norms import norms_of
+from .configs import LambConfig
 from .foreach_optimizer import ForeachOptimizer
-from .lamb_config import LambConfig
 
 
 @dataclass(slots=True, eq=False)

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from ...ops import StepOptions, lion_step_
 from ...record.derived.type_layout import NOT_IN_LAYOUT
+from .configs import LionConfig
 from .kernel_optimizer import KernelOptimizer, ReadyStates
-from .lion_config import LionConfig
 from .moments import Moment
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ...ops import scale_count
 from ..core.gradient_transform import computing_dtype
-from ..core.state_dtype import StateDtype
+from .config_base import StateDtype
 
 # Values up to which a moment is packed, if it has any: handing a tensor to a kernel costs more than a small one's step.
 # Above, a step's time is in its values, and packing would cost memory in vain.

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from ...errors import ConfigError, ShapeError
 from ..core import foreach
+from .configs import MuonConfig
 from .foreach_optimizer import ForeachOptimizer
-from .muon_config import MuonConfig
 from .newton_schulz import orthogonalized
 from .sgd import MomentumState
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from ..core import foreach
+from .configs import RmsPropConfig
 from .foreach_optimizer import ForeachOptimizer
-from .rmsprop_config import RmsPropConfig
 
 
 @dataclass(slots=True, eq=False)

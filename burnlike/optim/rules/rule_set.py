@@ -10,9 +10,9 @@ from torch import nn
 from ...errors import ConfigError
 from ...module import ParamGroup, ParamId, params
 from ..gradients.clipping import needs_norms
-from ..gradients.clipping_config import ClipByGlobalNorm, GradientClipping
+from ..gradients.configs import ClipByGlobalNorm, GradientClipping
 from ..schedules.learning_rates import BASE, check_groups, last_match
-from .module_optimizer_config import CANNOT_ROUND
+from .config_base import CANNOT_ROUND
 from .simple_optimizer import SimpleOptimizer
 
 

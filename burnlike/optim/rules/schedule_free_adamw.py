@@ -13,8 +13,8 @@ from torch import Tensor
 from ...errors import ArgumentError
 from ..core import foreach
 from ..core.gradient_transform import computing_dtype
+from .configs import ScheduleFreeAdamWConfig
 from .foreach_optimizer import ForeachOptimizer
-from .schedule_free_adamw_config import ScheduleFreeAdamWConfig
 
 
 @dataclass(slots=True, eq=False)

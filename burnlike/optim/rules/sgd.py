@@ -7,9 +7,9 @@ from torch import Tensor
 
 from ...ops import StepOptions, sgd_step_
 from ...record.derived.type_layout import NOT_IN_LAYOUT
+from .configs import SgdConfig
 from .kernel_optimizer import KernelMoment, KernelOptimizer, ReadyStates
 from .moments import Moment
-from .sgd_config import SgdConfig
 
 
 @dataclass(slots=True, eq=False)

@@ -16,7 +16,7 @@ from ...ops import StepOptions
 from ..core import foreach
 from ..core.rank_agreement import Ranks
 from ..core.sharded import Parts, division_of, local, local_state
-from ..gradients.clipping_config import GradientClipping
+from ..gradients.configs import GradientClipping
 from ..gradients.gradients import GradientsParams
 from ..optimizer import Module
 from ..rules.rule_set import OptimizerGroup, RuleSet

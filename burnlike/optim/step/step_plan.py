@@ -10,7 +10,7 @@ from torch import Tensor
 from ...errors import ArgumentError
 from ...ops import StepOptions
 from ..gradients.clipping import limits, needs_norms, squares_of
-from ..gradients.clipping_config import ClipByGlobalNorm
+from ..gradients.configs import ClipByGlobalNorm
 from ..rules.rule_set import RuleSet
 from .batches import ParamBatch
 

@@ -1,0 +1,34 @@
+"""SwiGLU: a gated linear unit with SiLU as its gate."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ...module import Content
+from ...tensor.torch_bridge.lifting import lift
+from ..layer import Layer
+from ..linear.configs import LinearConfig
+from .configs import SwiGluConfig
+
+
+class SwiGlu(Layer):
+    """silu(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5)."""
+
+    def __init__(self, config: SwiGluConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        linear = LinearConfig(
+            d_input=config.d_input, d_output=config.d_output, bias=config.bias, initializer=config.initializer
+        )
+        self.linear_inner = linear.init(device)
+        self.linear_outer = linear.init(device)
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[..., d_input] -> [..., d_output]`."""
+        return functional.silu(self.linear_inner(x)) * self.linear_outer(x)
+
+    def custom_content(self, content: Content) -> Content:
+        """What the layer was made from."""
+        d_input, d_output = content.shape("linear_inner.weight")
+        bias = content.has("linear_inner.bias")
+        return content.add("d_input", d_input).add("d_output", d_output).add("bias", bias)

@@ -1,0 +1,1 @@
+"""Attention, and the encodings of positions that go with it."""

@@ -1,0 +1,36 @@
+"""Dropout."""
+
+import torch
+from torch import Generator, Tensor
+from torch.nn import functional
+
+from ...mlax.random_key import Key, uniform
+from ...module import Content
+from ...tensor.torch_bridge.lifting import lift
+from ..layer import Layer
+from .configs import DropoutConfig
+
+
+class Dropout(Layer):
+    """Zero each value with probability `prob` in training and scale the rest by 1 / (1 - prob)."""
+
+    def __init__(self, config: DropoutConfig) -> None:
+        super().__init__()
+        self.prob = config.prob
+
+    @lift
+    def forward(self, x: Tensor, rng: Key | Generator | None = None) -> Tensor:
+        """`[...] -> [...]`; x itself in evaluation.
+
+        Args:
+            x: floating-point.
+            rng: what the values to zero are drawn by: with equal keys they are the same, compiled or not. None draws
+                them by torch's global generator.
+        """
+        if rng is None or not self.training:
+            return functional.dropout(x, self.prob, self.training)
+        return torch.where(uniform(rng, x) >= self.prob, x / (1 - self.prob), 0.0)
+
+    def custom_content(self, content: Content) -> Content:
+        """What the layer was made from."""
+        return content.add("prob", self.prob)

@@ -1,0 +1,32 @@
+"""The configs of embeddings. Imports no torch."""
+
+from typing import TYPE_CHECKING
+
+from ...config import ModuleConfig
+from ...config.bounds import Size
+from ..initializers.configs import Initializer, Normal
+
+if TYPE_CHECKING:
+    import torch
+
+    from .embedding import Embedding
+
+
+class EmbeddingConfig(ModuleConfig, tag="Embedding"):
+    """A table of vectors that is looked up by number.
+
+    Attributes:
+        n_embedding: rows of the table.
+        d_model: size of each vector.
+        initializer: of the table.
+    """
+
+    n_embedding: Size
+    d_model: Size
+    initializer: Initializer = Normal()
+
+    def init(self, device: "torch.device | str | None" = None) -> "Embedding":
+        """Make the layer on `device`."""
+        from .embedding import Embedding
+
+        return Embedding(self, device)

@@ -1,0 +1,32 @@
+"""Embedding layer."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ...module import Content
+from ...tensor.torch_bridge.lifting import lift
+from ..layer import Layer
+from .configs import EmbeddingConfig
+
+
+class Embedding(Layer):
+    """Rows of a table.
+
+    Attributes:
+        weight: `[n_embedding, d_model]`.
+    """
+
+    def __init__(self, config: EmbeddingConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        self.weight = config.initializer.init([config.n_embedding, config.d_model], device=device)
+
+    @lift
+    def forward(self, indices: Tensor) -> Tensor:
+        """Integers `[...]` in 0..n_embedding-1 `-> [..., d_model]`."""
+        return functional.embedding(indices, self.weight)
+
+    def custom_content(self, content: Content) -> Content:
+        """What the layer was made from."""
+        n_embedding, d_model = content.shape("weight")
+        return content.add("n_embedding", n_embedding).add("d_model", d_model)

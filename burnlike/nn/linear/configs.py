@@ -1,0 +1,37 @@
+"""The configs of linear layers. Imports no torch."""
+
+from typing import TYPE_CHECKING, Literal
+
+from ...config import ModuleConfig
+from ...config.bounds import Size
+from ..initializers.configs import Initializer, KaimingUniform
+
+if TYPE_CHECKING:
+    import torch
+
+    from .linear import Linear
+
+
+class LinearConfig(ModuleConfig, tag="Linear"):
+    """y = x @ weight + bias.
+
+    Attributes:
+        d_input: size of the last dimension of x.
+        d_output: size of the last dimension of y.
+        bias: whether a bias is added.
+        initializer: of weight and bias.
+        layout: of the weight in records: `row` is `[d_input, d_output]`, `col` is `[d_output, d_input]`, as in
+            `torch.nn.Linear`. The module computes with `[d_input, d_output]` in both.
+    """
+
+    d_input: Size
+    d_output: Size
+    bias: bool = True
+    initializer: Initializer = KaimingUniform()
+    layout: Literal["row", "col"] = "row"
+
+    def init(self, device: "torch.device | str | None" = None) -> "Linear":
+        """Make the layer on `device`."""
+        from .linear import Linear
+
+        return Linear(self, device)

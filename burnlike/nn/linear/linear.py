@@ -1,0 +1,51 @@
+"""Linear layer, with Burn's layouts of the weight."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ...module import Content
+from ...tensor.torch_bridge.lifting import lift
+from ..layer import Layer
+from .configs import LinearConfig
+
+
+def transposed(weight: Tensor) -> Tensor:
+    """The weight of one layout from that of the other."""
+    return weight.mT
+
+
+class Linear(Layer):
+    """y = x @ weight + bias.
+
+    Attributes:
+        weight: `[d_input, d_output]`, the transpose of `torch.nn.Linear`'s; in records with the layout "col"
+            `[d_output, d_input]`.
+        bias: `[d_output]` or None.
+    """
+
+    weight: nn.Parameter
+    bias: nn.Parameter | None
+
+    def __init__(self, config: LinearConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        d_input, d_output = config.d_input, config.d_output
+        if config.layout == "row":
+            self.weight = config.initializer.init([d_input, d_output], fan_in=d_input, fan_out=d_output, device=device)
+        else:
+            # Burn initializes what it stores, and so takes the rows for the inputs (burn-nn, linear.rs).
+            stored = config.initializer.init([d_output, d_input], fan_in=d_output, fan_out=d_input, device=device)
+            self.weight = torch.nn.Parameter(transposed(stored.detach()).contiguous())
+            self.params()[0].load_mapper(transposed).save_mapper(transposed)
+        fans = {"fan_in": d_input, "fan_out": d_output, "device": device}
+        self.bias = config.initializer.init([d_output], **fans) if config.bias else None
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[..., d_input] -> [..., d_output]`."""
+        return functional.linear(x, self.weight.mT, self.bias)
+
+    def custom_content(self, content: Content) -> Content:
+        """What the layer was made from."""
+        d_input, d_output = content.shape("weight")
+        return content.add("d_input", d_input).add("d_output", d_output).add("bias", content.has("bias"))

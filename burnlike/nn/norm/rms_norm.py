@@ -1,0 +1,34 @@
+"""Root mean square normalization on the native op."""
+
+import torch
+from torch import Tensor
+
+from ...module import Content
+from ...ops import rms_norm
+from ...tensor.torch_bridge.lifting import lift
+from ..initializers.configs import Ones
+from ..layer import Layer
+from .configs import RmsNormConfig
+
+
+class RmsNorm(Layer):
+    """x / sqrt(mean(x^2) + epsilon) * gamma over the last dimension (Zhang & Sennrich 2019, eq. 4).
+
+    Attributes:
+        gamma: `[d_model]`, ones at first.
+    """
+
+    def __init__(self, config: RmsNormConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        self.gamma = Ones().init([config.d_model], device=device)
+        self.epsilon = config.epsilon
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[..., d_model] -> [..., d_model]`, in x's dtype."""
+        return rms_norm(x, self.gamma, self.epsilon)
+
+    def custom_content(self, content: Content) -> Content:
+        """What the layer was made from."""
+        (d_model,) = content.shape("gamma")
+        return content.add("d_model", d_model).add("epsilon", self.epsilon)

@@ -1,0 +1,1 @@
+"""Models made of attention and feed-forward blocks."""

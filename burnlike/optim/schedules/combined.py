@@ -1,0 +1,87 @@
+"""Schedules that are made of others."""
+
+import copy
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from .combined_configs import Reduction
+from .lr_scheduler import LrScheduler, each_its_own
+
+
+class ComposedLr(LrScheduler):
+    """All schedules advance at every step; their rates are multiplied, added or averaged (composed.rs)."""
+
+    burn_0_21: ClassVar[tuple[str | None, str] | None] = (None, "schedulers")
+
+    def __init__(self, schedulers: Sequence[LrScheduler], reduction: Reduction = "prod") -> None:
+        super().__init__()
+        self.schedulers = each_its_own(schedulers)
+        self.reduction = reduction
+
+    @property
+    def children(self) -> Sequence[LrScheduler]:
+        """The schedules."""
+        return self.schedulers
+
+    def step(self) -> float:
+        """Advance by one optimizer step and return its learning rate."""
+        rates = [scheduler.step() for scheduler in self.schedulers]
+        if self.reduction == "prod":
+            return math.prod(rates)
+        return sum(rates) if self.reduction == "sum" else sum(rate / len(rates) for rate in rates)
+
+
+class SequentialLr(LrScheduler):
+    """Schedule k runs from step milestones[k - 1] to milestones[k], the others stand still (sequential.rs)."""
+
+    fields: ClassVar[Mapping[str, str]] = {"step": "u64"}
+
+    def __init__(self, schedulers: Sequence[LrScheduler], milestones: Sequence[int]) -> None:
+        super().__init__(step=0)
+        self.schedulers = each_its_own(schedulers)
+        self.milestones = list(milestones)
+
+    @property
+    def children(self) -> Sequence[LrScheduler]:
+        """The schedules."""
+        return self.schedulers
+
+    def step(self) -> float:
+        """Advance by one optimizer step and return its learning rate."""
+        current = bisect_right(self.milestones, self.state["step"])
+        self.state["step"] += 1
+        return self.schedulers[current].step()
+
+
+class WarmupLr(LrScheduler):
+    """lr(i) = initial + (first - initial) * i / warmup_steps for steps i < warmup_steps, then the schedule.
+
+    The schedule stands still meanwhile; `first` is its first rate. Without an initial rate
+    lr(i) = first * (i + 1) / warmup_steps, so that no step has the rate 0.
+    """
+
+    fields: ClassVar[Mapping[str, str]] = {"step": "u64"}
+
+    def __init__(self, scheduler: LrScheduler, warmup_steps: int, initial_lr: float | None = None) -> None:
+        super().__init__(step=0)
+        self.scheduler = scheduler
+        self.warmup_steps = warmup_steps
+        self.initial_lr = initial_lr
+        self.first_lr = copy.deepcopy(scheduler).step()
+
+    @property
+    def children(self) -> Sequence[LrScheduler]:
+        """The schedule."""
+        return [self.scheduler]
+
+    def step(self) -> float:
+        """Advance by one optimizer step and return its learning rate."""
+        step = self.state["step"]
+        self.state["step"] += 1
+        if step >= self.warmup_steps:
+            return self.scheduler.step()
+        if self.initial_lr is None:
+            return self.first_lr * (step + 1) / self.warmup_steps
+        return self.initial_lr + (self.first_lr - self.initial_lr) * step / self.warmup_steps

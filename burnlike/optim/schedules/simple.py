@@ -1,0 +1,145 @@
+"""Schedules that stand alone: each is one formula."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from .lr_scheduler import BEFORE_FIRST, LrScheduler
+
+
+class ConstantLr(LrScheduler):
+    """lr(i) = lr. It has no state."""
+
+    burn_0_21: ClassVar[tuple[str | None, str] | None] = (None, "unit")
+
+    def __init__(self, lr: float) -> None:
+        super().__init__()
+        self.lr = lr
+
+    def step(self) -> float:
+        """The learning rate."""
+        return self.lr
+
+
+class LinearLr(LrScheduler):
+    """lr(i) = final - (final - initial) / num_iters * (num_iters - i), and final from step num_iters on (linear.rs)."""
+
+    fields: ClassVar[Mapping[str, str]] = {"remaining_iters": "u64"}
+    burn_0_21: ClassVar[tuple[str | None, str] | None] = ("Linear", "usize")
+
+    def __init__(self, initial_lr: float, final_lr: float, num_iters: int) -> None:
+        super().__init__(remaining_iters=num_iters + 1)
+        self.num_iters = num_iters
+        self.final_lr = final_lr
+        self.step_size = (final_lr - initial_lr) / num_iters
+
+    def step(self) -> float:
+        """Advance by one optimizer step and return its learning rate."""
+        remaining = self.state["remaining_iters"] = max(self.state["remaining_iters"] - 1, 0)
+        return self.final_lr - self.step_size * remaining
+
+    def to_record(self) -> dict[str, Any]:
+        """The state with the length that it counts down from: a run that goes on with another one follows that."""
+        return {**super().to_record(), "num_iters": self.num_iters}
+
+    def upgraded(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The state, counted down from the length of this schedule."""
+        length, remaining = state.get("num_iters"), state.get("remaining_iters")
+        if type(length) is not int or type(remaining) is not int:
+            return state
+        rest = {name: value for name, value in state.items() if name != "num_iters"}
+        return {**rest, "remaining_iters": max(remaining + self.num_iters - length, 0)}
+
+
+class CosineAnnealing(LrScheduler):
+    """lr(i) = min + (initial - min) * (1 + cos(pi * i / num_iters)) / 2 for steps i = 0, 1, ... after the warm-up.
+
+    Loshchilov & Hutter 2017, eq. 5. Past num_iters the rate goes up again, as in Burn 0.22.1 (cosine.rs); with
+    `restart` it jumps back to initial_lr, as in Burn 0.21.0.
+    """
+
+    fields: ClassVar[Mapping[str, str]] = {"current_iter": "u64"}
+    burn_0_21: ClassVar[tuple[str | None, str] | None] = ("Cosine", "usize")
+
+    def __init__(
+        self, initial_lr: float, min_lr: float, num_iters: int, warmup_steps: int = 0, restart: bool = False
+    ) -> None:
+        super().__init__(current_iter=BEFORE_FIRST)
+        self.initial_lr = initial_lr
+        self.min_lr = min_lr
+        self.num_iters = num_iters
+        self.warmup_steps = warmup_steps
+        self.restart = restart
+
+    def step(self) -> float:
+        """Advance by one optimizer step and return its learning rate."""
+        step = (self.state["current_iter"] + 1) % 2**64
+        if self.restart and step > self.warmup_steps:
+            step = self.warmup_steps + (step - self.warmup_steps) % (self.num_iters + 1)
+        self.state["current_iter"] = step
+        if step < self.warmup_steps:
+            return self.initial_lr * (step + 1) / self.warmup_steps
+        progress = (step - self.warmup_steps) / self.num_iters
+        return self.min_lr + 0.5 * (self.initial_lr - self.min_lr) * (1.0 + math.cos(math.pi * progress))
+
+    def upgraded(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The state; burnlike's first checkpoints counted the steps taken, one more than `current_iter`."""
+        if state.keys() == {"steps"} and type(state["steps"]) is int:
+            return {"current_iter": (state["steps"] - 1) % 2**64}
+        return state
+
+
+class ExponentialLr(LrScheduler):
+    """lr(i) = initial * gamma^i, each rate computed from the one before (exponential.rs)."""
+
+    fields: ClassVar[Mapping[str, str]] = {"previous_lr": "f64"}
+    burn_0_21: ClassVar[tuple[str | None, str] | None] = ("Exponential", "f64")
+
+    def __init__(self, initial_lr: float, gamma: float) -> None:
+        super().__init__(previous_lr=initial_lr / gamma)
+        self.gamma = gamma
+
+    def step(self) -> float:
+        """Advance by one optimizer step and return its learning rate."""
+        self.state["previous_lr"] *= self.gamma
+        return self.state["previous_lr"]
+
+
+class StepLr(LrScheduler):
+    """lr(i) = initial * gamma^(i // step_size) (step.rs)."""
+
+    fields: ClassVar[Mapping[str, str]] = {"iter_idx": "i64"}
+    burn_0_21: ClassVar[tuple[str | None, str] | None] = (None, "i32")
+
+    def __init__(self, initial_lr: float, step_size: int, gamma: float) -> None:
+        super().__init__(iter_idx=-1)
+        self.initial_lr = initial_lr
+        self.step_size = step_size
+        self.gamma = gamma
+
+    def step(self) -> float:
+        """Advance by one optimizer step and return its learning rate."""
+        self.state["iter_idx"] += 1
+        return self.initial_lr * self.gamma ** (self.state["iter_idx"] // self.step_size)
+
+
+class NoamLr(LrScheduler):
+    """lr(n) = factor * model_size^-0.5 * min(n^-0.5, n * warmup_steps^-1.5) for steps n = 1, 2, ...
+
+    It rises for warmup_steps steps, then falls with the root of the steps (Vaswani et al. 2017, eq. 3).
+    """
+
+    fields: ClassVar[Mapping[str, str]] = {"step": "f64"}
+    burn_0_21: ClassVar[tuple[str | None, str] | None] = ("Noam", "usize")
+
+    def __init__(self, factor: float, warmup_steps: int, model_size: int) -> None:
+        super().__init__(step=0.0)
+        self.factor = factor
+        self.warmup_steps = warmup_steps
+        self.model_size = model_size
+
+    def step(self) -> float:
+        """Advance by one optimizer step and return its learning rate."""
+        step = self.state["step"] = self.state["step"] + 1.0
+        rate = min(step**-0.5, step * self.warmup_steps**-1.5)
+        return self.factor * self.model_size**-0.5 * rate
