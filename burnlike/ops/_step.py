@@ -1,68 +1,101 @@
-"""What the steps of all rules share: the way to the native op, and the frame of the plain-torch references."""
+"""What the steps of all rules share: the native op, its fake and its plain-torch reference, from one signature."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from functools import wraps
+from inspect import signature, unwrap
+from typing import Any, ParamSpec
 
 import torch
 from torch import Tensor
 
 from ._checks import DEVICES, check_memory
-from ._library import WITHOUT_NATIVE
+from ._library import WITHOUT_NATIVE, fake, op, refuse_lazy_negation
 from ._random import random_bits, round_stochastically, uniform
-from ._step_lists import StepLists, check_lists, spread
+from ._step_lists import Step, check_lists, spread
 from ._written import note_written, refuse_tracked
 from .blockwise import dequantize_blockwise, encode
 from .step_options import StepOptions
 
+P = ParamSpec("P")
 _HALF = (torch.bfloat16, torch.float16)
 _CODES = (torch.int8, torch.uint8)
 
 
-def option_arguments(options: StepOptions) -> tuple[Any, ...]:
-    """The options in the order of the ops' schemas."""
+def step_op(define: Callable[P, Step]) -> Callable[P, None]:
+    """Make the native op of a step from the function that says what one call of it is.
+
+    The function's parameters are those of the op's schema in csrc/library.cpp, by name and in order: params, grads,
+    moments, their scales, times if there are any, numbers; `options` stands for the fields of StepOptions. The op, its
+    fake and, by `reference_of`, its reference are made of it.
+    """
+    name, native = define.__name__, op(define.__name__)
+    parameters = signature(define).parameters
+
+    @wraps(define)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        step = define(*args, **kwargs)
+        if torch.is_grad_enabled():
+            refuse_tracked(name, step.written())
+        device_type = step.params[0].device.type if step.params else "cpu"
+        if not step.params or device_type in WITHOUT_NATIVE or device_type not in DEVICES:
+            check_lists(name, step)
+            _run_reference(name, step)
+            return
+        try:
+            native(*native_arguments(step))
+        except RuntimeError:
+            check_lists(name, step)
+            check_memory(name, step.named())
+            raise
+        note_written(step.written())
+
+    @fake(name)
+    def _(*arguments: Any) -> None:
+        named = dict(zip((key for key in parameters if key != "options"), arguments, strict=False))
+        options = StepOptions(*arguments[len(named) :])
+        check_lists(name, define(**named, options=options))  # pyright: ignore[reportCallIssue]
+
+    refuse_lazy_negation(name)
+    return _without_result(run, define)
+
+
+def reference_of(native: Callable[P, None]) -> Callable[P, None]:
+    """The plain-torch reference of an op that `step_op` made."""
+    define: Callable[P, Step] = unwrap(native)
+    name = define.__name__
+
+    def reference(*args: P.args, **kwargs: P.kwargs) -> None:
+        _run_reference(name, define(*args, **kwargs))
+
+    reference.__name__ = reference.__qualname__ = f"{name}reference"
+    reference.__module__ = define.__module__
+    reference.__doc__ = f"The same as `{name}` in plain torch, on any device."
+    return _without_result(reference, define)
+
+
+def native_arguments(step: Step) -> tuple[Any, ...]:
+    """What the op takes, in the order of its schema."""
+    options = step.options
     return (
+        *(step.params, step.grads),
+        *[states.tensors for states in step.states],
+        *[states.scales for states in step.states if states.codes is not None],
+        *(() if step.times is None else (step.times,)),
+        *step.scalars,
         *(options.grad_scale, options.factors, options.clip_value, options.skip, options.skipped),
         *(list(options.copies), options.zero_grads, options.seed),
     )
 
 
-def options_of(
-    grad_scale: float,
-    factors: Tensor | None,
-    clip_value: float,
-    skip: Tensor | None,
-    skipped: Tensor | None,
-    copies: list[Tensor],
-    zero_grads: bool,
-    seed: int | None,
-) -> StepOptions:
-    """The options from an op's arguments."""
-    return StepOptions(grad_scale, factors, clip_value, skip, skipped, copies, zero_grads, seed)
+@torch.no_grad()
+def _run_reference(op: str, step: Step) -> None:
+    for values in _reference_values(op, step):
+        step.formula(values)
 
 
-def run_step(lists: StepLists, native: Callable[..., None], arguments: Sequence[Any], reference: Callable) -> None:
-    """Take a step by the native op, or by the reference where there is none.
-
-    Args:
-        lists: the tensors of the step.
-        native: the op.
-        arguments: what it takes, without the options.
-        reference: takes `lists`.
-    """
-    if torch.is_grad_enabled():
-        refuse_tracked(lists.op, lists.written())
-    device_type = lists.params[0].device.type if lists.params else "cpu"
-    if not lists.params or device_type in WITHOUT_NATIVE or device_type not in DEVICES:
-        check_lists(lists)
-        reference(lists)
-        return
-    try:
-        native(*arguments, *option_arguments(lists.options))
-    except RuntimeError:
-        check_lists(lists)
-        check_memory(lists.op, lists.named())
-        raise
-    note_written(lists.written())
+def _without_result(function: Callable[P, None], define: Callable[P, Step]) -> Callable[P, None]:
+    function.__signature__ = signature(define).replace(return_annotation=None)  # pyright: ignore[reportFunctionMemberAccess]
+    return function
 
 
 class ReferenceValues:
@@ -74,11 +107,9 @@ class ReferenceValues:
         time: the number of the step, without the skipped ones; 1 where the rule has no use for it.
     """
 
-    def __init__(
-        self, lists: StepLists, index: int, moments: Sequence[Tensor], scales: Sequence[Tensor | None]
-    ) -> None:
-        self._options, self._index = lists.options, index
-        self._param, self._grad = lists.params[index], lists.grads[index]
+    def __init__(self, step: Step, index: int, moments: Sequence[Tensor], scales: Sequence[Tensor | None]) -> None:
+        self._options, self._index = step.options, index
+        self._param, self._grad = step.params[index], step.grads[index]
         self._moments, self._scales = moments, scales
         self.dtype = torch.promote_types(self._param.dtype, torch.float32)
         self.p = self._param.to(self.dtype)
@@ -87,7 +118,7 @@ class ReferenceValues:
             moment.to(self.dtype) if scale is None else dequantize_blockwise(moment, scale, self.dtype)
             for moment, scale in zip(moments, scales, strict=True)
         ]
-        time = 1 if lists.times is None else lists.times[index]
+        time = 1 if step.times is None else step.times[index]
         self.time: float | Tensor = time if self._options.skipped is None else time - self._options.skipped.squeeze()
 
     def _gradient(self) -> Tensor:
@@ -135,15 +166,14 @@ class ReferenceValues:
         target.copy_(values if skip is None else torch.where(skip.squeeze() != 0, target, values))
 
 
-def reference_values(lists: StepLists) -> Iterator[ReferenceValues]:
-    """The parameters of a step, one after the other."""
-    present = [states for states in lists.states if not states.is_left_out]
-    each = [spread(lists.op, states, lists.params) for states in present]
+def _reference_values(op: str, step: Step) -> Iterator[ReferenceValues]:
+    present = [states for states in step.states if not states.is_left_out]
+    each = [spread(op, states, step.params) for states in present]
     scales = [iter(states.scales) for states in present]
-    for index in range(len(lists.params)):
+    for index in range(len(step.params)):
         moments = [tensors[index] for tensors in each]
         own = [
             next(remaining) if moment.dtype in _CODES else None
             for moment, remaining in zip(moments, scales, strict=True)
         ]
-        yield ReferenceValues(lists, index, moments, own)
+        yield ReferenceValues(step, index, moments, own)

@@ -1,7 +1,7 @@
 """The tensor lists of an optimizer's step: what belongs to which parameter, and what may be wrong with them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,12 +11,14 @@ from ._checks import check_device, check_dtype, check_shape, shares_memory_with_
 from .blockwise import scale_count
 from .step_options import StepOptions
 
+if TYPE_CHECKING:
+    from ._step import ReferenceValues
+
 _COPIES = (torch.float32, torch.bfloat16, torch.float16)
 _CODES = (torch.int8, torch.uint8)
 
 
-@dataclass(frozen=True, slots=True)
-class States:
+class States(NamedTuple):
     """One list of moments.
 
     Attributes:
@@ -41,23 +43,24 @@ class States:
         return self.is_optional and not self.tensors
 
 
-@dataclass(frozen=True, slots=True)
-class StepLists:
-    """The lists of one step.
+class Step(NamedTuple):
+    """One call of an optimizer's step.
 
     Attributes:
-        op: the name of the op, for errors.
         params, grads: one gradient for each parameter.
-        states: the lists of moments.
+        states: the lists of moments, in the order of the op's schema.
         times: for each parameter the number of the step; None if the rule has no use for it.
+        scalars: the numbers of the formula, in the order of the op's schema.
+        formula: the step of one parameter in plain torch.
         options: what else is done.
     """
 
-    op: str
     params: Sequence[Tensor]
     grads: Sequence[Tensor]
     states: tuple[States, ...]
     times: Sequence[int] | None
+    scalars: tuple[float, ...]
+    formula: "Callable[[ReferenceValues], None]"
     options: StepOptions
 
     def written(self) -> list[Tensor]:
@@ -80,27 +83,27 @@ class StepLists:
         return each | {key: tensor for key, tensor in options.items() if tensor is not None}
 
 
-def check_lists(lists: StepLists) -> None:
+def check_lists(op: str, step: Step) -> None:
     """Raise the error that says what is wrong with the arguments of a step, if anything is.
 
     The kernels check the same before they write, in fewer words; this runs when they refused, and without data.
     """
-    op, params, grads, options = lists.op, lists.params, lists.grads, lists.options
-    counted = {"grads": grads} | ({} if lists.times is None else {"times": lists.times})
+    params, grads, options = step.params, step.grads, step.options
+    counted = {"grads": grads} | ({} if step.times is None else {"times": step.times})
     if options.copies:
         counted["copies"] = options.copies
     for key, values in counted.items():
         if len(values) != len(params):
             raise ArgumentError(f"{op}: expected {len(params)} {key}, one for each parameter, got {len(values)}")
     for index, (param, grad) in enumerate(zip(params, grads, strict=True)):
-        if lists.times is not None and lists.times[index] < 1:
-            raise ArgumentError(f"{op}: expected times[{index}] >= 1, the number of the step, got {lists.times[index]}")
+        if step.times is not None and step.times[index] < 1:
+            raise ArgumentError(f"{op}: expected times[{index}] >= 1, the number of the step, got {step.times[index]}")
         check_device(op, f"params[{index}]", param)
         check_device(op, f"params[{index}]", param, params[0].device)
         check_dtype(op, f"params[{index}]", param)
         _check_own_memory(op, f"params[{index}]", param)
         _check_like(op, f"grads[{index}]", grad, param, (param.dtype,), is_written=options.zero_grads)
-    for states in lists.states:
+    for states in step.states:
         _check_states(op, states, params)
     for index, copy in enumerate(options.copies):
         _check_like(op, f"copies[{index}]", copy, params[index], _COPIES)

@@ -9,26 +9,27 @@ Each parameter has its own time t: it may have been frozen for a while.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from ._library import fake, op, refuse_lazy_negation
-from ._step import ReferenceValues, options_of, reference_values, run_step
-from ._step_lists import States, StepLists, check_lists
+from ._step import ReferenceValues, reference_of, step_op
+from ._step_lists import States, Step
 from .step_options import StepOptions
 
-_adamw_step = op("adamw_step_")
 _DEFAULT = StepOptions()
 
 
+@step_op
 def adamw_step_(
     params: Sequence[Tensor],
     grads: Sequence[Tensor],
     moments_1: Sequence[Tensor],
     moments_2: Sequence[Tensor],
     *,
+    max_moments_2: Sequence[Tensor] | None = None,
+    scales_1: Sequence[Tensor] = (),
+    scales_2: Sequence[Tensor] = (),
     times: Sequence[int],
     lr: float,
     beta_1: float = 0.9,
@@ -37,11 +38,8 @@ def adamw_step_(
     weight_decay: float = 1e-4,
     coupled: bool = False,
     cautious: bool = False,
-    max_moments_2: Sequence[Tensor] | None = None,
-    scales_1: Sequence[Tensor] = (),
-    scales_2: Sequence[Tensor] = (),
     options: StepOptions = _DEFAULT,
-) -> None:
+) -> Step:
     """Update parameters and their moments in place.
 
     All is computed in float32 (float64 for float64) in one pass and rounded once, to the dtype of each tensor. All
@@ -55,6 +53,9 @@ def adamw_step_(
             end to end: with many small parameters that saves half of a step's time, which goes into handing tensors
             over.
         moments_2: second moments, like `moments_1` but for codes, which are uint8; of the same or another dtype.
+        max_moments_2: the largest second moments so far, like `moments_2`, never in 8 bits: turns amsgrad on.
+        scales_1: for each of `moments_1` in 8 bits its scales, float32 `[ceil(n / 256)]`.
+        scales_2: the same for `moments_2`.
         times: for each parameter the number of this step, from 1.
         lr: learning rate.
         beta_1: decay of the first moments, in [0, 1).
@@ -64,9 +65,6 @@ def adamw_step_(
         coupled: add `weight_decay` times the parameter to the gradient instead, as Adam does.
         cautious: decay only values whose sign is that of their first moment (zero counts as positive); of no effect on
             coupled decay.
-        max_moments_2: the largest second moments so far, like `moments_2`, never in 8 bits: turns amsgrad on.
-        scales_1: for each of `moments_1` in 8 bits its scales, float32 `[ceil(n / 256)]`.
-        scales_2: the same for `moments_2`.
         options: what else the step does.
 
     Raises:
@@ -77,75 +75,15 @@ def adamw_step_(
         DeviceError: a tensor is on another kind of device than cpu and cuda, or not on the first parameter's.
         AutodiffError: a tensor to be written requires grad, and gradients are on: call it under `torch.no_grad()`.
     """
-    largest = () if max_moments_2 is None else max_moments_2
-    lists = _lists(params, grads, moments_1, moments_2, largest, scales_1, scales_2, times, options)
-    scalars = (lr, beta_1, beta_2, epsilon, weight_decay, coupled, cautious)
-    run_step(
-        lists,
-        _adamw_step,
-        (params, grads, moments_1, moments_2, largest, scales_1, scales_2, times, *scalars),
-        lambda lists: _reference(lists, *scalars),
-    )
-
-
-def adamw_step_reference(
-    params: Sequence[Tensor],
-    grads: Sequence[Tensor],
-    moments_1: Sequence[Tensor],
-    moments_2: Sequence[Tensor],
-    *,
-    times: Sequence[int],
-    lr: float,
-    beta_1: float = 0.9,
-    beta_2: float = 0.999,
-    epsilon: float = 1e-5,
-    weight_decay: float = 1e-4,
-    coupled: bool = False,
-    cautious: bool = False,
-    max_moments_2: Sequence[Tensor] | None = None,
-    scales_1: Sequence[Tensor] = (),
-    scales_2: Sequence[Tensor] = (),
-    options: StepOptions = _DEFAULT,
-) -> None:
-    """The same as `adamw_step_` in plain torch, on any device."""
-    largest = () if max_moments_2 is None else max_moments_2
-    lists = _lists(params, grads, moments_1, moments_2, largest, scales_1, scales_2, times, options)
-    _reference(lists, lr, beta_1, beta_2, epsilon, weight_decay, coupled, cautious)
-
-
-def _lists(
-    params: Sequence[Tensor],
-    grads: Sequence[Tensor],
-    moments_1: Sequence[Tensor],
-    moments_2: Sequence[Tensor],
-    max_moments_2: Sequence[Tensor],
-    scales_1: Sequence[Tensor],
-    scales_2: Sequence[Tensor],
-    times: Sequence[int],
-    options: StepOptions,
-) -> StepLists:
     states = (
         States("moments_1", moments_1, torch.int8, scales_1, "scales_1"),
         States("moments_2", moments_2, torch.uint8, scales_2, "scales_2"),
-        States("max_moments_2", max_moments_2, is_optional=True),
+        States("max_moments_2", max_moments_2 or (), is_optional=True),
     )
-    return StepLists("adamw_step_", params, grads, states, times, options)
-
-
-@torch.no_grad()
-def _reference(
-    lists: StepLists,
-    lr: float,
-    beta_1: float,
-    beta_2: float,
-    epsilon: float,
-    weight_decay: float,
-    coupled: bool,
-    cautious: bool,
-) -> None:
     decay = 0.0 if coupled else lr * weight_decay
     is_cautious = cautious and weight_decay != 0 and not coupled
-    for values in reference_values(lists):
+
+    def formula(values: ReferenceValues) -> None:
         p, g, time = values.p, values.g, values.time
         if coupled and weight_decay:
             g = g + p * values.scalar(weight_decay)
@@ -161,36 +99,15 @@ def _reference(
             kept = p * values.scalar(1 - decay)
         values.write(kept - delta * values.scalar(lr), m, v, *([second] if largest else []))
 
+    scalars = (lr, beta_1, beta_2, epsilon, weight_decay, coupled, cautious)
+    return Step(params, grads, states, times, scalars, formula, options)
+
+
+adamw_step_reference = reference_of(adamw_step_)
+
 
 def _correction(values: ReferenceValues, beta: float, time: float | Tensor) -> float | Tensor:
     if isinstance(time, Tensor):
         return (1 - beta**time).to(values.dtype)
     # Python's own power raises where it overflows.
     return values.scalar(1 - torch.tensor(beta, dtype=torch.float64, device="cpu").pow(time).item())
-
-
-refuse_lazy_negation("adamw_step_")
-
-
-@fake("adamw_step_")
-def _(
-    params: list[Tensor],
-    grads: list[Tensor],
-    moments_1: list[Tensor],
-    moments_2: list[Tensor],
-    max_moments_2: list[Tensor],
-    scales_1: list[Tensor],
-    scales_2: list[Tensor],
-    times: list[int],
-    lr: float,
-    beta_1: float,
-    beta_2: float,
-    epsilon: float,
-    weight_decay: float,
-    coupled: bool,
-    cautious: bool,
-    *options: Any,
-) -> None:
-    check_lists(
-        _lists(params, grads, moments_1, moments_2, max_moments_2, scales_1, scales_2, times, options_of(*options))
-    )

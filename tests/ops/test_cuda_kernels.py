@@ -51,9 +51,18 @@ def emulated() -> Iterator[None]:
     ops = emulated_ops()
     with pytest.MonkeyPatch.context() as patch:
         for name in OPS:
-            module = importlib.import_module(f"burnlike.ops.{name.removesuffix('_').removesuffix('_backward')}")
-            patch.setattr(module, f"_{name.removesuffix('_')}", getattr(ops, name).default)
+            patch.setattr(*_called_op(name), getattr(ops, name).default)
         yield
+
+
+def _called_op(name: str) -> tuple[Any, str]:
+    """What refers to the op in the function that calls it, and by which attribute: a variable of its module or, of a
+    step, of the decorator `step_op`."""
+    module = importlib.import_module(f"burnlike.ops.{name.removesuffix('_').removesuffix('_backward')}")
+    if not name.endswith("_step_"):
+        return module, f"_{name.removesuffix('_')}"
+    run = getattr(module, name)
+    return run.__closure__[run.__code__.co_freevars.index("native")], "cell_contents"
 
 
 @contextmanager
