@@ -73,4 +73,5 @@ def register(tensor: type[TensorBase[Any, Any, Any]]) -> None:
         from_dumpable_context=load_spec,
     )
     default_collate_fn_map[tensor] = _collate
-    torch.serialization.add_safe_globals([rebuild, Autodiff, Cpu, Cuda])
+    before: Any = (rebuild, "burnlike.tensor.interop.rebuild")  # as older pickles name it
+    torch.serialization.add_safe_globals([rebuild, before, Autodiff, Cpu, Cuda])

@@ -1,0 +1,1 @@
+"""Pickles that an older version wrote, and what it said about each."""
