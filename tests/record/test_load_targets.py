@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from burnlike.errors import ArgumentError, BurnlikeError, ModuleTreeError, RecordError, RecordMismatchError
+from burnlike.errors import ArgumentError, BurnlikeError, RecordError, RecordMismatchError
 from burnlike.module import Module, Param, params
 from burnlike.record import Record, SafetensorsRecorder, load, save
 
@@ -116,16 +116,6 @@ class Lazy(Module):
         super().__init__()
         self.first = nn.Parameter(torch.zeros(3))
         self.second = Param.uninitialized(lambda device: torch.zeros(3, device=device), [3])
-
-
-def test_a_lazy_parameter_that_cannot_be_replaced_is_refused_while_nothing_is_changed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    module = Lazy()
-    monkeypatch.setattr("burnlike.module.identity.lazy_parameter.is_shared_with_cpp", lambda tensor: True)
-    with pytest.raises(ModuleTreeError, match="held by C"):
-        Record({"first": torch.ones(3), "second": torch.ones(3)}).load_into(module)
-    assert not module.first.any()
 
 
 @pytest.mark.parametrize("dtype", ["module", "as_saved"])

@@ -1,33 +1,31 @@
-"""Parameters that know their shape and get their values at first use."""
+"""Parameters that know their shape and get their values at first use.
+
+Until then the tensor is NaN at each place of its shape, with the memory of one number, so that C++ code which looks
+past `LazyParameter.__torch_function__` computes NaN rather than numbers that look right.
+"""
 
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_map
 
-from ...errors import DTypeError, ModuleTreeError, ShapeError
-from .torch_internals import (
-    as_plain_tensors,
-    exchange,
-    is_shared_with_cpp,
-    is_traced,
-    outside_of_transforms,
-    trace_again,
-    traced_modules,
-)
+from ...errors import DTypeError, ShapeError
 
 Init = Callable[[torch.device], Tensor]
 
-# What torch asks a tensor without need of its values.
-_ANSWERED = {
-    *("shape", "size", "stride", "numel", "nelement", "ndim", "dim", "ndimension", "__len__", "is_contiguous"),
+# What torch asks a tensor without need of its values: of the form that they will have, and of the parameter itself.
+_OF_FORM = {
+    *("shape", "size", "numel", "nelement", "ndim", "dim", "ndimension", "__len__"),
     *("dtype", "device", "layout", "itemsize", "element_size", "get_device", "is_floating_point", "is_complex"),
-    *("is_signed", "is_cpu", "is_cuda", "is_meta", "is_sparse", "is_quantized", "is_nested", "is_mkldnn", "__hash__"),
-    *("requires_grad", "requires_grad=", "requires_grad_", "grad", "is_leaf", "grad_fn", "retains_grad"),
+    *("is_signed", "is_cpu", "is_cuda", "is_meta", "is_sparse", "is_quantized", "is_nested", "is_mkldnn"),
+}
+_OF_PARAMETER = {
+    *("requires_grad", "requires_grad=", "requires_grad_", "grad", "is_leaf", "grad_fn", "retains_grad", "__hash__")
 }
 _CONVERSIONS = {"to", "half", "float", "double", "bfloat16", "cpu", "cuda"}
 
@@ -43,18 +41,34 @@ class LazyCell:
     def initialize(self, first: "LazyParameter") -> None:
         """Draw the values and give every parameter that waits for them its own copy; if it fails, all stay lazy."""
         with self.lock:
-            if not is_lazy(first):
+            if not is_lazy(first) or first._form.is_meta:  # on meta there are no values to share
                 return
-            if first.is_meta:  # it has no values to share
-                fill_lazy(first, _on_meta(first))
-                return
+            device = first._form.device
             everyone = [param for reference in self.waiting if (param := reference()) is not None]
-            for param in everyone:
-                check_free(param)
-            with outside_of_transforms():
-                values = _checked(self.init(first.device), first)
-                for param in everyone:
-                    fill_lazy(param, values.to(param.device, param.dtype, copy=param is not first))
+
+            def draw() -> None:
+                values = _checked(self.init(device), first._form)
+                own = [values.to(it._form.device, it._form.dtype, copy=it is not first) for it in everyone]
+                for param, start in zip(everyone, own, strict=True):
+                    _fill(param, start)
+
+            _in_a_thread(draw, device)
+
+
+def _in_a_thread(function: Callable[[], None], device: torch.device) -> None:
+    """Call `function` in a thread of its own, on the caller's stream of `device`.
+
+    There it makes plain tensors that can be trained, whatever the caller is in: vmap, inference mode, fake tensors, a
+    default device, tracing. All of these belong to one thread; the random generators belong to all.
+    """
+    stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
+
+    def run() -> None:
+        with torch.cuda.stream(stream), torch.no_grad():
+            function()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(run).result()
 
 
 class LazyParameter(nn.Parameter):
@@ -66,20 +80,20 @@ class LazyParameter(nn.Parameter):
     * Shape, dtype, device, `requires_grad`, printing, comparing by `is`, `parameters()`, optimizers' constructors:
       answered, no values are made.
     * Anything that reads or writes values, `state_dict()`, `valid()`, pickle, `copy.copy`, wrapping in
-      `DistributedDataParallel` or `fully_shard`, and the first call of a compiled module: it is initialized.
+      `DistributedDataParallel` or `fully_shard`, and compiling or exporting a module: it is initialized.
     * `load_state_dict`, `burnlike.record.load` and `copy_` under `torch.no_grad()`: it takes those values and the
       initializer never runs.
-    * `module.to(device or dtype)`, also to meta and back, and `to_empty`: it stays lazy and will be made there.
+    * `module.to(device or dtype)`, also to meta and back, and `to_empty`: it stays lazy and will be made there. On
+      meta torch computes with it as with any tensor there, and it stays lazy.
     * A deep copy (`clone`, `fork`): it stays lazy, and both get the same start values, whichever is used first; which
       of them require grad is each one's own affair.
     * Threads: the initializer runs once.
-    * As an argument of `torch.func.grad` or `vmap`, or of a `torch.autograd.Function`, in `torch.jit.trace` and
-      `script` (which loses the message), and within `DistributedDataParallel(init_sync=False)`, where it can't be
-      replaced: ModuleTreeError, which asks for `burnlike.module.initialize(module)`. `nn.Parameter(lazy)` is refused
-      by torch: give it `lazy.detach()`.
+    * As an argument of `torch.func.grad` or `vmap`, and in `torch.jit`, it is NaN: call
+      `burnlike.module.initialize(module)` before. `nn.Parameter(lazy)` is refused by torch: give it `lazy.detach()`.
     """
 
     _cell: LazyCell
+    _form: Tensor
 
     def __new__(
         cls,
@@ -89,9 +103,12 @@ class LazyParameter(nn.Parameter):
         dtype: torch.dtype,
         requires_grad: bool = True,
     ) -> "LazyParameter":
-        """Make the placeholder, which has no memory."""
-        made = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=device, requires_grad=requires_grad)
+        """Make the placeholder."""
+        form = _nan(shape, dtype, device)
+        # Memory on meta could not be exchanged for other memory.
+        made = super().__new__(cls, _nan(shape, dtype, torch.device("cpu")) if form.is_meta else form, requires_grad)
         made._cell = cell
+        made._form = form
         with cell.lock:
             cell.waiting.append(weakref.ref(made))
         return made
@@ -102,45 +119,28 @@ class LazyParameter(nn.Parameter):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer what is known, take values that are given, and initialize before anything else."""
+        if torch.compiler.is_dynamo_compiling():  # it has values: torch asked before it began to trace
+            return super().__torch_function__(func, types, args, kwargs or {})
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
         if name in ("__get__", "__set__"):
             name = func.__self__.__name__ + ("=" if name == "__set__" else "")
-        if args and is_lazy(args[0]):
-            if name in _ANSWERED or (name == "grad=" and args[1] is None):
-                with as_plain_tensors():
-                    return func(*args, **kwargs)
+        form = vars(args[0]).get("_form") if args and is_lazy(args[0]) else None
+        if form is not None and not torch.compiler.is_compiling():
+            if name in _OF_FORM:
+                return func(form, *args[1:], **kwargs)
+            if name in _OF_PARAMETER or (name == "grad=" and args[1] is None):
+                return super().__torch_function__(func, types, args, kwargs)
             handler = _HANDLERS.get("to" if name in _CONVERSIONS else name)
             if handler is not None:
                 return handler(func, *args, **kwargs)
-        for leaf in tree_leaves((args, kwargs)):
-            initialize_param(leaf)
-        return func(*args, **kwargs)
-
-    @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Refuse what reached torch's kernels without passing `__torch_function__`: there are no values to give."""
-        raise ModuleTreeError(
-            f"{func} was asked for a parameter that has no values yet, where it can't be given any (an argument of"
-            " torch.func.grad or vmap, or a C++ program); call burnlike.module.initialize(module) first"
-        )
-
-    @property
-    def __tensor_flatten__(self) -> Any:
-        """Not there. It is the first that torch.compile asks of a tensor it meets: so it begins again, with values."""
-        if is_traced():
-            initialize_param(self)
-            for module in traced_modules():  # so that it begins again only once
-                for param in module.parameters():
-                    initialize_param(param)
-            raise trace_again("a lazy parameter was initialized")
-        raise AttributeError("a lazy parameter is not made of other tensors")
+        return func(*tree_map(_with_values, args), **tree_map(_with_values, kwargs))
 
     def set_(self, *args: Any, **kwargs: Any) -> Tensor:
         """As `Tensor.set_`, which torch does not pass through `__torch_function__`; parametrizations call it."""
         for tensor in (self, *args, *kwargs.values()):
             initialize_param(tensor)
-        return self.set_(*args, **kwargs)  # of nn.Parameter by now
+        return nn.Parameter.set_(self, *args, **kwargs)
 
     def __repr__(self, **_: Any) -> str:
         return f"LazyParameter(shape={list(self.shape)}, dtype={self.dtype}, device='{self.device}')"
@@ -149,12 +149,11 @@ class LazyParameter(nn.Parameter):
         cell = _cell_of(self)
         if cell is None:
             return nn.Parameter.__deepcopy__(self, memo)  # pyright: ignore[reportReturnType]
-        memo[id(self)] = copied = _like(self, cell)
+        memo[id(self)] = copied = LazyParameter(cell, self.shape, self.device, self.dtype, self.requires_grad)
         return copied
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        initialize_param(self)
-        return self.__reduce_ex__(protocol)  # it is an nn.Parameter by now
+        return nn.Parameter(_with_values(self).detach(), self.requires_grad).__reduce_ex__(protocol)
 
 
 def is_lazy(tensor: object) -> bool:
@@ -163,34 +162,48 @@ def is_lazy(tensor: object) -> bool:
 
 
 def initialize_param(tensor: object) -> None:
-    """Give a lazy parameter its values; anything else is left as it is."""
+    """Give a lazy parameter its values, but on meta; anything else is left as it is."""
     if (cell := _cell_of(tensor)) is not None:
         cell.initialize(tensor)  # pyright: ignore[reportArgumentType]
 
 
-def fill_lazy(param: LazyParameter, values: Tensor) -> None:
-    """Make `param` a plain parameter, the same object, whose memory is that of `values`.
+def _with_values(value: Any) -> Any:
+    """What torch is to compute with in the place of `value`: itself, initialized; or the form of what is on meta."""
+    initialize_param(value)
+    return value._form.requires_grad_(value.requires_grad) if is_lazy(value) else value
 
-    Raises:
-        ModuleTreeError: C++ code holds the placeholder and would go on with it.
-    """
-    cell = _cell_of(param)
-    if cell is None:
+
+def fill_lazy(param: LazyParameter, values: Tensor) -> None:
+    """Make `param` a plain parameter, the same object, whose memory is that of `values`; on meta it stays lazy."""
+    if (cell := _cell_of(param)) is not None:
+        with cell.lock, torch.inference_mode(False), torch.no_grad():
+            _fill(param, values)
+
+
+def _fill(param: LazyParameter, values: Tensor) -> None:
+    """As `fill_lazy`, for who has the lock."""
+    if (cell := _cell_of(param)) is None:
         return
-    with cell.lock, torch.no_grad(), as_plain_tensors():
-        check_free(param)
-        exchange(param, nn.Parameter(values.detach(), requires_grad=param.requires_grad))
-        # The class comes last: as long as it is this one, other threads wait for the lock.
-        param.__class__ = nn.Parameter  # pyright: ignore[reportAttributeAccessIssue]
-        del param._cell
-        cell.waiting = [found for found in cell.waiting if found() is not None and found() is not param]
+    if values.is_meta:
+        param._form = values.detach()
+        return
+    _set_memory(param, values.detach())
+    # The class comes last: as long as it is this one, other threads wait for the lock.
+    param.__class__ = nn.Parameter  # pyright: ignore[reportAttributeAccessIssue]
+    del param._cell, param._form
+    cell.waiting = [found for found in cell.waiting if found() is not None and found() is not param]
+
+
+def _set_memory(param: LazyParameter, values: Tensor) -> None:
+    """`param.data = values`, which `__torch_function__` does not see."""
+    nn.Parameter.__torch_function__(Tensor.data.__set__, (), (param, values), {})  # pyright: ignore
 
 
 def mapped_lazy(param: LazyParameter, mapper: Callable[[Tensor], Tensor]) -> LazyParameter:
     """A lazy parameter of its own, whose start values are what `mapper` makes of those of `param`."""
     init = param._cell.init
     with torch.no_grad():
-        shape = mapper(_on_meta(param)).shape
+        shape = mapper(torch.empty(param.shape, dtype=param.dtype, device="meta")).shape
     return LazyParameter(
         LazyCell(lambda device: mapper(init(device))), shape, param.device, param.dtype, param.requires_grad
     )
@@ -201,41 +214,24 @@ def _cell_of(tensor: object) -> LazyCell | None:
     return tensor.__dict__.get("_cell") if type(tensor) is LazyParameter else None
 
 
-def _like(param: LazyParameter, cell: LazyCell) -> LazyParameter:
-    return LazyParameter(cell, param.shape, param.device, param.dtype, param.requires_grad)
+def _nan(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):
+        return torch.full((), torch.nan, dtype=dtype, device=device).expand(tuple(shape))
 
 
-def _on_meta(param: LazyParameter) -> Tensor:
-    """A meta tensor of the shape and type of `param`."""
-    return torch.empty(param.shape, dtype=param.dtype, device="meta")
-
-
-def check_free(param: Tensor) -> None:
-    """Raise where C++ code holds the placeholder of a lazy parameter, and would go on with that when it has values.
-
-    Raises:
-        ModuleTreeError: it does.
-    """
-    if is_lazy(param) and is_shared_with_cpp(param):
-        raise ModuleTreeError(
-            f"a lazy parameter of shape {list(param.shape)} is held by C++ code (DistributedDataParallel, a graph of"
-            " autograd) and can't get its values any more; call burnlike.module.initialize(module) before"
-        )
-
-
-def _checked(values: object, param: LazyParameter) -> Tensor:
-    """The initializer's result, if the parameter can hold it."""
+def _checked(values: object, form: Tensor) -> Tensor:
+    """The initializer's result, if a parameter of this form can hold it."""
     still = "; the parameter is still uninitialized"
     if not isinstance(values, Tensor):
         raise TypeError(
             f"the initializer of a lazy parameter gave {type(values).__name__}, expected a torch.Tensor{still}"
         )
-    if values.shape != param.shape:
+    if values.shape != form.shape:
         raise ShapeError(
-            f"the initializer of a lazy parameter gave shape {list(values.shape)}, expected {list(param.shape)}{still}"
+            f"the initializer of a lazy parameter gave shape {list(values.shape)}, expected {list(form.shape)}{still}"
         )
-    if values.is_floating_point() != param.is_floating_point() or values.is_complex() != param.is_complex():
-        raise DTypeError(f"the initializer of a lazy parameter gave {values.dtype}, expected {param.dtype}{still}")
+    if values.is_floating_point() != form.is_floating_point() or values.is_complex() != form.is_complex():
+        raise DTypeError(f"the initializer of a lazy parameter gave {values.dtype}, expected {form.dtype}{still}")
     return values.detach()
 
 
@@ -257,19 +253,18 @@ def _set_data(func: Any, param: LazyParameter, value: Any) -> None:
         fill_lazy(param, value)
         return
     # The conversion of a lazy module: the parameter goes on waiting, for values of another type or device.
-    with cell.lock, as_plain_tensors():
-        check_free(param)
-        other = _like(value, cell)
-        other.requires_grad_(param.requires_grad)
-        exchange(param, other)
+    with cell.lock:
+        if is_lazy(param):
+            param._form = value._form
+            if not param.is_meta:
+                _set_memory(param, param._form)
 
 
 def _convert(func: Any, param: LazyParameter, *args: Any, **kwargs: Any) -> Tensor:
     swaps = torch.__future__.get_swap_module_params_on_conversion()
     cell = _cell_of(param)
     if torch.is_grad_enabled() or swaps or "memory_format" in kwargs or cell is None:
-        initialize_param(param)
-        return func(param, *args, **kwargs)
+        return func(_with_values(param), *args, **kwargs)
     like = torch.empty(0, dtype=param.dtype, device=param.device)
     try:
         made = func(like, *args, **kwargs)
@@ -281,8 +276,7 @@ def _convert(func: Any, param: LazyParameter, *args: Any, **kwargs: Any) -> Tens
 def _empty(func: Any, param: LazyParameter, *args: Any, **kwargs: Any) -> Tensor:
     if kwargs.keys() == {"device"} and not args:  # `to_empty`: better lazy than whatever the memory holds
         return _convert(func, param, **kwargs)
-    initialize_param(param)
-    return func(param, *args, **kwargs)
+    return func(_with_values(param), *args, **kwargs)
 
 
 _HANDLERS: dict[str, Callable[..., Any]] = {

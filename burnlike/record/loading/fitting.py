@@ -10,7 +10,6 @@ from torch.nn.parameter import is_lazy as is_shapeless
 
 from ...errors import ArgumentError, RecordError
 from ...module import Param
-from ...module.identity.lazy_parameter import check_free
 from ...module.identity.torch_wrappers import is_distributed
 from ..dtypes import kind_of, plain, shown
 from ..files.lazy_tensors import LazyTensors
@@ -139,7 +138,6 @@ def check_targets(
                     f"device: '{path}' can't have values on the meta device; nothing was loaded; give a device such as"
                     " 'cpu', or leave the `with torch.device('meta')` around the load"
                 )
-            check_free(present)
         elif present.layout != torch.strided and not is_distributed(present):
             raise RecordError(f"'{path}' is {present.layout}, only dense tensors can be loaded; nothing was loaded")
         elif _has_shared_elements(present):

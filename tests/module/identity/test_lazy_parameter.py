@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.utils import parametrize
 
-from burnlike.errors import DTypeError, ModuleTreeError, ShapeError
+from burnlike.errors import DTypeError, ShapeError
 from burnlike.module import LazyParameter, Module, Param, clone, devices, initialize, num_params, params, valid
 from burnlike.record import init_from, load, save
 
@@ -212,7 +212,7 @@ def test_a_parametrization_takes_it_over(layer: Any) -> None:
     assert layer.parametrizations.weight.original.grad is not None
 
 
-def test_a_function_of_autograd_asks_for_values_first(layer: Any) -> None:
+def test_a_function_of_autograd_finds_values(layer: Any) -> None:
     class Double(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, weight: Tensor) -> Tensor:
@@ -222,11 +222,12 @@ def test_a_function_of_autograd_asks_for_values_first(layer: Any) -> None:
         def backward(ctx: Any, *grads: Tensor) -> Tensor:
             return grads[0] * 2
 
-    with pytest.raises(ModuleTreeError, match=r"call burnlike\.module\.initialize\(module\) before"):
-        Double.apply(layer.weight)
-    assert is_lazy(layer)
-    initialize(layer)
-    assert torch.equal(Double.apply(layer.weight), layer.weight * 2)  # pyright: ignore[reportArgumentType]
+    expected = drawn()
+    torch.manual_seed(0)
+    found: Any = Double.apply(layer.weight)
+    assert torch.equal(found, expected * 2)
+    found.sum().backward()
+    assert torch.equal(layer.weight.grad, torch.full((3, 2), 2.0))
 
 
 def test_a_gradient_a_hook_and_clipping_find_a_whole_parameter(layer: Any) -> None:
@@ -470,17 +471,17 @@ def test_the_initializer_s_floats_are_converted() -> None:
     assert layer.weight.is_leaf
 
 
-def test_as_an_argument_of_a_transform_it_is_refused(layer: Any, draw: Draw) -> None:
+def test_as_an_argument_of_a_transform_it_is_nan(layer: Any, draw: Draw) -> None:
     def loss(weights: dict[str, Tensor]) -> Tensor:
-        return torch.func.functional_call(layer, weights, (X,)).sum()
+        return torch.func.functional_call(layer, weights, (X,)).square().sum()
 
-    with pytest.raises(ModuleTreeError, match=r"call burnlike\.module\.initialize\(module\) first"):
-        torch.func.grad(loss)(dict(layer.named_parameters()))
-    with pytest.raises(ModuleTreeError, match="has no values yet"):
-        torch.func.vmap(torch.sum)(layer.weight)
+    found = torch.func.grad(loss)(dict(layer.named_parameters()))
+    assert found["weight"].isnan().all()
+    assert torch.func.vmap(torch.sum)(layer.weight).isnan().all()
     assert is_lazy(layer)
     found = torch.func.grad(loss)(dict(initialize(layer).named_parameters()))
-    assert torch.equal(found["weight"], X.sum(0).expand(3, 2))
+    layer(X).square().sum().backward()
+    torch.testing.assert_close(found["weight"], layer.weight.grad)
     assert draw.runs == 1
 
 
@@ -507,17 +508,12 @@ def test_ddp_initializes_and_trains_it(layer: Any, draw: Draw, group: None) -> N
     assert draw.runs == 1
 
 
-def test_ddp_that_holds_the_placeholder_is_refused(layer: Any, draw: Draw, group: None) -> None:
-    copied = clone(layer)
+def test_ddp_that_was_made_without_values_trains_it(layer: Any, draw: Draw, group: None) -> None:
     wrapped = nn.parallel.DistributedDataParallel(layer, init_sync=False)
-    with pytest.raises(
-        ModuleTreeError, match=r"held by C\+\+ code .*call burnlike\.module\.initialize\(module\) before"
-    ):
-        wrapped(X)
-    with pytest.raises(ModuleTreeError, match=r"held by C\+\+ code"):
-        copied(X)  # its start would be that of the other
-    assert is_lazy(copied)
-    assert draw.runs == 0
+    assert is_lazy(layer)
+    wrapped(X).sum().backward()
+    assert torch.equal(layer.weight.grad, X.sum(0).expand(3, 2))
+    assert draw.runs == 1
 
 
 def test_a_compiled_model_of_many_is_traced_once() -> None:
@@ -555,3 +551,11 @@ def test_a_compiled_model_is_traced_once(layer: Any) -> None:
     second.sum().backward()
     assert layer.weight.grad is not None
     assert len(traced) == 1
+
+
+def test_an_exported_model_has_its_values(layer: Any) -> None:
+    expected = drawn()
+    torch.manual_seed(0)
+    exported = torch.export.export(layer, (X,))
+    assert torch.equal(exported.state_dict["weight"], expected)
+    assert torch.equal(exported.module()(X), layer(X))
