@@ -38,3 +38,15 @@ def test_configs_import_no_torch():
         "assert not heavy, heavy\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+
+
+def test_every_type_lies_in_a_file_that_the_registry_finds():
+    code = (
+        "from burnlike.config import Config, registry\n"
+        "found = registry.types_by_role(Config)\n"
+        "from burnlike import data, module, nn, optim, train\n"
+        "for part in (data, module, nn, optim, train): [getattr(part, name) for name in part.__all__]\n"
+        "missed = {role: {*tags} - {*found.get(role, ())} for role, tags in registry.types_by_role(Config).items()}\n"
+        "assert not any(missed.values()), missed\n"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, cwd=Path(__file__).parents[2])

@@ -9,16 +9,19 @@ from typing import Any
 from ..layout import Layout, join, tag_of
 
 _MOMENTS = {"time": "usize", "moment_1": "tensor", "moment_2": "tensor"}
-STATES: tuple[Layout, ...] = (
-    {"momentum": {"$option": {"velocity": "tensor"}}},  # Sgd; Muon's differs in bincode alone, where it is no option
-    {"momentum": {**_MOMENTS, "max_moment_2": {"$option": "tensor"}}},  # Adam, AdamW
-    {"lr_decay": {"time": "usize", "sum": "tensor"}},  # AdaGrad
-    {
+_ADAM = {"momentum": {**_MOMENTS, "max_moment_2": {"$option": "tensor"}}}
+STATES: Mapping[str, Layout] = {
+    "Sgd": {"momentum": {"$option": {"velocity": "tensor"}}},
+    "Muon": {"momentum": {"velocity": "tensor"}},  # read as Sgd's: they differ in bincode alone
+    "Adam": _ADAM,
+    "AdamW": _ADAM,
+    "AdaGrad": {"lr_decay": {"time": "usize", "sum": "tensor"}},
+    "RmsProp": {
         "square_avg": {"square_avg": "tensor"},
         "centered": {"grad_avg": {"$option": "tensor"}, "avg": "tensor"},
         "momentum": {"$option": {"buf": "tensor"}},
-    },  # RmsProp
-    {
+    },
+    "Adan": {
         "momentum": {
             "time": "usize",
             "exp_avg": "tensor",
@@ -26,12 +29,15 @@ STATES: tuple[Layout, ...] = (
             "exp_avg_diff": "tensor",
             "neg_pre_grad": "tensor",
         }
-    },  # Adan
-    {"momentum": "tensor"},  # Lion
-    _MOMENTS,  # Lamb
-    {"time": "usize", "second_moment": "tensor", "column_second_moment": {"$option": "tensor"}},  # Adafactor
-)
-"""The states, fields in the order of their declaration."""
+    },
+    "Lion": {"momentum": "tensor"},
+    "Lamb": _MOMENTS,
+    "Adafactor": {"time": "usize", "second_moment": "tensor", "column_second_moment": {"$option": "tensor"}},
+}
+"""The state of each of Burn's optimizers, fields in the order of their declaration.
+
+The rules here have states of the same fields, but import torch: `tests/optim/rules/test_every_rule.py` compares them.
+"""
 
 _SAME = {"usize": "u64", "u32": "u64", "i32": "i64"}
 
@@ -42,7 +48,7 @@ def state_layout(leaves: Mapping[str, str]) -> Layout | None:
     Args:
         leaves: path within the state -> `"tensor"` or the type of a plain value.
     """
-    for layout in STATES:
+    for layout in STATES.values():
         used: set[str] = set()
         found = _matched(layout, "", leaves, used)
         if found is not None and used == leaves.keys():

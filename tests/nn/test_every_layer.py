@@ -1,0 +1,20 @@
+"""What every layer has: public names, and a config in the folder of its family."""
+
+import pytest
+
+from burnlike import nn
+from burnlike.config import ModuleConfig, registry
+
+registry.load_built_in()
+CONFIGS = {
+    name: config
+    for name, config in registry.imported(ModuleConfig).items()
+    if config.__module__.startswith("burnlike.nn.")
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_it_is_public_and_beside_its_config(name: str) -> None:
+    assert {name, f"{name}Config"} <= {*nn.__all__}
+    family = CONFIGS[name].__module__.removesuffix(".configs")
+    assert getattr(nn, name).__module__.startswith(f"{family}.")
