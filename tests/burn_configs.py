@@ -12,11 +12,8 @@ from burnlike import optim
 from burnlike.config import LrSchedulerConfig
 from burnlike.module import ParamGroup
 from burnlike.optim import ClipByNorm, ClipByValue, GradientClipping, ModuleOptimizerConfig
+from burnlike.record.burn.state_layouts import STATES
 
-_CONFIGS: Mapping[str, str] = {
-    **{name: f"{name}Config" for name in ("Sgd", "Adam", "AdamW", "AdaGrad", "RmsProp", "Adan", "Muon")},
-    **{name: f"{name}Config" for name in ("Lion", "Lamb", "Adafactor")},
-}
 _CLIPPINGS: Mapping[str, type[ClipByNorm] | type[ClipByValue]] = {"Norm": ClipByNorm, "Value": ClipByValue}
 _SCHEDULERS: Mapping[str, type[LrSchedulerConfig]] = {
     "Constant": optim.ConstantLrConfig,
@@ -47,9 +44,9 @@ def optimizer_config(kind: str, fields: Mapping[str, Any]) -> ModuleOptimizerCon
         UnknownConfigError: the optimizer, a clipping or a field is unknown.
         ConfigError: a value is out of range.
     """
-    if kind not in _CONFIGS:
+    if kind not in STATES:
         raise UnknownConfigError(f"the type {kind!r} is unknown")
-    made: type[ModuleOptimizerConfig] = getattr(optim, _CONFIGS[kind])
+    made: type[ModuleOptimizerConfig] = getattr(optim, f"{kind}Config")
     converted: dict[str, Any] = {}
     name: str
     value: Any
