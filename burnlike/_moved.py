@@ -1,18 +1,19 @@
 """Where pickles of older versions find the modules that have moved since.
 
-A pickle names a class by the module that defined it. What is a folder today and was a file before has a stub that
-names the classes that such pickles ask it for.
+A pickle names a class by the module that defined it.
 """
 
 import importlib
 import sys
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 # Folder: the modules in it, which were beside it before; `old>new` where the name of the module changed, too.
 _FOLDERS = """
-module.adapters: lora lora_config parametrized reparameterization weight_norm
+data: text_config>configs
+module.adapters: lora_config>configs lora parametrized reparameterization weight_norm
 module.containers: wrapping>assignment named_containers>mappings held>user_containers
 module.groups: param_group param_matchers
 module.identity: attributes constants device slots>field_metadata id_source items lazy>lazy_parameter meta_build
@@ -21,38 +22,58 @@ module.identity: attributes constants device slots>field_metadata id_source item
 module.printing: displaying>display display_parts>parts display_settings>settings display_values>values
 module.transforms: mapping modes moving>placement references>rebinding replacing shell>structural_copy visiting
 module.tree: ranks>id_agreement identities kept_param param param_values registry>walk
+nn.activation: swiglu_config>configs swiglu
+nn.attention: causal_attention causal_attention_config>configs rotary_encoding_config>configs rotary_encoding
+nn.dropout: dropout_config>configs
+nn.embedding: embedding_config>configs
+nn.initializers: initializer_config>configs initializer>initialize
+nn.linear: linear_config>configs
+nn.norm: rms_norm_config>configs rms_norm
+nn.transformer: decoder_lm_config>configs decoder_lm
 optim.core: foreach treatment>gradient_transform missing_gradients ranks>rank_agreement sharded state
-  state_dtype
-optim.gradients: clipping clipping_config placing>gradient_placement gradients_accumulator multi_gradients norms
-optim.lbfgs: lbfgs_flat>flat_parameters lbfgs_config lbfgs_line_search>line_search lbfgs_state>state
-optim.rules: adafactor adafactor_config adagrad adagrad_config adam adam_config adamw adamw_config adan
-  adan_config adaptive_momentum adaptive_momentum_config foreach_optimizer kernel_optimizer lamb lamb_config
-  lion lion_config module_optimizer_config moments momentum_config muon muon_config newton_schulz rmsprop
-  rmsprop_config rule_set schedule_free_adamw schedule_free_adamw_config sgd sgd_config simple_optimizer
-optim.schedules: composed_lr composed_lr_config constant_lr constant_lr_config cosine_annealing
-  cosine_annealing_config exponential_lr exponential_lr_config learning_rates linear_lr linear_lr_config
-  lr_scheduler module_lr_scheduler module_lr_scheduler_config noam_lr noam_lr_config lr_records>records
-  sequential_lr sequential_lr_config step_lr step_lr_config warmup_lr warmup_lr_config
+optim.gradients: clipping clipping_config>configs placing>gradient_placement gradients_accumulator multi_gradients
+  norms
+optim.lbfgs: lbfgs_config>configs lbfgs_flat>flat_parameters lbfgs_line_search>line_search lbfgs_state>state
+optim.rules: adafactor adagrad adam adamw adan adaptive_momentum adaptive_momentum_config>config_base
+  module_optimizer_config>config_base momentum_config>config_base adafactor_config>configs adagrad_config>configs
+  adam_config>configs adamw_config>configs adan_config>configs lamb_config>configs lion_config>configs
+  muon_config>configs rmsprop_config>configs schedule_free_adamw_config>configs sgd_config>configs foreach_optimizer
+  kernel_optimizer lamb lion moments muon newton_schulz rmsprop rule_set schedule_free_adamw sgd simple_optimizer
+optim.schedules: composed_lr>combined sequential_lr>combined warmup_lr>combined composed_lr_config>combined_configs
+  module_lr_scheduler_config>combined_configs sequential_lr_config>combined_configs warmup_lr_config>combined_configs
+  constant_lr_config>configs cosine_annealing_config>configs exponential_lr_config>configs linear_lr_config>configs
+  noam_lr_config>configs step_lr_config>configs learning_rates lr_scheduler module_lr_scheduler lr_records>records
+  constant_lr>simple cosine_annealing>simple exponential_lr>simple linear_lr>simple noam_lr>simple step_lr>simple
 optim.states: state_entries>matching optimizer_report state_keeper>persistence kept_states>store torch_records
   torch_rules torch_translation
 optim.step: adaptor runs>batches copies eval_weights skipped_steps step_plan whole_step
 tensor.activation: activation_shrink>shrinking activation_softmax>softmaxes
-tensor.arithmetic: clamping comparison cumulative extremes float_checks float_math inequality int_math logic
-  matmul numeric ordered reductions stats trigonometry
+tensor.arithmetic: clamping comparison cumulative extremes float_checks float_math inequality int_math logic matmul
+  numeric ordered reductions stats trigonometry
 tensor.core: axes base created dtypes kinds operands receiver scalars sizes slices spec tensor_operands
   torch_arguments
 tensor.creation: conversion filled filled_like random
 tensor.host: data distribution host_values tolerance
 tensor.inspection: autodiff display metadata reading transaction
-tensor.linalg: linalg_decompositions>decompositions einsum einsum_equation linalg_norms>norms
-  linalg_operands>operands linalg_products>products
+tensor.linalg: linalg_decompositions>decompositions einsum einsum_equation linalg_norms>norms linalg_operands>operands
+  linalg_products>products
 tensor.module: module_conv>convolutions module_interpolate>interpolation module_layers>layers module_pool>pools
   module_attention>scaled_attention module_unfold>unfolding
 tensor.options: options_base>base options_conv>convolutions options_pool>pools
 tensor.shape: gathering grid_sample indexing joining masks one_hot padding scattering squeezing transposing
 tensor.signal: windows>cosine_windows short_time
 tensor.torch_bridge: checkpointing dlpack exporting interop lifting registration torch_function writes
+train: config>configs
 """
+
+# What is a folder today and was a file before: the file today, and what pickles ask it for.
+_FILES = {
+    "burnlike.module.containers": ("sequences", "ModuleArray ModuleTuple ModuleVec"),
+    "burnlike.nn.dropout": ("dropout", "Dropout"),
+    "burnlike.nn.embedding": ("embedding", "Embedding"),
+    "burnlike.nn.linear": ("linear", "Linear transposed"),
+    "burnlike.optim.lbfgs": ("lbfgs", "Lbfgs"),
+}
 
 
 def _moves() -> dict[str, str]:
@@ -67,6 +88,18 @@ def _moves() -> dict[str, str]:
 
 MOVED = _moves()
 """Name of a module before -> its name now."""
+
+
+def names_of_file(package: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a folder that was a file: what pickles ask for."""
+    module, names = _FILES[package]
+
+    def __getattr__(name: str) -> Any:
+        if name not in names.split():
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{package}.{module}"), name)
+
+    return __getattr__
 
 
 class _Finder:

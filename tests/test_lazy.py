@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 PARTS = ["backend", "data", "func", "interop", "mlax", "module", "nn", "optim", "record", "tensor", "train"]
-PARTS += ["module.containers", "optim.lbfgs"]  # for older pickles
 PACKAGES = ["burnlike", *(f"burnlike.{part}" for part in PARTS)]
 
 

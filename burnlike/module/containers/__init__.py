@@ -1,5 +1,5 @@
 """Lists, tuples, dicts, enums and users' own containers of modules, as parts of a tree."""
 
-from ..._lazy import attach
+from ..._moved import names_of_file
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__ = names_of_file(__name__)

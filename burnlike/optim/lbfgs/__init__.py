@@ -1,5 +1,5 @@
 """L-BFGS, whose steps evaluate the loss several times."""
 
-from ..._lazy import attach
+from ..._moved import names_of_file
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__ = names_of_file(__name__)

@@ -1,3 +1,0 @@
-"""What older pickles look for in `burnlike.optim.lbfgs`, which was a file."""
-
-from .lbfgs import Lbfgs as Lbfgs
