@@ -10,18 +10,16 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-# Folder: the modules in it, which were beside it before; `old>new` where the name of the module changed, too.
+# Folder: what was beside it and is in it now, as far as pickles can name it; `old>new` where the name changed, too.
 _FOLDERS = """
 data: text_config>configs
 module.adapters: lora_config>configs lora parametrized reparameterization weight_norm
-module.containers: wrapping>assignment named_containers>mappings held>user_containers
+module.containers: named_containers>mappings held>user_containers
 module.groups: param_group param_matchers
-module.identity: attributes constants device slots>field_metadata id_source items lazy>lazy_parameter meta_build
-  nested param_id paths plain_tensors memory>tensor_memory torch_internals wrappers>torch_wrappers
-  loose_parts>unregistered
-module.printing: displaying>display display_parts>parts display_settings>settings display_values>values
-module.transforms: mapping modes moving>placement references>rebinding replacing shell>structural_copy visiting
-module.tree: ranks>id_agreement identities kept_param param param_values registry>walk
+module.identity: constants slots>field_metadata lazy>lazy_parameter param_id
+module.printing: displaying>display display_settings>settings
+module.transforms: mapping modes moving>placement visiting
+module.tree: ranks>id_agreement param registry>walk
 nn.activation: swiglu_config>configs swiglu
 nn.attention: causal_attention causal_attention_config>configs rotary_encoding_config>configs rotary_encoding
 nn.dropout: dropout_config>configs
@@ -30,39 +28,32 @@ nn.initializers: initializer_config>configs initializer>initialize
 nn.linear: linear_config>configs
 nn.norm: rms_norm_config>configs rms_norm
 nn.transformer: decoder_lm_config>configs decoder_lm
-optim.core: foreach treatment>gradient_transform missing_gradients ranks>rank_agreement sharded state
-optim.gradients: clipping clipping_config>configs placing>gradient_placement gradients_accumulator multi_gradients
-  norms
-optim.lbfgs: lbfgs_config>configs lbfgs_flat>flat_parameters lbfgs_line_search>line_search lbfgs_state>state
+optim.core: treatment>gradient_transform ranks>rank_agreement state
+optim.gradients: clipping clipping_config>configs gradients_accumulator multi_gradients
+optim.lbfgs: lbfgs_config>configs lbfgs_flat>flat_parameters lbfgs_state>state
 optim.rules: adafactor adagrad adam adamw adan adaptive_momentum adaptive_momentum_config>config_base
   module_optimizer_config>config_base momentum_config>config_base adafactor_config>configs adagrad_config>configs
   adam_config>configs adamw_config>configs adan_config>configs lamb_config>configs lion_config>configs
   muon_config>configs rmsprop_config>configs schedule_free_adamw_config>configs sgd_config>configs foreach_optimizer
-  kernel_optimizer lamb lion moments muon newton_schulz rmsprop rule_set schedule_free_adamw sgd simple_optimizer
+  lamb lion moments muon rmsprop rule_set schedule_free_adamw sgd simple_optimizer
 optim.schedules: composed_lr>combined sequential_lr>combined warmup_lr>combined composed_lr_config>combined_configs
   module_lr_scheduler_config>combined_configs sequential_lr_config>combined_configs warmup_lr_config>combined_configs
   constant_lr_config>configs cosine_annealing_config>configs exponential_lr_config>configs linear_lr_config>configs
   noam_lr_config>configs step_lr_config>configs learning_rates lr_scheduler module_lr_scheduler lr_records>records
   constant_lr>simple cosine_annealing>simple exponential_lr>simple linear_lr>simple noam_lr>simple step_lr>simple
-optim.states: state_entries>matching optimizer_report state_keeper>persistence kept_states>store torch_records
-  torch_rules torch_translation
-optim.step: adaptor runs>batches copies eval_weights skipped_steps step_plan whole_step
+optim.states: optimizer_report state_keeper>persistence kept_states>store torch_records torch_rules
+optim.step: adaptor runs>batches copies skipped_steps step_plan
 tensor.activation: activation_shrink>shrinking activation_softmax>softmaxes
-tensor.arithmetic: clamping comparison cumulative extremes float_checks float_math inequality int_math logic matmul
-  numeric ordered reductions stats trigonometry
-tensor.core: axes base created dtypes kinds operands receiver scalars sizes slices spec tensor_operands
-  torch_arguments
-tensor.creation: conversion filled filled_like random
-tensor.host: data distribution host_values tolerance
-tensor.inspection: autodiff display metadata reading transaction
-tensor.linalg: linalg_decompositions>decompositions einsum einsum_equation linalg_norms>norms linalg_operands>operands
-  linalg_products>products
+tensor.core: base dtypes kinds slices spec
+tensor.host: data distribution tolerance
+tensor.inspection: display transaction
+tensor.linalg: linalg_decompositions>decompositions einsum linalg_norms>norms linalg_products>products
 tensor.module: module_conv>convolutions module_interpolate>interpolation module_layers>layers module_pool>pools
   module_attention>scaled_attention module_unfold>unfolding
 tensor.options: options_base>base options_conv>convolutions options_pool>pools
-tensor.shape: gathering grid_sample indexing joining masks one_hot padding scattering squeezing transposing
+tensor.shape: grid_sample joining padding scattering
 tensor.signal: windows>cosine_windows short_time
-tensor.torch_bridge: checkpointing dlpack exporting interop lifting registration torch_function writes
+tensor.torch_bridge: checkpointing interop lifting registration
 train: config>configs
 """
 
