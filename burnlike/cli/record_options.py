@@ -5,7 +5,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from burnlike._dtype_names import FLOATS, INTS
+from burnlike._dtypes import convertible
 from burnlike.config.document import parse_plain
 from burnlike.config.source_text import read_text
 from burnlike.errors import ConfigIOError, RecordError, RecordIOError, nearest
@@ -19,20 +19,11 @@ from .options import add_import_option
 if TYPE_CHECKING:
     from burnlike.record import Precision, Record
 
-_FLOATS = {
-    **FLOATS,
-    **{name: name for name in FLOATS.values()},
-    "double": "float64",
-    "full": "float32",
-    "half": "float16",
-    **dict.fromkeys(["f8_e4m3", "float8_e4m3fn"], "float8_e4m3fn"),
-    **dict.fromkeys(["f8_e5m2", "float8_e5m2"], "float8_e5m2"),
-    **dict.fromkeys(["f8_e4m3fnuz", "float8_e4m3fnuz"], "float8_e4m3fnuz"),
-    **dict.fromkeys(["f8_e5m2fnuz", "float8_e5m2fnuz"], "float8_e5m2fnuz"),
-}
+_FLOATS = {it.short: it.torch for it in convertible("float")} | {it.torch: it.torch for it in convertible("float")}
+_FLOATS |= {"double": "float64", "full": "float32", "half": "float16"}
 """What `--precision` takes -> torch's name."""
 
-_INTS = {**INTS, **{name: name for name in INTS.values()}}
+_INTS = {it.short: it.torch for it in convertible("int")} | {it.torch: it.torch for it in convertible("int")}
 """What `--int` takes -> torch's name."""
 
 _UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
@@ -90,6 +81,7 @@ def is_nameless(path: str) -> bool:
 
 def add_precision_options(parser: argparse.ArgumentParser) -> None:
     """`--precision`, `--int`, `--keep` and `--allow-overflow`; hand the arguments to `precision_of`."""
+    integers = [it.short for it in convertible("int")]
     parser.add_argument(
         "--precision",
         metavar="TYPE",
@@ -98,7 +90,7 @@ def add_precision_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--int",
         metavar="TYPE",
-        help="store integers as i64, i32, i16, i8, u64, u32, u16 or u8, if every value fits; default: as they are",
+        help=f"store integers as {', '.join(integers[:-1])} or {integers[-1]}, if every value fits; default: as they are",
     )
     parser.add_argument(
         "--keep",

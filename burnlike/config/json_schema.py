@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import msgspec.inspect as mi
 
-from burnlike._dtype_names import other_name
+from burnlike._dtypes import other_name
 
 from .emit import to_plain
 from .fields import TAG_FIELD, fields_of

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from .._dtypes import NATIVE, torch_dtypes
 from ..errors import ArgumentError, DeviceError, DTypeError, ShapeError
 
-FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+FLOATS = torch_dtypes(NATIVE)
 # On `meta` there are shapes and no data, and the fakes do the work.
 DEVICES = ("cpu", "cuda", "meta")
 

@@ -5,10 +5,11 @@ import os
 import torch
 from torch import Tensor
 
+from ._checks import FLOATS
 from ._library import WITHOUT_NATIVE, op
 
 _read = op("read_values_")
-_KINDS = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
+_KINDS = {dtype: number for number, dtype in enumerate(FLOATS)}
 """ElementKind of csrc/include/burnlike/tensors.h."""
 
 

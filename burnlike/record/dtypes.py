@@ -4,30 +4,11 @@ from collections.abc import Sequence
 
 import torch
 
+from .._dtypes import DTYPES
 from ..errors import DTypeError, RecordFormatError
 
-_NAMES: dict[torch.dtype, str] = {
-    torch.float64: "F64",
-    torch.float32: "F32",
-    torch.float16: "F16",
-    torch.bfloat16: "BF16",
-    torch.float8_e4m3fn: "F8_E4M3",
-    torch.float8_e5m2: "F8_E5M2",
-    torch.float8_e4m3fnuz: "F8_E4M3FNUZ",
-    torch.float8_e5m2fnuz: "F8_E5M2FNUZ",
-    torch.float8_e8m0fnu: "F8_E8M0",
-    torch.int64: "I64",
-    torch.int32: "I32",
-    torch.int16: "I16",
-    torch.int8: "I8",
-    torch.uint64: "U64",
-    torch.uint32: "U32",
-    torch.uint16: "U16",
-    torch.uint8: "U8",
-    torch.bool: "BOOL",
-    torch.complex64: "C64",
-}
-_DTYPES = {name: dtype for dtype, name in _NAMES.items()}
+_DTYPES: dict[str, torch.dtype] = {it.record: getattr(torch, it.torch) for it in DTYPES if it.torch}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
 
 def file_dtype(dtype: torch.dtype, tensor_name: str) -> str:

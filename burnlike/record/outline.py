@@ -8,20 +8,16 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, NamedTuple
 
+from .._dtypes import DTYPES
 from ..errors import RecordFormatError
 from ..module.identity.param_id import ParamId
 from .files.source import Source
 
-DTYPE_BITS: Mapping[str, int] = {
-    **dict.fromkeys(["F64", "I64", "U64", "C64"], 64),
-    **dict.fromkeys(["F32", "I32", "U32"], 32),
-    **dict.fromkeys(["F16", "BF16", "I16", "U16"], 16),
-    **dict.fromkeys(["BOOL", "U8", "I8"], 8),
-    **dict.fromkeys(["F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"], 8),
-    **dict.fromkeys(["F6_E2M3", "F6_E3M2"], 6),
-    "F4": 4,
-}
+DTYPE_BITS: Mapping[str, int] = {it.record: it.bits for it in DTYPES}
 """Bits of one element of each dtype; the names are those of the safetensors format, here for every format."""
+
+
+_KINDS = {it.record: it.kind for it in DTYPES}
 
 
 def byte_count(dtype: str, shape: Collection[int]) -> int:
@@ -38,9 +34,7 @@ def byte_count(dtype: str, shape: Collection[int]) -> int:
 
 def kind_of_name(dtype: str) -> str:
     """`float`, `int`, `bool` or `complex`: what the values of a dtype are."""
-    if dtype == "BOOL":
-        return "bool"
-    return {"F": "float", "B": "float", "C": "complex"}.get(dtype[0], "int")
+    return _KINDS[dtype]
 
 
 # Entries are never changed; "frozen" would make a file of a million take three times as long to open.

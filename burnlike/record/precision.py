@@ -7,23 +7,12 @@ from typing import Protocol
 
 import torch
 
+from .._dtypes import convertible, torch_dtypes
 from ..errors import DTypeError, RecordError
 from .dtypes import kind_of, plain
 
-_FLOATS = (
-    torch.float64,
-    torch.float32,
-    torch.float16,
-    torch.bfloat16,
-    torch.float8_e4m3fn,
-    torch.float8_e5m2,
-    torch.float8_e4m3fnuz,
-    torch.float8_e5m2fnuz,
-)
-_INTS = (
-    *(torch.int64, torch.int32, torch.int16, torch.int8),
-    *(torch.uint64, torch.uint32, torch.uint16, torch.uint8),
-)
+_FLOATS = torch_dtypes(convertible("float"))
+_INTS = torch_dtypes(convertible("int"))
 
 
 class PrecisionRule(Protocol):

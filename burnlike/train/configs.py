@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
+from .._dtypes import FloatName
 from ..config import Config, DatasetConfig, LrSchedulerConfig, Meta, ModuleConfig, OptimizerConfig
 from ..config.bounds import Count, NotNegative, at_most
 from ..optim.lbfgs.configs import LbfgsConfig
@@ -52,7 +53,7 @@ class OutputConfig(Config):
         temperature: of the sampling; 0 always takes the likeliest character.
     """
 
-    precision: Literal["bfloat16", "float16", "float32", "float64"] = "bfloat16"
+    precision: FloatName = "bfloat16"
     prompt: Annotated[str, Meta(min_length=1)] = "\n"
     sample_length: Annotated[int, Meta(ge=0), _SAMPLE] = 400
     temperature: NotNegative = 0.8

@@ -1,7 +1,6 @@
 """Config of low-rank adapters."""
 
-from typing import Literal
-
+from ..._dtypes import FloatName
 from ...config import Config
 from ...config.bounds import Positive, Size
 from ..groups.param_group import ParamGroup
@@ -21,5 +20,5 @@ class LoraConfig(Config):
     rank: Size
     alpha: Positive
     init_std: Positive | None = None
-    dtype: Literal["bfloat16", "float16", "float32", "float64"] | None = None
+    dtype: FloatName | None = None
     param_group: ParamGroup = ParamGroup.all()

@@ -1,10 +1,11 @@
 """Low-rank adapters (Hu et al. 2021, arXiv:2106.09685): what is trained is a small addition to a frozen weight."""
 
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
 
+from ..._dtypes import FloatName
 from ...errors import ModuleTreeError
 from ..identity.paths import listed
 from ..identity.torch_wrappers import own_class
@@ -13,7 +14,7 @@ from .reparameterization import Reparameterization, attach, candidates
 
 M = TypeVar("M", bound=nn.Module)
 
-_COMPUTED_IN = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+_COMPUTED_IN = [getattr(torch, name) for name in get_args(FloatName)]
 
 
 class Lora(Reparameterization):

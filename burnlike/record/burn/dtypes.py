@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from ..._dtypes import DTYPES
 from ...errors import DTypeError, RecordFormatError
 
-_PLAIN = ("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8")
+_PLAIN = tuple(it.record for it in DTYPES if it.in_burn and it.kind != "bool")
 _BOOL_STORES = {"Native": "BOOL", "U8": "U8", "U32": "U32"}
 
 

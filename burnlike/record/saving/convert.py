@@ -6,12 +6,13 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from ..._dtypes import DTYPES, NATIVE, torch_dtypes
 from ...errors import PrecisionError
 from ..dtypes import kind_of, plain
 
 # Sums of these types are computed natively on every device; of float8 they are not.
-_SUMMABLE = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-_WITHOUT_INF = (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu)
+_SUMMABLE = torch_dtypes(NATIVE)
+_WITHOUT_INF = torch_dtypes(it for it in DTYPES if it.torch and not it.has_inf)
 
 _FLOAT_REMEDY = "choose another type, list the tensor in Precision(keep=[...]), or set allow_overflow=True"
 _INT_REMEDY = "choose a wider type or list the tensor in Precision(keep=[...])"

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._dtypes import NATIVE, torch_dtypes
 from ...ops import convert_
 from ..loading.device_filling import CudaSideStream, SideStream
 from .convert import can_lose, check_floats, check_ints, pieces
@@ -19,7 +20,7 @@ from .stream import Part
 RANGE_BYTES = 32 << 20
 """Bytes that are fetched at a time."""
 
-_CONVERTED = {torch.float64, torch.float32, torch.float16, torch.bfloat16}  # what the native op takes
+_CONVERTED = set(torch_dtypes(NATIVE))  # what the native op takes
 _PAGE_BYTES = 4096
 _ALIGNMENT = 64
 

@@ -7,40 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..._dtypes import DTYPES
 from ...errors import RecordFormatError
 
-STORAGE_DTYPES = {
-    "DoubleStorage": "F64",
-    "FloatStorage": "F32",
-    "HalfStorage": "F16",
-    "BFloat16Storage": "BF16",
-    "LongStorage": "I64",
-    "IntStorage": "I32",
-    "ShortStorage": "I16",
-    "CharStorage": "I8",
-    "ByteStorage": "U8",
-    "BoolStorage": "BOOL",
-    "ComplexFloatStorage": "C64",
-    "QInt8Storage": "I8",
-    "QUInt8Storage": "U8",
-    "QInt32Storage": "I32",
-}
+STORAGE_DTYPES = {it.storage: it.record for it in DTYPES if it.storage}
+STORAGE_DTYPES |= {"QInt8Storage": "I8", "QUInt8Storage": "U8", "QInt32Storage": "I32"}
 """torch's storage classes -> dtype, of quantized ones that of their integers; an UntypedStorage has bytes."""
 
-_DTYPES = {
-    "float64": "F64",
-    "float32": "F32",
-    "float16": "F16",
-    "bfloat16": "BF16",
-    "complex64": "C64",
-    "bool": "BOOL",
-    **{f"{'u' if kind == 'U' else ''}int{bits}": f"{kind}{bits}" for kind in "IU" for bits in (8, 16, 32, 64)},
-    "float8_e4m3fn": "F8_E4M3",
-    "float8_e5m2": "F8_E5M2",
-    "float8_e8m0fnu": "F8_E8M0",
-    "float8_e4m3fnuz": "F8_E4M3FNUZ",
-    "float8_e5m2fnuz": "F8_E5M2FNUZ",
-}
+_DTYPES = {it.torch: it.record for it in DTYPES if it.torch}
 
 DTYPE_NAMES = frozenset({*_DTYPES, "qint8", "quint8", "qint32"})
 """What torch calls its dtypes."""

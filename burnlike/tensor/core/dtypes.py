@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from ..._dtype_names import other_name
+from ..._dtypes import other_name
 from ...errors import TensorTypeError, TensorValueError, nearest
 from .kinds import Bool, Float, Int, Kind
 
