@@ -90,7 +90,7 @@ def add_precision_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--int",
         metavar="TYPE",
-        help=f"store integers as {', '.join(integers[:-1])} or {integers[-1]}, if every value fits; default: as they are",
+        help=f"store integers as {', '.join(integers)}, if every value fits; default: as they are",
     )
     parser.add_argument(
         "--keep",
