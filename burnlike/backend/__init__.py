@@ -1,4 +1,4 @@
-"""Backends: where tensors live, their element types, and the tables of functions that every operation goes through."""
+"""Backends: the device of tensors, their element types, and the tables of functions that compute every operation."""
 
 from .._lazy import attach
 

@@ -1,4 +1,4 @@
-"""A backward pass that adds to `.grad` what it computes, and hands it out."""
+"""A backward pass that adds its gradients to `.grad` and returns them."""
 
 import sys
 

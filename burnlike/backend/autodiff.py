@@ -1,4 +1,4 @@
-"""Autodiff: the decorator that makes a backend track, with torch's own backward."""
+"""Autodiff: adds gradients to a backend, by torch's own backward pass."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -58,7 +58,7 @@ class Autodiff(Generic[InnerB]):
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors are."""
+        """The device of the tensors."""
         return self.inner_backend.device
 
     @property

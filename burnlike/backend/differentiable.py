@@ -1,4 +1,4 @@
-"""Tables under Autodiff: a function that torch could not record raises, since its gradient would be lost in silence."""
+"""Tables under Autodiff: a function that torch could not record raises, since its gradient would be lost silently."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar

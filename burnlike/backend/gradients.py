@@ -1,4 +1,4 @@
-"""Gradients: what one backward pass computed, by leaf, and its part of what is in `.grad`."""
+"""Gradients: the result of one backward pass, by leaf, and its part of each `.grad`."""
 
 import threading
 import weakref

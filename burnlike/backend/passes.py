@@ -1,4 +1,4 @@
-"""Backward passes at the same time: of several threads, and inside of another one's hooks."""
+"""Backward passes at the same time: in several threads, and inside hooks of other passes."""
 
 import threading
 from collections.abc import Sequence

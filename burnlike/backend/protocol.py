@@ -1,4 +1,4 @@
-"""What a backend is: a device, element types, and five tables of functions."""
+"""The interface of a backend: a device, element types, and five tables of functions."""
 
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,7 +18,7 @@ class Backend(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors are."""
+        """The device of the tensors."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""What `Cpu` and `Cuda` share: the torch tables, and a value made of a device and two element types."""
+"""The base of `Cpu` and `Cuda`: torch's tables, and a value made of a device and two element types."""
 
 import copy
 import dataclasses

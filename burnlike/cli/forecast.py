@@ -1,4 +1,4 @@
-"""`burnlike forecast FILE|CONFIG`: what a record or a model will take of disk, host and device memory."""
+"""`burnlike forecast FILE|CONFIG`: the disk, host and device memory that a record or a model will take."""
 
 import argparse
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ _CONFIGS = (".yaml", ".yml")
 
 
 class _Subject(NamedTuple):
-    """What is forecast: a record, of the module if there is one, and the format it is in or meant for."""
+    """The subject of a forecast: a record, its module if there is one, and its format."""
 
     record: "Record"
     file_format: Format

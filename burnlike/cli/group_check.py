@@ -1,4 +1,4 @@
-"""Whether the groups of an optimizer and of a schedule match parameters of the model, which is built without values."""
+"""Checks that groups of an optimizer and a schedule match parameters of the model, which is built without values."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def summarize(path: str, file_bytes: int, outline: Outline, notes: Sequence[str] = ()) -> dict[str, Any]:
-    """What `--json` prints.
+    """The content of `--json`.
 
     Args:
         path: of the file.
@@ -141,7 +141,7 @@ def _read(path: str, layout: Any) -> tuple[int, Outline, list[str]]:
 
 
 def _verified(outline: Outline) -> str:
-    """What `--verify` found.
+    """The result of `--verify`.
 
     Raises:
         RecordFormatError: a value is not the one that was saved.

@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _limits(args: argparse.Namespace) -> contextlib.AbstractContextManager[object]:
-    """What opening a file may take: `--limits` times what it is by default."""
+    """The limits for opening a file: `--limits` times the defaults."""
     factor = getattr(args, "limits", None)
     if factor is None:
         return contextlib.nullcontext()
@@ -91,7 +91,7 @@ def _limits(args: argparse.Namespace) -> contextlib.AbstractContextManager[objec
 
 
 def message_of(error: Exception) -> str:
-    """What the user reads of an error."""
+    """The text of an error for the user."""
     if isinstance(error, ConfigError) and any(problem.line for problem in error.problems):
         count = len(error.problems)
         return f"{error}\nburnlike: error: {count} mistake{'s' * (count != 1)} in the config"

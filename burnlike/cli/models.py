@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Model:
-    """What a YAML file says about a model.
+    """The model in a YAML file.
 
     Attributes:
         config: of the module.

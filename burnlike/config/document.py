@@ -55,7 +55,7 @@ def parse(text: str, source: str) -> tuple[Node, list[Problem]]:
 
 
 def parse_plain(text: str, source: str) -> Any:
-    """What a YAML document holds, as dicts, lists and plain values.
+    """The content of a YAML document, as dicts, lists and plain values.
 
     Raises:
         ConfigError: the text is wrong; the message has one line per mistake.

@@ -1,4 +1,4 @@
-"""Where in a config a key belongs that stands in the wrong place: `training.epochs` for `epochs`."""
+"""Finds the right place of a key that stands in the wrong one: `training.epochs` for `epochs`."""
 
 import msgspec.inspect as mi
 

@@ -1,4 +1,4 @@
-"""The fields of configs, as msgspec describes them."""
+"""The fields of config classes, read from msgspec."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""Which classes `type:` can name: the tagged subclasses of a role that are imported, built-in ones first of all.
+"""The classes that `type:` can name: imported tagged subclasses of a role, built-in ones first.
 
 Classes come from burnlike's own files of configs, from modules that the user names with `--import`, and from
 the entry point group `burnlike.configs`. Nothing in a YAML file can import anything.

@@ -1,4 +1,4 @@
-"""What an unquoted YAML scalar means: the core schema of YAML 1.2.2 (section 10.3.2), which is what people expect.
+"""Reads unquoted YAML scalars by the core schema of YAML 1.2.2 (section 10.3.2), which people expect.
 
 Differences from it, each because a config is written by hand:
 - `50_000` is the int 50000 (underscores only between digits).

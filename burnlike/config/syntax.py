@@ -1,4 +1,4 @@
-"""What a YAML syntax error means, in words that tell what to change."""
+"""Explains YAML syntax errors: says what to change."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""How messages name types and values: "an int >= 1", "'abc' (a string)"."""
+"""Names types and values in messages: "an int >= 1", "'abc' (a string)"."""
 
 import math
 import numbers
@@ -19,7 +19,7 @@ _MOST_CHOICES = 16
 
 
 def describe(wanted: mi.Type) -> str:
-    """What a type allows, with an article."""
+    """The values that a type allows, with an article."""
     match wanted:
         case mi.Metadata():
             return describe(_without_reasoned_bound(wanted))
@@ -53,7 +53,7 @@ def describe(wanted: mi.Type) -> str:
 
 
 def got(node: Node, wanted: mi.Type | None = None) -> str:
-    """What came: the value as it was written, and its type where that is not the one wanted."""
+    """The value as it was written, and its type if another one is wanted."""
     value = node.value
     if node.is_map:
         return "a mapping" if value else "an empty mapping"

@@ -1,4 +1,4 @@
-"""The protocols of the data part: what a loader reads from, and what makes a batch of it."""
+"""The protocols of the data part: the source that a loader reads from, and the batcher that makes batches of it."""
 
 from collections.abc import Sequence
 from typing import Protocol, TypeVar

@@ -85,7 +85,7 @@ class DataLoader(Generic[Item, Batch]):
         self._passes: dict[tuple[int | None, int, int], list[int]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """What copies and pickles have: all but the orders of passes, which are made again."""
+        """The content of copies and pickles: everything but the orders of passes, which are made again."""
         return {**self.__dict__, "_passes": {}}
 
     def __len__(self) -> int:

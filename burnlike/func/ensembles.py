@@ -19,7 +19,7 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class EnsembleMember(NamedTuple):
-    """What a stack remembers of one of its modules, by the path of each part; kept as a plain tuple, for pickles.
+    """The facts about one module that a stack keeps, by the path of each part; a plain tuple, for pickles.
 
     Attributes:
         ids: as the module's parts keep them.

@@ -33,7 +33,7 @@ class Packing:
 
 
 class Inputs(Packing):
-    """What a transformed function is called with."""
+    """The arguments of a transformed function."""
 
     def packed(self, detach: bool) -> list[Any]:
         """The leaves, with a list of tensors in the place of each module.
@@ -67,7 +67,7 @@ class Inputs(Packing):
 
 
 class Outputs(Packing):
-    """What a function returned within a transform.
+    """The results of a function within a transform.
 
     Raises:
         TracedLeakError: a module has a plain field that was set to a tensor of the transform.

@@ -64,7 +64,7 @@ def register_pytree(cls: type[M]) -> type[M]:
 
 
 class Structure:
-    """What of a module is no leaf; equal for modules that can be mapped together.
+    """A module without its leaves; equal for modules that can be mapped together.
 
     Attributes:
         module: one of this structure; its tensors are not used, but for the constants.
@@ -98,7 +98,7 @@ class Structure:
 
 
 class LeavesOf:
-    """What a tree function gives for a module when its results are not tensors: numbers, shapes, None.
+    """The result of a tree function for a module when its results are not tensors: numbers, shapes, None.
 
     Attributes:
         structure: of the module.

@@ -29,7 +29,7 @@ _INERT = {"foreach": None, "fused": None, "capturable": False, "differentiable":
 
 
 class GroupedOptimizer(RecordMethods, torch.optim.Optimizer):
-    """What of a TorchOptimizer is about its groups and the parameters in them."""
+    """The part of a TorchOptimizer that manages groups and their parameters."""
 
     def __init__(self, module: nn.Module, adaptor: OptimizerAdaptor[Any], lr: float, params: Any) -> None:
         """See TorchOptimizer."""
@@ -74,7 +74,7 @@ class GroupedOptimizer(RecordMethods, torch.optim.Optimizer):
         self._rules.append(rule)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What copies and pickles have, the module included; as in torch, hooks are not."""
+        """The content of copies and pickles, the module included; without hooks, as in torch."""
         names = (
             "defaults",
             "param_groups",

@@ -1,4 +1,4 @@
-"""The hooks that torch's `Optimizer.load_state_dict` calls, for those that load in another way."""
+"""Calls the hooks of torch's `Optimizer.load_state_dict`, for optimizers that load in another way."""
 
 import copy
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from torch.optim import Optimizer
 
 
 def after_pre_hooks(optimizer: Optimizer, state_dict: Mapping[str, Any]) -> Any:
-    """What the hooks that run before a load make of `state_dict`, which they don't change."""
+    """`state_dict` after the hooks that run before a load; the argument is not changed."""
     given: Any = copy.copy(state_dict)
     for hook in optimizer._optimizer_load_state_dict_pre_hooks.values():
         changed = hook(optimizer, given)

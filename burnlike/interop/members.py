@@ -1,4 +1,4 @@
-"""Members: which parameters of a module the groups of a TorchOptimizer have."""
+"""Members: the parameters of a module in the groups of a TorchOptimizer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

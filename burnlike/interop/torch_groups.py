@@ -1,4 +1,4 @@
-"""The parameter groups of a TorchOptimizer: what they are made of, and the rules that they stand for."""
+"""The parameter groups of a TorchOptimizer: their parameters and rules."""
 
 import copy
 import math
@@ -22,7 +22,7 @@ from .group_options import OPTIONS, Options, options_of, with_options
 
 @dataclass(frozen=True, slots=True)
 class GroupRule:
-    """What updates the parameters of one of torch's groups.
+    """The rule of the parameters of one of torch's groups.
 
     Attributes:
         group: place of its group in the config, or BASE.

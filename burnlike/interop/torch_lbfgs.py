@@ -65,7 +65,7 @@ class TorchLbfgs(RecordMethods, torch.optim.Optimizer):
 
     @property
     def optimizer(self) -> Lbfgs:
-        """What does the steps and keeps the state: for records."""
+        """The optimizer that steps and keeps the state, for records."""
         return self._lbfgs
 
     @torch.optim.Optimizer.profile_hook_step
@@ -152,7 +152,7 @@ class TorchLbfgs(RecordMethods, torch.optim.Optimizer):
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        """What copies and pickles have, the module included; as in torch, hooks are not."""
+        """The content of copies and pickles, the module included; without hooks, as in torch."""
         return {name: self.__dict__[name] for name in ("defaults", "param_groups", "_module", "_lbfgs", "state")}
 
 

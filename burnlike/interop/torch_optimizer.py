@@ -92,13 +92,13 @@ class TorchOptimizer(GroupedOptimizer):
 
     @property
     def adaptor(self) -> OptimizerAdaptor[Any]:
-        """What does the steps and keeps the states."""
+        """The OptimizerAdaptor that steps and keeps the states."""
         self._sync()
         return self._adaptor
 
     @property
     def load_report(self) -> OptimizerLoadReport | None:
-        """What became of each state at the last load; None before."""
+        """The report of the last load; None before."""
         return self._adaptor.load_report
 
     @property

@@ -1,4 +1,4 @@
-"""Calling a module as a pure function, which gives its new state back."""
+"""Calls a module as a pure function, which returns its new state."""
 
 import inspect
 from typing import Any, TypeVar
@@ -72,7 +72,7 @@ def restore_mode(changed: list[nn.Module], inference_mode: bool | None) -> None:
 
 
 def call_options(module: nn.Module, rng: Any, inference_mode: bool, where: str = "") -> dict[str, Any]:
-    """What of `rng` and `inference_mode` the forward of `module` is to be given.
+    """Those of `rng` and `inference_mode` that the forward of `module` takes.
 
     Raises:
         ArgumentError: it needs a key, and there is none; `where` begins the message.
@@ -85,14 +85,14 @@ def call_options(module: nn.Module, rng: Any, inference_mode: bool, where: str =
 
 
 def unpaired(output: Any, module: nn.Module) -> tuple[Any, nn.Module]:
-    """What a forward computed and the updated module: from MLAX's pair, or what is in place."""
+    """The result of a forward and the updated module: from MLAX's pair, or the module that was called."""
     if type(output) is tuple and len(output) == 2 and isinstance(output[1], nn.Module):
         return output
     return output, module
 
 
 def forward_arguments(module: nn.Module) -> tuple[tuple[str, ...], bool]:
-    """Which of `rng` and `inference_mode` the forward of `module` takes, and whether it can't do without a key.
+    """Which of `rng` and `inference_mode` the forward of `module` takes, and whether the key is required.
 
     It can't if `rng` has no default, or another one than None.
     """

@@ -1,4 +1,4 @@
-"""Putting modules and parts of modules together."""
+"""Combines modules and parts of modules."""
 
 from collections.abc import Sequence
 from typing import TypeVar

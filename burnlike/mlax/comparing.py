@@ -1,4 +1,4 @@
-"""Whether module trees can be put or mapped together: what they differ in beside the values of their parameters."""
+"""Compares the structure of module trees that are to be combined or mapped together."""
 
 from functools import partial
 from types import MethodType
@@ -121,7 +121,7 @@ class _Child:
 
 
 class _Words:
-    """What a message says of a field that has no value to show."""
+    """A phrase for a field that has no value to show."""
 
     def __init__(self, words: str) -> None:
         self.words = words

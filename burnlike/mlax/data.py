@@ -1,4 +1,4 @@
-"""What a Parameter may hold, and where a module keeps it.
+"""The data of a Parameter, and how a module keeps it.
 
 One tensor lies in the torch slot of the Parameter's name. A pytree of tensors (a list, a dict, a namedtuple, a Key)
 lies in a hidden child of that name, a DataTree, so that torch sees ordinary parameters and buffers (`c.0`, `c.1`).
@@ -74,7 +74,7 @@ def check_trainable(data: Any, where: str) -> None:
 
 
 class TreeForm(NamedTuple):
-    """What a DataTree is beside its tensors.
+    """The structure of a DataTree without its tensors.
 
     Attributes:
         type: of the level, `list`, `tuple`, `dict` or that of another pytree.
@@ -156,7 +156,7 @@ class DataTree(nn.Module):
         return None
 
     def mark(self) -> "Tensor | DataTree":
-        """What trees that hold the same tensors know each other by: the first tensor, or the tree if there is none."""
+        """A key for trees that hold the same tensors: the first tensor, or the tree if there is none."""
         first = self.first()
         return self if first is None else first
 

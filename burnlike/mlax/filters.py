@@ -1,4 +1,4 @@
-"""What a filter of parameters may be, and the predicate that it stands for."""
+"""Turns a filter of parameters, in any of its forms, into a predicate."""
 
 import re
 from collections.abc import Callable, Iterable, Set

@@ -1,4 +1,4 @@
-"""What a module holds under the name of a Parameter, and changing it: the slots that handles read and write."""
+"""Reads and changes the tensors that a module holds under the name of a Parameter."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from .data import DataTree, grow, put, put_tensor, refill
 
 
 def content(owner: nn.Module, name: str) -> Tensor | DataTree | None:
-    """What `owner` holds under `name`; None for a hole or an uninitialized parameter."""
+    """The data that `owner` holds under `name`; None for a hole or an uninitialized parameter."""
     if name in owner._parameters:
         return owner._parameters[name]
     if name in owner._buffers:

@@ -1,4 +1,4 @@
-"""The static part of a module: its class, and what it holds beside parameters and modules."""
+"""The static part of a module: its class, and its fields that are not parameters or modules."""
 
 import math
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Layers one after the other, or side by side, with MLAX's rules for keys and updated layers."""
+"""Layers in series or in parallel, with MLAX's rules for keys and updated layers."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""One level of a pytree: what a list, tuple, dict, namedtuple or any registered class holds, by name."""
+"""One level of a pytree: the items of a list, tuple, dict, namedtuple or any registered class, by name."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Making a new module from what a function gives for each parameter."""
+"""Makes a new module from the results of a function for each parameter."""
 
 import copy
 from typing import Any, TypeVar

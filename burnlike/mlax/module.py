@@ -1,4 +1,4 @@
-"""MLAX's Module: attributes are Parameter handles, and parts of a module are modules."""
+"""MLAX's Module: its attributes are Parameter handles, and modules in it are its children."""
 
 from functools import partial
 from types import FunctionType, MethodType

@@ -1,4 +1,4 @@
-"""Changing the tensors of one module without changing those of its views."""
+"""Changes the tensors of one module without changing those of its views."""
 
 import copy
 import functools

@@ -1,4 +1,4 @@
-"""What a handle takes over from the tensor that it stands for: operators, indices and attributes."""
+"""Operators, indices and attributes that a handle has from its tensor."""
 
 import operator
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ class Operators:
     __array_priority__ = 1000  # as Tensor's: NumPy leaves operators to it
 
     def __getattr__(self, name: str) -> Any:
-        """What a tensor has under `name`; of a hole it is an error, as any use."""
+        """The tensor's attribute `name`; an error for a hole, as any use."""
         if name.startswith("__") or not hasattr(Tensor, name) or hasattr(type(self), name):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return getattr(self.tensor, name)

@@ -1,4 +1,4 @@
-"""Parameter, the handle that an attribute of an `mlax.Module` is."""
+"""Parameter, the handle of an attribute of an `mlax.Module`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Parameters as pytrees: `torch.func` and torch's tree functions look inside."""
+"""Parameters as pytrees, for `torch.func` and torch's tree functions."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +14,7 @@ from ..module.tree.param_values import differentiable
 
 @dataclass(frozen=True)
 class ParameterForm:
-    """What a Parameter is beside its data; equal for those that can be mapped together.
+    """A Parameter without its data; equal for those that can be mapped together.
 
     Attributes:
         trainable: the intent; None for a hole.
@@ -32,7 +32,7 @@ class ParameterForm:
 
 
 class DataOf:
-    """What a tree function gives for a Parameter when its results can't be data: shapes, None.
+    """The result of a tree function for a Parameter when its results can't be data: shapes, None.
 
     Attributes:
         made: the class of the handle.

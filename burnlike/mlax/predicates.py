@@ -1,4 +1,4 @@
-"""What is often asked about parameters."""
+"""Common predicates of parameters."""
 
 from ..module.tree.param import Param
 

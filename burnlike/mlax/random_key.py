@@ -1,4 +1,4 @@
-"""Keys, which make random numbers a function of values that the program passes around."""
+"""Random keys: the program passes them around, and random numbers depend on them alone."""
 
 import math
 from collections.abc import Sequence

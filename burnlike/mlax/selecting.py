@@ -1,4 +1,4 @@
-"""Taking modules apart: filter, partition, split."""
+"""Takes modules apart: filter, partition, split."""
 
 import itertools
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""ModuleSeq, and the containers that lists, tuples and dicts of modules become in an `mlax.Module`."""
+"""ModuleSeq, and the containers that replace lists, tuples and dicts of modules in an `mlax.Module`."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The handle that an attribute with several tensors is."""
+"""The handle of an attribute with several tensors."""
 
 from torch import nn
 

@@ -1,4 +1,4 @@
-"""Parameters that no module has yet."""
+"""Parameters that belong to no module yet."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ class Unbound(nn.Module):
 def declared(
     trainable: bool | None, data: Any, name: str | None, kind: Kind | None, param_id: ParamId | None
 ) -> Unbound:
-    """What holds a Parameter that the program declares; arguments and errors are those of `Parameter`."""
+    """The object that holds a Parameter until a module has it; arguments and errors are those of `Parameter`."""
     if trainable is not None and not isinstance(trainable, bool):
         raise TypeError(f"Parameter: expected trainable to be True, False or None, got {trainable!r}")
     if kind not in (None, "weight", "state"):

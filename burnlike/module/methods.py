@@ -1,4 +1,4 @@
-"""The methods of Module that the functions of `burnlike.module` and `burnlike.record` are for any `nn.Module`."""
+"""Methods of Module for the functions of `burnlike.module` and `burnlike.record`."""
 
 from collections.abc import Callable
 from os import PathLike
@@ -83,11 +83,11 @@ class ModuleMethods(nn.Module):
         return modes.unfreeze(self, group)
 
     def custom_settings(self) -> DisplaySettings | None:
-        """How modules of this class are displayed, where the caller does not say: override it."""
+        """The display settings of modules of this class, where the caller sets none; override it."""
         return None
 
     def custom_content(self, content: Content) -> Content | None:
-        """What is displayed of modules of this class: override it to fill `content` and return it; None is every field.
+        """The content that `display` shows; override it to fill and return `content`; None shows all fields.
 
         Example:
             >>> import burnlike.module

@@ -1,4 +1,4 @@
-"""Module, the base of burnlike's layers: an `nn.Module` with Burn's methods, and any field as a part of it."""
+"""Module, the base of burnlike's layers: an `nn.Module` with Burn's methods and fields of any type."""
 
 import copy
 from typing import Any, ClassVar, Self
@@ -255,7 +255,7 @@ class Module(ModuleMethods):
 
 
 def _cycle_of(module: nn.Module, error: Exception) -> Exception:
-    """What to raise in place of `error`: the cycle in `module`, told from there, if that is what it is."""
+    """An error that shows the cycle in `module`, to raise in place of `error`, if a cycle is the cause."""
     try:
         slots_of(module)
     except ModuleTreeError as found:

@@ -1,4 +1,4 @@
-"""Optimizer: what trains a module."""
+"""Optimizer: the interface of everything that trains a module."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Records: what a module, an optimizer or a run knows, in files of any precision."""
+"""Records: the states of modules, optimizers and training runs, in files of any format and precision."""
 
 from .._lazy import attach
 

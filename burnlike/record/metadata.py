@@ -1,4 +1,4 @@
-"""What burnlike writes into a safetensors file's metadata: ids, aliases, states, layout and values. Imports no torch.
+"""burnlike's data in a safetensors file's metadata: ids, aliases, states, layout and values. Imports no torch.
 
 Every key begins with `burnlike.`, so that the texts of others stay beside them. `burnlike.format` names the version of
 this layout.
@@ -67,12 +67,12 @@ def with_checksums(texts: Mapping[str, str], checksums: str) -> dict[str, str]:
 
 
 def foreign(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """What another program wrote about its file, as far as it is true of one of a format of Burn's, too."""
+    """Metadata of another program that is still true in a file of one of Burn's formats."""
     return {key: text for key, text in _others(metadata).items() if _FRAMEWORK.get(key) != text}
 
 
 def _others(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """What another program wrote about its file, as far as it is true of a safetensors file, too."""
+    """Metadata of another program that is still true in a safetensors file."""
     others = {key: str(text) for key, text in metadata.items() if not key.startswith(_PREFIX)}
     if others.get("format", "").startswith(_BURN_RECORDER):
         return {key: text for key, text in others.items() if key not in _BURN_TEXTS}
@@ -85,7 +85,7 @@ def tells_states(texts: Mapping[str, str]) -> bool:
 
 
 def own_texts(outline: Outline, states: bool | None = None) -> dict[str, str]:
-    """What a record holds beside its tensors, as texts; with the version if there are any.
+    """The content of a record beside its tensors, as texts; with the version if there are any.
 
     Args:
         outline: the record.

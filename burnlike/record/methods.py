@@ -1,4 +1,4 @@
-"""RecordMethods: saving and loading as methods of what has a record. Imports nothing, as schedulers load no torch."""
+"""RecordMethods: the methods for saving and loading. Imports nothing, because schedulers load no torch."""
 
 from typing import TYPE_CHECKING, Any
 

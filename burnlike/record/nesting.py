@@ -1,4 +1,4 @@
-"""Records made of records, and the parts of one as records of their own; nothing is read or copied."""
+"""Records made of records, and the parts of one as records; nothing is read or copied."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -91,7 +91,7 @@ def _layout_of(parts: Mapping[str, Record]) -> LayoutOf | None:
 
 
 def part_of(record: Record, path: str) -> Record:
-    """What lies below `path`, as a record of its own whose names begin there.
+    """The part of a record below `path`, as a record whose names begin there.
 
     A tensor that is tied to one elsewhere in the record is in it, too.
 

@@ -1,4 +1,4 @@
-"""Opening a record's file, whatever its format."""
+"""Opens a record's file, whatever its format is."""
 
 import os
 from typing import Any

@@ -1,4 +1,4 @@
-"""Outline: everything that a record holds but its tensors' values. Imports no torch.
+"""Outline: a record without its tensors' values. Imports no torch.
 
 A format reads a file into an Outline and writes the Segments of one; neither looks at a value of a tensor.
 """
@@ -118,7 +118,7 @@ Segment = bytes | Payload | ChecksumSlot
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What a record holds.
+    """A record without its tensors' values.
 
     Attributes:
         entries: its tensors by name, in their order; `StoredTensor`s where it was read.

@@ -1,4 +1,4 @@
-"""The one way to and from records: of modules, optimizers, schedulers and whatever else has a state.
+"""Finds how a module, optimizer, scheduler or anything else with a state becomes a record and back.
 
 An object joins by two methods with Burn's names: `into_record()`, and `load_record(record)`, which takes what the first
 gave and may have options. The functions here call them; what is said here of other objects is how torch's own join.

@@ -1,4 +1,4 @@
-"""Reaching what is in a record by attributes, as `record.layers[0].weight`."""
+"""Attribute access to the content of a record, as `record.layers[0].weight`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, repeat
@@ -16,7 +16,7 @@ _OF_RECORDS = ("tensors", "values", "ids", "aliases", "states", "source", "layou
 
 
 class RecordPart:
-    """What lies below a path of a record: attributes and items are parts, tensors and plain values.
+    """The content below a path of a record: attributes and items are parts, tensors and plain values.
 
     `part.name`, `part["name"]` and, for what is numbered, `part[0]` lead one step down; iterating gives the names.
     Whatever takes a record takes a part of one, and it has what records have (`part.tensors`), where no part of that

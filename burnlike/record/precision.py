@@ -1,4 +1,4 @@
-"""Precision: the element types that a record's tensors are stored in."""
+"""Precision: the element types in which a record's tensors are stored."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _INTS = torch_dtypes(convertible("int"))
 
 
 class PrecisionRule(Protocol):
-    """What a recorder asks of a precision; yours needs only this method."""
+    """The interface of a precision; yours needs only this method."""
 
     def stored_dtype(self, name: str, dtype: torch.dtype) -> torch.dtype:
         """The type in which a tensor of this name and type is stored, of the same kind (float, int, bool, complex).
@@ -28,7 +28,7 @@ class PrecisionRule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Which type tensors are stored in; values are rounded to nearest even, as `tensor.to` does.
+    """The types in which tensors are stored; values are rounded to nearest even, as `tensor.to` does.
 
     Bool and complex tensors are stored as they are. Integers are never narrowed unless every value fits.
 

@@ -1,4 +1,4 @@
-"""Record: the tensors and plain values of a module, an optimizer or a run, by name."""
+"""Record: the state of a module, an optimizer or a training run: named tensors and plain values."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

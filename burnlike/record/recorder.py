@@ -1,4 +1,4 @@
-"""Recorder: what gives a record a format and a precision, and FileRecorder, the one that the formats here share."""
+"""Recorder: writes records in a format and a precision; and FileRecorder, which the formats here share."""
 
 import io
 import os
@@ -156,7 +156,7 @@ class FileRecorder(Recorder):
 
 
 def _of_another_format(source: Source, expected: Format) -> RecordFormatError | None:
-    """What to say where a file turns out to be of another format than the recorder's; None where it is not."""
+    """The message for a file of another format than the recorder's; None if it has this format."""
     try:
         found = detect(source)
     except RecordFormatError:

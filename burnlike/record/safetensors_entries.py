@@ -1,4 +1,4 @@
-"""What the header of a safetensors file says of one tensor. Imports no torch."""
+"""The entries of tensors in the header of a safetensors file. Imports no torch."""
 
 import re
 from typing import NamedTuple, TypeGuard
@@ -14,7 +14,7 @@ _ENTRY_QUOTES = 8  # three keys and the dtype: with more, a key comes twice
 
 
 class Fields(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """What an entry has, of any types."""
+    """The fields of an entry, of any types."""
 
     dtype: object
     shape: object
@@ -22,7 +22,7 @@ class Fields(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 
 class TensorForm(NamedTuple):
-    """What many tensors have in common."""
+    """Facts that many tensors share: type, shape and size."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -60,7 +60,7 @@ def fields_in(name: str, text: bytes, found: re.Match[bytes]) -> Fields:
 
 
 def form_of(name: str, fields: Fields) -> TensorForm:
-    """What a tensor has in common with others of its type and shape.
+    """The form of a tensor, shared with others of its type and shape.
 
     Raises:
         RecordFormatError: there is no such type, or no tensor of this shape.

@@ -1,4 +1,4 @@
-"""The safetensors file format: headers read with suspicion and built from shapes alone. Imports no torch.
+"""The safetensors file format: headers are checked when read and built from shapes alone. Imports no torch.
 
 A file is 8 bytes (the header's length, little-endian), the header (JSON, padded with spaces), and the tensors' bytes
 without a gap, little-endian and in row-major order: https://github.com/huggingface/safetensors#format.

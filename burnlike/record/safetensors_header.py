@@ -1,4 +1,4 @@
-"""Reading the header of a safetensors file, with suspicion and in one pass. Imports no torch.
+"""Reads and checks the header of a safetensors file in one pass. Imports no torch.
 
 A header of 100 MB may describe two million tensors, or be thirty million empty lists: each entry is found by its form,
 and becomes an object only when it is one.
@@ -63,7 +63,7 @@ class Header:
 
 
 def checksums_start(head: bytes) -> int:
-    """Where in a header the digits of the checksums begin; -1 if it has none."""
+    """The position of the digits of the checksums in a header; -1 if it has none."""
     at = head.find(_SLOT)  # within a text its quotes have backslashes
     return at if at < 0 else at + len(_SLOT)
 
@@ -190,7 +190,7 @@ class _Reader:
         self._end = stop
 
     def _refused(self, name: str, form: TensorForm, count: int) -> RecordFormatError:
-        """What is the matter with an entry."""
+        """The error for a wrong entry."""
         if name in self.tensors:
             return _twice(name)
         if len(name) > MAX_NAME:
@@ -201,7 +201,7 @@ class _Reader:
         )
 
     def header(self) -> Header:
-        """What was read, in the order of the bytes, which must fill the file."""
+        """The header that was read, in the order of the bytes, which must fill the file."""
         if not self._in_order:
             self.tensors = {it.name: it for it in sorted(self.tensors.values(), key=_place)}
             self._check_gaps()

@@ -1,4 +1,4 @@
-"""Saving and loading in one call."""
+"""Functions that save and load in one call."""
 
 import os
 from typing import Any, overload

@@ -1,4 +1,4 @@
-"""Plain values (numbers, texts, bools, None, lists and maps) as JSON that gives them back exactly. Imports no torch."""
+"""Plain values (numbers, texts, bools, None, lists and maps) as JSON, exactly. Imports no torch."""
 
 import json
 import math
@@ -58,7 +58,7 @@ def load_values(text: str, place: str, budget: Budget | None = None) -> dict[str
 
 
 def to_json(value: Any, place: str, depth: int = 0) -> Any:
-    """What every format can hold, as JSON has no inf and nan, and MessagePack no integers beyond 64 bits.
+    """A value in the form that every format can hold: JSON has no inf and nan, MessagePack no integers beyond 64 bits.
 
     They become `{"$float": "inf"}` and `{"$int": "18446744073709551616"}`; keys that begin with `$` get a second one.
     """

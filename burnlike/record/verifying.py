@@ -1,4 +1,4 @@
-"""Comparing the values of a record's tensors with the checksums that its file has."""
+"""Compares the values of a record's tensors with the checksums of its file."""
 
 import os
 

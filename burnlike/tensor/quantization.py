@@ -60,7 +60,7 @@ class Block:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuantScheme:
-    """How values are quantized. Always symmetric: zero is 0, and there is no zero point.
+    """A scheme of quantization. Always symmetric: zero is 0, and there is no zero point.
 
     Attributes:
         value: the integers: 8, 4 or 2 bits, `F` the full range (-128 .. 127), `S` a symmetric one (-127 .. 127).

@@ -1,4 +1,4 @@
-"""Checkpoints: directories that are there whole or not at all."""
+"""Checkpoints: directories that are written whole or not at all."""
 
 import os
 import re

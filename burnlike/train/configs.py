@@ -15,7 +15,7 @@ _THREADS = at_most(1024, "more threads than a machine has CPUs make each step sl
 
 
 class TrainingConfig(Config):
-    """How long and in what steps a model is trained.
+    """The length and the steps of a training.
 
     Attributes:
         epochs: how many there are; each ends with a validation and a checkpoint.
@@ -44,7 +44,7 @@ class TrainingConfig(Config):
 
 
 class OutputConfig(Config):
-    """What a run leaves when it is done.
+    """The files that a run writes when it is done.
 
     Attributes:
         precision: of the floats in model.safetensors; checkpoints always keep the full one.

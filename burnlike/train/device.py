@@ -1,4 +1,4 @@
-"""Which device a run uses."""
+"""Chooses the device of a run."""
 
 import torch
 

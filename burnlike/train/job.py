@@ -27,7 +27,7 @@ from .sampling import sample
 
 
 class RunResult(NamedTuple):
-    """What a run ended with; losses in nats per token.
+    """The result of a run; losses in nats per token.
 
     Attributes:
         learning: steps, losses and the last checkpoint of the training.
@@ -78,7 +78,7 @@ class Job:
         )
 
     def describe(self, run: RunDir) -> list[str]:
-        """What is about to be trained, in words."""
+        """A description of the run, for the user."""
         n_params = sum(param.tensor.numel() for param in params(self.model, "weight"))
         lines = [f"run       {run.path}", f"device    {describe_device(self.device)}"]
         lines.append(f"model     {type(self.model).__name__}, {n_params:,} parameters")

@@ -33,7 +33,7 @@ Batch = TypeVar("Batch")
 
 
 class LearningResult(NamedTuple):
-    """What a training ended with.
+    """The result of a training.
 
     Attributes:
         steps: optimizer steps taken in all.

@@ -1,4 +1,4 @@
-"""Losses: what a Learner minimizes, with the number of values that it is a mean of."""
+"""Losses: the value that a Learner minimizes, with the number of values of which it is the mean."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Whether a model can fit into memory, told before any of it is made."""
+"""Checks whether a model fits into memory, before any of it is made."""
 
 from typing import Any
 
@@ -40,5 +40,5 @@ def check_fits(config: Any, device: torch.device) -> None:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether an exception says that memory is full: CUDA's, Python's, or that of torch on the CPU."""
+    """Whether an exception means that memory is full: CUDA's, Python's, or that of torch on the CPU."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)

@@ -1,4 +1,4 @@
-"""What a run shows: a live line in a terminal, plain lines elsewhere."""
+"""Shows the progress of a run: a live line in a terminal, plain lines elsewhere."""
 
 import importlib.util
 import sys

@@ -1,4 +1,4 @@
-"""Whether a run may go on with a config: what was trained so far must have been trained the same way."""
+"""Checks whether a run may resume with a config: everything trained so far must have been trained the same way."""
 
 from collections.abc import Sequence
 from typing import Any

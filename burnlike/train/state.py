@@ -1,4 +1,4 @@
-"""TrainingState: all that decides how a training goes on, in safetensors files, bit for bit and without pickle."""
+"""TrainingState: everything that a training needs to go on with the same bits, in safetensors files, without pickle."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Which parts of a training have a record of their own, and how the state of the others is taken and put back."""
+"""The parts of a training that have their own record, and how the state of the others is taken and put back."""
 
 from collections.abc import Mapping, MutableMapping
 from typing import Any
@@ -13,14 +13,14 @@ from ..record.derived.foreign import Handling
 
 
 def is_large(part: Any) -> bool:
-    """Whether it has a file of its own: modules, optimizers, and what has `into_record` and `load_record`."""
+    """Whether a part has its own file: modules, optimizers, and anything with `into_record` and `load_record`."""
     if isinstance(part, nn.Module | torch.optim.Optimizer):
         return True
     return has_own_record(part) and not isinstance(part, AnyLrScheduler)
 
 
 def has_own_record(part: Any) -> bool:
-    """Whether it has methods of its own for its record."""
+    """Whether a part has record methods."""
     return callable(getattr(part, "into_record", None)) and callable(getattr(part, "load_record", None))
 
 

@@ -1,4 +1,4 @@
-"""Directories that are there whole or not at all: written under a hidden name, synced, then renamed."""
+"""Directories that are written whole or not at all: under a hidden name, synced, then renamed."""
 
 import contextlib
 import errno

@@ -49,7 +49,7 @@ class LossWindow:
         return mean, rate
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What was added, for a checkpoint."""
+        """The numbers added so far, for a checkpoint."""
         means = torch.stack(self._means).cpu() if self._means else torch.zeros(0, dtype=torch.float64)
         return {"means": means, "sizes": torch.tensor(self._sizes, dtype=torch.int64)}
 

@@ -10,4 +10,4 @@ from .shape import ShapeOps
 
 
 class BasicOps(CreationOps, ShapeOps, IndexOps, ConversionOps, ComparisonOps, Protocol):
-    """What Float, Int and Bool tensors have in common."""
+    """Functions that Float, Int and Bool tensors share."""

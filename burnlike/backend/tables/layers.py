@@ -1,4 +1,4 @@
-"""What layers and losses are made of: linear maps, lookups, normalization, attention."""
+"""Functions of layers and losses: linear maps, lookups, normalization, attention."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""Convolutions, pools, attention and what else layers are made of."""
+"""Convolutions, pools, attention and other functions of layers."""
 
 from typing import Protocol
 

@@ -1,1 +1,1 @@
-"""What stands in front of a parameter: reparameterizations, LoRA, weight normalization."""
+"""Layers that transform a parameter before the module computes with it: LoRA, weight normalization, your own."""

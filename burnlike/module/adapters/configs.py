@@ -7,7 +7,7 @@ from ..groups.param_group import ParamGroup
 
 
 class LoraConfig(Config):
-    """What `apply_lora` adds to the weights of a module (Burn's Lora).
+    """The low-rank adapters that `apply_lora` adds to the weights of a module (Burn's Lora).
 
     Attributes:
         rank: columns of `a` and rows of `b`.

@@ -1,4 +1,4 @@
-"""Low-rank adapters (Hu et al. 2021, arXiv:2106.09685): what is trained is a small addition to a frozen weight."""
+"""Low-rank adapters (Hu et al. 2021, arXiv:2106.09685): a small trained addition to a frozen weight."""
 
 from typing import TypeVar, get_args
 
@@ -45,7 +45,7 @@ class Lora(Reparameterization):
         return torch.addmm(base.to(self.a.dtype), self.a, self.b, alpha=self.scale)
 
     def delta(self) -> Tensor:
-        """What is added to the weight."""
+        """The product that is added to the weight."""
         return self.scale * (self.a @ self.b)
 
 

@@ -19,7 +19,7 @@ _CHANGED = ("_parameters", "_modules", "_burnlike_fields")
 
 
 class Snapshot:
-    """What `take_over` changes of a module, to be put back if it fails later on."""
+    """The attributes of a module that `take_over` changes, to restore them if it fails later."""
 
     def __init__(self, module: nn.Module) -> None:
         parts = module.__dict__
@@ -74,7 +74,7 @@ def give_back(module: nn.Module, name: str) -> None:
 
 
 def _torchs_parts(name: str) -> tuple[property, Any]:
-    """What torch makes of a tensor `name`: the property that computes it, and the list that holds it."""
+    """torch's parts of a parametrized tensor `name`: the property that computes it, and the list of its tensors."""
     module = nn.Module()
     module.register_parameter(name, nn.Parameter(torch.empty(0), requires_grad=False))
     parametrize.register_parametrization(module, name, nn.Identity(), unsafe=True)

@@ -1,4 +1,4 @@
-"""Reparameterizations: a module computes with what a named object makes of a parameter (LoRA, weight normalization).
+"""Reparameterizations: a module computes with a function of a parameter (LoRA, weight normalization).
 
 They are parametrizations of `torch.nn.utils.parametrize`, so `module.weight` is the effective tensor wherever the
 module's own code reads it, and `module.parametrizations.weight.original` the one that is held.
@@ -26,7 +26,7 @@ Plan = list[tuple[Param, "Reparameterization"]]
 
 
 class Reparameterization(Module):
-    """What a parameter is computed by: a subclass has a name, parameters of its own, and `forward(base)`.
+    """A function of a parameter: a subclass has a name, its own parameters, and `forward(base)`.
 
     Its parameters are part of the tree that it is applied to, at `<path of the parameter>.<name>`: visited, moved,
     optimized and saved as any others.

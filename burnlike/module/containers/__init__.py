@@ -1,4 +1,4 @@
-"""Lists, tuples, dicts, enums and users' own containers of modules, as parts of a tree."""
+"""Lists, tuples, dicts, enums and users' own containers of modules, as modules."""
 
 from ..._moved import names_of_file
 

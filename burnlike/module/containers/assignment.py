@@ -1,4 +1,4 @@
-"""What a list, tuple, dict or user's container becomes when it is assigned to a burnlike Module."""
+"""Turns a list, tuple, dict or user's container into a module when it is assigned to a burnlike Module."""
 
 from typing import Any
 

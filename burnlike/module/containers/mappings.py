@@ -1,4 +1,4 @@
-"""Dicts and enums of modules, as parts of a module tree. A dict assigned to a Module becomes a `ModuleDict`."""
+"""Dicts and enums of modules, as modules. A dict assigned to a Module becomes a `ModuleDict`."""
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
@@ -120,5 +120,5 @@ class ModuleEnum(Module):
 
     @property
     def value(self) -> Any:
-        """What the variant holds: a module, or None and constants."""
+        """The content of the variant: a module, or None and constants."""
         return getattr(self, self.variant)

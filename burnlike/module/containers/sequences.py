@@ -1,4 +1,4 @@
-"""Lists and tuples of modules, as parts of a module tree.
+"""Lists and tuples of modules, as modules.
 
 A `burnlike.Module` wraps what is assigned to it: a list that holds a module or parameter becomes a `ModuleVec`, a tuple
 a `ModuleTuple`. They are `nn.Module`s, so every torch tool sees what they hold.
@@ -18,7 +18,7 @@ from ..tree.param import Param
 
 
 class Container(Module):
-    """What containers have in common: items in attributes, and a user's container that they may be the inside of."""
+    """The base of containers: items in attributes, and the user's container that it may stand for."""
 
     _burnlike_upward = ("_burnlike_held_by",)
 

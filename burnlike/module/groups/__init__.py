@@ -1,1 +1,1 @@
-"""Which parameters are meant: groups and the rules they are made of. Imports no torch."""
+"""Groups, which select parameters, and their rules. Imports no torch."""

@@ -1,4 +1,4 @@
-"""ParamGroup: which parameters of a module are meant. Imports no torch, so that configs can hold one."""
+"""ParamGroup: a selection of a module's parameters. Imports no torch, so that configs can hold one."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ParamGroup(Config):
-    """Which parameters are meant: those that a rule of `match` accepts, and none of `excludes`.
+    """A selection of parameters: those that a rule of `match` accepts and no rule of `excludes`.
 
     Made by the class methods, or in YAML as the field of a config:
 
@@ -115,7 +115,7 @@ class ParamGroup(Config):
         return cls(match=(MatchAnyRegexes(regexes=_texts(regexes)),))
 
     def fuse(self, other: "ParamGroup") -> "ParamGroup":
-        """What this group or the other one accepts; the excludes of both are dropped, as in Burn."""
+        """Select what this group or the other one accepts; the excludes of both are dropped, as in Burn."""
         check_group(other)
         return ParamGroup(match=_joined(self.match, other.match))
 
@@ -192,7 +192,7 @@ def selected(module: "nn.Module", group: ParamGroup | None) -> "list[Param]":
 
 
 def _texts(values: Iterable[object]) -> Any:
-    """What a rule lists; a text alone is left as it is, for the rule to refuse."""
+    """The list of a rule; a single text is returned as it is, for the rule to refuse."""
     return values if isinstance(values, str) else tuple(map(_text, values))
 
 

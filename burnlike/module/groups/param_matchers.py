@@ -1,4 +1,4 @@
-"""The rules of which a ParamGroup is made; each sees a parameter's id and its paths. Imports no torch."""
+"""The rules of a ParamGroup. Each looks at a parameter's id and paths. Imports no torch."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence

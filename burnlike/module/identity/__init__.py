@@ -1,1 +1,1 @@
-"""What is known of one module or one tensor, without a walk: ids, metadata, lazy tensors, torch's wrappers."""
+"""Facts about one module or tensor that need no walk: ids, metadata, lazy tensors, torch's wrappers."""

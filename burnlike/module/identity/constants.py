@@ -12,7 +12,7 @@ _LATE: Any = "burnlike.constants"
 
 
 class MarkedConstant(Generic[T]):
-    """What `constant` marks; a burnlike Module unwraps it when it is assigned."""
+    """The mark that `constant` puts on a value; a burnlike Module removes it when the value is assigned."""
 
     __slots__ = ("value",)
 

@@ -1,4 +1,4 @@
-"""Which devices there are."""
+"""The devices of this machine."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Where new ParamIds come from: random for each job, the same on all of its ranks, without communication.
+"""Makes new ParamIds: random for each job, the same on all its ranks, without communication.
 
 An id is a keyed hash of a fingerprint and of how often that fingerprint was met before. The key is random, or what the
 ranks of one job know in common. The fingerprint says what the tensor is: the class, name and shape of a burnlike
@@ -61,7 +61,7 @@ def _digest(text: str, size: int, key: bytes | None = None) -> bytes:
 
 
 def _process_group() -> str | None:
-    """Where the ranks of torch's process group met, for ranks that were started by hand; nothing is exchanged."""
+    """The address at which the ranks of torch's process group met, for ranks that were started by hand."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None

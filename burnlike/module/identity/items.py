@@ -1,4 +1,4 @@
-"""Fields of a module that are no tensors and are saved: objects of types with `into_item` and `from_item`.
+"""Fields of a module that are not tensors but are saved: objects of types with `into_item` and `from_item`.
 
 They are entries of the module's `state_dict()`, and so of its record: a map of what `into_item` gives.
 """

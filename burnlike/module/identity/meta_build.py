@@ -1,4 +1,4 @@
-"""Modules of configs without values: on the meta device, where nothing is computed or allocated."""
+"""Builds modules of configs without values: on the meta device, where nothing is computed or allocated."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Lists, tuples and dicts that hold what is to be replaced."""
+"""Replaces items in nested lists, tuples and dicts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ DEEPEST = 8
 
 
 def with_items(value: Any, function: Callable[[Any], Any]) -> Any:
-    """What `function` makes of each item, in a list, tuple or dict like `value`.
+    """A list, tuple or dict like `value`, with `function(item)` in place of each item.
 
     It is `value` itself if each item stays the same object; so is anything else, subclasses included.
     """

@@ -1,4 +1,4 @@
-"""What is said of paths at which a module has no parameter, or other ones than expected."""
+"""Error messages about paths at which a module has no parameter, or another one than expected."""
 
 from collections.abc import Collection, Iterable, Sequence
 from itertools import zip_longest

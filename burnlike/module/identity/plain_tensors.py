@@ -1,4 +1,4 @@
-"""Tensors that a module keeps as plain values, outside of its parameters and buffers: torch's, and typed ones."""
+"""Tensors that a module keeps as plain attributes, not as parameters or buffers: torch's and typed ones."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

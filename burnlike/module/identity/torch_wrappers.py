@@ -1,4 +1,4 @@
-"""What torch's tools put around a module and in front of its class, and how to see past it."""
+"""Finds the module inside torch's wrappers, and its class behind the classes that torch puts before it."""
 
 import re
 import sys
@@ -32,7 +32,7 @@ def bare_name(name: str) -> str:
 
 
 def unwrap(module: nn.Module) -> nn.Module:
-    """What the wrappers `module` consists of (DDP, torch.compile, ...) hold in the end.
+    """The module inside the wrappers (DDP, torch.compile, ...) of `module`.
 
     Raises:
         TypeError: it is no module.
@@ -80,7 +80,7 @@ def distributed_type() -> Any:
 
 
 def part_of(whole: Tensor, like: Any) -> Any:
-    """What each rank has of `whole`, which all of them hold, where it is divided as the DTensor `like`; a DTensor."""
+    """This rank's part of `whole`, which all ranks hold, sharded as the DTensor `like`; a DTensor."""
     if is_distributed(whole):
         return whole
     from torch.distributed.tensor import distribute_tensor
@@ -105,7 +105,7 @@ def own_class(module: nn.Module) -> type:
 
 
 def container_of(module: nn.Module) -> str:
-    """What kind of container `module` is to its fields, as Burn's visitors are told."""
+    """The kind of container that `module` is, as Burn's visitors are told it."""
     cls = own_class(module)
     kind = module.__dict__.get("_burnlike_container") or getattr(cls, "_burnlike_container", None)
     if kind is not None:

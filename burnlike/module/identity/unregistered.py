@@ -1,4 +1,4 @@
-"""Lists that got a module only after they were assigned, when it was too late to make a child of them."""
+"""Finds lists that got a module after they were assigned, too late to register it."""
 
 from collections.abc import Container, Iterable, Iterator
 from typing import Any

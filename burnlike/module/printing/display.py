@@ -40,7 +40,7 @@ def display(shown: nn.Module | Param, settings: DisplaySettings | None = None) -
 
 
 class Content:
-    """What is shown of one module; its `custom_content` fills and returns it.
+    """The content that is shown for one module; its `custom_content` fills and returns it.
 
     Attributes:
         settings: what holds for the module.
@@ -187,7 +187,7 @@ class _Display:
         return "\n".join([f"{top} {{", *(f"{step * level}{line}" for line in lines), f"{step * (level - 1)}}}"])
 
     def _content(self, module: nn.Module, settings: DisplaySettings, level: int) -> Content:
-        """What the class chose; every field where it chose nothing, or where its choice can't be told."""
+        """The content that the class chose, or every field."""
         error = None
         if hasattr(type(module), "custom_content") and not settings.show_all_attributes and not has_missing(module):
             try:

@@ -1,4 +1,4 @@
-"""What of a module tree is displayed, without drawing ids or values: names, counts, and the texts of its parts."""
+"""The names, counts and texts that a display shows of a module tree, without drawing ids or values."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ from .values import tensor_text, type_text
 
 
 def top_text(module: nn.Module) -> str:
-    """What stands before the braces: the class, the variant of an enum, or the form of a sequence."""
+    """The text before the braces: the class, the variant of an enum, or the form of a sequence."""
     sequence = sequence_kind(module)
     if sequence:
         return sequence_text(sequence, len(module))  # pyright: ignore[reportArgumentType]
@@ -27,7 +27,7 @@ def top_text(module: nn.Module) -> str:
 
 
 def sequence_text(kind: str, count: int) -> str:
-    """What stands before the braces of a `Vec`, `Array`, `Tuple` or `Dict` of `count` items."""
+    """The text before the braces of a `Vec`, `Array`, `Tuple` or `Dict` of `count` items."""
     match kind:
         case "Vec":
             return f"Vec<0..{count}>"
@@ -87,7 +87,7 @@ def count_params(module: nn.Module) -> int:
 
 
 def missing_text(module: nn.Module, name: str) -> str:
-    """What stands for a tensor that is to be there and is not; nothing for one that is, or was left out by choice."""
+    """The text for a tensor that should be there and is not; empty otherwise."""
     meta = meta_of(module, name)
     if not (meta.hole or meta.trainable is not None) or base_tensor(module, name) is not None:
         return ""

@@ -1,4 +1,4 @@
-"""How a module is displayed."""
+"""The settings of a display."""
 
 from dataclasses import dataclass, fields, replace
 
@@ -7,7 +7,7 @@ from ...errors import ArgumentError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisplaySettings:
-    """What `display` shows, and how; None leaves the choice to others, in the end to the default.
+    """The settings of `display`; None leaves one to the classes of the modules, then to the default.
 
     Attributes:
         show_param_id: the ParamId of each parameter; default False.

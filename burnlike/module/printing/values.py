@@ -1,4 +1,4 @@
-"""Values that are no part of a module tree, as text in Rust's two ways.
+"""Values that are not modules or parameters, as text in Rust's two ways.
 
 `Display` is for readers: 0.00001, 1, text without quotes. `Debug` tells types apart: 1e-5, 1.0, text in quotes.
 """

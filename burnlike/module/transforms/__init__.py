@@ -1,1 +1,1 @@
-"""What is done to a whole tree: visit, map, replace, copy, move, train and freeze."""
+"""Operations on a whole tree: visit, map, replace, copy, move, train and freeze."""

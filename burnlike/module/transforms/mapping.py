@@ -1,4 +1,4 @@
-"""Mapping every tensor of a module tree, into a new tree or in place."""
+"""Maps every tensor of a module tree, into a new tree or in place."""
 
 import copy
 from collections.abc import Callable
@@ -24,7 +24,7 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class ModuleMapper:
-    """What `map` and `map_` call; override what you need. Each method returns a Tensor or a Param.
+    """Methods that `map` and `map_` call; override those you need. Each returns a Tensor or a Param.
 
     A returned Tensor takes the place of the present one; id, label, mappers and trainability stay. A returned Param
     also sets the trainability, and label and mappers where it has some. Returning `param` leaves it as it is.
@@ -156,7 +156,7 @@ def map_(module: M, mapper: Mapping, *rest: nn.Module) -> M:
 
 
 def _caller(mapper: Mapping, module: nn.Module, rest: tuple[nn.Module, ...]) -> Callable[[Param], Tensor | Param]:
-    """What is to be called with each Param of `module` in turn, and gives a result that was checked."""
+    """A function that calls the mapper with a Param and checks the result."""
     methods = has_methods(mapper, "map")
     others = zip(*[_matching(module, other) for other in rest], strict=True) if rest else None
 

@@ -1,4 +1,4 @@
-"""Training and validation, frozen and trainable: what is tracked now, and what is meant to be."""
+"""Training and validation, frozen and trainable parameters."""
 
 from typing import TypeVar
 

@@ -1,4 +1,4 @@
-"""What the attributes and hooks of a copied tree refer to: its own parts, where the original referred to its own."""
+"""Makes the attributes and hooks of a copied tree refer to the copy where they referred to the original."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Changing what a Param holds: its tensor, its flags and what is kept about it."""
+"""Replaces the tensor, the flags and the metadata of a Param."""
 
 from typing import Any
 
@@ -99,7 +99,7 @@ def describe(param: Param, given: Param | None) -> None:
 
 
 class Before:
-    """What `param` is now, to be restored if a mapper fails; not the values that its tensor holds."""
+    """The state of a Param before a change, to restore it if a mapper fails; without the values of its tensor."""
 
     def __init__(self, param: Param) -> None:
         module, name = param.home

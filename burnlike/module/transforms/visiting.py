@@ -13,7 +13,7 @@ from ..tree.walk import held, walk_of
 
 
 class ModuleVisitor:
-    """What `visit` calls; override what you need. An object of another class that has some of the methods will do."""
+    """Methods that `visit` calls; override those you need. An object with some of the methods works too."""
 
     def visit_float(self, param: Param) -> None:
         """A parameter or running statistic of floating-point (or complex, or quantized) numbers."""

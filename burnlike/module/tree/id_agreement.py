@@ -1,4 +1,4 @@
-"""Making the ranks of a job agree on ids where they can't by themselves."""
+"""Makes the ranks of a job agree on ids that they could not draw alike."""
 
 from typing import Any, TypeVar
 

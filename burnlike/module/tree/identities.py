@@ -1,4 +1,4 @@
-"""Which id each tensor of a tree has: the one it had, whatever happened to the tree; a new one where it had none."""
+"""Gives each tensor of a tree its id: the one it had, whatever was done to the tree, or a new one."""
 
 import hashlib
 from typing import NamedTuple
@@ -132,7 +132,7 @@ def _claim(module: nn.Module, name: str, tensor: Tensor | None, param_id: ParamI
 
 
 def fingerprint_of_tree(root: nn.Module) -> str:
-    """What tells `root` from the other models of a program: its class, or what it holds if the class is torch's."""
+    """A text that tells `root` from other models of the program: its class, or its content if the class is torch's."""
     cls = own_class(unwrap(root))
     if not cls.__module__.startswith("torch.nn"):
         return cls.__qualname__

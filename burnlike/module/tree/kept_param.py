@@ -1,4 +1,4 @@
-"""The Params of a traversal that is kept, which must not keep what it passed alive."""
+"""The Params of a cached traversal, which must not keep removed modules alive."""
 
 import weakref
 from typing import Any
@@ -41,7 +41,7 @@ class KeptParam(Param):
 
     @property
     def home(self) -> tuple[nn.Module, str]:
-        """Where id and intent are kept."""
+        """The module and name that keep id and metadata."""
         module, name = self._home or (self._module, self._name)
         return self._alive(module), name
 

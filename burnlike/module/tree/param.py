@@ -1,4 +1,4 @@
-"""Param, the handle through which visitors, records and optimizers see one tensor of a module tree."""
+"""Param, the handle of one tensor of a module tree, for visitors, records and optimizers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -154,7 +154,7 @@ class Param:
 
     @property
     def home(self) -> tuple[nn.Module, str]:
-        """Where id and intent are kept."""
+        """The module and name that keep id and metadata."""
         return self._home or (self._module, self._name)
 
     @property
@@ -182,7 +182,7 @@ class Param:
         return self.tensor.requires_grad
 
     def val(self) -> Tensor:
-        """What the module computes with: initialized, and with a reparameterization such as LoRA applied."""
+        """The value that the module computes with: initialized, and with a reparameterization such as LoRA applied."""
         initialize_param(self.tensor)
         module, name = self.home
         return self.tensor if self.home in self.owners else getattr(module, name)
@@ -205,12 +205,12 @@ class Param:
         return self.tensor.shape
 
     def lazy_device(self) -> torch.device:
-        """Where the values are or will be made, without initializing it."""
+        """The device on which the values are or will be made; initializes nothing."""
         return self.tensor.device
 
     @property
     def mappers(self) -> Mappers:
-        """What turns a record's form of the values into the module's, and back."""
+        """The functions that convert values between the form of records and that of the module."""
         meta = meta_of(*self.home)
         return Mappers(meta.load_mapper, meta.save_mapper)
 

@@ -1,4 +1,4 @@
-"""The tensors that a parameter may hold, checked before a module has them."""
+"""Checks the tensors that a parameter gets, before the module has them."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ AnyTensor = Tensor | TensorBase
 
 
 class Mappers(NamedTuple):
-    """What is between the form of a record and that of the module; None where they are one."""
+    """Functions between the form of records and that of the module; None where the forms are the same."""
 
     load: Mapper | None
     save: Mapper | None
@@ -73,7 +73,7 @@ def parameter_or_state(given: AnyTensor, trainable: bool | None) -> Tensor:
 
 
 def untracked(tensor: Tensor) -> Tensor:
-    """What a state is made of: the same values without their history, so that no step is in a later step's graph."""
+    """The same values without their graph, for a state, so that no step is in the graph of a later one."""
     return tensor if tensor.is_leaf else tensor.detach()
 
 
@@ -94,7 +94,7 @@ def lazy_parameter(
 
 
 def mapped(before: Tensor, mapper: Mapper, what: object) -> Tensor:
-    """What `mapper` makes of the values of `what`, in memory of its own also where that is a view.
+    """The values of `what` after `mapper`, always in memory of their own.
 
     Raises:
         TypeError: that is no tensor, or whole numbers of floating-point ones.

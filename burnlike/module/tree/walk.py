@@ -1,4 +1,4 @@
-"""Walking any `nn.Module` tree: each tensor once, with its id and canonical path."""
+"""Walks any `nn.Module` tree: each tensor once, with its id and canonical path."""
 
 import weakref
 from collections.abc import Callable, Sequence
@@ -147,7 +147,7 @@ class Walk:
         return self._once("marked_steps", self._marked)
 
     def _once(self, name: str, make: Callable[[], T]) -> T:
-        """What `make` gave the first time; of several threads all get the same object."""
+        """The result of the first call of `make`; all threads get the same object."""
         if name not in self._made:
             self._made.setdefault(name, make())
         return self._made[name]
@@ -242,7 +242,7 @@ def _forget(address: int, root: object) -> None:
 
 
 def _read(parts: list[dict[str, Any]]) -> list[list[Any]]:
-    """What tells a tree from another one: how many tensors and modules each of its modules has, names and addresses.
+    """The numbers, names and addresses by which a changed tree is told from an unchanged one.
 
     These are loops in C. A reused address of a tensor does no harm: handles read the module, and which slots share a
     tensor is the same.

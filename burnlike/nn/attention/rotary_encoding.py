@@ -70,6 +70,6 @@ class RotaryEncoding(Layer):
         return {"freq_complex": "constant", "theta": "constant", "start_offset": "constant"}
 
     def custom_content(self, content: Content) -> Content:
-        """What the layer was made from."""
+        """Show the arguments of the layer."""
         config = self.config
         return content.add("d_model", config.d_model).add("max_sequence_length", config.max_sequence_length)

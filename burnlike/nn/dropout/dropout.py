@@ -32,5 +32,5 @@ class Dropout(Layer):
         return torch.where(uniform(rng, x) >= self.prob, x / (1 - self.prob), 0.0)
 
     def custom_content(self, content: Content) -> Content:
-        """What the layer was made from."""
+        """Show the arguments of the layer."""
         return content.add("prob", self.prob)

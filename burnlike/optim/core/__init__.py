@@ -1,1 +1,1 @@
-"""What every optimizer stands on: states as records, operations over lists, parts of sharded parameters."""
+"""The base of every optimizer: states as records, operations over lists, parts of sharded parameters."""

@@ -1,4 +1,4 @@
-"""What a step does beside the formula, for rules that have no kernel: their gradients are changed first."""
+"""Changes the gradients of a step before the rule sees them, for rules that have no kernel."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ PLAIN = StepOptions()
 
 
 def computing_dtype(dtype: torch.dtype) -> torch.dtype:
-    """What values of `dtype` are computed in: float32, or float64: float16 can't hold squares of usual gradients."""
+    """The dtype to compute values of `dtype` in: float32 or float64, as float16 can't hold usual squares."""
     return torch.promote_types(dtype, torch.float32)
 
 

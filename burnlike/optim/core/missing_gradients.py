@@ -9,7 +9,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 class WarnsOfMissingGradients:
-    """What optimizers do when no parameter at all has a gradient: nothing, but not in silence."""
+    """Warns once if a step finds no gradient for any parameter."""
 
     _has_warned = False
 

@@ -1,4 +1,4 @@
-"""Whether the ranks of a job are about to make the same step."""
+"""Checks that the ranks of a job are about to make the same step."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -40,7 +40,7 @@ def local_state(state: Any, tensor: Tensor) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How a parameter is divided among ranks, without its values.
+    """The way in which a parameter is sharded among ranks, without its values.
 
     Attributes:
         mesh: the device mesh.
@@ -58,7 +58,7 @@ class Division:
 
 
 def division_of(tensor: Any) -> Division | None:
-    """How a parameter is divided; None where it is whole."""
+    """The way in which a parameter is sharded; None for a whole one."""
     if not is_distributed(tensor):
         return None
     place = (tensor.device_mesh, tensor.placements, tensor.shape, tensor.stride())

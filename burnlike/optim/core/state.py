@@ -1,4 +1,4 @@
-"""States as the leaves of records and back: `{"momentum.moment_1": tensor, "momentum.time": 3}`; and where they are."""
+"""States as flat maps for records, and back: `{"momentum.moment_1": tensor, "momentum.time": 3}`."""
 
 import dataclasses
 from collections import Counter

@@ -54,7 +54,7 @@ def squares_of(grads: Sequence[Tensor]) -> Tensor:
 def limits(
     rule: GradientClipping | None, squares: Tensor | None, unscale: float | Tensor = 1.0
 ) -> tuple[float, Tensor | None]:
-    """What gradients are cut to, and what they are multiplied by.
+    """The limits of the gradients' values and the factors by which gradients are multiplied.
 
     Args:
         rule: how they are clipped.

@@ -1,4 +1,4 @@
-"""Gradients of parameters that are DTensors, divided among ranks as these, before anything is done with them."""
+"""Shards the gradients of DTensor parameters as these are sharded, before anything is done with them."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -40,7 +40,7 @@ class GradientsAccumulator:
         self._count = 0
 
     def __len__(self) -> int:
-        """How many micro-batches were added since the last `grads`."""
+        """The number of micro-batches since the last `grads`."""
         return self._count
 
     @torch.no_grad()
@@ -86,7 +86,7 @@ class GradientsAccumulator:
 
     @torch.no_grad()
     def grads(self) -> GradientsParams:
-        """What was accumulated, in the dtypes of the parameters; the accumulator is empty afterwards."""
+        """The accumulated gradients in the dtypes of the parameters; empties the accumulator."""
         sums = [total for _, total in self._sums.values()]
         if sums and self._first is not None and self._weight != 1.0:
             foreach.div_(sums, self._weight)

@@ -1,4 +1,4 @@
-"""MultiGradientsParams: gradients of one module that were computed on several devices."""
+"""MultiGradientsParams: sums the gradients of one module that several devices computed."""
 
 from typing import Self
 

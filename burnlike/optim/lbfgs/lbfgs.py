@@ -163,7 +163,7 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
         return self
 
     def read_state(self, record: Record, module: nn.Module | None = None) -> LbfgsState:
-        """What `load_record` is about to put in place, for a load of several parts that is to happen whole or not.
+        """A state for `load_record`, checked; nothing is changed yet, so that several parts can be loaded together.
 
         Args:
             record: see `load_record`.
@@ -269,7 +269,7 @@ def _largest(vector: Tensor) -> float:
 
 @torch.enable_grad()
 def _evaluated(closure: Callable[[Any], Any], module: nn.Module) -> tuple[float, GradientsParams]:
-    """What the closure gives, checked.
+    """The loss that the closure returns, checked.
 
     Raises:
         ArgumentError: it is something else than a loss and gradients.

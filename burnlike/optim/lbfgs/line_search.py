@@ -128,7 +128,7 @@ def _minimum(one: Sample, other: Sample, bounds: tuple[float, float] | None = No
 def cubic_interpolate(
     x1: float, f1: float, g1: float, x2: float, f2: float, g2: float, bounds: tuple[float, float] | None = None
 ) -> float:
-    """Where the cubic through two points with slopes is least; Nocedal & Wright 2006, equation 3.59.
+    """The minimum of the cubic through two points with slopes; Nocedal & Wright 2006, equation 3.59.
 
     Args:
         x1, f1, g1: a point, the value and the slope there.

@@ -15,7 +15,7 @@ _HISTORIES = ("history_s", "history_y")
 
 @dataclass(slots=True, eq=False)
 class LbfgsState:
-    """What L-BFGS keeps from step to step, in Burn's form. Each tensor is a vector of all parameters.
+    """The state of L-BFGS between steps, in Burn's form. Each tensor is a vector of all parameters.
 
     Attributes:
         history_s: the last displacements, the newest last.
@@ -54,7 +54,7 @@ class LbfgsState:
         del self.history_s[:-most], self.history_y[:-most]
 
     def direction(self, gradient: Tensor) -> Tensor:
-        """Where to go from a point: -H @ gradient, H being the inverse Hessian that the history suggests.
+        """The direction of a step: -H @ gradient, where H approximates the inverse Hessian by the history.
 
         The two-loop recursion, Nocedal & Wright 2006, algorithm 7.4, with the scaling of equation 7.20. No number goes
         to the host.

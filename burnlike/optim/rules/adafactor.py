@@ -90,7 +90,7 @@ class Adafactor(ForeachOptimizer[AdafactorState]):
     def _scales(
         self, lr: float, tensors: list[Tensor], updates: list[Tensor], states: Sequence[AdafactorState]
     ) -> list[Tensor]:
-        """What each update is multiplied by, without dimensions: rate, clipping, size of the parameter."""
+        """The factors of the updates, without dimensions: rate, clipping, size of the parameter."""
         config = self.config
         excesses = _root_mean_squares(updates)
         foreach.div_(excesses, config.clip_threshold)

@@ -1,4 +1,4 @@
-"""What Adam and AdamW have in common: a state of two moments, and one kernel."""
+"""The base of Adam and AdamW: a state of two moments, and one kernel."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -74,7 +74,7 @@ class Muon(ForeachOptimizer[MuonState]):
             tensor.add_(update, alpha=-lr * self.ratio(tensor.shape))
 
     def ratio(self, shape: Sequence[int]) -> float:
-        """What the learning rate of a matrix of this shape is multiplied by."""
+        """The factor of the learning rate for a matrix of this shape."""
         rows, columns = shape
         match self.config.adjust_lr_fn:
             case "MatchRmsAdamW":
@@ -85,7 +85,7 @@ class Muon(ForeachOptimizer[MuonState]):
                 return math.sqrt(max(1.0, columns / max(1, rows)))
 
     def _directions(self, grads: list[Tensor], momenta: Sequence[MomentumState]) -> list[Tensor]:
-        """What is orthogonalized; the velocities go on by a step."""
+        """The matrices to orthogonalize; advances the velocities by a step."""
         momentum = self.config.momentum
         old: list[tuple[Tensor, Tensor]] = []
         for state, grad in zip(momenta, grads, strict=True):

@@ -57,7 +57,7 @@ class RuleSet:
 
     @property
     def group_params(self) -> tuple[ParamGroup, ...]:
-        """Which parameters each group has."""
+        """The parameters of each group."""
         return tuple(group.params for group in self.groups)
 
     @property
@@ -91,19 +91,19 @@ class RuleSet:
         return self.base
 
     def clipping(self, group: int) -> GradientClipping | None:
-        """How the gradients of a group are clipped."""
+        """The clipping of a group's gradients."""
         own = None if group == BASE else self.groups[group].grad_clipping
         return self.grad_clipping if own is None else own
 
     def norm(self, group: int) -> str | int:
-        """Which norm the gradients of a group are part of: that of its clipping's name, or of the place that has it."""
+        """The key of a group's norm: the name of its clipping, or the group that has the clipping."""
         clipping = self.clipping(group)
         if isinstance(clipping, ClipByGlobalNorm) and clipping.group is not None:
             return clipping.group
         return BASE if group == BASE or self.groups[group].grad_clipping is None else group
 
     def lr_factor(self, group: int) -> float:
-        """What the learning rate of a group is multiplied by."""
+        """The factor of a group's learning rate."""
         return 1.0 if group == BASE else self.groups[group].lr_factor
 
     def check(self, module: nn.Module) -> None:

@@ -18,7 +18,7 @@ BEFORE_FIRST = 2**64 - 1
 
 
 class AnyLrScheduler(RecordMethods, ABC, Generic[Rate]):
-    """What a LrScheduler and a ModuleLrScheduler have in common: a state, and records of it.
+    """The base of LrScheduler and ModuleLrScheduler: a state, and records of it.
 
     A subclass keeps all that changes in `state` and says in `fields` what that is: records follow from it.
 

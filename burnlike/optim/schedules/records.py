@@ -73,7 +73,7 @@ def _unknown(scheduler: "Scheduler", place: str) -> RecordError:
 
 
 def fitted(scheduler: "Scheduler", values: Mapping[str, Any]) -> "list[tuple[Scheduler, State]]":
-    """What a record says about the scheduler and all below it; nothing is changed.
+    """The part of a record that belongs to the scheduler and those below it, checked; nothing is changed.
 
     Raises:
         RecordMismatchError: it is the record of another one.

@@ -1,4 +1,4 @@
-"""The states in an optimizer's record, and the parameters that they belong to."""
+"""Matches the states in an optimizer's record with parameters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -149,7 +149,7 @@ def _followed(
     by_path: Mapping[str, StateOwner | None],
     report: LoadReport | None,
 ) -> StateOwner | None:
-    """Where the load of the module put the parameter of a state."""
+    """The parameter to which loading the module moved that of a state."""
     if report is None:
         return None
     target = by_id.get(report.ids[entry.id]) if entry.id in report.ids else None

@@ -10,7 +10,7 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class OptimizerLoadReport:
-    """What became of each state.
+    """Says for each state of a record where it went.
 
     Attributes:
         by_id: paths of the parameters that were found by their ids.

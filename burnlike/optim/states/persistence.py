@@ -18,7 +18,7 @@ from .torch_translation import as_adaptors
 
 
 class StateKeeper(Optimizer):
-    """What of an OptimizerAdaptor is about records.
+    """The methods of an OptimizerAdaptor that save and load its states.
 
     Attributes:
         rules: the rule, clipping and factor of the rate of each parameter.
@@ -36,12 +36,12 @@ class StateKeeper(Optimizer):
 
     @property
     def load_report(self) -> OptimizerLoadReport | None:
-        """What became of each state at the last `load_record`; None before."""
+        """The report of the last `load_record`; None before."""
         return self._kept.report
 
     @property
     def random_step(self) -> int:
-        """How many steps have rounded stochastically."""
+        """The number of steps that rounded stochastically."""
         return self._kept.random_step
 
     def state_of(self, param: Param) -> Any:
@@ -143,7 +143,7 @@ class StateKeeper(Optimizer):
         report: LoadReport | None = None,
         prune_orphans: bool = False,
     ) -> KeptStates:
-        """What `load_record` is about to put in place, for a load of several parts that is to happen whole or not.
+        """States for `load_record`, checked; nothing is changed yet, so that several parts can be loaded together.
 
         Args:
             record: see `load_record`.

@@ -61,7 +61,7 @@ def _encoded(group: Mapping[str, Any], place: str, tensors: dict[str, Tensor]) -
 
 
 def _options(group: Mapping[str, Any]) -> dict[str, Any]:
-    """What a group says beside which parameters it has."""
+    """The options of a group, without its parameters."""
     return {name: value for name, value in group.items() if name not in ("params", "param_names")}
 
 
@@ -126,7 +126,7 @@ def read_torch_record(
     report: LoadReport | None = None,
     prune_orphans: bool = False,
 ) -> LoadedTorchState:
-    """What `load_torch_record` is about to put in place.
+    """A state for `load_torch_record`, checked; nothing is changed yet.
 
     Args:
         optimizer: see `load_torch_record`.

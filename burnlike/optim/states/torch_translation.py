@@ -1,4 +1,4 @@
-"""States of torch's own optimizers and of an OptimizerAdaptor's, each as the other has them."""
+"""Translates states between torch's own optimizers and an OptimizerAdaptor."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -45,7 +45,7 @@ class _Noted(dict[str, Tensor]):
 
 
 def adaptors_state(optimizer: torch.optim.Optimizer, record: Record) -> Callable[[StateEntry, Record], dict[str, Any]]:
-    """What gives a state in the record of an OptimizerAdaptor by the names that `optimizer` has for its fields.
+    """A function that reads a state from the record of an OptimizerAdaptor by torch's names of the fields.
 
     Raises:
         RecordMismatchError: no OptimizerAdaptor has such states.

@@ -85,7 +85,7 @@ class OptimizerAdaptor(StateKeeper, Generic[State]):
 
     @property
     def skipped_steps(self) -> int:
-        """How many steps changed nothing because a gradient was not finite; on CUDA it waits for the last step."""
+        """The number of steps skipped because a gradient was not finite; on CUDA it waits for the last step."""
         self._settle()
         return self._skipped.count
 
@@ -284,7 +284,7 @@ class OptimizerAdaptor(StateKeeper, Generic[State]):
                 self._kept.note(param)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What copies and pickles have: all but what belongs to the module, `with_copies` included."""
+        """The content of copies and pickles: everything but what belongs to the module, `with_copies` included."""
         self._settle()
         return {**self.__dict__, "_copies": {}, "_last": _NOTHING, "_runs": [], "_checked": None}
 

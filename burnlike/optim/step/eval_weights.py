@@ -1,4 +1,4 @@
-"""Weights to evaluate with, of rules whose averages of weights are better than the weights that they train."""
+"""Weights for evaluation, of rules whose averages of weights are better than the trained weights."""
 
 import torch
 from torch import nn

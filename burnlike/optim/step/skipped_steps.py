@@ -1,4 +1,4 @@
-"""SkippedSteps: steps that changed nothing, counted on the devices where that is found out."""
+"""SkippedSteps: counts steps that changed nothing, on the devices that find it out."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from .batches import ParamBatch
 
 
 class SkippedSteps:
-    """How many steps were skipped.
+    """Counts skipped steps.
 
     On CUDA nothing waits: the kernels see whether a step is to be skipped, and subtract from the times of the states
     what `on` has counted. `settle` brings the states up to date.

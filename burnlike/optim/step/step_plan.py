@@ -17,7 +17,7 @@ from .batches import ParamBatch
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """What is asked of a step beside its rate.
+    """The arguments of a step other than the learning rate.
 
     Attributes:
         maximize: go up the gradient.

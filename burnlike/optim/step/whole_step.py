@@ -1,4 +1,4 @@
-"""Steps under `fully_shard` of rules that need whole tensors."""
+"""Steps of rules that need whole tensors, under `fully_shard`."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The whole of a file of v0.21 that has names: envelope, the record's tree, what burnlike adds. Imports no torch."""
+"""A whole file of v0.21 that has names: envelope, the record's tree, burnlike's additions. Imports no torch."""
 
 from collections.abc import Mapping
 from dataclasses import replace

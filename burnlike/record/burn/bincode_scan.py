@@ -1,4 +1,4 @@
-"""What can be said of a bincode file without its layout: the tensors that stand out by their form. Imports no torch."""
+"""Finds tensors in a bincode file without a layout, by their form. Imports no torch."""
 
 import re
 from collections.abc import Iterator
@@ -108,7 +108,7 @@ class _Scanner:
         return tensor
 
     def _next_id(self, position: int) -> int | None:
-        """Where the next id begins. The window is small at first: ids are mostly near each other."""
+        """The position of the next id. The window is small at first, as ids are mostly near each other."""
         window = _FIRST_WINDOW
         while True:
             piece = self.source.read_some(position, window)

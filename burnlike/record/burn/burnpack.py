@@ -212,7 +212,7 @@ def _check_overlaps(tensors: list[StoredTensor], ids: Mapping[str, int], path: s
 
 
 def _data_start(source: Source, head_bytes: int, tensors: list[StoredTensor]) -> int:
-    """Where the tensors begin, those of the oldest files unpadded.
+    """The position of the first tensor, which the oldest files don't pad.
 
     Raises:
         RecordFormatError: the file has fewer or more bytes than they need, or than is allowed.

@@ -68,7 +68,7 @@ BOOL_STORES = tuple(_BOOL_STORES)
 
 
 def dtype_bytes(dtype: str, name: str) -> bytes:
-    """What bincode writes for a dtype.
+    """The bytes that bincode writes for a dtype.
 
     Raises:
         DTypeError: see `burn_dtype`.

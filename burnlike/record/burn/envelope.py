@@ -1,4 +1,4 @@
-"""What stands around the item in every file of v0.21: five texts that say how it was written, and an empty `_b`.
+"""The envelope of every file of v0.21: five texts about how it was written, and an empty `_b`.
 
 What Burn has no place for (aliases without ids, plain values) stands beside them under `burnlike`, which Burn's readers
 of formats with names pass over. Imports no torch.

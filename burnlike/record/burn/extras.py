@@ -1,4 +1,4 @@
-"""What burnlike adds to files of v0.21 that have names, where Burn has no place for it. Imports no torch."""
+"""burnlike's additions to files of v0.21 that have names, for what Burn has no place. Imports no torch."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ KEY = "burnlike"
 
 
 def encode(outline: Outline, values: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What is to stand under `KEY`, None for nothing.
+    """The value to write under `KEY`; None for nothing.
 
     Args:
         outline: the record.

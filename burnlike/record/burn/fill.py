@@ -1,4 +1,4 @@
-"""What of a record goes into each place of its layout, for formats that write one. Imports no torch."""
+"""Fills the places of a layout from a record, for formats that write one. Imports no torch."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The tensors found while a file is read, with their ids; one that comes twice is tied. Imports no torch."""
+"""Collects the tensors of a file while it is read, with their ids; one that comes twice is tied. Imports no torch."""
 
 import hashlib
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ Pairs = Sequence[tuple[StoredTensor, StoredTensor]]
 
 
 class Gathered:
-    """What has been read so far.
+    """The tensors read so far.
 
     Args:
         source_path: what messages call the file.

@@ -1,4 +1,4 @@
-"""What tells the record of an optimizer from others. Imports no torch."""
+"""Recognizes the records of optimizers. Imports no torch."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What a burnpack file holds, under the names that it has there. Imports no torch."""
+"""The content of a burnpack file, under its names there. Imports no torch."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -157,7 +157,7 @@ def _lists(layout: Layout, path: str, names: set[str]) -> Iterator[tuple[str, in
 
 
 def pack_of(outline: Outline) -> tuple[Pack, Outline]:
-    """What the file of an optimizer's record holds, and what has no place in it."""
+    """The content of the file for an optimizer's record, and the part for which the file has no place."""
     states: Mapping[str, Any] = outline.values["states"]
     paths: Mapping[str, Any] = outline.values["paths"]
     layouts = _state_layouts(outline, (*outline.entries, *states), paths)

@@ -1,4 +1,4 @@
-"""Records as burnpack names them: modules, schedulers and anything else that is no optimizer. Imports no torch.
+"""Records under the names of burnpack: modules, schedulers and everything else but optimizers. Imports no torch.
 
 Tensors have the record's names. A parameter that is tied has one id and its bytes under all its names, which need to be
 in the file once only; files of Burn's that have them several times are written so again. Numbers and bools in maps are
@@ -25,7 +25,7 @@ from .state_layouts import leaves_of, normal
 
 
 def pack_of(outline: Outline) -> Pack:
-    """What the file of a record holds.
+    """The content of a record's file.
 
     Raises:
         RecordError: a value is no plain value.

@@ -1,4 +1,4 @@
-"""Which tensors of Burn's files are states: running statistics and other buffers. Imports no torch."""
+"""Tells which tensors of Burn's files are states: running statistics and other buffers. Imports no torch."""
 
 from ..outline import Outline
 

@@ -21,7 +21,7 @@ def encoded(number: int) -> bytes:
 
 
 def zigzag(number: int) -> int:
-    """What is written for a signed number: 0, -1, 1, -2, ... are 0, 1, 2, 3, ..."""
+    """The unsigned number that stands for a signed one: 0, -1, 1, -2, ... are 0, 1, 2, 3, ..."""
     return number * 2 if number >= 0 else -number * 2 - 1
 
 

@@ -1,1 +1,1 @@
-"""Records and layouts of types: dataclasses, modules, whatever state_dict gives."""
+"""Records and layouts of other things: dataclasses, modules, everything with a `state_dict`."""

@@ -1,4 +1,4 @@
-"""Objects to the tensors and values of a record, and back, by what their types declare.
+"""Turns objects into tensors and values of a record and back, by what their types declare.
 
 A dataclass or NamedTuple needs nothing more than its fields. Another type joins by two methods, named as in Burn:
 `into_item(self)`, which gives something that can be stored (a dataclass, a map, a tensor, ...), and the classmethod

@@ -1,4 +1,4 @@
-"""LeafReader: what a type declares, built of the leaves of a record."""
+"""LeafReader: makes an object of a declared type from the leaves of a record."""
 
 import dataclasses
 import inspect
@@ -49,7 +49,7 @@ class LeafReader:
             )
 
     def build(self, hint: Any, path: str, owner: str) -> Any:
-        """What `hint` declares, of the leaves at and below `path`; `owner` is the type that declares it."""
+        """An object of the type `hint` from the leaves at and below `path`; `owner` is the type that declares it."""
         hint = stripped(hint)
         origin = get_origin(hint) or hint
         if origin in (Union, types.UnionType):
@@ -214,7 +214,7 @@ def _made(kind: type, parts: dict[str, Any]) -> Any:
 
 
 def custom_item(kind: Any) -> Any:
-    """What `kind.from_item` takes, by its annotation; Any without one."""
+    """The type that `kind.from_item` takes, by its annotation; Any without one."""
     names = [*inspect.signature(kind.from_item).parameters]
     return get_type_hints(kind.from_item).get(names[0], Any) if names else Any
 

@@ -1,4 +1,4 @@
-"""Entries of state dicts that are no parameters or buffers, among the values of a record.
+"""Entries of state dicts that are not parameters or buffers, among the values of a record.
 
 An entry stands under its name, `{"$entry": tree}`, where the tree names its tensors by their paths below the entry; the
 record has them under the entry's name and that path.

@@ -1,4 +1,4 @@
-"""What the annotations of a module's class say of its fields: which may be None, and what is in empty ones."""
+"""Reads the annotations of a module's class: which fields may be None, and the types of empty ones."""
 
 import inspect
 import re

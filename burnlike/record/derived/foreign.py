@@ -1,4 +1,4 @@
-"""Records of objects that know nothing of records: torch's schedulers, generators, whatever has `state_dict()`."""
+"""Records of objects without record methods: torch's schedulers, generators, anything with `state_dict()`."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ _STATE, _KIND = "state", "kind"
 
 
 class Handling(NamedTuple):
-    """How the state of an object is taken and put back.
+    """The functions that take the state of an object and put it back.
 
     Attributes:
         take: gives it: tensors, arrays, plain values, lists, tuples and maps.
@@ -27,7 +27,7 @@ class Handling(NamedTuple):
 
 
 def handling_of(source: Any) -> Handling | None:
-    """How the state of `source` is taken and put back; None where nothing is known of its type."""
+    """The functions that take the state of `source` and put it back; None for an unknown type."""
     if isinstance(source, torch.Generator):
         return Handling(source.get_state, source.set_state)
     if isinstance(source, random.Random):

@@ -45,7 +45,7 @@ def layout_of(module: nn.Module) -> Layout:
 
 
 def deferred_layout(module: nn.Module) -> LayoutOf:
-    """What makes the layout of `module` when a format needs it."""
+    """A function that makes the layout of `module` when a format needs it."""
     return LayoutOf(partial(layout_of, module))
 
 

@@ -1,4 +1,4 @@
-"""Which modules save or load more than their parameters and buffers: code of their own that `state_dict()` runs.
+"""Finds modules whose own code saves or loads more than parameters and buffers in `state_dict()`.
 
 torch calls it at `get_extra_state`, `_save_to_state_dict`, `_load_from_state_dict` and by hooks. Where none of these
 is there, records need not ask.
@@ -21,7 +21,7 @@ _HOOKS = itemgetter(
 
 
 class OwnCode(IntEnum):
-    """What a module does by itself.
+    """The methods and hooks of a module that save or load.
 
     Attributes:
         NONE: nothing.
@@ -58,7 +58,7 @@ def _of_class(cls: type) -> OwnCode:
 
 
 def origin(function: Callable[..., Any]) -> OwnCode:
-    """What a method or hook is, by where it was written."""
+    """The place where a method or hook was defined."""
     inner: Any = getattr(function, "hook", function)  # what torch wraps a hook in to give it the module
     while isinstance(inner, partial):
         inner = inner.func

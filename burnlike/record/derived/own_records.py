@@ -1,4 +1,4 @@
-"""Parts of a module whose classes define `into_record` or `load_record`: their records are parts of the module's."""
+"""Parts of a module whose classes define `into_record` or `load_record`."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -43,7 +43,7 @@ def parts_with_records(module: nn.Module) -> dict[str, nn.Module]:
 
 
 def below(paths: Mapping[str, object]) -> tuple[str, ...]:
-    """What the names begin with that lie below one of the paths."""
+    """The prefixes of names that lie below one of the paths."""
     return tuple(join(path, "") for path in paths)
 
 

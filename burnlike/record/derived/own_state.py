@@ -1,4 +1,4 @@
-"""What `state_dict()` has of a module beside its parameters and buffers, as tensors and entries of a record."""
+"""The state of a module beside parameters and buffers, from `state_dict()`, as tensors and entries of a record."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from .state_tree import encode_tree
 
 @dataclass(frozen=True, slots=True)
 class OwnState:
-    """What a module's own code makes of its record.
+    """The tensors and entries that a module's own code adds to its record.
 
     Attributes:
         tensors: path of a parameter or buffer -> what it saves in its place.
@@ -42,7 +42,7 @@ class OwnState:
 
 
 def own_state(module: nn.Module, found: Sequence[Param]) -> OwnState:
-    """What `module.state_dict()` has beside the tensors of `found`, all of the module's.
+    """The content of `module.state_dict()` beside the tensors of `found`.
 
     Raises:
         RecordError: an entry holds an object that can't be stored without code.

@@ -1,4 +1,4 @@
-"""What `state_dict()` methods give, as tensors and plain values, and back exactly: nothing in it is code.
+"""Turns the results of `state_dict()` into tensors and plain values and back exactly, without code.
 
 Beside numbers, texts, bools, None, lists and maps there are tensors, NumPy arrays, bytes, tuples, sets, counters, maps
 whose keys are no texts, and torch's dtypes, devices and quantized tensors: each a map with one key, which begins with
@@ -91,7 +91,7 @@ def _put(tensor: Tensor, name: str, tensors: dict[str, Tensor]) -> str:
 
 
 def _quantized_parts(tensor: Tensor, name: str) -> dict[str, Any]:
-    """What a quantized tensor is made of."""
+    """The parts of a quantized tensor."""
     if tensor.dtype not in _QUANTIZED_DTYPES:
         raise RecordError(f"'{name}': a quantized tensor of {plain(tensor.dtype)} can't be stored; dequantize() it")
     parts: dict[str, Any] = {"values": tensor.int_repr()}

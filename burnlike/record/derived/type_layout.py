@@ -1,4 +1,4 @@
-"""The layout of what a type declares: how Burn's formats nest a record that was derived from it."""
+"""The layout of a declared type: how Burn's formats nest a record that was derived from it."""
 
 import dataclasses
 import types

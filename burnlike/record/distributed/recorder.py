@@ -1,4 +1,4 @@
-"""Records of modules that are spread over processes (`fully_shard`), through `torch.distributed.checkpoint`.
+"""Records of sharded modules (`fully_shard`), through `torch.distributed.checkpoint`.
 
 Each process writes the parts that it holds, as safetensors files that torch's HuggingFaceStorageWriter lays out;
 nothing is pickled. A file without tensors beside them, `record.safetensors`, has what burnlike adds: ids, aliases,
@@ -142,12 +142,12 @@ class DistributedRecorder(Recorder):
 
 
 def _local(tensor: Any) -> Tensor:
-    """What this process has of it."""
+    """This process's part of a tensor."""
     return tensor.to_local() if is_distributed(tensor) else tensor
 
 
 def _facts(record: Record, tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """What all processes have to say alike of each tensor and each entry; optimizers' have ids for names."""
+    """The facts about tensors and entries in which all processes must agree; those of optimizers have ids as names."""
     facts = {
         name: f"{shown(tensor.dtype, tensor.shape)} with the ParamId {record.ids.get(name)}"
         for name, tensor in tensors.items()
@@ -255,7 +255,7 @@ class _Together:
                 )
 
     def _gathered(self, ours: T) -> list[T]:
-        """What every process has, by rank.
+        """The values of all processes, by rank.
 
         Raises:
             RecordIOError: one is gone.

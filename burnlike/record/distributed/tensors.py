@@ -1,4 +1,4 @@
-"""The tensors of a directory that was written by several processes, read whole or in parts."""
+"""The tensors of a directory that several processes wrote, read whole or in parts."""
 
 import os
 import warnings

@@ -1,1 +1,1 @@
-"""Where bytes come from, and the tensors in them."""
+"""Sources of bytes, and the tensors in them."""

@@ -1,4 +1,4 @@
-"""How much time and memory opening a file may take: one budget that every reader takes from. Imports no torch.
+"""The time and memory that opening a file may take: one budget for all readers. Imports no torch.
 
 Time is counted in steps of about 0.1 microseconds of one core, not by a clock: a file that is refused on one machine is
 refused on all. What a step and a byte are taken for is measured; `tests/record/fuzz/test_attacks.py` holds both to it.
@@ -27,7 +27,7 @@ CONTAINER, NUMBER, TEXT = 240, 32, 64
 
 
 class TensorCost(NamedTuple):
-    """What the readers of a format take for one tensor, with a long name.
+    """The time and memory that the readers of a format take for one tensor with a long name.
 
     Attributes:
         memory: bytes, as the reader counts them.
@@ -42,7 +42,7 @@ class TensorCost(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """What opening a file may take before it is refused as damaged or hostile. Use it in a `with` statement.
+    """The time and memory after which a file is refused as damaged or hostile. Use it in a `with` statement.
 
     The defaults are far above what records need that people make. A file that is larger than they allow, and that you
     trust, is opened with higher ones. They count for whatever is opened within the `with`, by any function and in this
@@ -98,7 +98,7 @@ _limits: ContextVar[tuple[ReadLimits, ...]] = ContextVar("burnlike.ReadLimits", 
 
 
 class Budget:
-    """What is left of the time and memory that opening a file, or a set of files, may take.
+    """The time and memory that are left for opening a file, or a set of files.
 
     Args:
         path: of the file, for messages.

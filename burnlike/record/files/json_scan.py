@@ -106,7 +106,7 @@ def _begin(text: bytes, opening: re.Pattern[bytes]) -> tuple[int, bytes]:
 
 
 def _quotes(text: bytes) -> int:
-    """How many quotes begin or end a text, at most."""
+    """The largest number of quotes that begin or end a text."""
     return text.count(b'"') - text.count(b'\\"')
 
 
@@ -127,7 +127,7 @@ def text_map(text: bytes, budget: Budget) -> dict[str, str]:
 
 
 def why_not(text: bytes, at: int) -> str:
-    """What to tell of JSON that is not what it should be from byte `at` on."""
+    """The message for JSON that is wrong from byte `at` on."""
     try:
         text.decode()
         msgspec.json.decode(text, type=msgspec.Raw)

@@ -1,4 +1,4 @@
-"""The tensors of a file, read when asked for."""
+"""The tensors of a file, read when they are needed."""
 
 import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -134,7 +134,7 @@ class FileValues:
     stored: torch.dtype
 
     def numel(self) -> int:
-        """How many they are."""
+        """The number of elements."""
         return prod(self.entry.shape)
 
     def read(self, start: int, stop: int, buffer: Tensor | None = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Reading all of a record's file but its tensors' values, whatever its format. Imports no torch."""
+"""Reads a record's file except its tensors' values, whatever its format is. Imports no torch."""
 
 import gc
 import os

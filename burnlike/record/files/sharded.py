@@ -1,4 +1,4 @@
-"""Reading a record that is divided among several files, see `shards`; as one, each tensor from its file."""
+"""Reads a record in several files (see `shards`) as one, each tensor from its file."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Where the bytes of a record come from: a file, memory, or something compressed. Imports no torch.
+"""Sources of a record's bytes: a file, memory, or compressed data. Imports no torch.
 
 Bytes are read by position into memory of our own, never mapped: a mapped file that is cut short by someone else kills
 the process. A file stays open as long as something reads from it, so a record that was loaded before its file was
@@ -32,7 +32,7 @@ class Source(ABC):
 
     @cached_property
     def budget(self) -> Budget:
-        """What opening it may take; that of the set of files which it is one of, where it was given one."""
+        """The budget for opening it; that of the whole set if the file is one of several."""
         budget = Budget(self.path)
         budget.add_file(self.stored_bytes)
         return budget

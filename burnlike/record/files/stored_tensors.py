@@ -1,4 +1,4 @@
-"""Tensors that lie in files: their types and shapes are known, their values are read when asked for."""
+"""Tensors in files: type and shape are known, values are read when they are needed."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping

@@ -1,1 +1,1 @@
-"""Putting records into modules: matching, checking, filling, and what to say about it."""
+"""Loads records into modules: matching, checking, filling and reporting."""

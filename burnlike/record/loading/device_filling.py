@@ -1,4 +1,4 @@
-"""Putting a file's values into tensors of a GPU: read into pinned memory, copied by a side stream, converted there.
+"""Loads a file's values into tensors of a GPU: read into pinned memory, copied by a side stream, converted there.
 
 While the GPU copies one buffer, the next is read. The device is busy for no longer than the copies.
 """
@@ -30,7 +30,7 @@ class SideStream(Protocol):
         ...
 
     def mark(self) -> Any:
-        """What has been queued so far."""
+        """A mark after everything queued so far."""
         ...
 
     def wait(self, mark: Any) -> None:

@@ -1,4 +1,4 @@
-"""Putting a record's values into the tensors of a module, converted on the way, by several threads."""
+"""Fills the tensors of a module with a record's values, converted while they are read, by several threads."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ _NATIVE_PIECE_BYTES = 8 << 20  # is cut further in native code
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where the values of a parameter go.
+    """The tensor that gets the values of a parameter.
 
     Attributes:
         match: the parameter and its tensor in the record.

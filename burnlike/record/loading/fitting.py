@@ -1,4 +1,4 @@
-"""Whether a record's tensors fit the parameters that they belong to: found out before anything is changed."""
+"""Checks that a record's tensors fit their parameters, before anything is changed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

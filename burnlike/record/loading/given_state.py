@@ -1,4 +1,4 @@
-"""What a record has for modules that read it by code of their own."""
+"""The state in a record for modules that load it by their own code."""
 
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from .matching import Matching
 
 
 class GivenState:
-    """What a record has for code of the module's own.
+    """The state in a record for a module's own code.
 
     Attributes:
         record: the record.

@@ -1,4 +1,4 @@
-"""Putting a record's tensors into a module: everything is checked before anything is changed."""
+"""Loads a record's tensors into a module: everything is checked before anything is changed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""LoadOptions: what a load may leave out, rename and convert."""
+"""LoadOptions: which tensors a load may leave out, rename and convert."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +20,7 @@ Remap = Iterable[tuple[str, str]] | Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
-    """How a record is loaded into a module.
+    """Options for loading a record into a module.
 
     Attributes:
         strict: whether missing and unexpected tensors are errors; the two below say it one by one.
@@ -102,7 +102,7 @@ class LoadOptions:
         return not self.strict if self.allow_unused is None else self.allow_unused
 
     def renamed(self, name: str) -> str:
-        """What `remap` makes of a name in the record.
+        """A name in the record after `remap`.
 
         Raises:
             ArgumentError: a replacement refers to a group that its expression lacks.

@@ -1,4 +1,4 @@
-"""The form that a parameter has in records, where it is another than in the module (Burn's save and load mappers)."""
+"""Forms that parameters have in records, if they differ from those in the module (Burn's save and load mappers)."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from ...module import Param
 
 
 class ShapeAndType(NamedTuple):
-    """What is known about a tensor without its values."""
+    """The shape and type of a tensor, without its values."""
 
     dtype: torch.dtype
     shape: torch.Size
@@ -27,7 +27,7 @@ def saved_form(param: Param) -> Tensor:
 
 
 def expected_form(param: Param) -> ShapeAndType | None:
-    """What a record must hold for `param`, found out on the meta device; None if that can be told only by mapping."""
+    """The form that a record must have for `param`, computed on the meta device; None if only mapping can tell."""
     target = param.tensor
     load, save = param.mappers
     if load is None:
@@ -42,7 +42,7 @@ def expected_form(param: Param) -> ShapeAndType | None:
 
 
 def loaded_form(param: Param, values: Tensor) -> Tensor:
-    """What the load mapper of `param` makes of a record's values.
+    """The form after the load mapper of `param`.
 
     Raises:
         RecordError: the mapper raised or gave no tensor.

@@ -1,4 +1,4 @@
-"""Which tensor of a record belongs to which parameter of a module."""
+"""Matches the tensors of a record with the parameters of a module."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ class TensorMatch:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What belongs together, and what is left.
+    """The pairs of tensors and parameters, and those without a partner.
 
     Attributes:
         matches: in the module's order.
@@ -129,7 +129,7 @@ def _check_ids(record: Record) -> None:
 
 
 def _rename(found: Sequence[Param], record: Record, options: LoadOptions) -> Callable[[str], str]:
-    """What becomes of a name in the record: what `remap` makes of it, without what AveragedModel puts before it."""
+    """A name in the record after `remap`, without the prefix of AveragedModel."""
     if _AVERAGED not in record.tensors or any(param.path == _AVERAGED for param in found):
         return options.renamed
     if not all(name == _AVERAGED or name.startswith("module.") for name in record.tensors):
@@ -176,7 +176,7 @@ def _names_of_ids(record: Record, ids: dict[str, ParamId]) -> dict[object, str]:
 def _pinned(
     found: Sequence[Param], record: Record, module: nn.Module, options: LoadOptions
 ) -> tuple[dict[str, str], dict[str, ParamId]]:
-    """What `remap_ids` says: path in the module -> name in the record; and the ids of the record's tensors then."""
+    """The pairs of `remap_ids`: path in the module -> name in the record; and the ids of the record's tensors then."""
     ids = dict(record.ids)
     if not options.remap_ids:
         return {}, ids

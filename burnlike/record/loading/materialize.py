@@ -1,4 +1,4 @@
-"""Building a module from a config and a record, without running an initializer."""
+"""Builds a module from a config and a record, without running an initializer."""
 
 import os
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a load leaves of a module on the meta device: tensors that no record has."""
+"""The tensors of a module on the meta device that no record has."""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""Loading what a module reads by code of its own: `_load_from_state_dict`, `set_extra_state`, and hooks of loading.
+"""Loads state that a module reads by its own code: `_load_from_state_dict`, `set_extra_state`, and load hooks.
 
 The code runs on the module itself, while other tensors stand in for its own. What it does to those is then loaded like
 any other values; what it does besides is undone if the load comes to nothing.
@@ -172,7 +172,7 @@ class _Run:
         return {*told.missing_keys}, told.unexpected_keys
 
     def _state_dict(self) -> tuple[OrderedDict[str, Any], dict[str, str], dict[str, Tensor]]:
-        """What the code is given; the name to tell of each of its keys; and path of a parameter -> its values."""
+        """The state dict for the code; the name to report for each key; and path of a parameter -> its values."""
         given, part = self._given, self._part
         saved = state_dict_of(part)
         keys: dict[int, list[str]] = {}
@@ -201,7 +201,7 @@ class _Run:
         return items, names, values
 
     def _versions(self) -> dict[str, dict[str, Any]]:
-        """What torch noted about the modules of the part, by their names in it."""
+        """The versions that torch noted for the modules of the part, by their names in it."""
         noted = self._given.versions
         if noted is None:
             return {}

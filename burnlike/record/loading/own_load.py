@@ -1,4 +1,4 @@
-"""Loads that an object does by its own `load_record`, which can be undone when something else fails."""
+"""Loads by an object's own `load_record`, undone if something else fails."""
 
 import copy
 from collections.abc import Callable

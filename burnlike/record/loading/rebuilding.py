@@ -1,4 +1,4 @@
-"""Running a module's constructor for the tensors that it computes, without the random numbers of its parameters."""
+"""Runs a module's constructor for the tensors that it computes, without the random numbers of its parameters."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -86,7 +86,7 @@ def _changed(func: Any, args: Any, kwargs: Any) -> Iterator[Any]:
 
 
 def _on_meta(func: Any, args: Any, kwargs: Any) -> Any:
-    """What an operation gives, without values."""
+    """The result of an operation, without values."""
 
     def moved(leaf: Any) -> Any:
         if isinstance(leaf, torch.Generator):

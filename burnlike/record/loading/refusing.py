@@ -1,4 +1,4 @@
-"""What a user reads where a record does not fit a module."""
+"""Error messages for records that do not fit a module."""
 
 import re
 

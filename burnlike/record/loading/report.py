@@ -26,7 +26,7 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What became of each tensor.
+    """Says for each tensor what the load did with it.
 
     Attributes:
         applied: paths of the module's tensors that got values.

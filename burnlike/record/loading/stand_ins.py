@@ -1,4 +1,4 @@
-"""Tensors that stand in for those of a module while code of its own writes to them."""
+"""Tensors that stand in for those of a module while its own code writes to them."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -70,7 +70,7 @@ class StandIns:
                 part.__dict__[name] = attributes[name]
 
     def value(self, param: Param) -> Tensor:
-        """What the parameter's stand-in became."""
+        """The value of the parameter's stand-in after the code ran."""
         return self._now[param.path]
 
     def is_written(self, param: Param) -> bool:

@@ -1,4 +1,4 @@
-"""The tensors of a module that have no values yet, wherever it keeps them."""
+"""Finds tensors of a module that have no values yet, wherever it keeps them."""
 
 from collections.abc import Callable, Iterator
 from types import FunctionType, ModuleType
@@ -77,7 +77,7 @@ def _replaced(
 
 
 def _attributes(value: Any, seen: set[int]) -> dict[str, Any] | None:
-    """What a plain object has, the first time that it is met; None for anything else."""
+    """The attributes of a plain object, the first time that it is met; None for anything else."""
     parts = getattr(value, "__dict__", None)
     if type(parts) is not dict or isinstance(value, nn.Module | type | FunctionType | ModuleType) or id(value) in seen:
         return None

@@ -1,1 +1,1 @@
-"""Writing records: converted on the way into files, by threads, in the background, in sets."""
+"""Writes records: converted while they are written, by threads, in the background, in sets of files."""

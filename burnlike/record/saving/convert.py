@@ -1,4 +1,4 @@
-"""Copying values into another element type, and noticing those that the type can't hold."""
+"""Copies values into another element type, and notices those that the type can't hold."""
 
 import math
 from collections.abc import Iterator

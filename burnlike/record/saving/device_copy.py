@@ -1,4 +1,4 @@
-"""Values of a GPU on their way into a file: converted there, many tensors at a time, and copied by a side stream.
+"""Converts a GPU's values there, many tensors at a time, and copies them to files by a side stream.
 
 A range of the file is laid out in the GPU's memory, so that one copy fetches all that belongs there. There are two
 buffers: while the CPU writes one range, the next is converted and copied. The GPU is busy for no longer than that.
@@ -43,7 +43,7 @@ class _Slice:
 
 
 def slices_of(placed: Mapping[int, Part], ranges: Sequence[tuple[int, int]]) -> list[list[_Slice]]:
-    """What of the parts lies in each range of a file.
+    """The slices of the parts that lie in each range of a file.
 
     Args:
         placed: place of the first byte, a multiple of the element's size -> part; in order.

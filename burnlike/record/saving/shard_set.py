@@ -1,4 +1,4 @@
-"""Replacing a record that is divided among several files: the old set of files or the new one is there, never a mix.
+"""Replaces a record in several files: after a crash the old set or the new one is there, never a mix.
 
 The names of index and single file are fixed, and one of the two decides what counts (see `shards`). So the new files
 get names that nothing has, and a single step makes them count: the rename of the index or of the single file, or the

@@ -1,4 +1,4 @@
-"""A record divided among several safetensors files, as Hugging Face lays them out. Imports no torch.
+"""Records in several safetensors files, as Hugging Face lays them out. Imports no torch.
 
 Beside `model-00001-of-00003.safetensors` and the others lies `model.safetensors.index.json`, which says in which file
 each tensor is. A record that fits one file is `model.safetensors`, without an index; where both are there, the single
@@ -90,7 +90,7 @@ def places_of(index: bytes, budget: Budget) -> dict[str, str]:
 
 
 class _Index(msgspec.Struct, gc=False):
-    """What counts of an index; the rest is passed over without making anything of it."""
+    """The fields of an index that are used; the rest is skipped."""
 
     weight_map: msgspec.Raw
 

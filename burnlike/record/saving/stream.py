@@ -1,4 +1,4 @@
-"""Writing tensors to a file while they are converted, through a few small buffers.
+"""Writes tensors to a file while they are converted, through a few small buffers.
 
 The file is cut into blocks. Each worker thread takes the next block, converts what belongs there into its buffer and
 writes it at its place: conversion and writing of different blocks overlap, and no step needs the whole of a tensor.
@@ -47,7 +47,7 @@ class StoredValues(Protocol):
         ...
 
     def numel(self) -> int:
-        """How many they are."""
+        """The number of elements."""
         ...
 
     def read(self, start: int, stop: int) -> Tensor:

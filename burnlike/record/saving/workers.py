@@ -1,4 +1,4 @@
-"""A few threads that take steps from one list, each with its own buffer and one thread of torch's."""
+"""A few threads that take work from one list, each with its own buffer and one thread of torch's."""
 
 import contextlib
 import mmap

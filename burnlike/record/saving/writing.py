@@ -1,4 +1,4 @@
-"""Writing one file: an outline and the tensors it speaks of become bytes that replace the file whole or not at all."""
+"""Writes one file: an outline and its tensors become bytes, which replace the file whole or not at all."""
 
 import errno
 import os
@@ -61,7 +61,7 @@ def write_file(
 
 
 def content_of(file_format: Format, outline: Outline, tensors: Mapping[str, Tensor]) -> Iterator[Piece]:
-    """What the file of an outline consists of, in its order.
+    """The bytes and tensors of an outline's file, in order.
 
     Raises:
         RecordError: the format has no place for something; a tensor has no values or no plain memory.
@@ -108,7 +108,7 @@ def _can_be_written_anywhere(piece: Piece) -> bool:
 
 
 def write_error(path: str, file_bytes: int, error: OSError) -> RecordIOError:
-    """What a user reads of an error while a record was written."""
+    """The error for a failure while a record was written."""
     directory = os.path.dirname(os.path.abspath(path))
     what = error.strerror or str(error)
     match error.errno:

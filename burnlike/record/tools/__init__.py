@@ -1,1 +1,1 @@
-"""What the command line does with records: renames, comparisons, forecasts."""
+"""The command line's operations on records: renames, comparisons, forecasts."""

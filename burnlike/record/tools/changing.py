@@ -1,4 +1,4 @@
-"""Records with other names, or with ids; nothing is read or copied."""
+"""Renames the tensors of records, or gives them ids; nothing is read or copied."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Comparing two records, tensor by tensor, in a few megabytes of memory."""
+"""Compares two records, tensor by tensor, in a few megabytes of memory."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ _EXACT = 2.0**52  # below it, float64 tells neighbouring integers apart
 
 @dataclass(frozen=True, slots=True)
 class ValueDifference:
-    """How far the values of two tensors of one shape are apart, computed in float64.
+    """The distances between the values of two tensors of one shape, computed in float64.
 
     Attributes:
         count: how many differ by more than the tolerance.
@@ -40,7 +40,7 @@ class ValueDifference:
 
 @dataclass(frozen=True, slots=True)
 class TensorDifference:
-    """How two tensors of one name differ; a pair is there where its parts differ.
+    """The differences between two tensors of one name; a pair for each fact that differs.
 
     Attributes:
         name: their name.
@@ -68,7 +68,7 @@ class TensorDifference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What differs between two records.
+    """The differences between two records.
 
     Attributes:
         missing: names that only the second has.
@@ -187,7 +187,7 @@ class _Flat:
 
 
 def _compare_elements(one: StoredValues, other: StoredValues, tolerance: float) -> ValueDifference | None:
-    """How the values differ, None where they are equal."""
+    """The difference between the values; None if they are equal."""
     count = not_finite = 0
     largest_absolute = largest_relative = 0.0
     for start in range(0, one.numel(), _CHUNK_ELEMENTS):

@@ -1,4 +1,4 @@
-"""How many bytes saving and loading take, from names, types and shapes alone."""
+"""Computes how many bytes saving and loading take, from names, types and shapes alone."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

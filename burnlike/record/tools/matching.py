@@ -1,4 +1,4 @@
-"""Which tensor of one record belongs to which of another: by name, and in records of optimizers by id, then by path."""
+"""Matches the tensors of two records: by name, and in records of optimizers by id, then by path."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

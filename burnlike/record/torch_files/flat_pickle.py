@@ -111,7 +111,7 @@ class _Walk:
                 self.versions[join(prefix, path) if path else prefix] = it
 
     def _plain(self, noted: Mapping[Any, Any], depth: int = 0) -> dict[str, Any]:
-        """What is noted, without what is no plain value; torch nests it so deep."""
+        """The plain values among the noted ones; torch nests them deeply."""
         found: dict[str, Any] = {}
         for key, it in noted.items():
             self._count("_metadata", depth)

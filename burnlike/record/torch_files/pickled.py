@@ -1,4 +1,4 @@
-"""What the pickles of `torch.save` are made of, beside plain values: tensors, storages, and what stays closed.
+"""The objects in pickles of `torch.save` beside plain values: tensors, storages, and those that stay unread.
 
 Imports no torch.
 """
@@ -119,7 +119,7 @@ def symbol_of(item: Any) -> Symbol:
 
 
 def called(function: Any, arguments: Any) -> Any:
-    """What a call gives, if it is one of those that rebuild tensors and containers; an Opaque otherwise.
+    """The result of a call that rebuilds tensors or containers; an Opaque for all others.
 
     Raises:
         RecordFormatError: it makes a tensor of a wrong shape, or calls what has no name.

@@ -1,4 +1,4 @@
-"""StridedSource: the values of a tensor that do not lie in row-major order, in that order.
+"""StridedSource: reads a tensor that is not in row-major order in that order.
 
 Imports torch only when values are read.
 """

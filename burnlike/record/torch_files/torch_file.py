@@ -74,7 +74,7 @@ class TorchFormat:
 
 @dataclass(frozen=True, slots=True)
 class _Archive:
-    """What a file has.
+    """The content of a file.
 
     Attributes:
         content: of its main pickle.
@@ -150,7 +150,7 @@ def _storage(key: str, place: ArchiveMember, source: Source) -> Source:
 
 
 def _stored(name: str, tensor: PickledTensor, storage: Source | None, source: Source) -> StoredTensor:
-    """Where the values are.
+    """The position of the values.
 
     Raises:
         RecordFormatError: they are not all in the file.

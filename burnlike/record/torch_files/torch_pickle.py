@@ -1,4 +1,4 @@
-"""Reading the pickles of `torch.save` without running what they ask for. Imports no torch.
+"""Reads the pickles of `torch.save` without running any code in them. Imports no torch.
 
 Nothing that a pickle names is imported or called: names become `Symbol`s, calls of the few functions that rebuild
 tensors become `PickledTensor`s, and every other object becomes an `Opaque`, which remembers what it was to be.

@@ -1,4 +1,4 @@
-"""The members of a zip archive whose bytes lie in it as they are, as `torch.save` writes it. Imports no torch.
+"""The uncompressed members of a zip archive, as `torch.save` writes it. Imports no torch.
 
 https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT, 4.3: the list of members stands at the end.
 """

@@ -1,4 +1,4 @@
-"""The greatest and the smallest, and where they are."""
+"""The greatest and the smallest elements, and their indices."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
@@ -24,7 +24,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
     @overload
     def argmax(self: "ExtremeMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
     def argmax(self: Any, dim: Any, keepdim: None = None) -> Any:
-        """Where the greatest along `dim` is. `[.., n, ..] -> [.., 1, ..]`.
+        """The index of the greatest element along `dim`. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `torch.argmax(x, dim, keepdim=True)`.
         Differs: `dim` stays, with size 1.
@@ -45,7 +45,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
     @overload
     def argmin(self: "ExtremeMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
     def argmin(self: Any, dim: Any, keepdim: None = None) -> Any:
-        """Where the smallest along `dim` is. `[.., n, ..] -> [.., 1, ..]`.
+        """The index of the smallest element along `dim`. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `torch.argmin(x, dim, keepdim=True)`.
         Differs: `dim` stays, with size 1.

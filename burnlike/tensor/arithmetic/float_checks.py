@@ -19,7 +19,7 @@ class FloatCheckMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def is_nan(self: "FloatCheckMethods[B, D, Float]") -> "Tensor[B, D, Bool]":
-        """Where an element is NaN. `[..] -> [..]`, Bool.
+        """True for each element that is NaN. `[..] -> [..]`, Bool.
 
         Torch: `torch.isnan`.
         """
@@ -36,7 +36,7 @@ class FloatCheckMethods(TensorBase[B, D, K]):
         return wrap(spec.ops.contains_nan(self.inner), spec.bool.ranks[1])
 
     def is_inf(self: "FloatCheckMethods[B, D, Float]") -> "Tensor[B, D, Bool]":
-        """Where an element is infinite. `[..] -> [..]`, Bool.
+        """True for each element that is infinite. `[..] -> [..]`, Bool.
 
         Torch: `torch.isinf`.
         """
@@ -44,7 +44,7 @@ class FloatCheckMethods(TensorBase[B, D, K]):
         return wrap(spec.ops.is_inf(self.inner), spec.bool)
 
     def is_finite(self: "FloatCheckMethods[B, D, Float]") -> "Tensor[B, D, Bool]":
-        """Where an element is neither infinite nor NaN. `[..] -> [..]`, Bool.
+        """True for each element that is neither infinite nor NaN. `[..] -> [..]`, Bool.
 
         Torch: `torch.isfinite`.
         """
@@ -57,7 +57,7 @@ class FloatCheckMethods(TensorBase[B, D, K]):
         rtol: float | None = None,
         atol: float | None = None,
     ) -> "Tensor[B, D, Bool]":
-        """Where |x - y| <= atol + rtol * |y|, or both are the same infinity; NaN is close to nothing. `[..] -> [..]`.
+        """True where |x - y| <= atol + rtol * |y|, or both are the same infinity; false for NaN. `[..] -> [..]`.
 
         Args:
             other: sizes equal or 1.

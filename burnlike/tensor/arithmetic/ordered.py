@@ -1,4 +1,4 @@
-"""Sorting, and the k greatest."""
+"""Sorting, and the k greatest elements."""
 
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
@@ -88,7 +88,7 @@ class OrderedMethods(TensorBase[B, D, K]):
     @overload
     def argsort(self: "OrderedMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
     def argsort(self: Any, dim: Any) -> Any:
-        """Where each of the elements along `dim`, ascending, was. `[..] -> [..]`.
+        """The indices that sort the elements along `dim` in ascending order. `[..] -> [..]`.
 
         Torch: `torch.argsort(x, dim)`.
         """
@@ -101,7 +101,7 @@ class OrderedMethods(TensorBase[B, D, K]):
     @overload
     def argsort_descending(self: "OrderedMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
     def argsort_descending(self: Any, dim: Any) -> Any:
-        """Where each of the elements along `dim`, descending, was. `[..] -> [..]`.
+        """The indices that sort the elements along `dim` in descending order. `[..] -> [..]`.
 
         Torch: `torch.argsort(x, dim, descending=True)`.
         """
@@ -153,7 +153,7 @@ class OrderedMethods(TensorBase[B, D, K]):
     @overload
     def argtopk(self: "OrderedMethods[B, D, Int]", k: int, dim: int) -> "Tensor[B, D, Int]": ...
     def argtopk(self: Any, k: Any, dim: Any) -> Any:
-        """Where the `k` greatest along `dim` are, from the greatest on. `[.., n, ..] -> [.., k, ..]`.
+        """The indices of the `k` greatest elements along `dim`, the greatest first. `[.., n, ..] -> [.., k, ..]`.
 
         Torch: `torch.topk(x, k, dim).indices`.
         Differs: of equal elements the first ones, in their order.

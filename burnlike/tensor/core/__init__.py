@@ -1,1 +1,1 @@
-"""What every operation stands on: specs, kinds, element types, operands, axes and sizes."""
+"""The base of every operation: specs, kinds, element types, operands, axes and sizes."""

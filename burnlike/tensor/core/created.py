@@ -1,4 +1,4 @@
-"""What every creation call resolves first: the Spec of the new tensor, and its sizes."""
+"""The Spec and the sizes of a new tensor, from the arguments of a creation call."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Element types: which there are, the kind of each, its short name, and what a creation call asks for."""
+"""Element types: a list of all, the kind and short name of each, and the type that a creation call asks for."""
 
 from enum import Enum
 from typing import Any

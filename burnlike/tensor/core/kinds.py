@@ -1,4 +1,4 @@
-"""The kinds and ranks that a tensor's type names: markers for type checkers, with their names for messages."""
+"""The kinds and ranks in a tensor's type: markers for type checkers, with their names for messages."""
 
 from typing import Literal, TypeAlias
 
@@ -17,7 +17,7 @@ MAX_RANK = 8
 
 
 class Kind:
-    """What the elements of a tensor are. `Float`, `Int` and `Bool` are used as types, never instantiated."""
+    """The kind of a tensor's elements. `Float`, `Int` and `Bool` are used as types, never instantiated."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""The other operand of an operation: checked against the first, or converted, before torch sees it."""
+"""Checks the other operand of an operation against the first, or converts it, before torch sees it."""
 
 from typing import Any, NoReturn
 
@@ -55,7 +55,7 @@ def mixed(name: str, tensor: Any, other: Any) -> Any:
 
 
 def different_backends(spec: Spec, other: Spec) -> str:
-    """What is wrong with two tensors whose backends differ, and how one goes to the other's."""
+    """The message for two tensors whose backends differ, which says how to move one."""
     tracks = spec.tracks != other.tracks and spec.backend.device == other.backend.device
     how = "autodiff() or without_autodiff() goes to the other" if tracks else "use to_device(backend)"
     return f"on different backends: {spec.backend!r} and {other.backend!r}; {how}"

@@ -1,4 +1,4 @@
-"""Sizes in options: one int for all spatial dimensions or one per dimension, checked before torch sees them."""
+"""Sizes in options: one int for all spatial dimensions or one for each, checked before torch sees them."""
 
 import dataclasses
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Slice, its written forms, and what they select of a shape."""
+"""Slice, its written forms, and the part of a shape that it selects."""
 
 import builtins
 import dataclasses
@@ -136,7 +136,7 @@ def ranges_of(operation: str, forms: Any, tensor: torch.Tensor) -> tuple[Ranges,
 
 
 def size_of(it: builtins.slice, size: int) -> int:
-    """How many elements a slice selects of a dimension."""
+    """The number of elements that a slice selects of a dimension."""
     start, stop = _bounds(it, size)
     stride = abs(it.step or 1)
     return (stop - start + stride - 1) // stride

@@ -1,4 +1,4 @@
-"""Spec: what is known of a tensor without asking torch: its backend, kind, rank and element type.
+"""Spec: backend, kind, rank and element type of a tensor, known without asking torch.
 
 There is one Spec object for each combination, so that one identity comparison says whether two tensors fit together,
 and an operation finds the type of its result by one attribute or one index.

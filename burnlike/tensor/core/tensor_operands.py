@@ -1,4 +1,4 @@
-"""Operands that have to be tensors: no number can stand for them."""
+"""Operands that must be tensors, not numbers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Arguments that torch's reductions take and those of Tensor do not: refused, with the method that does it.
+"""Refuses arguments of torch's reductions that those of Tensor don't have, with the method to use instead.
 
 The methods have them as parameters of type None, which costs a call nothing and lets type checkers refuse them too.
 """
@@ -10,7 +10,7 @@ from .spec import title
 
 
 def whole(name: str, dim: Any) -> TensorTypeError:
-    """What a reduction of all elements raises when it gets a dimension, several, or `keepdim` alone.
+    """The error of a reduction of all elements that gets a dimension, several, or `keepdim` alone.
 
     Args:
         name: of the method.
@@ -31,7 +31,7 @@ def whole(name: str, dim: Any) -> TensorTypeError:
 
 
 def along(name: str, dim: Any) -> TensorTypeError:
-    """What a reduction along one dimension raises when it gets `keepdim`.
+    """The error of a reduction along one dimension that gets `keepdim`.
 
     Args:
         name: of the method.

@@ -1,4 +1,4 @@
-"""Other kinds and element types."""
+"""Conversion to other kinds and element types."""
 
 import builtins
 from typing import TYPE_CHECKING, Any, overload
@@ -88,7 +88,7 @@ class ConversionMethods(TensorBase[B, D, K]):
     @overload
     def bool(self: "ConversionMethods[B, D, Int]") -> "Tensor[B, D, Bool]": ...
     def bool(self: Any) -> Any:
-        """Where an element is not 0; NaN is not. `[..] -> [..]`.
+        """True for each element that is not 0, also for NaN. `[..] -> [..]`.
 
         Torch: `x.bool()`.
         """

@@ -1,1 +1,1 @@
-"""Elements in host memory, and what they are compared with or drawn from."""
+"""Elements in host memory, tolerances to compare them, and distributions to draw them from."""

@@ -127,7 +127,7 @@ class TensorData:
         return len(self.shape)
 
     def num_elements(self) -> int:
-        """How many elements there are."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     def as_bytes(self) -> _Bytes:

@@ -1,4 +1,4 @@
-"""Distribution: what random creation draws from."""
+"""Distribution: the distribution of random tensors."""
 
 import dataclasses
 import math
@@ -12,7 +12,7 @@ from ...errors import TensorValueError
 
 @dataclasses.dataclass(frozen=True)
 class Distribution:
-    """Where random elements come from: `Default`, `Bernoulli(p)`, `Uniform(low, high)` or `Normal(mean, std)`.
+    """The distribution of random elements: `Default`, `Bernoulli(p)`, `Uniform(low, high)` or `Normal(mean, std)`.
 
     Int elements are drawn as floating point numbers and truncated.
 

@@ -1,4 +1,4 @@
-"""Elements in host memory to Python numbers and back, for every element type, by no operation of torch or NumPy.
+"""Converts elements in host memory to Python numbers and back, for every element type, without torch or NumPy.
 
 NumPy may be missing and has no bfloat16; torch would convert NaN and numbers out of range to integers without a word.
 """

@@ -1,1 +1,1 @@
-"""What a tensor is and holds: metadata, reading, printing, gradients."""
+"""Metadata, reading, printing and gradients of a tensor."""

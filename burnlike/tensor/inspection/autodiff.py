@@ -214,7 +214,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
         return values.require_grad() if self.inner.grad_fn is None else values
 
     def gradient_checkpointing_strategy(self) -> Literal["NoCheckpointing"]:
-        """How operations of this tensor save memory for the backward pass: they don't.
+        """The strategy that saves memory in the backward pass of this tensor's operations: none.
 
         Torch: none.
         Differs: `burnlike.tensor.checkpoint` recomputes a function's results in the backward pass.

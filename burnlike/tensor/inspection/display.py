@@ -16,7 +16,7 @@ from ..core.kinds import Bool, Float
 
 @dataclasses.dataclass(frozen=True)
 class PrintOptions:
-    """How tensors are shown.
+    """Options for showing tensors.
 
     Attributes:
         threshold: tensors of more elements than this are shown in part.
@@ -35,7 +35,7 @@ class _Options:
 
 
 def set_print_options(options: PrintOptions) -> None:
-    """How all tensors are shown from here on.
+    """Set the options for showing all tensors from now on.
 
     Torch: `torch.set_printoptions`.
     Differs: three fields.

@@ -1,4 +1,4 @@
-"""What a tensor is: shape, dtype, device; and moving it."""
+"""Shape, dtype and device of a tensor; and moving it."""
 
 from collections.abc import Callable, Sequence
 from types import EllipsisType
@@ -19,7 +19,7 @@ Pattern = Sequence[int | EllipsisType | None]
 
 
 class MetadataMethods(TensorBase[B, D, K]):
-    """What a tensor is: shape, dtype, device; and moving it."""
+    """Shape, dtype and device of a tensor; and moving it."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ class MetadataMethods(TensorBase[B, D, K]):
 
     @property
     def device(self) -> torch.device:
-        """Where the elements are.
+        """The device of the elements.
 
         Torch: `x.device`.
         """

@@ -221,7 +221,7 @@ class ReadingMethods(TensorBase[B, D, K]):
 
 
 def attempt(read: Callable[[], Any]) -> Any:
-    """What `read` returns, or the error that it raised."""
+    """The result of `read`, or the error that it raised."""
     try:
         return read()
     except TensorError as error:

@@ -1,4 +1,4 @@
-"""Equations of Einstein summation: what they may say, and whether operands have the dimensions that they tell."""
+"""Equations of Einstein summation, and whether operands have the dimensions that they name."""
 
 from collections.abc import Sequence
 
@@ -82,7 +82,7 @@ def _check_output(inputs: list[list[str]], output: list[str]) -> None:
 
 
 def _ellipsis_width(number: int, labels: list[str], shape: tuple[int, ...]) -> int:
-    """How many dimensions the ellipsis of an operand stands for; 0 where there is none."""
+    """The number of dimensions that the ellipsis of an operand stands for; 0 without one."""
     if not labels:
         if shape != (1,):
             raise TensorValueError("Einsum", f"scalar operand {number} must have shape [1], got {list(shape)}")

@@ -1,4 +1,4 @@
-"""Operands of the linear algebra functions: their kinds, their ranks, and which norm is meant."""
+"""Operands of the linear algebra functions: their kinds, their ranks, and the norm."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Self, TypeAlias
@@ -15,7 +15,7 @@ N = TypeVar("N", Float, Int)
 
 @dataclass(frozen=True)
 class Norm:
-    """Which norm of a vector: `Norm.L0`, `L1`, `L2`, `LInf`, `LNegInf`, or `Norm.Lp(p)`.
+    """A norm of vectors: `Norm.L0`, `L1`, `L2`, `LInf`, `LNegInf`, or `Norm.Lp(p)`.
 
     Attributes:
         exponent: p of (sum |x|^p)^(1/p); 0 counts what is not 0, inf and -inf take the largest and smallest |x|.

@@ -1,4 +1,4 @@
-"""The functions that layers are made of: convolutions, pools, attention, normalization, lookups."""
+"""Functions for layers: convolutions, pools, attention, normalization, lookups."""
 
 from .convolutions import (
     conv1d,

@@ -1,4 +1,4 @@
-"""Images of another size."""
+"""Resizing of images."""
 
 from typing import TYPE_CHECKING, Any, overload
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BatchNormOutput(NamedTuple, Generic[B, D]):
-    """What `batch_norm_train` gives.
+    """The result of `batch_norm_train`.
 
     Attributes:
         output: the normalized batch.

@@ -1,4 +1,4 @@
-"""What the functions for layers can be told: frozen values that check themselves.
+"""Options of the functions for layers: frozen values that check themselves.
 
 A size is one int for all dimensions or one per dimension; padding is that, or a `(begin, end)` pair per dimension.
 """
@@ -31,7 +31,7 @@ GridSamplePaddingMode: TypeAlias = Literal["Zeros", "Border", "Reflection"]
 
 @dataclass(frozen=True)
 class InterpolateOptions(Options):
-    """How `interpolate` finds values between the given ones.
+    """The way in which `interpolate` finds values between the given ones.
 
     Attributes:
         mode: `Nearest` (the element below), `NearestExact`, `Bilinear`, `Bicubic` or `Lanczos3`.
@@ -80,7 +80,7 @@ class InterpolateOptions(Options):
 
 @dataclass(frozen=True)
 class GridSampleOptions(Options):
-    """How `grid_sample_2d` finds values.
+    """The way in which `grid_sample_2d` finds values.
 
     Attributes:
         mode: `Nearest`, `Bilinear` or `Bicubic`.
@@ -108,7 +108,7 @@ class GridSampleOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionModuleOptions(Options):
-    """What `attention` does to the scores.
+    """The scale, mask and cap that `attention` applies to the scores.
 
     Attributes:
         scale: factor of the scores; 1/sqrt(head size) if None.

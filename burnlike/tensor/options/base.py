@@ -1,4 +1,4 @@
-"""What all options share: fields that are checked and frozen when they are made."""
+"""The base of all options: fields are checked and frozen when they are made."""
 
 import dataclasses
 from typing import Any, ClassVar, Self

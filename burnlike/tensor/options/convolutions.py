@@ -9,7 +9,7 @@ from .base import Options
 
 @dataclass(frozen=True, kw_only=True)
 class ConvOptions(Options):
-    """How a convolution moves over its input.
+    """Stride, padding, dilation and groups of a convolution.
 
     Attributes:
         stride: steps between windows.

@@ -1,4 +1,4 @@
-"""Elements and rows that an Int tensor names."""
+"""Elements and rows that an Int tensor selects."""
 
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
@@ -144,7 +144,7 @@ class GatheringMethods(TensorBase[B, D, K]):
         self: "GatheringMethods[B, D, Int]", indices: "Tensor[B, Any, Int] | torch.Tensor"
     ) -> "Tensor[B, Any, Int]": ...
     def gather_nd(self: Any, indices: Any) -> Any:
-        """What `indices`, `[.., k]`, address by the first k dimensions. `[n_1, .., n_D] -> [.., n_(k+1), .., n_D]`.
+        """The elements at `indices`, `[.., k]`, of the first k dimensions. `[n_1, .., n_D] -> [.., n_(k+1), .., n_D]`.
 
         Torch: none; `x[indices.unbind(-1)]`.
         Differs: an index is not negative.

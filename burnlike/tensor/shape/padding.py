@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class PadMode:
-    """What is put around a tensor: `Constant(value)`, `Reflect` or `Edge`.
+    """The values that padding adds: `Constant(value)`, `Reflect` or `Edge`.
 
     Attributes:
         name: one of the three.

@@ -1,4 +1,4 @@
-"""Copies with elements or rows updated that an Int tensor names."""
+"""Copies of a tensor in which elements or rows that an Int tensor names are updated."""
 
 import enum
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class IndexingUpdateOp(enum.StrEnum):
-    """How a value meets the element that it is written to. Methods take the names as well."""
+    """How a value updates its element. Methods take the names as well."""
 
     Assign = "Assign"
     """The value replaces the element; of several for one element any may remain."""

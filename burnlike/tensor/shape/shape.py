@@ -1,4 +1,4 @@
-"""Other shapes of the same elements."""
+"""Reshaping and the like: other shapes of the same elements."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload

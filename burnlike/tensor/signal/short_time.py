@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StftOptions:
-    """How `stft` and `istft` cut a signal into frames. Both of a pair take the same.
+    """The frames into which `stft` and `istft` cut a signal. Use the same for both of a pair.
 
     Attributes:
         n_fft: samples of a frame, a power of two (the default is not: name one).

@@ -1,1 +1,1 @@
-"""A typed tensor in torch's world: torch functions, NumPy, pickle, DLPack, export, checkpointing."""
+"""Typed tensors in PyTorch: torch functions, NumPy, pickle, DLPack, export, checkpointing."""

@@ -1,4 +1,4 @@
-"""DLPack's flag for memory that is not to be written to, which torch does not set."""
+"""DLPack's flag for read-only memory, which torch does not set."""
 
 import ctypes
 from typing import Any

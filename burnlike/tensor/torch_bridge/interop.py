@@ -1,4 +1,4 @@
-"""At home in PyTorch: torch functions, NumPy, DLPack, pickle, copies, pinned memory."""
+"""Methods of Tensor for PyTorch, NumPy and Python: functions, DLPack, pickle, copies, pinned memory."""
 
 import copy
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ _METADATA = (
 
 
 class TorchMethods(TensorBase[B, D, K]):
-    """What PyTorch, NumPy and Python ask of a tensor."""
+    """Methods that PyTorch, NumPy and Python call on a tensor."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""lift: a function of torch tensors that takes and gives typed ones too."""
+"""lift: makes a function of torch tensors take and give typed ones too."""
 
 from collections.abc import Callable
 from functools import wraps

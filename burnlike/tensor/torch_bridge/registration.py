@@ -1,4 +1,4 @@
-"""Makes the Tensor known to torch: as a pytree node, to DataLoader's collate and to `torch.load(weights_only=True)`."""
+"""Registers Tensor with torch: as a pytree node, for DataLoader's collate and for `torch.load(weights_only=True)`."""
 
 import sys
 from typing import Any

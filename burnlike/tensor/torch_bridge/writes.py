@@ -1,4 +1,4 @@
-"""Which arguments torch's functions write to, where the function's name does not say so."""
+"""Arguments that torch's functions write to, where the function's name does not say so."""
 
 from typing import Any
 
