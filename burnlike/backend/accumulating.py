@@ -5,6 +5,7 @@ import sys
 import torch
 from torch import Tensor
 
+from .._torch_compat.tensors import is_view, times_written
 from .gradients import Gradients, LeafGradient
 from .graph import Graph
 from .passes import Exclusive
@@ -43,9 +44,9 @@ def _left(entry: LeafGradient, in_group: bool) -> Tensor | None:
     grad = entry.leaf.grad
     if grad is None or not in_group:
         return grad
-    if grad._is_view():
+    if is_view(grad):
         return grad.clone()  # of DDP with `gradient_as_bucket_view`: the next pass overwrites what it is a view of
-    return None if entry.joined is not None and grad._version == 0 else grad
+    return None if entry.joined is not None and times_written(grad) == 0 else grad
 
 
 def _in_group() -> bool:

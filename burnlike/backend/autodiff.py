@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from typing_extensions import TypeVar
 
+from .._torch_compat.tensors import in_backward
 from ..errors import BackendError, TensorValueError
 from .accumulating import accumulate
 from .differentiable import differentiable
 from .gradients import GradientMap, Gradients, TrackedGradients
 from .graph import Graph
-from .passes import in_backward
 from .protocol import Backend
 from .tables import ActivationOps, BoolOps, FloatOps, IntOps, ModuleOps
 from .torch_ops import TorchActivationOps, TorchFloatOps, TorchModuleOps

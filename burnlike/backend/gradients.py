@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from torch import Tensor
 
-from .._fsdp import sharded_form
+from .._torch_compat.fsdp import sharded_form
 from ..errors import TensorTypeError, TensorValueError
 
 

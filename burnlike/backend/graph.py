@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-from .._fsdp import copies_and_sharded
+from .._torch_compat.fsdp import copies_and_sharded
 from ..errors import TensorValueError
 
 _CONSUMED = "burnlike.consumed"

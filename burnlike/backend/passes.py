@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 # The leaves whose `.grad` a pass is using now. Guarded by the condition, which is notified when some are free again.
@@ -29,8 +28,3 @@ class Exclusive:
         with _FREED:
             _IN_USE.difference_update(self._wanted)
             _FREED.notify_all()
-
-
-def in_backward() -> bool:
-    """Whether this thread is running a hook of a backward pass."""
-    return torch._C._current_graph_task_id() != -1

@@ -6,9 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-# What torch.func and torch.compile themselves ask about a tensor; there is no public name for it.
-from torch._C import _functorch as functorch  # pyright: ignore[reportAttributeAccessIssue]
-
+from .._torch_compat.transforms import is_batched, is_differentiated, transforming
 from ..errors import TracedLeakError
 from ..mlax.hyperparameters import hyperparameters, own_containers
 from ..module.identity.field_metadata import meta_of, set_meta
@@ -151,16 +149,6 @@ def weight_places(module: nn.Module) -> Iterator[tuple[nn.Module, str]]:
         yield from (param.home for param in weights(module))
 
 
-def is_batched(tensor: Tensor) -> bool:
-    """Whether `tensor` differs from call to call of a running `vmap`."""
-    return functorch.is_batchedtensor(tensor)
-
-
-def transforming() -> bool:
-    """Whether a transform of `torch.func` is running."""
-    return torch._C._are_functorch_transforms_active()
-
-
 def check_no_leak(module: nn.Module) -> None:
     """Refuse a module that leaves a transform with a tensor of it among its plain fields.
 
@@ -178,7 +166,7 @@ def check_no_leak(module: nn.Module) -> None:
 
 def _is_traced(value: Any) -> bool:
     if isinstance(value, Tensor):
-        return is_batched(value) or functorch.is_gradtrackingtensor(value)
+        return is_batched(value) or is_differentiated(value)
     if isinstance(value, list | tuple | set):
         return any(_is_traced(item) for item in value)
     return isinstance(value, dict) and any(_is_traced(item) for item in value.values())

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor, nn
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from .._torch_compat.pytree import tree_flatten, tree_unflatten
+from .._torch_compat.transforms import transforming
 from ..mlax import Parameter
-from .leaves import Leaf, check_no_leak, leaves, settled, transforming, with_leaves
+from .leaves import Leaf, check_no_leak, leaves, settled, with_leaves
 
 
 def is_module(value: Any) -> bool:

@@ -3,8 +3,8 @@
 from typing import Any, TypeVar
 
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
+from .._torch_compat import pytree
 from ..errors import ArgumentError, StructureMismatchError
 from ..mlax.comparing import check_same_structure
 from .leaves import Leaf, leaves, settled

@@ -7,11 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# The rule by which torch.func reads `in_dims` and `out_dims`; there is no public name for it.
-from torch.utils._pytree import _broadcast_to_and_flatten as broadcast_prefix, tree_flatten
-
+from .._torch_compat.pytree import broadcast_prefix, tree_flatten
+from .._torch_compat.transforms import is_batched
 from ..errors import ArgumentError
-from .leaves import is_batched
 from .packing import Inputs, Outputs, grouped
 
 Dims = Any

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._fsdp import sharded_form
+from .._torch_compat.fsdp import sharded_form
 from ..module import Param
 from ..module.tree.walk import weights
 from ..optim import ModuleLearningRate, OptimizerAdaptor

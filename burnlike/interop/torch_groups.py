@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._fsdp import sharded_forms
+from .._torch_compat.fsdp import sharded_forms
 from ..errors import ArgumentError, ConfigError
 from ..module import Param, ParamGroup
 from ..module.tree.walk import weights

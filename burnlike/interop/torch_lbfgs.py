@@ -7,13 +7,13 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from .._torch_compat.optimizers import after_pre_hooks, run_post_hooks
 from ..errors import ArgumentError, ConfigError, RecordMismatchError
 from ..module.tree.walk import weights
 from ..optim import Lbfgs, LbfgsConfig
 from ..optim.states.torch_records import read_torch_record, torch_record, trained_by
 from ..record import Record
 from ..record.methods import RecordMethods
-from .load_hooks import after_pre_hooks, run_post_hooks
 from .torch_groups import check_rate
 
 _SOURCE = "the state dict"

@@ -6,6 +6,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from .._torch_compat.optimizers import after_pre_hooks, run_post_hooks
 from ..config import OptimizerConfig
 from ..errors import ConfigError
 from ..optim import GradientsParams, LbfgsConfig, OptimizerAdaptor, OptimizerLoadReport
@@ -14,7 +15,6 @@ from ..optim.states.torch_records import read_torch_record, torch_record, traine
 from ..record import LoadReport, Record
 from .grouped_optimizer import GroupedOptimizer
 from .live_states import LiveStates
-from .load_hooks import after_pre_hooks, run_post_hooks
 from .not_compiled import not_compiled
 from .state_dicts import options_for, plain_state_dict, read_state_dict, warn_of_left_out
 from .torch_groups import refuse_sparse

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._fsdp import sharded_forms
+from .._torch_compat.fsdp import sharded_forms
+from .._torch_compat.modules import WRAPPED
 from ..errors import RecordIOError, RecordMismatchError
 from ..module import Param, params
 from ..module.identity.paths import listed
@@ -18,7 +19,7 @@ from ..record import Record
 
 Order = torch.optim.Optimizer | Iterable[Tensor] | Iterable[str]
 _SOURCE = "the state dict"
-_STRIPPED = ("_orig_mod.", "module.")
+_STRIPPED = [f"{name}." for name in WRAPPED]
 
 
 def import_torch_optimizer(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from .._torch_compat.transforms import is_wrapped, transforming
 from ..errors import DTypeError
 from ..module.identity.field_metadata import keep_id, meta_of, noting_at, place_id, remember_field, set_meta
 from ..module.identity.lazy_parameter import is_lazy
@@ -260,16 +261,11 @@ def put(owner: nn.Module, name: str, target: dict[str, Any], value: Any) -> None
         target.update(ordered)
 
 
-def is_wrapped(tensor: Tensor) -> bool:
-    """Whether `tensor` exists only within a transform of `torch.func`."""
-    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)  # pyright: ignore[reportAttributeAccessIssue]
-
-
 def _is_left_alone(tensor: Tensor) -> bool:
     """Whether a transform of `torch.func` runs that `tensor` is not of; detached, it would become one of it."""
     if torch.compiler.is_compiling():
         return False
-    return torch._C._are_functorch_transforms_active() and not is_wrapped(tensor)
+    return transforming() and not is_wrapped(tensor)
 
 
 def as_weight(tensor: Tensor, trainable: bool) -> Tensor:
@@ -279,7 +275,7 @@ def as_weight(tensor: Tensor, trainable: bool) -> Tensor:
     inside of transforms it is `tensor` itself, as detaching it would cut the derivative.
     """
     if torch.compiler.is_compiling():
-        is_leaf = isinstance(tensor, nn.Parameter) or torch._C._are_functorch_transforms_active()
+        is_leaf = isinstance(tensor, nn.Parameter) or transforming()
         return tensor if is_leaf else tensor.detach()
     if is_wrapped(tensor) or _is_left_alone(tensor):
         return tensor

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from .._torch_compat.modules import RNN_NOTES
 from ..module.identity.attributes import plain_names
 from ..module.identity.torch_wrappers import own_class
 from .data import DataTree
@@ -16,7 +17,7 @@ from .structure import places
 # What containers note about themselves, parametrized tensors about their base, and a recurrent layer of its parameters.
 _NOTES = {
     *("_burnlike_held", "_burnlike_held_by", "_holder", "_holder_name", "_synced", "_shown", "_count", "_keys"),
-    *("_base_name", "_flat_weights", "_flat_weight_refs"),
+    *("_base_name", *RNN_NOTES),
 }
 
 

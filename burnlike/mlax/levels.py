@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
+
+from .._torch_compat import pytree
 
 
 class Level(NamedTuple):

@@ -6,13 +6,14 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from .._torch_compat.transforms import is_wrapped
 from ..module.identity.field_metadata import meta_of, set_meta
 from ..module.identity.lazy_parameter import is_lazy
 from ..module.identity.tensor_memory import Memory
 from ..module.transforms import mapping
 from ..module.tree.param import Param
 from .comparing import check_same_structure
-from .data import as_data, check_trainable, is_wrapped, tensors_in
+from .data import as_data, check_trainable, tensors_in
 from .guards import guard_holes
 from .levels import level_of, map_items
 from .parameter import Parameter

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
+from .._torch_compat import pytree
 from ..module.identity.field_metadata import set_meta
 from ..module.identity.param_id import ParamId
 from ..module.tree.param import Kind

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
+from .._torch_compat import pytree
 from ..errors import ArgumentError
 from .philox import WORD, philox, traced_philox
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from .._torch_compat.modules import FORWARD_PRE_HOOKS, refresh_rnn
 from ..errors import DuplicateParamIdError, ModuleTreeError
 from ..module.identity.field_metadata import meta_of, set_meta
 from ..module.identity.torch_wrappers import unwrap
@@ -167,7 +168,7 @@ def _canonical(
             if place.owner is owner:
                 continue
             owner = place.owner
-            if owner._forward_pre_hooks or "parametrizations" in place.position:
+            if owner.__dict__[FORWARD_PRE_HOOKS] or "parametrizations" in place.position:
                 return {
                     owner: (path, param.home)
                     for param in params(root)
@@ -232,7 +233,7 @@ def settle(parts: Iterable[nn.Module], replaced: dict[Tensor, Tensor] | None = N
             rebind_attributes(part, lambda value: replaced.get(value, value) if isinstance(value, Tensor) else value)
             rebind_hooks(part, lambda value: replaced.get(value, value) if isinstance(value, Tensor) else value)
         if isinstance(part, nn.RNNBase):  # computes with a list of its own
-            part.__dict__["_flat_weights"] = [part._parameters.get(name) for name in part._flat_weights_names]
+            refresh_rnn(part)
 
 
 def punch(handle: Parameter, copies: Copies) -> None:

@@ -5,8 +5,8 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import _global_buffer_registration_hooks as _buffer_hooks
 
+from .._torch_compat.modules import BUFFER_MARK, buffer_registration_hooks
 from ..errors import ModuleTreeError
 from ..tensor.core.base import TensorBase
 from .identity.constants import MarkedConstant, begin_references, refer, references_of, settle_references
@@ -92,11 +92,11 @@ class Module(ModuleMethods):
         """Put `value` into the buffer `name`, if there is one; nn.Module would look at a signature each time."""
         parts = self.__dict__
         buffers = parts.get("_buffers", ())
-        if hasattr(value, "_is_buffer"):  # an nn.Buffer may take the place of a plain value
+        if hasattr(value, BUFFER_MARK):  # an nn.Buffer may take the place of a plain value
             if name in parts and name not in parts.get("_modules", ()):
                 del parts[name]
             return False
-        if name not in buffers or _buffer_hooks:
+        if name not in buffers or buffer_registration_hooks:
             return False
         if buffers[name] is None and name not in parts["_non_persistent_buffers_set"]:
             ensure_id(self, name)

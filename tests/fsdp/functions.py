@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 import burnlike as bl
-from burnlike import _fsdp
-from burnlike._fsdp import MANAGED
+from burnlike._torch_compat import fsdp
+from burnlike._torch_compat.fsdp import MANAGED
 from burnlike.errors import ModuleTreeError
 from burnlike.interop import TorchOptimizer, import_torch_optimizer
 from burnlike.module import ParamGroup, agree_ids, freeze, map, map_, num_params, params, unfreeze, valid, visit
@@ -507,11 +507,11 @@ def refuses_changes_during_a_pass() -> None:
 
 
 def uses_names_that_torch_has() -> None:
-    """What `burnlike/_fsdp.py` asks of torch."""
+    """What `burnlike/_torch_compat/fsdp.py` asks of torch."""
     model = WRAPPINGS["nested"]()
     model(own_batch(1))
     assert all(MANAGED in part.__dict__ for part in (model, model.first, model.inner, model.inner[0]))
-    [group] = [it for it in _fsdp._groups() if it.modules == (model,)]
+    [group] = [it for it in fsdp._groups() if it.modules == (model,)]
     assert not group.is_sharded
     assert group._training_state.name == "IDLE"
     assert {it._module_info.param_name for it in group.fsdp_params} == {"scale", "weight", "bias"}

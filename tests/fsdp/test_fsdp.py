@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from torch import nn
 
-from burnlike._fsdp import MANAGED
+from burnlike._torch_compat.fsdp import MANAGED
 from burnlike.errors import ModuleTreeError
 from burnlike.module import params
 

@@ -118,7 +118,7 @@ def test_drawing_ids_does_not_grow_for_ever() -> None:
 
 
 def test_models_that_are_gone_leave_nothing_behind() -> None:
-    from burnlike.module.tree.traversal import walk
+    from burnlike.module.tree import walk
 
     def use() -> None:
         for _ in range(50):

@@ -4,11 +4,12 @@ from typing import Any
 
 from torch import nn
 
+from ..._torch_compat.modules import COMPILED_CALL
 from .field_metadata import KEPT
 
 _TORCHS = tuple(nn.Module().__dict__)
 # The walk is in pickles of older versions.
-_OURS = frozenset({*KEPT, "_burnlike_walk", "_burnlike_constants", "_burnlike_stack_members", "_compiled_call_impl"})
+_OURS = frozenset({*KEPT, "_burnlike_walk", "_burnlike_constants", "_burnlike_stack_members", COMPILED_CALL})
 
 
 def plain_names(parts: dict[str, Any]) -> list[str]:

@@ -10,11 +10,11 @@ fingerprint do later ones differ. `agree_ids` mends that.
 import hashlib
 import os
 import secrets
-import sys
 import threading
 from typing import Any
 
 from ... import _env
+from ..._torch_compat.distributed import meeting_place
 
 _KEY_BYTES = 16
 MOST_COUNTED = 100_000
@@ -43,7 +43,7 @@ class IdSource:
         """The next 64-bit number for `fingerprint`."""
         with self._lock:
             if self.key is None:
-                job = _env.distributed_job() or _process_group()
+                job = _env.distributed_job() or meeting_place()
                 self._start(secrets.token_bytes(_KEY_BYTES) if job is None else _digest(job, _KEY_BYTES))
             elif len(self._met) >= MOST_COUNTED:
                 self._start(_digest("the next key", _KEY_BYTES, self.key))
@@ -58,20 +58,6 @@ class IdSource:
 
 def _digest(text: str, size: int, key: bytes | None = None) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=size, key=key or b"").digest()
-
-
-def _process_group() -> str | None:
-    """The address at which the ranks of torch's process group met, for ranks that were started by hand."""
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        return None
-    if distributed.get_world_size() == 1:
-        return None
-    store = distributed.distributed_c10d._get_default_store()
-    while hasattr(store, "underlying_store"):
-        store = store.underlying_store
-    place = [str(getattr(store, name)) for name in ("host", "port", "path") if hasattr(store, name)]
-    return " ".join(place) or None
 
 
 SOURCE = IdSource()

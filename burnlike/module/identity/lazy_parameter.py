@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
 
+from ..._torch_compat.pytree import tree_map
+from ..._torch_compat.tensors import TAKES_DATA
 from ...errors import DTypeError, ShapeError
 
 Init = Callable[[torch.device], Tensor]
@@ -284,5 +285,5 @@ _HANDLERS: dict[str, Callable[..., Any]] = {
     "data=": _set_data,
     "to": _convert,
     "empty_like": _empty,
-    "_has_compatible_shallow_copy_type": lambda func, param, other: True,  # `data=` takes any
+    TAKES_DATA: lambda func, param, other: True,  # `data=` takes any
 }

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from torch import Tensor
 from torch.nn.parameter import is_lazy as is_shapeless
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from ..._torch_compat.dispatch import is_traceable_wrapper_subclass
 from .lazy_parameter import is_lazy
 
 

@@ -1,34 +1,22 @@
 """Finds the module inside torch's wrappers, and its class behind the classes that torch puts before it."""
 
-import re
 import sys
 from typing import Any
 
 from torch import Tensor, nn
 
-from ..._fsdp import is_managed
+from ..._torch_compat.fsdp import is_managed
+from ..._torch_compat.modules import INFIX, WRAPPED, WRAPPERS
 
-# Wrapper class -> the attribute that holds the wrapped module. Named, not imported: most programs load none of them.
-_WRAPPERS = {
-    "torch._dynamo.eval_frame.OptimizedModule": "_orig_mod",
-    "torch.nn.parallel.distributed.DistributedDataParallel": "module",
-    "torch.nn.parallel.data_parallel.DataParallel": "module",
-    "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.CheckpointWrapper": "_checkpoint_wrapped_module",
-}
-_WRAPPED = tuple(dict.fromkeys(_WRAPPERS.values()))
 _CONTAINERS = {
     **dict.fromkeys(["ModuleList", "ParameterList", "Sequential"], "Vec"),
     **dict.fromkeys(["ModuleDict", "ParameterDict"], "Dict"),
 }
 
 
-# What these wrappers put into the names of state dicts; "module." may as well be the program's own.
-_INFIX = re.compile(r"(?<![^.])(?:_orig_mod|_checkpoint_wrapped_module)\.")
-
-
 def bare_name(name: str) -> str:
     """The name of a state dict without what `torch.compile` and checkpoint wrappers put into it."""
-    return _INFIX.sub("", name)
+    return INFIX.sub("", name)
 
 
 def unwrap(module: nn.Module) -> nn.Module:
@@ -39,7 +27,7 @@ def unwrap(module: nn.Module) -> nn.Module:
     """
     check_module(module)
     modules: Any = module.__dict__.get("_modules", ())
-    for name in _WRAPPED:  # before the class is looked at, which takes longer
+    for name in WRAPPED:  # before the class is looked at, which takes longer
         if name in modules and wrapped_name(type(module)) == name:
             return unwrap(modules[name])
     return module
@@ -59,7 +47,7 @@ def check_module(module: object) -> None:
 
 def wrapped_name(cls: type) -> str | None:
     """The attribute in which a wrapper of class `cls` holds the wrapped module; None if it is no wrapper."""
-    names = (_WRAPPERS.get(f"{base.__module__}.{base.__qualname__}") for base in cls.__mro__)
+    names = (WRAPPERS.get(f"{base.__module__}.{base.__qualname__}") for base in cls.__mro__)
     return next((name for name in names if name is not None), None)
 
 

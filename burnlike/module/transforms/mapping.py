@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from ..._fsdp import reshard
+from ..._torch_compat.dispatch import is_traceable_wrapper_subclass
+from ..._torch_compat.fsdp import reshard
 from ...errors import MapperError, ModuleTreeError
 from ..identity.field_metadata import Kind
 from ..identity.lazy_parameter import initialize_param, is_lazy

@@ -8,23 +8,13 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from ..._torch_compat.modules import HOOKS
 from ..identity.attributes import plain_names
 from ..identity.constants import Above
 from ..identity.nested import DEEPEST, with_items
 
 _PLAIN = frozenset({type(None), bool, int, float, str, type})
 _NESTING = frozenset({list, tuple, dict, partial})
-HOOKS = (
-    "_forward_hooks",
-    "_forward_pre_hooks",
-    "_backward_hooks",
-    "_backward_pre_hooks",
-    "_state_dict_hooks",
-    "_state_dict_pre_hooks",
-    "_load_state_dict_pre_hooks",
-    "_load_state_dict_post_hooks",
-)
-"""Where torch keeps the hooks of a module."""
 
 CopyOf = Callable[[Any], Any]
 

@@ -5,8 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy as is_shapeless
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from ..._torch_compat.dispatch import is_traceable_wrapper_subclass
+from ..._torch_compat.tensors import takes_data_of
 from ...errors import MapperError
 from ..identity.constants import references_of
 from ..identity.field_metadata import meta_of, place_id, set_meta
@@ -53,7 +54,7 @@ def replace_tensor(param: Param, value: Tensor) -> None:
         target.data = value
         if is_shapeless(target):
             target.__class__ = target.cls_to_become  # pyright: ignore[reportAttributeAccessIssue]
-    elif target.is_inference() or not torch._has_compatible_shallow_copy_type(target, value):  # pyright: ignore[reportPrivateImportUsage]
+    elif target.is_inference() or not takes_data_of(target, value):
         param.assign(value)
     else:
         if target.grad is not None and _form(target) != _form(value):

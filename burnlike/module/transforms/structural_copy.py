@@ -6,16 +6,17 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ..._fsdp import MANAGED
+from ..._torch_compat.fsdp import MANAGED
+from ..._torch_compat.modules import COMPILED_CALL, HOOK_FLAGS, HOOKS
 from ...errors import ModuleTreeError
 from ..identity.field_metadata import KEPT, Kind, meta_of, set_meta
 from ..identity.torch_wrappers import is_sharded, unwrap
-from .rebinding import HOOKS, rebind_attributes, rebind_hooks
+from .rebinding import rebind_attributes, rebind_hooks
 
 Place = Callable[[nn.Module, str, Kind, Tensor], Tensor | None]
 M = TypeVar("M", bound=nn.Module)
 
-_HOOKS = (*HOOKS, "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs")
+_HOOKS = (*HOOKS, *HOOK_FLAGS)
 _REGISTRIES: tuple[tuple[str, Kind], ...] = (("_parameters", "weight"), ("_buffers", "state"))
 
 
@@ -83,7 +84,7 @@ class Copies:
         self._modules[key] = new = _new(type(module))
         parts = new.__dict__
         parts.update(module.__dict__)
-        parts.pop("_compiled_call_impl", None)  # it computes with the original
+        parts.pop(COMPILED_CALL, None)  # it computes with the original
         for name in _HOOKS:
             parts[name] = hooks = parts[name].copy()
             if hooks:

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..._fsdp import MANAGED, sharded
+from ..._torch_compat.fsdp import MANAGED, sharded
 from ...errors import ModuleTreeError
 from ..identity.param_id import ParamId
 from .param import Kind, Param

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..._fsdp import MANAGED, reshard, sharded, take_over
+from ..._torch_compat.fsdp import MANAGED, reshard, sharded, take_over
 from ..identity import field_metadata
 from ..identity.field_metadata import Kind, Mapper, Meta, group_of, meta_of, set_meta, shape_text, tell_holder
 from ..identity.lazy_parameter import Init, LazyParameter, initialize_param, is_lazy, mapped_lazy

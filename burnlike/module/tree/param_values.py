@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ..._fsdp import reshard
+from ..._torch_compat.fsdp import reshard
+from ..._torch_compat.tensors import shares_memory
 from ...backend.torch_ops.creation import TorchCreationOps
 from ...errors import AutodiffError, DTypeError, ModuleTreeError
 from ...tensor.core.base import TensorBase
@@ -105,7 +106,7 @@ def mapped(before: Tensor, mapper: Mapper, what: object) -> Tensor:
         raise TypeError(f"the mapper of {what} gave {type(values).__name__}, expected a torch.Tensor")
     if differentiable(before) and not differentiable(values):
         raise TypeError(f"the mapper of {what} gave {values.dtype}, expected floating-point numbers")
-    shared = torch._C._is_alias_of(values, before)  # pyright: ignore[reportAttributeAccessIssue]
+    shared = shares_memory(values, before)
     return values.detach().clone() if shared else values.detach()
 
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, jit, nn
 
-from ..._fsdp import sharded, sharded_forms
+from ..._torch_compat.fsdp import sharded, sharded_forms
+from ..._torch_compat.modules import FORWARD_PRE_HOOKS, moved_names
 from ...errors import ModuleTreeError
 from ..identity.field_metadata import Kind
 from ..identity.torch_wrappers import check_module, container_of, own_class, wrapped_name
@@ -124,7 +125,7 @@ class _Traversal:
         if "_burnlike_held" in parts:
             module.refresh()  # pyright: ignore[reportCallIssue]
         parameters, buffers, modules = parts["_parameters"], parts["_buffers"], parts["_modules"]
-        moved = _moved(module) if parts["_forward_pre_hooks"] else _NO_NAMES
+        moved = moved_names(module) if parts[FORWARD_PRE_HOOKS] else _NO_NAMES
         found = self.found
         if not modules and not buffers:  # most modules: a few parameters and nothing else
             for name in _ordered_names(module, parts):
@@ -301,14 +302,3 @@ def _base_name(list_of: nn.Module) -> str:
         for key, tensor in (*list_of._parameters.items(), *list_of._buffers.items())
     }
     return max(sizes, key=lambda key: (sizes[key], key))
-
-
-def _moved(module: nn.Module) -> dict[str, str]:
-    """Name of a tensor -> the name it had before a hook of torch took it over (pruning, the older norms)."""
-    found = {}
-    for hook in module._forward_pre_hooks.values():
-        if (cls := type(hook)).__module__.startswith("torch.nn.utils"):
-            name = getattr(hook, "_tensor_name", None) or getattr(hook, "name", None)
-            if isinstance(name, str):
-                found[f"{name}_v" if cls.__name__ == "WeightNorm" else f"{name}_orig"] = name
-    return found

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
-from ..._fsdp import sharded_forms
+from ..._torch_compat.fsdp import sharded_forms
 from ..identity.field_metadata import FIRST_USE, NO_IDS, ON_TENSOR, RENAMED, KeptId, keep_id, meta_of, noting, set_meta
 from ..identity.param_id import ParamId
 from ..identity.torch_wrappers import container_of

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..._torch_compat import foreach
 from ...ops import StepOptions
-from . import foreach
 
 PLAIN = StepOptions()
 """A step that is its formula, and nothing else."""

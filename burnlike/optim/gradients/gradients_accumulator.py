@@ -5,10 +5,10 @@ import math
 import torch
 from torch import Tensor, nn
 
+from ..._torch_compat import foreach
 from ...errors import ArgumentError
 from ...module import Param, ParamId
 from ...module.tree.walk import weights
-from ..core import foreach
 from ..core.gradient_transform import computing_dtype
 from .gradients import GradientsParams, check_gradient
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..._fsdp import reshard
+from ..._torch_compat.fsdp import reshard
 from ...errors import ArgumentError, DeviceError, ShapeError
 from ...module import Param, ParamId, params
 from ...module.identity.torch_wrappers import is_distributed, part_of

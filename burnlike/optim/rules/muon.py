@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..._torch_compat import foreach
 from ...errors import ConfigError, ShapeError
-from ..core import foreach
 from .configs import MuonConfig
 from .foreach_optimizer import ForeachOptimizer
 from .newton_schulz import orthogonalized

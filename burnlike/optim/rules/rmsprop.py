@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..core import foreach
+from ..._torch_compat import foreach
 from .configs import RmsPropConfig
 from .foreach_optimizer import ForeachOptimizer
 

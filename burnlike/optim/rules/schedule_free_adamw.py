@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..._torch_compat import foreach
 from ...errors import ArgumentError
-from ..core import foreach
 from ..core.gradient_transform import computing_dtype
 from .configs import ScheduleFreeAdamWConfig
 from .foreach_optimizer import ForeachOptimizer

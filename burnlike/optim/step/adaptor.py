@@ -8,12 +8,12 @@ from typing import Any, Generic, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ..._fsdp import reshard
+from ..._torch_compat import foreach
+from ..._torch_compat.fsdp import reshard
 from ...errors import ConfigError, DeviceError, DTypeError, ShapeError
 from ...module import Param, ParamGroup
 from ...module.tree.walk import weights
 from ...ops import StepOptions
-from ..core import foreach
 from ..core.rank_agreement import Ranks
 from ..core.sharded import Parts, division_of, local, local_state
 from ..gradients.configs import GradientClipping

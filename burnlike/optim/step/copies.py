@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor, nn
 
-from ..._fsdp import reshard
+from ..._torch_compat.fsdp import reshard
 from ...errors import ConfigError
 from ...module import Param, ParamId, params
 from ..core.sharded import local

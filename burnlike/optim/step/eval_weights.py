@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from ..._fsdp import reshard
+from ..._torch_compat.fsdp import reshard
 from ...module import params
 from ..core.sharded import division_of, local, local_state
 from ..rules.rule_set import RuleSet

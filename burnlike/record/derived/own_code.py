@@ -12,12 +12,11 @@ from typing import Any
 
 from torch import nn
 
+from ..._torch_compat.modules import STATE_HOOKS
 from ...module.identity.items import NOTED
 
 _METHODS = ("get_extra_state", "set_extra_state", "state_dict", "_save_to_state_dict", "_load_from_state_dict")
-_HOOKS = itemgetter(
-    "_state_dict_pre_hooks", "_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks"
-)
+_HOOKS = itemgetter(*STATE_HOOKS)
 
 
 class OwnCode(IntEnum):

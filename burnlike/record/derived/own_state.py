@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ..._torch_compat.modules import STATE_METADATA
 from ...errors import RecordError
 from ...module import Param
 from ...module.identity.torch_wrappers import bare_name, unwrap
@@ -113,5 +114,5 @@ def encoded(value: Any, name: str, tensors: dict[str, Tensor]) -> dict[str, Any]
 
 
 def _versions_of(saved: Mapping[str, Any]) -> str:
-    noted = getattr(saved, "_metadata", {})
+    noted = getattr(saved, STATE_METADATA, {})
     return dump_versions({bare_name(f"{path}.")[:-1]: dict(it) for path, it in noted.items()})

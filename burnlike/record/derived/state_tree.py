@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._torch_compat.tensors import quantized_tensor
 from ...errors import RecordError, RecordFormatError
 from ..dtypes import plain
 from ..layout import join
@@ -145,9 +146,7 @@ def decode_tree(values: Any, tensors: Mapping[str, Tensor], source: str) -> Any:
 
 def _quantized(parts: dict[str, Any]) -> Tensor:
     values, scale, zero_point = parts["values"], parts["scale"], parts["zero_point"]
-    if "axis" in parts:
-        return torch.ops.aten._make_per_channel_quantized_tensor(values, scale, zero_point, parts["axis"])
-    return torch.ops.aten._make_per_tensor_quantized_tensor(values, scale, zero_point)
+    return quantized_tensor(values, scale, zero_point, parts.get("axis"))
 
 
 def _dtype(name: str) -> torch.dtype:

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ..._fsdp import reshard
+from ..._torch_compat.fsdp import reshard
 from ...errors import RecordFormatError, RecordIOError
 from ...module.identity.torch_wrappers import is_distributed, part_of
 from ...ops import can_read_values, read_values_

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..._torch_compat.modules import STATE_METADATA
 from ...errors import RecordMismatchError
 from ...module import Param
 from ...module.identity.torch_wrappers import bare_name, unwrap
@@ -197,7 +198,7 @@ class _Run:
                 items[key], names[key] = given.plain[name], name
             elif key not in items and name in given.skipped:
                 items[key] = value.detach().clone() if isinstance(value, Tensor) else copy.deepcopy(value)
-        items._metadata = self._versions()  # pyright: ignore[reportAttributeAccessIssue]
+        setattr(items, STATE_METADATA, self._versions())
         return items, names, values
 
     def _versions(self) -> dict[str, dict[str, Any]]:

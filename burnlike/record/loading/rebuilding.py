@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map
 
+from ..._torch_compat.dispatch import TorchDispatchMode, schema_of
+from ..._torch_compat.pytree import tree_flatten, tree_map
 from .unset import all_tensors
 
 
@@ -33,11 +33,11 @@ class _WithoutRandomNumbers(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self._unknown: dict[int, StorageWeakRef] = {}  # a weak reference keeps the address from being used again
+        self._unknown: set[StorageWeakRef] = set()
 
     def is_unknown(self, tensor: Tensor) -> bool:
         """Whether the values depend on random numbers."""
-        return type(tensor) in (Tensor, nn.Parameter) and tensor.untyped_storage()._cdata in self._unknown
+        return type(tensor) in (Tensor, nn.Parameter) and StorageWeakRef(tensor.untyped_storage()) in self._unknown
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -50,10 +50,11 @@ class _WithoutRandomNumbers(TorchDispatchMode):
             if tensors[0].dtype == torch.bool and _in_torchs_initializer():
                 return False  # to "draw again?"
             raise RuntimeError(f"its constructor looks at random numbers, by {func}")
-        if func._schema.is_mutable:
+        schema = schema_of(func)
+        if schema.is_mutable:
             changed = [*_changed(func, args, kwargs)]
             tree_map(self._note, changed)
-            return changed[0] if len(func._schema.returns) == 1 else tuple(changed) if func._schema.returns else None
+            return changed[0] if len(schema.returns) == 1 else tuple(changed) if schema.returns else None
         return tree_map(self._without_values, _on_meta(func, args, kwargs))
 
     def _without_values(self, like: Any) -> Any:
@@ -65,8 +66,7 @@ class _WithoutRandomNumbers(TorchDispatchMode):
 
     def _note(self, tensor: Any) -> None:
         if isinstance(tensor, Tensor) and not tensor.is_meta:
-            storage = tensor.untyped_storage()
-            self._unknown[storage._cdata] = StorageWeakRef(storage)
+            self._unknown.add(StorageWeakRef(tensor.untyped_storage()))
 
 
 def _in_torchs_initializer() -> bool:
@@ -80,7 +80,7 @@ def _in_torchs_initializer() -> bool:
 
 def _changed(func: Any, args: Any, kwargs: Any) -> Iterator[Any]:
     """The arguments that an operation writes to."""
-    for index, argument in enumerate(func._schema.arguments):
+    for index, argument in enumerate(schema_of(func).arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             yield args[index] if index < len(args) else kwargs.get(argument.name)
 
@@ -94,6 +94,6 @@ def _on_meta(func: Any, args: Any, kwargs: Any) -> Any:
         return leaf.to("meta") if isinstance(leaf, Tensor) else leaf
 
     args, kwargs = tree_map(moved, (args, kwargs))
-    if any(argument.name == "device" for argument in func._schema.arguments):
+    if any(argument.name == "device" for argument in schema_of(func).arguments):
         kwargs["device"] = torch.device("meta")
     return func(*args, **kwargs)

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..._torch_compat.modules import LOAD_HOOKS
+from ..._torch_compat.tensors import times_written
 from ...module import Param
 from ...module.identity.field_metadata import group_of
 from ...module.identity.lazy_parameter import is_lazy
@@ -14,7 +16,6 @@ from ...module.identity.torch_wrappers import is_distributed
 from ..derived.own_code import OwnCode, origin
 
 _GROUPS = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
-_HOOKS = ("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
 
 
 class StandIns:
@@ -39,7 +40,7 @@ class StandIns:
         self._extra = [(it, copy.deepcopy(it.get_extra_state())) for it in self._parts if _has_extra_state(it)]
         with torch.inference_mode(False):
             self._made = {it.path: _stand_in(it, values.get(it.path), device) for it in found}
-        self._versions = {path: made._version for path, made in self._made.items()}
+        self._versions = {path: times_written(made) for path, made in self._made.items()}
         self._present = {it.path: it.tensor for it in found}
         self._found = found
         self._now: dict[str, Tensor] = {}
@@ -49,7 +50,7 @@ class StandIns:
             for owner, name in param.owners:
                 group_of(owner, param.kind)[name] = self._made[param.path]
         for part in self._parts:
-            for name in _HOOKS:
+            for name in LOAD_HOOKS:
                 hooks = part.__dict__[name]
                 if any(origin(hook) is OwnCode.NONE for hook in hooks.values()):
                     part.__dict__[name] = type(hooks)(
@@ -66,7 +67,7 @@ class StandIns:
                 if group.get(name) is not None:
                     group[name] = self._present[param.path]
         for part, attributes, _groups in self._before:
-            for name in _HOOKS:
+            for name in LOAD_HOOKS:
                 part.__dict__[name] = attributes[name]
 
     def value(self, param: Param) -> Tensor:
@@ -76,7 +77,7 @@ class StandIns:
     def is_written(self, param: Param) -> bool:
         """Whether the code gave it values."""
         made, now = self._made[param.path], self._now[param.path]
-        return now.data_ptr() != made.data_ptr() or made._version != self._versions[param.path]
+        return now.data_ptr() != made.data_ptr() or times_written(made) != self._versions[param.path]
 
     def has_values(self, param: Param) -> bool:
         """Whether it has values to be loaded: those it had, or new ones; else it was never more than memory."""

@@ -4,9 +4,10 @@ import sys
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree, checkpoint
-from torch.utils.data._utils.collate import collate, default_collate_fn_map
+from torch.utils import checkpoint
 
+from ..._torch_compat import pytree
+from ..._torch_compat.collate import collate, default_collate_fn_map
 from ...backend import Autodiff, Cpu, Cuda
 from ...errors import TensorTypeError
 from ..core.base import TensorBase

@@ -3,19 +3,17 @@
 Operators with a torch tensor on the left arrive here too. They keep the typed meaning: equal ranks, no promotion.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
+from ..._torch_compat.dispatch import PACKS_SEQUENCES, assume_constant, schema_of
 from ...errors import TensorTypeError, TensorValueError
 from ..core.base import TensorBase, like
 from ..core.kinds import MAX_RANK
 from ..core.operands import different_backends, operand
 from ..core.spec import Spec, title
 from .writes import refuse_writes_by_argument
-
-R = TypeVar("R")
 
 # The operators by the name of torch's method. `w op x` with a torch tensor `w` on the left arrives as the method: ours
 # is called on the lifted `w`. Under torch.compile `x op w` arrives too, as the reflected method of `w`: ours is called
@@ -92,33 +90,25 @@ def is_typed(value: Any) -> bool:
     return isinstance(value, TensorBase)
 
 
-def _constant(function: Callable[[Any], R]) -> Callable[[Any], R]:
-    """Let torch.compile call `function` while it traces: it can't read a builtin's name by itself.
-
-    This is `torch.compiler.assume_constant_result` without its import of the whole compiler.
-    """
-    function._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
-    return function
-
-
-@_constant
+# torch.compile can't read a builtin's name by itself.
+@assume_constant
 def _name(func: Any) -> str:
     return getattr(func, "__name__", str(func))
 
 
-@_constant
+@assume_constant
 def _is_function(func: Any) -> bool:
     return getattr(torch, _name(func), None) is func
 
 
-@_constant
+@assume_constant
 def _is_functional(func: Any) -> bool:
     return getattr(func, "__module__", None) == "torch.nn.functional"
 
 
-@_constant
+@assume_constant
 def _writes(func: Any) -> bool:
-    name, schema = _name(func), getattr(func, "_schema", None)
+    name, schema = _name(func), schema_of(func)
     if schema is not None:
         return schema.is_mutable
     if getattr(func, "__module__", None) == "torch.distributed.distributed_c10d":
@@ -154,7 +144,7 @@ def _rewrap(value: Any, spec: Spec, name: str) -> Any:
         return spec.tensor(value, spec.backend)
     if isinstance(value, list | tuple) and not isinstance(value, torch.Size):
         # What packs sequences keeps the number of rows of each step on the host, as a torch tensor.
-        kept = 1 if name == "_pack_padded_sequence" else len(value)
+        kept = 1 if name == PACKS_SEQUENCES else len(value)
         found = [*(_rewrap(item, spec, name) for item in value[:kept]), *value[kept:]]
         return type(value)(*found) if hasattr(value, "_fields") else type(value)(found)
     return value

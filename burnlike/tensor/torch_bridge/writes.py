@@ -2,17 +2,12 @@
 
 from typing import Any
 
+from ..._torch_compat.dispatch import WRITES_TO_ARGUMENTS
 from ...errors import TensorTypeError
 from ..core.base import TensorBase
 from ..core.spec import title
 
-_SCRATCH = {
-    "_cummax_helper",
-    "_cummin_helper",
-    "_fused_moving_avg_obs_fq_helper",
-    "fused_moving_avg_obs_fake_quant",
-    "rrelu_with_noise",
-}
+_SCRATCH = {*WRITES_TO_ARGUMENTS, "fused_moving_avg_obs_fake_quant", "rrelu_with_noise"}
 
 
 def refuse_writes_by_argument(name: str, functional: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .errors import ModuleTreeError
+from ..errors import ModuleTreeError
 
 MANAGED = "_is_fsdp_managed_module"
 """What torch sets on the modules whose own parameters are sharded; without it, a module holds what it shows."""

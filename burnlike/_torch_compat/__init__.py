@@ -1,0 +1,10 @@
+"""Names of torch that are private: the only place that uses them; one file for each part of torch.
+
+A private name can change with any version of torch. So each function and constant here says what it is for and what
+happens without the name, `tests/torch_compat` tries each by itself and fails by its name, and
+`tests/test_private_names.py` refuses private names of torch in all other files. All of them are in torch 2.11 to 2.15
+where nothing else is said.
+
+Four names stay where they are used: `_parameters`, `_buffers`, `_modules` and `_non_persistent_buffers_set`, the
+dicts of a module. torch has no public way to write to them, and every walk over a module tree reads them.
+"""

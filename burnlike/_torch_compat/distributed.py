@@ -1,0 +1,21 @@
+"""Where the ranks of torch's process group met."""
+
+import sys
+from typing import Any
+
+
+def meeting_place() -> str | None:
+    """Host and port, or the file, of the store of the process group; None where there is none or just one rank.
+
+    Nothing is exchanged. Without it, ranks that were started by hand draw different ids, which `agree_ids` repairs.
+    """
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    if distributed.get_world_size() == 1:
+        return None
+    store: Any = distributed.distributed_c10d._get_default_store()
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    place = [str(getattr(store, name)) for name in ("host", "port", "path") if hasattr(store, name)]
+    return " ".join(place) or None

@@ -1,0 +1,101 @@
+"""What an `nn.Module` keeps in its `__dict__` beside its parameters, and where tools of torch move them."""
+
+import re
+from typing import Any
+
+from torch import nn
+from torch.nn.modules.module import _global_buffer_registration_hooks as buffer_registration_hooks
+
+__all__ = ["buffer_registration_hooks"]
+# Functions that a program has torch call when a buffer is registered. While there are none, a tensor is put into the
+# dict of buffers directly; without it, each assignment to a buffer would take the time of `nn.Module.__setattr__`.
+
+BUFFER_MARK = "_is_buffer"
+"""The attribute of an `nn.Buffer`; `isinstance(tensor, nn.Buffer)` asks for it too, and takes half a microsecond more.
+
+Without it, an `nn.Buffer` that is assigned to a plain attribute would be a plain attribute.
+"""
+
+STATE_METADATA = "_metadata"
+"""What a state dict notes of the versions of its modules; `load_state_dict` hands it to them.
+
+Without it, modules read what older versions of themselves saved as if it were new.
+"""
+
+HOOKS = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)
+"""Where a module keeps its hooks: dicts of number -> function.
+
+Without them, hooks of a copied tree would work on the original.
+"""
+
+HOOK_FLAGS = ("_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs")
+"""Which of the hooks take keyword arguments, or run after errors too: dicts of number -> True; as `HOOKS`."""
+
+LOAD_HOOKS = ("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
+"""The hooks that a load runs; those of torch.distributed are taken out while code of a module loads.
+
+Without them, values would be divided among ranks twice.
+"""
+
+STATE_HOOKS = ("_state_dict_pre_hooks", "_state_dict_hooks", *LOAD_HOOKS)
+"""The hooks that `state_dict` and `load_state_dict` run.
+
+Without them, every module's `state_dict` would have to be called to know whether it saves more than its tensors.
+"""
+
+FORWARD_PRE_HOOKS = "_forward_pre_hooks"
+"""As `HOOKS`; tools of torch that replace a tensor before each call have a hook there."""
+
+COMPILED_CALL = "_compiled_call_impl"
+"""What `module.compile()` puts there. Without it, a copied module would compute with the original's tensors."""
+
+WRAPPERS = {
+    "torch._dynamo.eval_frame.OptimizedModule": "_orig_mod",
+    "torch.nn.parallel.distributed.DistributedDataParallel": "module",
+    "torch.nn.parallel.data_parallel.DataParallel": "module",
+    "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.CheckpointWrapper": "_checkpoint_wrapped_module",
+}
+"""Wrapper class -> the attribute that holds the wrapped module. Named, not imported: most programs load none of them.
+
+Without it, paths would have the wrapper's name in them, and records of a compiled model would not fit the plain one.
+"""
+
+WRAPPED = tuple(dict.fromkeys(WRAPPERS.values()))
+"""The attributes of `WRAPPERS`, each once."""
+
+INFIX = re.compile(r"(?<![^.])(?:_orig_mod|_checkpoint_wrapped_module)\.")
+"""What these wrappers put into the names of state dicts; "module." may as well be the program's own."""
+
+RNN_NOTES = frozenset({"_flat_weights", "_flat_weight_refs"})
+"""What a recurrent layer keeps of its parameters a second time: no fields of its own."""
+
+
+def refresh_rnn(layer: nn.RNNBase) -> None:
+    """Let a recurrent layer compute with the tensors it has now; without it, it goes on with those it had.
+
+    `setattr(layer, name, parameter)` does it too, but not for the plain tensors of `torch.func`.
+    """
+    layer.__dict__["_flat_weights"] = [layer._parameters.get(name) for name in layer._flat_weights_names]
+
+
+def moved_names(module: nn.Module) -> dict[str, str]:
+    """Name of a tensor -> the name it had before a hook of torch took it over (pruning, the older norms).
+
+    Without it, a pruned parameter would have another path and another id.
+    """
+    found: dict[str, str] = {}
+    for hook in module._forward_pre_hooks.values():
+        if (cls := type(hook)).__module__.startswith("torch.nn.utils"):
+            name: Any = getattr(hook, "_tensor_name", None) or getattr(hook, "name", None)
+            if isinstance(name, str):
+                found[f"{name}_v" if cls.__name__ == "WeightNorm" else f"{name}_orig"] = name
+    return found

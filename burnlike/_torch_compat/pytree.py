@@ -1,0 +1,31 @@
+"""torch's pytrees: `torch.func`, `torch.compile` and activation checkpointing look into what is registered here.
+
+torch has no public module for them. Without them, modules and typed tensors could be no arguments of `torch.func`.
+`broadcast_prefix` is the rule by which `torch.func.vmap` reads `in_dims` and `out_dims`.
+"""
+
+from torch.utils._pytree import (
+    SUPPORTED_NODES,
+    GetAttrKey,
+    MappingKey,
+    _broadcast_to_and_flatten as broadcast_prefix,
+    register_pytree_node,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_leaves,
+    tree_map,
+    tree_unflatten,
+)
+
+__all__ = [
+    "SUPPORTED_NODES",
+    "GetAttrKey",
+    "MappingKey",
+    "broadcast_prefix",
+    "register_pytree_node",
+    "tree_flatten",
+    "tree_flatten_with_path",
+    "tree_leaves",
+    "tree_map",
+    "tree_unflatten",
+]

@@ -1,0 +1,34 @@
+"""Which transforms of `torch.func` run around the present code, and which tensors are theirs."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def transforming() -> bool:
+    """Whether a transform of `torch.func` is running.
+
+    Without it, parameters could not be told from the values that a transform computes, and derivatives would be cut.
+    """
+    return torch._C._are_functorch_transforms_active()
+
+
+def is_wrapped(tensor: Tensor) -> bool:
+    """Whether `tensor` exists only within a transform of `torch.func`; without it, such tensors would leave it."""
+    return _functorch.is_functorch_wrapped_tensor(tensor)
+
+
+def is_batched(tensor: Tensor) -> bool:
+    """Whether `tensor` differs from call to call of a running `vmap`.
+
+    Without it, a state that can't be stored outside would be stored there, and fail at its next use.
+    """
+    return _functorch.is_batchedtensor(tensor)
+
+
+def is_differentiated(tensor: Tensor) -> bool:
+    """Whether a derivative of `torch.func` follows `tensor`; as `is_batched`."""
+    return _functorch.is_gradtrackingtensor(tensor)

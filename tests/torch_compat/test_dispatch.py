@@ -1,0 +1,60 @@
+"""Modes, operators and their names."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from burnlike._torch_compat import dispatch
+
+
+def test_TorchDispatchMode() -> None:
+    seen: list[str] = []
+
+    class Listing(dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(func.overloadpacket.__name__)
+            return func(*args, **kwargs or {})
+
+    with Listing():
+        _ = torch.ones(2) + 1
+    assert seen == ["ones", "add"]
+
+
+def test_schema_of() -> None:
+    schema = dispatch.schema_of(torch.ops.aten.add_.Tensor)
+    assert schema.is_mutable
+    assert [it.name for it in schema.arguments if it.alias_info is not None and it.alias_info.is_write] == ["self"]
+    assert len(schema.returns) == 1
+    assert dispatch.schema_of(torch.add) is None
+
+
+def test_is_traceable_wrapper_subclass() -> None:
+    class Scaled(Tensor):
+        def __tensor_flatten__(self) -> Any: ...
+
+        def __tensor_unflatten__(self) -> Any: ...
+
+    assert dispatch.is_traceable_wrapper_subclass(torch.ones(2).as_subclass(Scaled))
+    assert not dispatch.is_traceable_wrapper_subclass(nn.Parameter(torch.ones(2)))
+
+
+@pytest.mark.parametrize("name", sorted(dispatch.WRITES_TO_ARGUMENTS))
+def test_WRITES_TO_ARGUMENTS(name: str) -> None:
+    assert getattr(torch.ops.aten, name).default._schema.is_mutable
+
+
+def test_PACKS_SEQUENCES() -> None:
+    pack = getattr(torch, dispatch.PACKS_SEQUENCES)
+    values, rows = pack(torch.ones(2, 3, 1), torch.tensor([3, 2]), True)
+    assert values.shape == (5, 1)
+    assert rows.tolist() == [2, 2, 1]
+
+
+def test_assume_constant() -> None:
+    @dispatch.assume_constant
+    def name(function: Any) -> str:
+        return str(getattr(function, "__name__", ""))
+
+    assert torch.compile(lambda x: x + len(name(torch.add)), backend="eager", fullgraph=True)(torch.ones(1)).item() == 4

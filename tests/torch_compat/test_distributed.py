@@ -1,0 +1,21 @@
+"""Where ranks meet."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from burnlike._torch_compat import distributed
+
+
+def test_meeting_place(group: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert distributed.meeting_place() is None  # one rank
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    assert distributed.meeting_place() is None  # a store of this process alone
+    torch.distributed.destroy_process_group()
+    store = torch.distributed.TCPStore("localhost", 0, 1, is_master=True)
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    assert distributed.meeting_place() == f"localhost {store.port}"
+    torch.distributed.destroy_process_group()
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meet", rank=0, world_size=1)
+    assert distributed.meeting_place() == f"{tmp_path}/meet"
