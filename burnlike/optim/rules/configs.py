@@ -11,6 +11,8 @@ from .config_base import AdaptiveMomentumConfig, ModuleOptimizerConfig, Momentum
 if TYPE_CHECKING:
     from . import adafactor, adagrad, adam, adamw, adan, lamb, lion, muon, rmsprop, schedule_free_adamw, sgd
 
+Exponent = Annotated[float, Meta(ge=0), at_most(16, "powers of the step numbers of a long run overflow")]
+
 
 class SgdConfig(ModuleOptimizerConfig, tag="Sgd"):
     """Stochastic gradient descent, with or without momentum.
@@ -65,9 +67,6 @@ class AdamWConfig(AdaptiveMomentumConfig, tag="AdamW"):
         from .adamw import AdamW
 
         return AdamW(self)
-
-
-Exponent = Annotated[float, Meta(ge=0), at_most(16, "powers of the step numbers of a long run overflow")]
 
 
 class ScheduleFreeAdamWConfig(ModuleOptimizerConfig, tag="ScheduleFreeAdamW"):

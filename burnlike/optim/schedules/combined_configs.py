@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .combined import ComposedLr, SequentialLr, WarmupLr
     from .module_lr_scheduler import ModuleLrScheduler
 
+Reduction = Literal["prod", "sum", "avg"]
+
 
 class LrGroupConfig(Config):
     """Parameters with a schedule of their own.
@@ -39,9 +41,9 @@ class ModuleLrSchedulerConfig(LrSchedulerConfig, tag="ModuleLrScheduler"):
 
     def validate(self) -> Iterable[tuple[str, str]]:
         """Groups can't have groups."""
-        yield from within("base", [self.base])
+        yield from _refuse_groups("base", [self.base])
         for place, group in enumerate(self.groups):
-            yield from within(f"groups.{place}.scheduler", [group.scheduler])
+            yield from _refuse_groups(f"groups.{place}.scheduler", [group.scheduler])
 
     def init(self, num_iters: int | None = None) -> "ModuleLrScheduler":
         """Make the schedules.
@@ -58,7 +60,7 @@ class ModuleLrSchedulerConfig(LrSchedulerConfig, tag="ModuleLrScheduler"):
         return ModuleLrScheduler(self.base.init(num_iters), groups)
 
 
-def within(path: str, configs: Sequence[LrSchedulerConfig]) -> Iterable[tuple[str, str]]:
+def _refuse_groups(path: str, configs: Sequence[LrSchedulerConfig]) -> Iterable[tuple[str, str]]:
     """Refuse schedules by group where one rate is wanted; for `validate`.
 
     Args:
@@ -68,9 +70,6 @@ def within(path: str, configs: Sequence[LrSchedulerConfig]) -> Iterable[tuple[st
     for place, config in enumerate(configs):
         if isinstance(config, ModuleLrSchedulerConfig):
             yield path.format(place), "expected one schedule, got ModuleLrScheduler, which has to be the outermost"
-
-
-Reduction = Literal["prod", "sum", "avg"]
 
 
 class ComposedLrConfig(LrSchedulerConfig, tag="ComposedLr"):
@@ -88,7 +87,7 @@ class ComposedLrConfig(LrSchedulerConfig, tag="ComposedLr"):
         """The rule about the list."""
         if not self.schedulers:
             yield "schedulers", "expected at least one scheduler, got none"
-        yield from within("schedulers.{}", self.schedulers)
+        yield from _refuse_groups("schedulers.{}", self.schedulers)
 
     def init(self, num_iters: int | None = None) -> "ComposedLr":
         """Make the schedules.
@@ -124,7 +123,7 @@ class SequentialLrConfig(LrSchedulerConfig, tag="SequentialLr"):
                 "milestones",
                 f"expected {len(self.schedulers) - 1}, one less than schedulers, got {len(self.milestones)}",
             )
-        yield from within("schedulers.{}", self.schedulers)
+        yield from _refuse_groups("schedulers.{}", self.schedulers)
         if any(first >= second for first, second in pairwise(self.milestones)):
             yield "milestones", f"expected them to increase strictly, got {self.milestones}"
 
@@ -160,7 +159,7 @@ class WarmupLrConfig(LrSchedulerConfig, tag="WarmupLr"):
 
     def validate(self) -> Iterable[tuple[str, str]]:
         """The rule about the schedule."""
-        yield from within("scheduler", [self.scheduler])
+        yield from _refuse_groups("scheduler", [self.scheduler])
 
     def init(self, num_iters: int | None = None) -> "WarmupLr":
         """Make the schedule.
