@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     record = rename(record, rules) if rules else record
     if layout is not None and not is_nameless(args.input):
         record = replace(record, layout=layout)  # which has the new names
-    if name.startswith("x.bin") and (record.layout is None or tag_of(record.layout) == "$named"):
+    if not format_of_path(name).has_names and (record.layout is None or tag_of(record.layout) == "$named"):
         raise RecordError(
             f"{args.output}: bincode needs the layout of the record, which is not known: give --layout FILE, or --model"
             " CONFIG.yaml of its model"

@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 def _of_file(args: argparse.Namespace, chosen: Format | None) -> _Subject:
     record = open_file(args.file, layout_of(args))
     own = format_of_file(args.file)
-    writable = own.extension.endswith(EXTENSIONS)  # not so what torch.save wrote
+    writable = own.extension in EXTENSIONS  # not so what torch.save wrote
     return _Subject(record, chosen or (own if writable else format_of_path(DEFAULT_EXTENSION)))
 
 

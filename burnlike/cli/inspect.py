@@ -131,10 +131,8 @@ def _read(path: str, layout: Any) -> tuple[int, Outline, list[str]]:
     if layout is None and os.path.isfile(path):
         source = FileSource(path)
         found = detect(source)
-        if found.extension.startswith(".bin"):
-            from ..record.burn.bincode_scan import scan
-
-            outline = scan(GzipSource(source) if found.compressed else source, found.name)
+        if not found.has_names:
+            outline = found.scan(GzipSource(source) if found.compressed else source)
             return source.size, outline, [_NAMELESS]
     _, outline = read_outline(path, layout)
     return _total_bytes(path, outline), outline, []

@@ -11,7 +11,7 @@ from burnlike.config.source_text import read_text
 from burnlike.errors import ConfigIOError, RecordError, RecordIOError, nearest
 from burnlike.record.files.sharded import find_record
 from burnlike.record.files.source import FileSource
-from burnlike.record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, detect, format_of_path
+from burnlike.record.formats import DEFAULT_EXTENSION, EXTENSIONS, KnownFormat, detect, format_of_path
 from burnlike.record.saving.shards import INDEX_SUFFIX
 
 from .options import add_import_option
@@ -46,7 +46,7 @@ def extension_named(name: str) -> str:
     return f".{wanted}"
 
 
-def format_of_file(path: str) -> Format:
+def format_of_file(path: str) -> KnownFormat:
     """The format of a record that is there; of a set of files that of each.
 
     Raises:
@@ -76,7 +76,7 @@ def is_nameless(path: str) -> bool:
     Raises:
         RecordIOError, RecordFormatError: it can't be read, or is no record.
     """
-    return format_of_file(path).extension.startswith(".bin")
+    return not format_of_file(path).has_names
 
 
 def add_precision_options(parser: argparse.ArgumentParser) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -51,17 +52,43 @@ class Format(Protocol):
         ...
 
 
+class KnownFormat(ABC):
+    """A Format that files are told to be of."""
+
+    name: str
+    extension: str
+    compressed: bool
+    has_names = True
+    """Whether a file tells the names of its tensors; else its reader needs a layout."""
+
+    @abstractmethod
+    def segments(self, outline: Outline) -> Iterable[Segment]:
+        """See `Format`."""
+
+    @abstractmethod
+    def read(self, source: Source, layout: object = None) -> Outline:
+        """See `Format`."""
+
+    def scan(self, source: Source) -> Outline:
+        """What the file tells without a layout."""
+        return self.read(source)
+
+
+_BURN = "burnlike.record.burn"
 _FORMATS = {
-    ".safetensors": "burnlike.record.safetensors_format:SAFETENSORS",
-    ".mpk": "burnlike.record.burn.messagepack:NAMED_MPK",
-    ".mpk.gz": "burnlike.record.burn.messagepack:NAMED_MPK_GZ",
-    ".json": "burnlike.record.burn.json_text:PRETTY_JSON",
-    ".json.gz": "burnlike.record.burn.json_text:JSON_GZ",
-    ".bin": "burnlike.record.burn.bincode:BIN",
-    ".bin.gz": "burnlike.record.burn.bincode:BIN_GZ",
-    ".bpk": "burnlike.record.burn.burnpack:BURNPACK",
+    ".safetensors": ("burnlike.record.safetensors_format:SAFETENSORS", rb".{4}\0{4}\{"),  # a length that readers accept
+    ".mpk": (f"{_BURN}.messagepack:NAMED_MPK", rb"[\x80-\x8f](\xa8metadata|\xa4item|\xa2_b|\xa8burnlike)"),
+    ".mpk.gz": (f"{_BURN}.messagepack:NAMED_MPK_GZ", None),
+    ".json": (f"{_BURN}.json_text:PRETTY_JSON", rb"[ \t\r\n]*\{"),
+    ".json.gz": (f"{_BURN}.json_text:JSON_GZ", None),
+    ".bin": (f"{_BURN}.bincode:BIN", rb"[\x03\x12\x13](f32|f64|hal)"),  # a length and a text
+    ".bin.gz": (f"{_BURN}.bincode:BIN_GZ", None),
+    ".bpk": (f"{_BURN}.burnpack:BURNPACK", rb"NRUB"),
 }
-"""Extension -> the format's object. A longer extension comes before the shorter one that it ends in."""
+"""Extension -> where the KnownFormat is, and how its files begin (within 16 bytes); gzipped ones as those inside."""
+
+_READABLE = _FORMATS | {".pt": ("burnlike.record.torch_files.torch_file:TORCH", rb"PK\x03\x04|\x80")}
+"""With what is not written: a zip archive or, of older versions, a pickle."""
 
 _OF_TORCH = re.compile(
     r"\.(pt|pt2|pth|ckpt|pkl|pickle)(\.(tar|gz|zip))?$|(^|[_-])(pytorch_model|adapter_model)\b.*\.bin$"
@@ -71,16 +98,13 @@ _OF_TORCH = re.compile(
 _OF_AN_INDEX = ".index.json"
 """What the name of the index of a sharded set ends in."""
 
-_TORCH = ".pt"
-_READABLE = {**_FORMATS, _TORCH: "burnlike.record.torch_files.torch_file:TORCH"}
-
 EXTENSIONS = tuple(_FORMATS)
 """What the names of records' files end in."""
 
 DEFAULT_EXTENSION = ".safetensors"
 
 
-def format_of_path(path: str | os.PathLike[str]) -> Format:
+def format_of_path(path: str | os.PathLike[str]) -> KnownFormat:
     """The format that a file to be written has by its extension.
 
     Raises:
@@ -90,7 +114,7 @@ def format_of_path(path: str | os.PathLike[str]) -> Format:
     text = os.fspath(path)
     for extension in sorted(_FORMATS, key=len, reverse=True):
         if text.endswith(extension):
-            return resolve(_FORMATS[extension])
+            return resolve(_FORMATS[extension][0])
     raise RecordError(f"{text}: expected a name that ends in one of {', '.join(_FORMATS)}")
 
 
@@ -113,7 +137,7 @@ def check_name(path: str | os.PathLike[str]) -> None:
         )
 
 
-def detect(source: Source, path: str | os.PathLike[str] = "") -> Format:
+def detect(source: Source) -> KnownFormat:
     """The format of a file, by its first bytes; `source` is the file as it is, compressed or not.
 
     Raises:
@@ -128,37 +152,16 @@ def detect(source: Source, path: str | os.PathLike[str] = "") -> Format:
         if inner.has(0, count):
             head = inner.read(0, count)
             break
-    extension = _extension_of(head)
-    if extension is not None and compressed:
-        extension += ".gz"
-        if extension not in _FORMATS:
-            raise RecordFormatError(f"{source.path}: expected a record, got a gzipped one: unpack it by gunzip")
+    begins = ((extension, pattern) for extension, (_, pattern) in _READABLE.items() if pattern is not None)
+    extension = next((it for it, pattern in begins if re.match(pattern, head, re.DOTALL)), None)
     if extension is None:
         size = getattr(source, "size", "?")
         raise RecordFormatError(
             f"{source.path}: expected a record ({', '.join(_READABLE)}), got {size} bytes that begin with {head[:8]!r};"
             " it may be an interrupted download or copy: fetch it again"
         )
-    return resolve(_READABLE[extension])
-
-
-_FIRST_KEYS = (b"\xa8metadata", b"\xa4item", b"\xa2_b", b"\xa8burnlike")
-"""Texts in MessagePack, of which one begins a record: maps have no order."""
-
-
-def _extension_of(head: bytes) -> str | None:
-    if not head:
-        return None
-    if head[:4] == b"NRUB":
-        return ".bpk"
-    if head[4:9] == b"\0\0\0\0{":  # a length that readers accept
-        return ".safetensors"
-    if head.lstrip(b" \t\r\n")[:1] == b"{":
-        return ".json"
-    if 0x80 <= head[0] < 0x90 and head[1:10].startswith(_FIRST_KEYS):
-        return ".mpk"
-    if head[:1] in (b"\x03", b"\x12", b"\x13") and head[1:4] in (b"f32", b"f64", b"hal"):  # a length and a text
-        return ".bin"
-    if head[:4] == b"PK\x03\x04" or head[:1] == b"\x80":  # a zip archive or, of older versions, a pickle
-        return _TORCH
-    return None
+    if compressed:
+        extension += ".gz"
+        if extension not in _FORMATS:
+            raise RecordFormatError(f"{source.path}: expected a record, got a gzipped one: unpack it by gunzip")
+    return resolve(_READABLE[extension][0])

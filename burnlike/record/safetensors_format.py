@@ -15,6 +15,7 @@ from ..errors import RecordError, RecordFormatError
 from . import metadata
 from .files.checksums import HEX_DIGITS
 from .files.source import Source
+from .formats import KnownFormat
 from .outline import DTYPE_BITS, ChecksumSlot, Outline, Payload, Segment, StoredTensor, TensorEntry
 from .safetensors_header import LENGTH_BYTES, MAX_HEADER_BYTES, METADATA, checksums_start, read_header
 
@@ -55,7 +56,7 @@ def build_header(entries: Iterable[TensorEntry], texts: Mapping[str, str]) -> tu
     return len(text).to_bytes(LENGTH_BYTES, "little") + text, ordered
 
 
-class SafetensorsFormat:
+class SafetensorsFormat(KnownFormat):
     """See `burnlike.record.formats.Format`."""
 
     name, extension, compressed = "safetensors", ".safetensors", False

@@ -13,10 +13,36 @@ from burnlike.record import BinFileRecorder, Record, SafetensorsRecorder, layout
 from burnlike.record.files.source import BytesSource
 from burnlike.record.formats import EXTENSIONS, detect, format_of_path
 
+BURN_EXTENSIONS = (".mpk", ".mpk.gz", ".json", ".json.gz", ".bin", ".bin.gz", ".bpk")
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-@pytest.mark.parametrize("extension", [*EXTENSIONS])
+RECORDERS = {
+    recorder.format.extension: recorder
+    for recorder in (getattr(bl.record, name) for name in dir(bl.record) if name.endswith("Recorder"))
+    if hasattr(recorder, "format") and not recorder.__name__.endswith("BytesRecorder")
+}
+"""Extension -> the public recorder of files."""
+
+
+@pytest.mark.parametrize("extension", EXTENSIONS)
+def test_a_listed_format_is_complete(extension: str) -> None:
+    listed = format_of_path(f"x{extension}")
+    assert (listed.extension, listed.compressed) == (extension, extension.endswith(".gz"))
+    assert extension in RECORDERS, "no public recorder in burnlike/record/__init__.pyi has this format"
+    recorder = RECORDERS[extension]()
+    assert recorder.format is listed
+    layer = nn.Linear(2, 2)
+    written = recorder.to_bytes(Record.from_module(layer))
+    assert detect(BytesSource(written)) is listed
+    layout = None if listed.has_names else layout_of(layer)
+    assert torch.equal(recorder.from_bytes(written, layout).tensors["weight"], layer.weight)
+    documented = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
+    assert f"`{extension}`" in documented
+    assert f"`{RECORDERS[extension].__name__}`" in documented
+
+
+@pytest.mark.parametrize("extension", [*BURN_EXTENSIONS, ".safetensors"])
 def test_files_are_known_by_their_content(extension: str) -> None:
     folder = "v0.22" if extension in (".bpk", ".safetensors") else "v0.21"
     name = "linear" if folder == "v0.22" else "linear-full"

@@ -11,11 +11,13 @@ from typing import Any
 
 from ...errors import RecordError, RecordFormatError
 from ..files.source import Cursor, Source
+from ..formats import KnownFormat
 from ..layout import Layout, check_layout, is_map, join, known_layout, tag_of
 from ..outline import Outline, Payload, Segment
 from ..values import ENTRY
 from .artifact import no_text
 from .bincode_reader import read_item, take_envelope
+from .bincode_scan import scan
 from .dtypes import dtype_bytes
 from .envelope import KEYS, metadata_of
 from .fill import Fill
@@ -29,7 +31,7 @@ _REMEDY = (
 
 
 @dataclass(frozen=True)
-class Bincode:
+class Bincode(KnownFormat):
     """See `burnlike.record.formats.Format`.
 
     Attributes:
@@ -40,6 +42,7 @@ class Bincode:
     extension: str
     compressed: bool
     recorder: str
+    has_names = False
 
     def segments(self, outline: Outline) -> Iterator[Segment]:
         """The envelope's texts and the record by its layout.
@@ -101,6 +104,10 @@ class Bincode:
             )
         states = told_states(outline)
         return replace(outline, states=states, metadata=metadata, format=self.name, version=metadata["version"])
+
+    def scan(self, source: Source) -> Outline:
+        """The tensors that stand out by their form."""
+        return scan(source, self.name)
 
 
 class _Writer:

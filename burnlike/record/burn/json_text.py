@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from ..files.source import Source
+from ..formats import KnownFormat
 from ..outline import Outline, Payload, Segment
 from .artifact import artifact_of, no_text, outline_of_artifact
 from .dtypes import burn_dtype
@@ -19,7 +20,7 @@ _INDENT = 2
 
 
 @dataclass(frozen=True)
-class JsonText:
+class JsonText(KnownFormat):
     """See `burnlike.record.formats.Format`.
 
     Attributes:

@@ -14,6 +14,7 @@ import msgspec
 from ...errors import RecordError, RecordFormatError
 from ..files.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT, TensorCost
 from ..files.source import Cursor, Source
+from ..formats import KnownFormat
 from ..outline import Outline, Payload, Segment
 from .artifact import artifact_of, no_text, outline_of_artifact
 from .dtypes import burn_dtype
@@ -24,7 +25,7 @@ _TENSOR = TensorCost(memory=3600, steps=500, file_bytes=8)
 
 
 @dataclass(frozen=True)
-class NamedMpk:
+class NamedMpk(KnownFormat):
     """See `burnlike.record.formats.Format`.
 
     Attributes:

@@ -46,7 +46,7 @@ def read_file(
 ) -> tuple[Source, Outline]:
     """As `read_outline`, of a single file; `budget` is that of the set of files which it is one of."""
     source = FileSource(path, budget)
-    found = detect(source, path)
+    found = detect(source)
     if top_level_key is not None and not isinstance(found, TorchFormat):
         raise ArgumentError(f"{source.path}: top_level_key is for files of torch.save, this is {found.name}")
     options = () if top_level_key is None else (top_level_key,)

@@ -13,6 +13,7 @@ from typing import Any
 from ...errors import RecordError, RecordFormatError
 from ..files.checksums import CheckedSource
 from ..files.source import Cursor, Source
+from ..formats import KnownFormat
 from ..metadata import PICKLED, VERSIONS
 from ..outline import DTYPE_BITS, Outline, Segment, StoredTensor
 from .flat_pickle import flatten
@@ -27,7 +28,7 @@ _MAX_PICKLE_BYTES = 1 << 30
 _STORAGE_BYTES, _STORAGE_STEPS = 260, 60
 
 
-class TorchFormat:
+class TorchFormat(KnownFormat):
     """See `burnlike.record.formats.Format`; it reads only."""
 
     name, extension, compressed = "pt", ".pt", False
