@@ -29,7 +29,7 @@ from .precision import (
 )
 from .record import Record as Record
 from .recorder import FileRecorder as FileRecorder, Recorder as Recorder, recorder_for as recorder_for
-from .safetensors_recorder import SafetensorsRecorder as SafetensorsRecorder
+from .safetensors.recorder import SafetensorsRecorder as SafetensorsRecorder
 from .saving.background import SaveHandle as SaveHandle
 from .shortcuts import load as load, save as save, save_async as save_async
 from .verifying import verify as verify

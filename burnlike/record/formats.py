@@ -76,7 +76,7 @@ class KnownFormat(ABC):
 
 _BURN = "burnlike.record.burn"
 _FORMATS = {
-    ".safetensors": ("burnlike.record.safetensors_format:SAFETENSORS", rb".{4}\0{4}\{"),  # a length that readers accept
+    ".safetensors": ("burnlike.record.safetensors.format:SAFETENSORS", rb".{4}\0{4}\{"),  # a length that readers accept
     ".mpk": (f"{_BURN}.messagepack:NAMED_MPK", rb"[\x80-\x8f](\xa8metadata|\xa4item|\xa2_b|\xa8burnlike)"),
     ".mpk.gz": (f"{_BURN}.messagepack:NAMED_MPK_GZ", None),
     ".json": (f"{_BURN}.json_text:PRETTY_JSON", rb"[ \t\r\n]*\{"),

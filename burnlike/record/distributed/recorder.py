@@ -31,8 +31,8 @@ from ..outline import Outline, TensorEntry
 from ..precision import PrecisionRule, stored_dtype_of
 from ..record import Record
 from ..recorder import Recorder, checked_precision, names_of, record_to_save
-from ..safetensors_format import build_header
-from ..safetensors_header import read_header
+from ..safetensors.format import build_header
+from ..safetensors.header import read_header
 from ..saving.convert import can_lose, check_floats, check_ints
 from ..saving.shards import DETAILS
 from ..saving.writing import plain_tensor

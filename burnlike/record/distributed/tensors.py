@@ -15,7 +15,7 @@ from ..files.source import FileSource
 from ..files.stored_tensors import StoredTensors
 from ..formats import DEFAULT_EXTENSION
 from ..outline import TensorEntry
-from ..safetensors_header import read_header
+from ..safetensors.header import read_header
 from ..saving.shards import DETAILS
 
 

@@ -9,7 +9,7 @@ from ...errors import RecordFormatError, RecordIOError, nearest
 from ...module.identity.param_id import ParamId
 from ..formats import DEFAULT_EXTENSION
 from ..outline import Outline, TensorEntry
-from ..safetensors_header import MAX_HEADER_BYTES
+from ..safetensors.header import MAX_HEADER_BYTES
 from ..saving.shards import DETAILS, INDEX_SUFFIX, SINGLE_NAME, places_of
 from .budget import Budget
 from .json_scan import NotThisError

@@ -9,13 +9,13 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..errors import RecordFormatError
-from .files.budget import MAX_NAME
-from .files.json_scan import BLANK, TEXT, NotThisError, text_map, text_of, why_not
-from .files.source import Source
-from .metadata import CHECKSUMS
-from .outline import StoredTensor
-from .safetensors_entries import TensorForm, fields_in, fields_of, form_of, naturals, no_naturals, wrong_header
+from ...errors import RecordFormatError
+from ..files.budget import MAX_NAME
+from ..files.json_scan import BLANK, TEXT, NotThisError, text_map, text_of, why_not
+from ..files.source import Source
+from ..metadata import CHECKSUMS
+from ..outline import StoredTensor
+from .entries import TensorForm, fields_in, fields_of, form_of, naturals, no_naturals, wrong_header
 
 MAX_HEADER_BYTES = 100_000_000
 """Longer headers are refused, here and by the safetensors library."""

@@ -14,8 +14,8 @@ from hypothesis import given, settings, strategies as st
 from burnlike.errors import RecordError, RecordFormatError, RecordIOError
 from burnlike.record.files.source import FileSource, open_file
 from burnlike.record.outline import TensorEntry
-from burnlike.record.safetensors_format import build_header
-from burnlike.record.safetensors_header import Header, read_header
+from burnlike.record.safetensors.format import build_header
+from burnlike.record.safetensors.header import Header, read_header
 
 
 def read(path: Path) -> Header:

@@ -6,20 +6,20 @@ from typing import Any
 
 from torch import Tensor
 
-from ..errors import ArgumentError
-from .files.budget import Budget
-from .files.reading import read_source
-from .files.sharded import find_record, read_sharded
-from .files.source import FileSource
-from .formats import Format
-from .outline import Outline
-from .precision import PrecisionRule
-from .record import Record
-from .recorder import FileRecorder, record_of, with_extension
-from .safetensors_format import SAFETENSORS
-from .saving.shard_set import replace_set
-from .saving.shards import INDEX_SUFFIX, divide, single_path
-from .saving.writing import write_file
+from ...errors import ArgumentError
+from ..files.budget import Budget
+from ..files.reading import read_source
+from ..files.sharded import find_record, read_sharded
+from ..files.source import FileSource
+from ..formats import Format
+from ..outline import Outline
+from ..precision import PrecisionRule
+from ..record import Record
+from ..recorder import FileRecorder, record_of, with_extension
+from ..saving.shard_set import replace_set
+from ..saving.shards import INDEX_SUFFIX, divide, single_path
+from ..saving.writing import write_file
+from .format import SAFETENSORS
 
 
 class SafetensorsRecorder(FileRecorder):

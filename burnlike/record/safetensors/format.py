@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..errors import RecordError, RecordFormatError
-from . import metadata
-from .files.checksums import HEX_DIGITS
-from .files.source import Source
-from .formats import KnownFormat
-from .outline import DTYPE_BITS, ChecksumSlot, Outline, Payload, Segment, StoredTensor, TensorEntry
-from .safetensors_header import LENGTH_BYTES, MAX_HEADER_BYTES, METADATA, checksums_start, read_header
+from ...errors import RecordError, RecordFormatError
+from .. import metadata
+from ..files.checksums import HEX_DIGITS
+from ..files.source import Source
+from ..formats import KnownFormat
+from ..outline import DTYPE_BITS, ChecksumSlot, Outline, Payload, Segment, StoredTensor, TensorEntry
+from .header import LENGTH_BYTES, MAX_HEADER_BYTES, METADATA, checksums_start, read_header
 
 
 def build_header(entries: Iterable[TensorEntry], texts: Mapping[str, str]) -> tuple[bytes, list[TensorEntry]]:
