@@ -55,6 +55,12 @@ Without them, every module's `state_dict` would have to be called to know whethe
 FORWARD_PRE_HOOKS = "_forward_pre_hooks"
 """As `HOOKS`; tools of torch that replace a tensor before each call have a hook there."""
 
+TOOLS = ("torch.distributed.", "torch._dynamo.")
+"""Where hooks of torch come from that change where tensors lie, and not which there are.
+
+Without them, each module under `fully_shard` would count as one that saves more than its tensors.
+"""
+
 COMPILED_CALL = "_compiled_call_impl"
 """What `module.compile()` puts there. Without it, a copied module would compute with the original's tensors."""
 
@@ -77,6 +83,21 @@ INFIX = re.compile(r"(?<![^.])(?:_orig_mod|_checkpoint_wrapped_module)\.")
 
 RNN_NOTES = frozenset({"_flat_weights", "_flat_weight_refs"})
 """What a recurrent layer keeps of its parameters a second time: no fields of its own."""
+
+
+def function_of(hook: Any) -> Any:
+    """The function of a hook, which torch puts into an object where it is given the module; else the hook itself.
+
+    Without it, nothing would be known of the hooks that `register_load_state_dict_pre_hook` makes.
+    """
+    return hook.hook if hasattr(hook, "with_module") else hook
+
+
+def with_function(hook: Any, function: Any, module: nn.Module) -> Any:
+    """A hook of `module` as `hook` is one, with another function; as `HOOKS`."""
+    if not hasattr(hook, "with_module"):
+        return function
+    return type(hook)(function, module if hook.with_module else None)
 
 
 def refresh_rnn(layer: nn.RNNBase) -> None:

@@ -85,6 +85,36 @@ def test_FORWARD_PRE_HOOKS() -> None:
     assert len(layer.__dict__[modules.FORWARD_PRE_HOOKS]) == 1
 
 
+def test_function_of() -> None:
+    layer = nn.Linear(2, 2)
+    layer.register_load_state_dict_pre_hook(print)
+    layer.register_forward_hook(print)
+    for name in ("_load_state_dict_pre_hooks", "_forward_hooks"):
+        assert [modules.function_of(hook) for hook in layer.__dict__[name].values()] == [print]
+
+
+def test_with_function() -> None:
+    layer, copied = nn.Linear(2, 2), nn.Linear(2, 2)
+    called: list[nn.Module] = []
+    layer.register_load_state_dict_pre_hook(print)
+    for key, hook in layer.__dict__["_load_state_dict_pre_hooks"].items():
+        made = modules.with_function(hook, lambda module, *_: called.append(module), copied)
+        copied.__dict__["_load_state_dict_pre_hooks"][key] = made
+    copied.load_state_dict(layer.state_dict())
+    assert called == [copied]
+    assert modules.with_function(print, repr, copied) is repr
+
+
+def test_TOOLS(group: None) -> None:
+    layer: Any = nn.Linear(2, 2)
+    torch.distributed.fsdp.fully_shard(layer, mesh=torch.distributed.init_device_mesh("cpu", (1,)))
+    hooks = [hook for name in modules.STATE_HOOKS for hook in layer.__dict__[name].values()]
+    assert hooks
+    assert all(modules.function_of(hook).__module__.startswith(modules.TOOLS) for hook in hooks)
+    compiled = type(torch.compile(nn.Linear(2, 2), backend="eager"))
+    assert compiled.__module__.startswith(modules.TOOLS)
+
+
 def test_COMPILED_CALL() -> None:
     layer = nn.Linear(2, 2)
     layer.compile(backend="eager")

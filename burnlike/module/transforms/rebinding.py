@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from ..._torch_compat.modules import HOOKS
+from ..._torch_compat.modules import HOOKS, function_of, with_function
 from ..identity.attributes import plain_names
 from ..identity.constants import Above
 from ..identity.nested import DEEPEST, with_items
@@ -44,7 +44,7 @@ def rebind_hooks(module: nn.Module, copy_of: CopyOf) -> None:
     for name in HOOKS:
         if hooks := module.__dict__.get(name):
             for key, hook in hooks.items():
-                hooks[key] = _rebound_hook(hook, module, copy_of)
+                hooks[key] = with_function(hook, _rebound(function_of(hook), copy_of, 0), module)
 
 
 def _rebound(value: Any, copy_of: CopyOf, depth: int) -> Any:
@@ -69,13 +69,6 @@ def _rebound(value: Any, copy_of: CopyOf, depth: int) -> Any:
         function, arguments, keywords = rebound = with_items(parts, inside)
         return value if rebound is parts else partial(function, *arguments, **keywords)
     return with_items(value, inside)
-
-
-def _rebound_hook(hook: Any, module: nn.Module, copy_of: CopyOf) -> Any:
-    wrapped = getattr(hook, "with_module", None)  # torch keeps some hooks with a reference to their module
-    if wrapped is None:
-        return _rebound(hook, copy_of, 0)
-    return type(hook)(_rebound(hook.hook, copy_of, 0), module if wrapped else None)
 
 
 def _rebound_handle(handle: RemovableHandle, parts: dict[str, Any]) -> RemovableHandle:

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from ..._torch_compat.modules import STATE_HOOKS
+from ..._torch_compat.modules import STATE_HOOKS, TOOLS, function_of
 from ...module.identity.items import NOTED
 
 _METHODS = ("get_extra_state", "set_extra_state", "state_dict", "_save_to_state_dict", "_load_from_state_dict")
@@ -58,10 +58,10 @@ def _of_class(cls: type) -> OwnCode:
 
 def origin(function: Callable[..., Any]) -> OwnCode:
     """The place where a method or hook was defined."""
-    inner: Any = getattr(function, "hook", function)  # what torch wraps a hook in to give it the module
+    inner: Any = function_of(function)
     while isinstance(inner, partial):
         inner = inner.func
     where = f"{getattr(inner, '__module__', None) or type(inner).__module__}."
-    if where.startswith(("torch.distributed.", "torch._dynamo.", "burnlike.")):
+    if where.startswith((*TOOLS, "burnlike.")):
         return OwnCode.NONE  # where tensors lie, not which there are
     return OwnCode.OLD_NAMES if where.startswith("torch.nn.") else OwnCode.ALWAYS
