@@ -11,7 +11,7 @@ from torch import nn
 
 from benchmarks._harness import Comparison, compare, main
 from burnlike.module import Module, params, visit
-from burnlike.module.tree.traversal import walk
+from burnlike.module.tree import walk
 
 BLOCKS, LAYERS = 50, 10
 

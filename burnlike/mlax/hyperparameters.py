@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from .._torch_compat.modules import RNN_NOTES
-from ..module.identity.attributes import plain_names
+from ..module.identity.plain_attributes import plain_names
 from ..module.identity.torch_wrappers import own_class
 from .data import DataTree
 from .guards import without_guard
@@ -16,7 +16,7 @@ from .structure import places
 
 # What containers note about themselves, parametrized tensors about their base, and a recurrent layer of its parameters.
 _NOTES = {
-    *("_burnlike_held", "_burnlike_held_by", "_holder", "_holder_name", "_synced", "_shown", "_count", "_keys"),
+    *("_burnlike_user_container", "_above", "_known", "_count", "_keys"),
     *("_base_name", *RNN_NOTES),
 }
 

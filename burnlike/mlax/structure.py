@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from .._torch_compat.modules import FORWARD_PRE_HOOKS, refresh_rnn
 from ..errors import DuplicateParamIdError, ModuleTreeError
 from ..module.identity.field_metadata import meta_of, set_meta
+from ..module.identity.plain_attributes import refresh_container
 from ..module.identity.torch_wrappers import unwrap
 from ..module.transforms.rebinding import rebind_attributes, rebind_hooks
 from ..module.transforms.structural_copy import Copies
@@ -57,8 +58,7 @@ def _walk(module: nn.Module, prefix: str, found: list[LeafSlot], above: list[nn.
                 f"'{prefix[:-1]}' holds itself; keep a reference upwards as burnlike.constant(module)"
             )
     parts = module.__dict__
-    if "_burnlike_held" in parts:
-        module.refresh()  # pyright: ignore[reportCallIssue]
+    refresh_container(module)
     parameters, buffers, modules = parts["_parameters"], parts["_buffers"], parts["_modules"]
     # In order of declaration where that is known; names of other attributes are passed over.
     for name in {**parts.get("_burnlike_fields", _NO_FIELDS), **parameters, **buffers, **modules}:

@@ -12,9 +12,8 @@ from ..tensor.core.base import TensorBase
 from .identity.constants import MarkedConstant, begin_references, refer, references_of, settle_references
 from .identity.field_metadata import ensure_id, forget_id, keep_id, meta_of, noting, place_id, remember_field, set_meta
 from .identity.items import NOTED, forget_item, load_items, note_item, save_items
-from .identity.plain_tensors import apply_plain
+from .identity.plain_attributes import USER_CONTAINER, apply_plain, note_list, refresh_container
 from .identity.torch_wrappers import own_class
-from .identity.unregistered import note_list
 from .methods import ModuleMethods
 from .transforms.modes import require_grad, restore_intents
 from .tree.param import Param
@@ -85,7 +84,7 @@ class Module(ModuleMethods):
         self._settle(name)
         if type(value) not in _PLAIN and not isinstance(value, _TORCH):
             note_item(self, name, value)
-        if isinstance(value, nn.Module) and "_burnlike_held" in value.__dict__:
+        if isinstance(value, nn.Module) and USER_CONTAINER in value.__dict__:
             value.attach(self, name)  # pyright: ignore[reportCallIssue]
 
     def _set_buffer(self, name: str, value: Tensor) -> bool:
@@ -196,8 +195,7 @@ class Module(ModuleMethods):
         child = self._modules.get(name)
         if not isinstance(child, Module):
             return super().get_submodule(target)
-        if "_burnlike_held" in child.__dict__:
-            child.refresh()  # pyright: ignore[reportCallIssue]
+        refresh_container(child)
         return child.get_submodule(rest)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:

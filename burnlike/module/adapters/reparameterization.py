@@ -13,6 +13,7 @@ from torch.nn.utils.parametrize import ParametrizationList
 
 from ...errors import ModuleTreeError
 from ..identity.lazy_parameter import is_lazy
+from ..identity.plain_attributes import USER_CONTAINER
 from ..identity.torch_wrappers import is_distributed, is_sharded, own_class
 from ..module import Module
 from ..tree.param import Param
@@ -198,9 +199,9 @@ def _check_free(param: Param) -> None:
                 f"'{param.path}' belongs to a parametrization of torch.nn.utils.parametrize: remove that one, and"
                 " register it again after this one if both are meant; nothing was changed"
             )
-        if (held := owner.__dict__.get("_burnlike_held")) is not None:
+        if (container := owner.__dict__.get(USER_CONTAINER)) is not None:
             raise ModuleTreeError(
-                f"'{param.path}' is held by a {type(held).__name__}, which would go on to use"
+                f"'{param.path}' is held by a {type(container).__name__}, which would go on to use"
                 f" '{name}' as it is: put the parameter into a module; nothing was changed"
             )
 

@@ -8,7 +8,7 @@ from ..identity.constants import MarkedConstant
 from ..tree.param import Param
 from .mappings import ModuleDict
 from .sequences import ModuleTuple, ModuleVec
-from .user_containers import Held, is_container, looks_like_container
+from .user_containers import ContainerModule, is_container, looks_like_container
 
 _PARTS = (nn.Module, nn.Parameter, nn.Buffer, Param, MarkedConstant)
 _LOOK_INTO = (nn.Module, Tensor, Param, MarkedConstant, list, tuple, dict)
@@ -25,7 +25,7 @@ def wrap(value: Any, where: str, current: Any = None) -> Any:
     if not holds_part(value) and not (isinstance(value, list | tuple | dict) and _empties(value, current)):
         return value
     if is_container(value):
-        return Held(value, where)
+        return ContainerModule(value, where)
     if isinstance(value, dict):
         return ModuleDict(value, where=where)
     return ModuleTuple(value) if isinstance(value, tuple) else ModuleVec(value)

@@ -11,34 +11,21 @@ from torch import Tensor, nn
 
 from ...errors import ModuleTreeError
 from ..identity.constants import MarkedConstant
-from ..identity.field_metadata import tell_holder
 from ..identity.torch_wrappers import own_class
 from ..module import Module
 from ..tree.param import Param
 
 
 class Container(Module):
-    """The base of containers: items in attributes, and the user's container that it may stand for."""
-
-    _burnlike_upward = ("_burnlike_held_by",)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-        tell_holder(self)
-
-    def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        super()._apply(fn, recurse)
-        tell_holder(self)
-        return self
+    """The base of containers: items in attributes."""
 
     def _entry(self, name: str) -> Any:
         """The item as it can be assigned elsewhere: a tensor with its id, a reference as one, a container attached."""
         value = getattr(self, name)
         if name in self.__dict__.get("_burnlike_constants", ()):
             return MarkedConstant(value)
-        held = self._modules.get(name)
-        if held is not None:
-            return held
+        if (module := self._modules.get(name)) is not None:
+            return module
         if self._parameters.get(name) is not None:
             return Param.of(self, name, "weight")
         if self._buffers.get(name) is not None:
@@ -197,15 +184,11 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
                 put.append(place)
                 taken.add(place)
         places[where] = put
-        held = self.__dict__.pop("_burnlike_held_by", None)
         try:
             self._fill(fresh, where.indices(count)[0])
         except Exception:
             self._arrange(list(range(count)))
             raise
-        finally:
-            if held is not None:
-                self.__dict__["_burnlike_held_by"] = held
         self._arrange(places)
 
     def _places_of(self, values: list[Any]) -> list[int | None]:
@@ -233,10 +216,6 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
             parts["_non_persistent_buffers_set"] -= unsaved
             parts["_non_persistent_buffers_set"] |= {new for old, new in renamed.items() if old in unsaved}
         parts["_count"] = len(places)
-        for name in renamed.values():
-            if "_burnlike_held" in getattr(self._modules.get(name), "__dict__", ()):
-                self._modules[name].attach(self, name)  # pyright: ignore
-        tell_holder(self)
 
 
 _SEQUENCES = (list, tuple, ModuleTuple, nn.ModuleList)

@@ -1,16 +1,19 @@
 """Users' own containers of modules, and named tuples, as parts of a module tree."""
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from typing import Any, Protocol, Self, runtime_checkable
 
-from torch import Tensor, nn
+from torch import nn
 
+from ..._torch_compat.pytree import tree_leaves
 from ...errors import ModuleTreeError
 from ..identity.constants import Above, MarkedConstant
-from ..identity.field_metadata import remember_field, tell_holder
+from ..identity.field_metadata import remember_field
+from ..identity.plain_attributes import USER_CONTAINER
 from ..module import Module
-from .mappings import ModuleDict, check_name
-from .sequences import ModuleTuple, ModuleVec
+from .mappings import check_name
 
 
 @runtime_checkable
@@ -48,173 +51,198 @@ def _is_named(kind: type) -> bool:
     return issubclass(kind, tuple) and hasattr(kind, "_replace")
 
 
-class Held(Module):
-    """The part of a tree that stands for a user's container; what it holds is registered here for torch."""
+def _after_refresh(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def refreshed(self: "ContainerModule", *args: Any, **options: Any) -> Any:
+        self.refresh()
+        return method(self, *args, **options)
 
-    _burnlike_upward = ("_holder",)
+    return refreshed
+
+
+class ContainerModule(Module):
+    """The module that stands for a user's container in the tree: what the container holds is registered here for torch.
+
+    `refresh` compares both with what they held when it was last called. What the program has changed in the container
+    since then is registered here. Where a tool has registered something else here, a container that holds that takes
+    the container's place. Each list, tuple and dict in a user's container has a module of this kind, too.
+    """
+
+    _burnlike_upward = ("_above",)
+    named_children = _after_refresh(Module.named_children)
+    named_modules = _after_refresh(Module.named_modules)
+    state_dict = _after_refresh(Module.state_dict)
+    _load_from_state_dict = _after_refresh(Module._load_from_state_dict)
 
     def __init__(self, container: Any, where: str) -> None:
         super().__init__()
         missing = [name for name in _METHODS if not hasattr(type(container), name)]
-        if missing and not _is_named(type(container)):
+        if missing and not _is_named(type(container)) and _built_in(container) is None:
             raise ModuleTreeError(
                 f"{where}: a container of modules has the methods {' and '.join(_METHODS)}; {type(container).__name__}"
                 f" lacks {missing[0]}"
             )
-        self.__dict__.update(
-            _burnlike_container=f"Struct:{type(container).__name__}",
-            _burnlike_held=container,
-            _holder=None,
-            _holder_name="",
-            _synced={},
-            _shown={},
-        )
-        self._adopt(self._parts_of(container))
+        kind = _KINDS.get(_built_in(container), f"Struct:{type(container).__name__}")
+        # No plain dict is to be there: its tensors would be moved and copied with the module.
+        parts = {"_burnlike_container": kind, USER_CONTAINER: container, "_above": None, "_known": OrderedDict()}
+        self.__dict__.update(parts)
+        self._refresh()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "_burnlike_held" in state:  # a pickle of an older version
+            names = {"_burnlike_held": USER_CONTAINER, "_holder": "_above", "_synced": "_known"}
+            state = {names.get(name, name): value for name, value in state.items() if name != "_holder_name"}
+            state["_known"] = OrderedDict({**state.pop("_shown"), **state["_known"]})
+        super().__setstate__(state)
+
+    @property
+    def container(self) -> Any:
+        """The user's container, or the list, tuple or dict in one."""
+        return self.__dict__[USER_CONTAINER]
 
     def attach(self, owner: nn.Module, name: str) -> None:
-        """Note whose attribute shows the container."""
-        self.__dict__.update(_holder=Above(owner), _holder_name=name)
-        owner.__dict__[name] = self.__dict__["_burnlike_held"]
-        self.refresh()
+        """Note whose attribute this module is; the attribute shows the container."""
+        self.__dict__["_above"] = Above(owner)
+        if not isinstance(owner, ContainerModule):
+            owner.__dict__[name] = self.container
 
     def refresh(self) -> None:
-        """Take over what the program changed in the container, then let the container have what torch changed here."""
-        parts = self.__dict__
-        now = self._parts_of(parts["_burnlike_held"])
-        if not _same(parts["_synced"], now):
-            self._adopt(now)
-        if not _same(parts["_synced"], self._registered()):
-            self.rebuild()
-            tell_holder(self._owner())
+        """Bring the container and what is registered here together, with those of the containers around this one."""
+        owner = self._owner()
+        if isinstance(owner, ContainerModule):
+            owner.refresh()
+        else:
+            self._refresh()
 
     def rebuild(self) -> None:
         """Put a container that holds what is registered here in the place of the present one."""
-        parts = self.__dict__
-        registered = self._registered()
-        container = _with_children(parts["_burnlike_held"], registered)
-        now = self._parts_of(container)
-        if not _same(now, registered):
+        children = {name: self._registered(name) for name in self.__dict__["_known"]}
+        container = _with_children(self.container, children)
+        now, parts = _children(container), [*self._parameters, *self._buffers, *self._modules]
+        if _leaves(map(now.get, parts)) != _leaves(map(children.get, parts)):
             raise ModuleTreeError(
                 f"{type(container).__name__}.with_module_children gave a container whose module_children are not those"
                 " it was given; it must hold what it is given, under the same names"
             )
-        parts.update(_burnlike_held=container, _synced=now)
-        owner, name = self._owner(), parts["_holder_name"]
-        if owner is not None and owner._modules.get(name) is self:
-            owner.__dict__[name] = container
+        self.__dict__.update({USER_CONTAINER: container, "_known": OrderedDict(children)})
+        owner = self._owner()
+        if owner is not None and not isinstance(owner, ContainerModule):
+            owner.__dict__.update({name: container for name, child in owner._modules.items() if child is self})
 
     def _owner(self) -> nn.Module | None:
-        """Whose attribute shows the container."""
-        above = self.__dict__["_holder"]
-        return None if above is None else above()
+        """The module whose attribute this one is; None also for a copy of this one alone."""
+        above = self.__dict__["_above"]
+        owner = None if above is None else above()
+        return owner if owner is not None and any(child is self for child in owner._modules.values()) else None
 
-    def _parts_of(self, container: Any) -> dict[str, Any]:
-        """The children of `container` that are parts of a tree, in lists of their own; the others become constants."""
+    def _refresh(self) -> None:
+        known, children = self.__dict__["_known"], _children(self.container)
+        for name in [name for name in known if name not in children]:
+            self._forget(name)
+        for name, child in children.items():
+            if not self._knows(name, child):
+                self._register(name, child)
+        if any(self._registered(name) is not child for name, child in known.items()):
+            self.rebuild()
+
+    def _knows(self, name: str, child: Any) -> bool:
+        """Whether `child` is what the container held as `name`, or a list, tuple or dict in the place of one."""
+        known, inner = self.__dict__["_known"], self._modules.get(name)
+        if not isinstance(inner, ContainerModule):
+            return name in known and known[name] is child
+        if child is not inner.container and _built_in(child) is not (_built_in(inner.container) or self):
+            return False
+        inner.__dict__[USER_CONTAINER] = known[name] = child
+        inner._refresh()
+        return True
+
+    def _registered(self, name: str) -> Any:
+        """What is registered here in the place of a child; a name that a tool took away is as it was."""
+        found = getattr(self, name, self.__dict__["_known"][name])
+        return found.container if isinstance(found, ContainerModule) else found
+
+    def _register(self, name: str, child: Any) -> None:
         from .assignment import is_part
 
-        known = self.__dict__["_synced"]
-        found, constants = {}, {}
-        for name, child in _children(container).items():
+        known, where = self.__dict__["_known"], f"{type(self.container).__name__}.module_children"
+        if isinstance(child, MarkedConstant):
+            raise ModuleTreeError(f"{where}: '{name}' is only referred to: leave it out, and keep it in the container")
+        if is_part(child):
+            if name not in known:
+                check_name(self, name, where)
+            elif self._parameters.get(name) is not None and not isinstance(child, nn.Parameter):
+                self._forget(name)
+            several = is_container(child) or _built_in(child)
+            super().__setattr__(name, ContainerModule(child, f"{where}: '{name}'") if several else child)
+        elif name in known or (isinstance(name, str) and not hasattr(self, name)):
+            self._forget(name)
+            self.__dict__[name] = child
             remember_field(self, name)
-            part = is_part(child) or (name in known and _stands_for_part(child))
-            (found if part else constants)[name] = _snapshot(child) if part else child
-        self._show(constants)
-        return found
+        else:  # a constant whose name is taken
+            return
+        known[name] = child
 
-    def _show(self, constants: dict[str, Any]) -> None:
-        """Have the container's constants as attributes, where the names are free."""
-        parts = self.__dict__
-        shown = parts["_shown"]
-        for name in [name for name in shown if name not in constants]:
-            del parts[name]
-            del shown[name]
-        for name, value in constants.items():
-            if name in shown or (isinstance(name, str) and not hasattr(self, name)):
-                shown[name] = None
-                parts[name] = value
-
-    def _registered(self) -> dict[str, Any]:
-        """What is registered here in the place of each part; a name that a tool took away is as it was."""
-        return {name: _item(self, name, before) for name, before in self.__dict__["_synced"].items()}
-
-    def _adopt(self, now: dict[str, Any]) -> None:
-        synced = self.__dict__["_synced"]
-        for name in [name for name in synced if name not in now]:
+    def _forget(self, name: str) -> None:
+        self.__dict__["_known"].pop(name, None)
+        if hasattr(self, name):
             super().__delattr__(name)
-            del synced[name]
-        for name, child in now.items():
-            if name not in synced:
-                check_name(self, name, f"{type(self.__dict__['_burnlike_held']).__name__}.module_children")
-            if name not in synced or not _same(synced[name], child):
-                self._take(name, child)
-        self.__dict__["_synced"] = now
-
-    def _take(self, name: str, child: Any) -> None:
-        present = self._modules.get(name)
-        if type(present) is ModuleVec and isinstance(child, list) and "_burnlike_held_by" in present.__dict__:
-            del present.__dict__["_burnlike_held_by"]
-            present[:] = child
-        elif self._parameters.get(name) is not None and not isinstance(child, nn.Parameter):
-            super().__delattr__(name)
-            super().__setattr__(name, child)
-        else:
-            super().__setattr__(name, child)
-        self._mark_inside(self._modules.get(name), child)
-
-    def _mark_inside(self, module: nn.Module | None, child: Any) -> None:
-        """Let the module that was made for a user's list, if it is one, know whose inside it is."""
-        if isinstance(module, ModuleTuple | ModuleDict) and module is not child:
-            module.__dict__["_burnlike_held_by"] = Above(self)
-            for name, item in zip(module._names(), child.values() if isinstance(child, dict) else child, strict=True):
-                self._mark_inside(module._modules.get(name), item)
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if name in self.__dict__.get("_synced", ()):
+        if name in self.__dict__.get("_known", ()):
             self.refresh()
+
+    def __delattr__(self, name: str) -> None:
+        raise ModuleTreeError(
+            f"'{name}' belongs to a {type(self.container).__name__}, which would go on to use it as it is: put the"
+            " parameter into a module"
+        )
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         super()._apply(fn, recurse)
         self.refresh()
         return self
 
-    def named_children(self) -> Any:
-        """As `nn.Module.named_children`, of what the container holds now."""
-        self.refresh()
-        return super().named_children()
 
-    def named_modules(self, *args: Any, **options: Any) -> Any:
-        """As `nn.Module.named_modules`, of what the container holds now."""
-        self.refresh()
-        return super().named_modules(*args, **options)
-
-    def state_dict(self, *args: Any, **options: Any) -> Any:
-        """As `nn.Module.state_dict`, of what the container holds now."""
-        self.refresh()
-        return super().state_dict(*args, **options)
-
-    def _load_from_state_dict(self, *args: Any, **options: Any) -> None:
-        self.refresh()
-        super()._load_from_state_dict(*args, **options)
+Held = ContainerModule
+"""Its name in pickles of older versions."""
 
 
 _METHODS = ("module_children", "with_module_children")
+_KINDS: dict[type | None, str] = {list: "Vec", tuple: "Tuple", dict: "Dict"}
+
+
+def _built_in(value: Any) -> type | None:
+    """Which of Python's containers `value` is; None for a user's, a named tuple, and anything else."""
+    kinds = () if is_container(value) else (list, tuple, dict)
+    return next((kind for kind in kinds if isinstance(value, kind)), None)
+
+
+def _leaves(values: Iterable[Any]) -> list[int]:
+    """The addresses of what is in lists, tuples and dicts, in order."""
+    return list(map(id, tree_leaves([*values], is_leaf=lambda value: isinstance(value, nn.Module))))
 
 
 def _children(container: Any) -> Mapping[str, Any]:
-    if hasattr(type(container), "module_children"):
-        children = container.module_children()
-        if isinstance(children, Mapping):
-            return children
-        raise ModuleTreeError(
-            f"{type(container).__name__}.module_children gave {type(children).__name__}: expected a mapping of names to"
-            " what the container holds"
-        )
-    return container._asdict()
+    kind = _built_in(container)
+    if kind is not None:
+        return container if kind is dict else {str(index): item for index, item in enumerate(container)}
+    if not hasattr(type(container), "module_children"):
+        return container._asdict()
+    children = container.module_children()
+    if isinstance(children, Mapping):
+        return children
+    raise ModuleTreeError(
+        f"{type(container).__name__}.module_children gave {type(children).__name__}: expected a mapping of names to"
+        " what the container holds"
+    )
 
 
 def _with_children(container: Any, changed: dict[str, Any]) -> Any:
     children = {**_children(container), **changed}
+    kind = _built_in(container)
+    if kind is not None:
+        return kind(children if kind is dict else children.values())
     if not hasattr(type(container), "with_module_children"):
         return container._replace(**children)
     new = container.with_module_children(children)
@@ -224,56 +252,3 @@ def _with_children(container: Any, changed: dict[str, Any]) -> Any:
         f"{type(container).__name__}.with_module_children gave {type(new).__name__}: expected another"
         f" {type(container).__name__}, which holds the children it is given"
     )
-
-
-def _stands_for_part(value: Any) -> bool:
-    """Whether `value` may be in the place of a part: a hole, or the tensor that a transform has for a parameter."""
-    if isinstance(value, list | tuple):
-        return any(map(_stands_for_part, value))
-    if isinstance(value, dict):
-        return any(map(_stands_for_part, value.values()))
-    return value is None or isinstance(value, Tensor)
-
-
-def _snapshot(value: Any) -> Any:
-    """`value`, with lists, tuples and dicts of its own, which no one changes."""
-    if isinstance(value, list | tuple) and not _is_named(type(value)):
-        return (list if isinstance(value, list) else tuple)(map(_snapshot, value))
-    if isinstance(value, dict):
-        return {name: _snapshot(item) for name, item in value.items()}
-    return value
-
-
-def _same(before: Any, now: Any) -> bool:
-    """Whether two snapshots hold the same objects in the same places."""
-    if type(before) is not type(now):
-        return False
-    if isinstance(now, list | tuple) and not _is_named(type(now)):
-        return len(before) == len(now) and all(map(_same, before, now))
-    if isinstance(now, dict):
-        return before.keys() == now.keys() and all(map(_same, before.values(), map(now.__getitem__, before)))
-    if isinstance(now, MarkedConstant):
-        return before.value is now.value
-    return before is now or (isinstance(now, bool | int | float | str) and before == now)
-
-
-def _item(owner: nn.Module, name: str, before: Any = None) -> Any:
-    """What `owner` holds under `name`, in the form in which the user's container holds it."""
-    part = owner._modules.get(name)
-    if part is None:
-        for group in (owner._parameters, owner._buffers, owner._modules, owner.__dict__):
-            if name in group:
-                return (
-                    MarkedConstant(group[name])
-                    if name in owner.__dict__.get("_burnlike_constants", ())
-                    else group[name]
-                )
-        return before
-    if isinstance(part, Held):
-        return part.__dict__["_burnlike_held"]
-    if "_burnlike_held_by" in part.__dict__ and isinstance(part, ModuleTuple):
-        kind = list if isinstance(part, ModuleVec) else tuple
-        return kind(_item(part, inner) for inner in part._names())
-    if "_burnlike_held_by" in part.__dict__ and isinstance(part, ModuleDict):
-        return {inner: _item(part, inner) for inner in part}
-    return part

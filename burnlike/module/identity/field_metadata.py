@@ -94,17 +94,6 @@ def group_of(module: nn.Module, kind: Kind) -> dict[str, Any]:
     return module._parameters if kind == "weight" else module._buffers
 
 
-def tell_holder(module: nn.Module | None) -> None:
-    """Let the user's container that `module` is the inside of, if it is, take over what changed in it."""
-    if module is None:
-        return
-    parts = module.__dict__
-    above = parts.get("_burnlike_held_by")
-    held = module if "_burnlike_held" in parts else None if above is None else above()
-    if held is not None:
-        held.refresh()  # pyright: ignore[reportCallIssue]
-
-
 class KeptId:
     """An id as a module and a tensor keep it: in pickles it is eight bytes, which anyone can read.
 

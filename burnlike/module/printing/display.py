@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from ...errors import ArgumentError, DuplicateParamIdError, ModuleTreeError
 from ..identity.field_metadata import known_id, noting
 from ..identity.param_id import ParamId
+from ..identity.plain_attributes import refresh_container
 from ..identity.torch_wrappers import container_of, own_class, unwrap
 from ..tree.param import Param
 from ..tree.traversal import base_tensor, field_names, slots_of
@@ -208,8 +209,7 @@ class _Display:
 
     def _fields(self, module: nn.Module, content: Content) -> Content:
         parts = module.__dict__
-        if "_burnlike_held" in parts:
-            module.refresh()  # pyright: ignore[reportCallIssue]
+        refresh_container(module)
         modules = parts["_modules"]
         is_enum = container_of(module).startswith("Enum")
         tensors_and_modules = dict.fromkeys(field_names(module))

@@ -8,6 +8,7 @@ from torch.nn.parameter import is_lazy as is_shapeless
 from ...errors import ModuleTreeError
 from ..identity.field_metadata import meta_of
 from ..identity.param_id import ParamId
+from ..identity.plain_attributes import USER_CONTAINER
 from ..identity.torch_wrappers import container_of, own_class
 from ..transforms.placement import num_params
 from ..transforms.visiting import kind_of
@@ -20,7 +21,7 @@ def top_text(module: nn.Module) -> str:
     """The text before the braces: the class, the variant of an enum, or the form of a sequence."""
     sequence = sequence_kind(module)
     if sequence:
-        return sequence_text(sequence, len(module))  # pyright: ignore[reportArgumentType]
+        return sequence_text(sequence, len(module.__dict__.get(USER_CONTAINER, module)))
     kind = container_of(module)
     variant = next(iter(module._modules), None) if kind.startswith("Enum:") else None
     return variant or kind.partition(":")[2] or type_text(module)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from ..groups.param_group import ParamGroup, selected
 from ..identity.constants import references_of
 from ..identity.field_metadata import Kind, meta_of, set_meta
-from ..identity.plain_tensors import untrack_plain
+from ..identity.plain_attributes import untrack_plain
 from ..tree.param_values import differentiable, track
 from ..tree.traversal import slots_of
 from ..tree.walk import weights

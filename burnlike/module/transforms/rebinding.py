@@ -9,9 +9,8 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from ..._torch_compat.modules import HOOKS, function_of, with_function
-from ..identity.attributes import plain_names
 from ..identity.constants import Above
-from ..identity.nested import DEEPEST, with_items
+from ..identity.plain_attributes import DEEPEST, plain_names, with_items
 
 _PLAIN = frozenset({type(None), bool, int, float, str, type})
 _NESTING = frozenset({list, tuple, dict, partial})

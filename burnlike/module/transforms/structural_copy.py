@@ -10,6 +10,7 @@ from ..._torch_compat.fsdp import MANAGED
 from ..._torch_compat.modules import COMPILED_CALL, HOOK_FLAGS, HOOKS
 from ...errors import ModuleTreeError
 from ..identity.field_metadata import KEPT, Kind, meta_of, set_meta
+from ..identity.plain_attributes import USER_CONTAINER
 from ..identity.torch_wrappers import is_sharded, unwrap
 from .rebinding import rebind_attributes, rebind_hooks
 
@@ -92,7 +93,7 @@ class Copies:
         for name in KEPT:
             if name in parts:
                 parts[name] = parts[name].copy()
-        if "_burnlike_held" in parts:
+        if USER_CONTAINER in parts:
             self._containers.append(new)
         parts["_non_persistent_buffers_set"] = parts["_non_persistent_buffers_set"].copy()
         tensors, place = self._tensors, self._place

@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 from ..._torch_compat.fsdp import MANAGED, reshard, sharded, take_over
 from ..identity import field_metadata
-from ..identity.field_metadata import Kind, Mapper, Meta, group_of, meta_of, set_meta, shape_text, tell_holder
+from ..identity.field_metadata import Kind, Mapper, Meta, group_of, meta_of, set_meta, shape_text
 from ..identity.lazy_parameter import Init, LazyParameter, initialize_param, is_lazy, mapped_lazy
 from ..identity.param_id import ParamId
+from ..identity.plain_attributes import refresh_container
 from . import param_values
 from .param_values import AnyTensor, Mappers, differentiable, track
 from .traversal import reparameterization_of
@@ -298,7 +299,7 @@ class Param:
         reshard([self.tensor])
         for module, name in self.owners:
             group_of(module, self.kind)[name] = tensor
-            tell_holder(module)
+            refresh_container(module)
         take_over(*self.owners[0])
 
     def adopt(self, param_id: ParamId) -> None:

@@ -14,6 +14,7 @@ from ..._torch_compat.fsdp import sharded, sharded_forms
 from ..._torch_compat.modules import FORWARD_PRE_HOOKS, moved_names
 from ...errors import ModuleTreeError
 from ..identity.field_metadata import Kind
+from ..identity.plain_attributes import USER_CONTAINER, refresh_container
 from ..identity.torch_wrappers import check_module, container_of, own_class, wrapped_name
 
 
@@ -122,8 +123,8 @@ class _Traversal:
         if type(module) not in self.ordinary:
             module = self._unwrap(module, prefix)
         parts = module.__dict__
-        if "_burnlike_held" in parts:
-            module.refresh()  # pyright: ignore[reportCallIssue]
+        if USER_CONTAINER in parts:
+            refresh_container(module)
         parameters, buffers, modules = parts["_parameters"], parts["_buffers"], parts["_modules"]
         moved = moved_names(module) if parts[FORWARD_PRE_HOOKS] else _NO_NAMES
         found = self.found

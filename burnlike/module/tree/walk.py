@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from ..._torch_compat.fsdp import sharded_forms
 from ..identity.field_metadata import FIRST_USE, NO_IDS, ON_TENSOR, RENAMED, KeptId, keep_id, meta_of, noting, set_meta
 from ..identity.param_id import ParamId
+from ..identity.plain_attributes import USER_CONTAINER, check_loose_parts, noted_lists, refresh_container
 from ..identity.torch_wrappers import container_of
-from ..identity.unregistered import check_loose_parts, noted_lists
 from .identities import Identities, fingerprint_of_tree
 from .kept_param import KeptParam
 from .param import Kind, Param
@@ -109,7 +109,11 @@ class Walk:
         # All are alive as long as the tree is the same, so no other module has the address of one of them.
         self._modules = list(map(weakref.ref, modules))
         self._modules[0] = weakref.ref(root, partial(_forget, id(root)))
-        self._containers = [weakref.ref(module) for module in modules if "_burnlike_held" in module.__dict__]
+        containers = [module for module in modules if USER_CONTAINER in module.__dict__]
+        inner = {
+            id(child) for module in containers for child in module._modules.values()
+        }  # the outer ones refresh them
+        self._containers = [weakref.ref(module) for module in containers if id(module) not in inner]
         self._lists = [(weakref.ref(module), name, len(value)) for module, name, value in lists]
         parts = [module.__dict__ for module in modules]
         self._ids = [part["_burnlike_ids"] for part in parts if "_burnlike_ids" in part]
@@ -176,7 +180,7 @@ class Walk:
         """Whether the tree still has the same modules, names, tensors and ids."""
         for reference in self._containers:
             if (container := reference()) is not None:
-                container.refresh()  # pyright: ignore[reportCallIssue]
+                refresh_container(container)
         try:
             parts = [module().__dict__ for module in self._modules]
         except AttributeError:  # of None, in the place of a module that is gone

@@ -6,8 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ...module.identity.attributes import plain_names
-from ...module.identity.nested import DEEPEST, with_items
+from ...module.identity.plain_attributes import DEEPEST, plain_names, with_items
 
 
 def unset_tensors(module: nn.Module) -> dict[str, Tensor]:

@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 from burnlike import func
 from burnlike.errors import ModuleTreeError
 from burnlike.module import (
     Module,
+    constant,
     map as map_module,
     params,
 )
@@ -279,6 +281,28 @@ def test_copying_a_part_alone_leaves_the_container_of_the_original() -> None:
     assert (copied.left.weight.dtype, copied.right.weight.dtype) == (torch.float32, torch.float64)
     assert tree.branches is before
     assert tree(torch.ones(2)).dtype == torch.float32
+    inner = copy.deepcopy(tree.get_submodule("branches.more"))
+    inner.to(torch.float64)
+    setattr(inner, "0", linear())
+    assert [weight.dtype for weight in inner.parameters()] == [torch.float32, torch.float64]
+    assert tree.branches is before
+
+
+def test_what_a_tool_writes_past_the_module_is_seen_at_the_next_look() -> None:
+    tree = Tree()
+    new = linear()
+    dict(tree.named_modules())["branches"]._modules["left"] = new
+    dict(tree.named_modules())["branches.more"]._modules["1"] = new
+    tree.branches.right = linear()
+    before = tree.branches.right
+    assert paths(tree) == TREE[:4] + TREE[5:]
+    assert (tree.branches.left, tree.branches.more[1], tree.branches.right) == (new, new, before)
+
+
+def test_a_plain_tensor_in_a_container_moves_with_the_module() -> None:
+    module = Fields(part=Branches(linear(), linear(), [], torch.ones(2)))
+    module.to(torch.float64)
+    assert module.part.scale.dtype == torch.float64
 
 
 @pytest.mark.parametrize(
@@ -364,6 +388,9 @@ def test_containers_that_break_their_word_are_told_so() -> None:
     with pytest.raises(ModuleTreeError, match=r"Fields\.part: .* Half lacks with_module_children"):
         module.part = Half()
     assert not hasattr(module, "part")
+    with pytest.raises(ModuleTreeError, match=r"Branches\.module_children: 'left' is only referred to: leave it out"):
+        module.part = Branches(constant(linear()), linear(), [], 1.0)
+    assert not hasattr(module, "part")
     with pytest.raises(ModuleTreeError, match=r"Forgetful\.with_module_children gave .* not those it was given"):
         Fields(held=Forgetful(linear(), linear(), [], 1.0)).valid()
     with pytest.raises(ModuleTreeError, match=r"Nothing\.with_module_children gave NoneType: expected another Nothing"):
@@ -382,3 +409,11 @@ def test_a_field_with_a_users_container_can_become_something_else() -> None:
     del tree.branches
     assert not hasattr(tree, "branches")
     assert paths(tree) == ["first.weight"]
+
+
+def test_a_tool_can_not_take_a_bare_parameter_away() -> None:
+    tree = Tree()
+    branches = tree.get_submodule("branches")
+    with pytest.raises(ModuleTreeError, match=r"'scale' belongs to a Branches, .*: put the parameter into a module"):
+        parametrize.register_parametrization(branches, "scale", nn.Softplus())
+    assert paths(tree) == TREE

@@ -1,0 +1,168 @@
+"""The plain attributes of a module: what it keeps beside the parameters, buffers and modules that torch knows of.
+
+Here are their names, the tensors among them, the lists that came to hold modules unnoticed, and users' containers.
+"""
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..._torch_compat.modules import COMPILED_CALL
+from ...backend import Autodiff, backend_for
+from ...errors import BackendError, ModuleTreeError
+from ...tensor.core.base import TensorBase, wrap
+from ...tensor.core.spec import family_of
+from .field_metadata import KEPT
+
+USER_CONTAINER = "_burnlike_user_container"
+"""Where the module that stands for a user's container in the tree has that container."""
+
+
+def refresh_container(module: nn.Module) -> None:
+    """Take over what the program has changed in the user's container that `module` stands for, if it does."""
+    if USER_CONTAINER in module.__dict__:
+        module.refresh()  # pyright: ignore[reportCallIssue]
+
+
+_TORCHS = tuple(nn.Module().__dict__)
+# The walk is in pickles of older versions.
+_OURS = frozenset({*KEPT, "_burnlike_walk", "_burnlike_constants", "_burnlike_stack_members", COMPILED_CALL})
+
+
+def plain_names(parts: dict[str, Any]) -> list[str]:
+    """The names in `parts`, the `__dict__` of a module, under which neither tensors nor modules are registered.
+
+    What containers note about themselves is among them, and so are references to other modules.
+    """
+    names = list(parts)
+    if names[len(_TORCHS) - 1] == _TORCHS[-1]:  # all before it are torch's too, as `nn.Module.__init__` makes them
+        return [name for name in names[len(_TORCHS) :] if name not in _OURS]
+    return [name for name in names if name not in _TORCHS and name not in _OURS]
+
+
+DEEPEST = 8
+"""How deep to look, so that a list which holds itself comes to an end."""
+
+
+def with_items(value: Any, function: Callable[[Any], Any]) -> Any:
+    """A list, tuple or dict like `value`, with `function(item)` in place of each item.
+
+    It is `value` itself if each item stays the same object; so is anything else, subclasses included.
+    """
+    kind = type(value)
+    if kind is not list and kind is not tuple and kind is not dict:
+        return value
+    before = list(value.values()) if kind is dict else value
+    items, changed = [], False
+    for item in before:
+        items.append(new := function(item))
+        changed = changed or new is not item
+    if not changed:
+        return value
+    return dict(zip(value, items, strict=True)) if kind is dict else kind(items)
+
+
+def apply_plain(parts: dict[str, Any], skip: Mapping[str, None], function: Callable[[Tensor], Tensor]) -> None:
+    """Replace each plain tensor in the attributes `parts`, also within lists, tuples and dicts, by `function` of it.
+
+    Args:
+        parts: the `__dict__` of a module.
+        skip: names of attributes that are left alone.
+        function: as `nn.Module._apply` takes it; typed tensors stay on their kind of backend.
+    """
+    for name, value in _candidates(parts, skip):
+        parts[name] = _applied(value, function)
+
+
+def untrack_plain(parts: dict[str, Any], skip: Mapping[str, None]) -> None:
+    """Replace each plain tensor that autograd tracks by the same values, untracked; see `apply_plain`."""
+    for name, value in _candidates(parts, skip):
+        parts[name] = _applied(value, lambda tensor: tensor.detach() if tensor.requires_grad else tensor, True)
+
+
+def _candidates(parts: dict[str, Any], skip: Mapping[str, None]) -> list[tuple[str, Any]]:
+    kinds = (Tensor, TensorBase, list, tuple, dict)
+    return [(name, parts[name]) for name in plain_names(parts) if isinstance(parts[name], kinds) and name not in skip]
+
+
+def _applied(value: Any, function: Callable[[Tensor], Tensor], untrack: bool = False, depth: int = 0) -> Any:
+    if isinstance(value, Tensor):
+        return _applied_tensor(value, function, untrack)
+    if isinstance(value, TensorBase):
+        return value.without_autodiff() if untrack else _applied_typed(value, function)  # pyright: ignore
+    if depth == DEEPEST:
+        return value
+    return with_items(value, lambda item: _applied(item, function, untrack, depth + 1))
+
+
+def _applied_tensor(tensor: Tensor, function: Callable[[Tensor], Tensor], untrack: bool) -> Tensor:
+    if isinstance(tensor, nn.Parameter):  # of another module, or hidden on purpose: torch leaves it alone too
+        return tensor
+    if untrack or not (tensor.requires_grad and tensor.is_leaf):
+        return function(tensor)
+    with torch.no_grad():
+        moved = function(tensor)
+    return tensor if moved is tensor else moved.detach().requires_grad_()
+
+
+def _applied_typed(tensor: Any, function: Callable[[Tensor], Tensor]) -> Any:
+    moved, backend = _applied_tensor(tensor.inner, function, False), tensor.spec.backend
+    if moved is tensor.inner:
+        return tensor
+    if moved.device != backend.device:
+        try:
+            target = backend_for(moved.device)
+        except BackendError:  # torch's `meta` and others: a typed tensor can't be there
+            return tensor
+        backend = Autodiff(target) if backend.ad_enabled else target
+    return wrap(moved, family_of(backend)[moved.dtype][moved.ndim])
+
+
+_LISTS = "_burnlike_lists"
+"""Where a module has the names of its plain lists and dicts."""
+
+
+def note_list(module: nn.Module, name: str, value: object) -> None:
+    """Note whether the field `name` is a plain list or dict, which may come to hold parts of a tree."""
+    if isinstance(value, list | dict):
+        module.__dict__.setdefault(_LISTS, {})[name] = None
+    elif noted := module.__dict__.get(_LISTS):
+        noted.pop(name, None)
+
+
+def noted_lists(modules: Iterable[nn.Module]) -> list[tuple[nn.Module, str, Any]]:
+    """The plain lists and dicts that are fields of `modules`, each with its module and name."""
+    noting = [module for module in modules if _LISTS in module.__dict__]
+    fields = ((module, name, module.__dict__.get(name)) for module in noting for name in module.__dict__[_LISTS])
+    return [field for field in fields if isinstance(field[2], list | dict)]
+
+
+def check_loose_parts(fields: Iterable[tuple[nn.Module, str, Any]], known: Container[int]) -> None:
+    """Raise where a plain list holds a module or parameter that nothing else makes a part of the tree.
+
+    Args:
+        fields: the plain lists in the tree.
+        known: addresses of the modules and tensors that are in the tree.
+
+    Raises:
+        ModuleTreeError: there is one: it would be neither trained nor saved.
+    """
+    for module, name, value in fields:
+        for part in _parts_in(value):
+            if id(part) not in known:
+                raise ModuleTreeError(
+                    f"{type(module).__name__}.{name} was assigned before it held the {type(part).__name__} that it"
+                    " holds now, which is no part of the module: it would be neither trained nor saved. Assign the"
+                    " list when it is filled, or begin with burnlike.module.ModuleVec(); if it only refers to the"
+                    f" {type(part).__name__}, assign burnlike.constant(...)"
+                )
+
+
+def _parts_in(value: object, depth: int = 0) -> Iterator[Any]:
+    if isinstance(value, nn.Module | nn.Parameter):
+        yield value
+    elif isinstance(value, list | tuple | dict) and depth < DEEPEST:
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _parts_in(item, depth + 1)
