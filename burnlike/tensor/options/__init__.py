@@ -108,7 +108,7 @@ class GridSampleOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionModuleOptions(Options):
-    """The scale, mask and cap that `attention` applies to the scores.
+    """The scale, cap and causal mask that `attention` applies to the scores.
 
     Attributes:
         scale: factor of the scores; 1/sqrt(head size) if None.
