@@ -9,7 +9,7 @@ from torch import Tensor
 from ..errors import ArgumentError
 from ..module import Param
 from ..optim.core.state import flatten, unflatten
-from ..optim.states.persistence import StateKeeper
+from ..optim.states.persistence import StatefulOptimizer
 
 
 class LiveState(MutableMapping[str, Any]):
@@ -20,22 +20,25 @@ class LiveState(MutableMapping[str, Any]):
     """
 
     def __init__(
-        self, fields: Mapping[str, Any] | None = None, keeper: StateKeeper | None = None, param: Param | None = None
+        self,
+        fields: Mapping[str, Any] | None = None,
+        optimizer: StatefulOptimizer | None = None,
+        param: Param | None = None,
     ) -> None:
-        """Show the state of `param`; without `keeper` and `param` the `fields`."""
+        """Show the state of `param`; without `optimizer` and `param` the `fields`."""
         self._fields = dict(fields or {})
-        self._keeper = keeper
+        self._optimizer = optimizer
         self._param = param
 
     def _now(self) -> dict[str, Any]:
-        if self._keeper is None or self._param is None:
+        if self._optimizer is None or self._param is None:
             return self._fields
-        return fields_of(self._keeper, self._param)
+        return fields_of(self._optimizer, self._param)
 
     def _replace(self, fields: dict[str, Any]) -> None:
         self._fields = fields
-        if self._keeper is not None and self._param is not None:
-            write_fields(self._keeper, self._param, fields)
+        if self._optimizer is not None and self._param is not None:
+            write_fields(self._optimizer, self._param, fields)
 
     def __getitem__(self, name: str) -> Any:
         return self._now()[name]
@@ -73,38 +76,38 @@ class LiveStates(MutableMapping[Tensor, Any]):
 
     def __init__(
         self,
-        keeper: StateKeeper,
+        optimizer: StatefulOptimizer,
         param_of: Callable[[Tensor], Param | None],
         members: Callable[[], Iterable[tuple[Tensor, Param]]],
     ) -> None:
-        """Show the states of `keeper`.
+        """Show the states of `optimizer`.
 
         Args:
-            keeper: has the states.
+            optimizer: has the states.
             param_of: gives the parameter of a tensor, None if it has none.
             members: gives all parameters, with their tensors.
         """
-        self._keeper = keeper
+        self._optimizer = optimizer
         self._param_of = param_of
         self._members = members
 
     def __getitem__(self, tensor: Tensor) -> LiveState:
-        return LiveState(keeper=self._keeper, param=self._param(tensor))
+        return LiveState(optimizer=self._optimizer, param=self._param(tensor))
 
     def __setitem__(self, tensor: Tensor, fields: Mapping[str, Any]) -> None:
-        write_fields(self._keeper, self._param(tensor), dict(fields))
+        write_fields(self._optimizer, self._param(tensor), dict(fields))
 
     def __delitem__(self, tensor: Tensor) -> None:
         if tensor not in self:
             raise KeyError(tensor)
-        self._keeper.set_state(self._param(tensor), None)
+        self._optimizer.set_state(self._param(tensor), None)
 
     def __contains__(self, tensor: object) -> bool:
         found = self._param_of(tensor) if isinstance(tensor, Tensor) else None
-        return found is not None and self._keeper.state_of(found) is not None
+        return found is not None and self._optimizer.state_of(found) is not None
 
     def __iter__(self) -> Iterator[Tensor]:
-        held = [tensor for tensor, param in self._members() if self._keeper.state_of(param) is not None]
+        held = [tensor for tensor, param in self._members() if self._optimizer.state_of(param) is not None]
         return iter(held)
 
     def __len__(self) -> int:
@@ -136,16 +139,16 @@ class LiveStates(MutableMapping[Tensor, Any]):
         return found
 
 
-def fields_of(keeper: StateKeeper, param: Param) -> dict[str, Any]:
+def fields_of(optimizer: StatefulOptimizer, param: Param) -> dict[str, Any]:
     """The state of `param` by dotted names; empty where it has none."""
-    state = keeper.state_of(param)
+    state = optimizer.state_of(param)
     if state is None:
         return {}
     tensors, values = flatten(state)
     return {**tensors, **values}
 
 
-def write_fields(keeper: StateKeeper, param: Param, fields: Mapping[str, Any]) -> None:
+def write_fields(optimizer: StatefulOptimizer, param: Param, fields: Mapping[str, Any]) -> None:
     """Make `fields` the state of `param`; no fields, none.
 
     Raises:
@@ -153,12 +156,12 @@ def write_fields(keeper: StateKeeper, param: Param, fields: Mapping[str, Any]) -
         ArgumentError: a name is none.
     """
     if not fields:
-        keeper.set_state(param, None)
+        optimizer.set_state(param, None)
         return
     wrong = next((name for name in fields if not isinstance(name, str)), None)
     if wrong is not None:
         raise ArgumentError(f"the state of '{param.path}': expected names of fields, got {wrong!r}")
     tensors = {name: value for name, value in fields.items() if isinstance(value, Tensor)}
     values = {name: value for name, value in fields.items() if name not in tensors}
-    rule = keeper.rules.rule_of(param.id, param.path)
-    keeper.set_state(param, unflatten(rule.state_type, tensors, values))
+    rule = optimizer.rules.rule_of(param.id, param.path)
+    optimizer.set_state(param, unflatten(rule.state_type, tensors, values))

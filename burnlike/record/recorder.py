@@ -20,7 +20,7 @@ from .formats import DEFAULT_EXTENSION, EXTENSIONS, Format, check_name, detect, 
 from .outline import Outline, TensorEntry
 from .precision import Precision, PrecisionRule, stored_dtype_of
 from .record import Record
-from .saving.background import OnBusy, SaveHandle, settle, snapshot, start_save
+from .saving.background import OnBusy, SaveHandle, snapshot, start_save, wait_for_saves
 from .saving.sequential import write_sequential
 from .saving.writing import content_of, plain_tensor, write_file
 
@@ -78,7 +78,7 @@ class FileRecorder(Recorder):
         """
         record = record_to_save(record)
         target = self._target(path)
-        settle(target)
+        wait_for_saves(target)
         return self._save(outline_of(record, self.precision), record.tensors, target)
 
     def save_async(self, record: Record, path: str | os.PathLike[str], on_busy: OnBusy = "wait") -> SaveHandle:
@@ -102,7 +102,7 @@ class FileRecorder(Recorder):
         """
         record = record_to_save(record)
         target = self._target(path)
-        settle(target, self, on_busy)
+        wait_for_saves(target, self, on_busy)
         outline, tensors = snapshot(outline_of(record, self.precision), record.tensors, self._allow_overflow)
         return start_save(lambda: self._save(outline, tensors, target), target, self)
 

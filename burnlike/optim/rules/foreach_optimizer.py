@@ -17,8 +17,8 @@ from .simple_optimizer import B, D, SimpleOptimizer, typed_step
 State = TypeVar("State")
 
 
-class SettledStates(list[Any]):
-    """States that a step returned, of which nothing had to be converted.
+class ReadyStates(list[Any]):
+    """States that the next step can use as they are: nothing in them has to be converted.
 
     The next step that is given this list need not look into them, which takes as long as the formula where tensors are
     small.
@@ -78,7 +78,7 @@ class ForeachOptimizer(SimpleOptimizer[State]):
             finish(tensors, grads, options, written=False)
             return states
         seen = widely_treated(grads, options)
-        if isinstance(states, SettledStates) and _are_of(tensors, states.dtype, states.device):
+        if isinstance(states, ReadyStates) and _are_of(tensors, states.dtype, states.device):
             self.update(lr, list(tensors), seen, states)
             finish(tensors, grads, options)
             return states
@@ -90,8 +90,8 @@ class ForeachOptimizer(SimpleOptimizer[State]):
                 for place, state in zip(places, self._update(lr, dtype, *some), strict=True):
                     ready[place] = state
         finish(tensors, grads, options)
-        settled = _settled(tensors, ready)
-        return settled if settled is not None else (states if all(map(is_, ready, states)) else ready)
+        ready_states = _ready_states(tensors, ready)
+        return ready_states if ready_states is not None else (states if all(map(is_, ready, states)) else ready)
 
     def _update(
         self,
@@ -134,13 +134,13 @@ def _are_of(tensors: Sequence[TorchTensor], dtype: torch.dtype, device: torch.de
     return all(tensor.dtype == dtype and tensor.device == device for tensor in tensors)
 
 
-def _settled(tensors: Sequence[TorchTensor], states: Sequence[Any]) -> SettledStates | None:
+def _ready_states(tensors: Sequence[TorchTensor], states: Sequence[Any]) -> ReadyStates | None:
     dtypes = {tensor.dtype for tensor in tensors} | _float_dtypes(states)
     if len(dtypes) != 1 or not _are_of(tensors, computing_dtype(tensors[0].dtype), tensors[0].device):
         return None
-    settled = SettledStates(states)
-    settled.dtype, settled.device = tensors[0].dtype, tensors[0].device
-    return settled
+    found = ReadyStates(states)
+    found.dtype, found.device = tensors[0].dtype, tensors[0].device
+    return found
 
 
 def _float_dtypes(states: Sequence[Any]) -> set[torch.dtype]:

@@ -1,4 +1,4 @@
-"""StateKeeper: the states of an optimizer's rules by ParamId, and their records."""
+"""StatefulOptimizer: keeps the states of an optimizer's rules by ParamId, saves and loads them."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -17,8 +17,8 @@ from .store import KeptStates, checked_layout, read_states
 from .torch_translation import as_adaptors
 
 
-class StateKeeper(Optimizer):
-    """The methods of an OptimizerAdaptor that save and load its states.
+class StatefulOptimizer(Optimizer):
+    """An optimizer that keeps, saves and loads the states of its rules; the base of OptimizerAdaptor.
 
     Attributes:
         rules: the rule, clipping and factor of the rate of each parameter.
@@ -28,11 +28,11 @@ class StateKeeper(Optimizer):
         self.rules = rules
         self._kept = KeptStates()
 
-    def _settle(self) -> None:
-        """Bring the states up to date, where steps have left that for later."""
+    def _take_back_skipped(self) -> None:
+        """Take back what skipped steps counted in the states, where this was left for later."""
 
-    def _forget_runs(self) -> None:
-        """Look the states up again in the next step; what was not settled is lost."""
+    def _forget_batches(self) -> None:
+        """Look the states up again in the next step; skipped steps that were not taken back are lost."""
 
     @property
     def load_report(self) -> OptimizerLoadReport | None:
@@ -49,7 +49,7 @@ class StateKeeper(Optimizer):
 
         Under `fully_shard` its tensors are DTensors that share memory with the state.
         """
-        self._settle()
+        self._take_back_skipped()
         return divided_state(self._kept.states.get(param.id), self._kept.divisions.get(param.id))
 
     def set_state(self, param: Param, state: Any) -> None:
@@ -58,7 +58,7 @@ class StateKeeper(Optimizer):
         Raises:
             TypeError: it is of another type.
         """
-        self._settle()
+        self._take_back_skipped()
         if state is None:
             self._kept.drop(param.id)
         else:
@@ -72,17 +72,17 @@ class StateKeeper(Optimizer):
                 self._kept.divisions[param.id] = division_of(param.tensor)
             self._kept.states[param.id] = state
             self._kept.note(param)
-        self._forget_runs()
+        self._forget_batches()
 
     def prune_orphans(self, module: nn.Module) -> list[str]:
         """Drop the states of parameters that `module` does not have; returns their paths, or ids where unknown."""
-        self._settle()
+        self._take_back_skipped()
         known = {param.id for param in params(module, "weight")}
         orphans = [param_id for param_id in self._kept.states if param_id not in known]
         names = [self._kept.paths.get(param_id, str(param_id)) for param_id in orphans]
         for param_id in orphans:
             self._kept.drop(param_id)
-        self._forget_runs()
+        self._forget_batches()
         return names
 
     def into_record(self) -> Record:
@@ -94,7 +94,7 @@ class StateKeeper(Optimizer):
         Raises:
             RecordError: a state holds something that has no place in a record.
         """
-        self._settle()
+        self._take_back_skipped()
         return self._kept.into_record(self.rules.rule_of, type(self.rules.rules[0]).__name__)
 
     def record_layout(self) -> Any:
@@ -160,4 +160,4 @@ class StateKeeper(Optimizer):
     def take_states(self, loaded: KeptStates) -> None:
         """Put what `read_states` gave in the place of all states."""
         self._kept = loaded
-        self._forget_runs()
+        self._forget_batches()

@@ -22,8 +22,8 @@ from ..optimizer import Module
 from ..rules.rule_set import OptimizerGroup, RuleSet
 from ..rules.simple_optimizer import SimpleOptimizer
 from ..schedules.learning_rates import ModuleLearningRate
-from ..states.persistence import StateKeeper
-from .batches import ParamBatch, check_all, check_gradients, gradients_of, rate_of, runs_of, stepped_in
+from ..states.persistence import StatefulOptimizer
+from .batches import ParamBatch, batches_of, check_all, check_gradients, gradients_of, rate_of, stepped_in
 from .copies import Copies, check_copied, copies_of, tensors_of_copies
 from .eval_weights import put_weights
 from .skipped_steps import SkippedSteps, can_skip_on_device
@@ -35,7 +35,7 @@ State = TypeVar("State")
 _NOTHING = (None, None, None)
 
 
-class OptimizerAdaptor(StateKeeper, Generic[State]):
+class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
     """Applies update rules to every parameter that has a gradient.
 
     State follows a parameter by its ParamId: through reordering and renaming of layers, freezing, replacement of the
@@ -47,6 +47,8 @@ class OptimizerAdaptor(StateKeeper, Generic[State]):
         skip_non_finite: whether a step with a gradient that is not finite changes nothing.
         stochastic_rounding: whether what is kept in 16 or 8 bits is rounded stochastically.
     """
+
+    _batches: Sequence[ParamBatch] = ()  # pickles of the first version lack it
 
     def __init__(
         self,
@@ -79,14 +81,14 @@ class OptimizerAdaptor(StateKeeper, Generic[State]):
         self._skipped = SkippedSteps()
         # What was stepped last, where, with which groups of rates: while these stay, a step looks nothing up.
         self._last: tuple[Any, Any, Any] = _NOTHING
-        self._runs: list[ParamBatch] = []
+        self._batches = []
         self._checked: Any = None
         self._ranks = Ranks()
 
     @property
     def skipped_steps(self) -> int:
         """The number of steps skipped because a gradient was not finite; on CUDA it waits for the last step."""
-        self._settle()
+        self._take_back_skipped()
         return self._skipped.count
 
     def with_grad_clipping(self, grad_clipping: GradientClipping | None) -> Self:
@@ -176,34 +178,36 @@ class OptimizerAdaptor(StateKeeper, Generic[State]):
         if not stepped:
             return self._without_gradients(module)
         tensors = self._tensors_of(module, stepped, lr)
-        runs = self._runs
-        rates = [rate_of(run, lr) * self.rules.lr_factor(run.group) for run in runs]
-        of_runs = [gradients_of(run, values) for run in runs]
-        if len(runs) > 1 or not self.rules.rule(runs[0].group).fused:
-            check_all(runs, tensors, of_runs)
-            for run in runs:
-                self.rules.rule(run.group).check_states(run.states)
+        batches = self._batches
+        rates = [rate_of(batch, lr) * self.rules.lr_factor(batch.group) for batch in batches]
+        batch_grads = [gradients_of(batch, values) for batch in batches]
+        if len(batches) > 1 or not self.rules.rule(batches[0].group).fused:
+            check_all(batches, tensors, batch_grads)
+            for batch in batches:
+                self.rules.rule(batch.group).check_states(batch.states)
         request = StepRequest(
             *(self.maximize, self.skip_non_finite, loss_scale, found_inf, zero_grads),
             seed=(self._kept.random_step + 1) << 16 if self.stochastic_rounding else None,
         )
         try:
-            options, found = plan_step(runs, of_runs, self.rules, request)
+            options, found = plan_step(batches, batch_grads, self.rules, request)
         except Exception:
-            check_all(runs, tensors, of_runs)  # says it with the name of the parameter
+            check_all(batches, tensors, batch_grads)  # says it with the name of the parameter
             raise
-        if found is not None and not can_skip_on_device(runs, self.rules):
+        if found is not None and not can_skip_on_device(batches, self.rules):
             if bool(found):
                 self._skipped.count += 1
                 if zero_grads:
                     foreach.zero_(list(values))
                 return module
             found = None
-        reshard(tensor for run, some in zip(runs, tensors, strict=True) if run.sharded for tensor in some)
-        for run, rate, some, its_grads, its_options in zip(runs, rates, tensors, of_runs, options, strict=True):
+        reshard(tensor for batch, some in zip(batches, tensors, strict=True) if batch.sharded for tensor in some)
+        for batch, rate, some, its_grads, its_options in zip(
+            batches, rates, tensors, batch_grads, options, strict=True
+        ):
             if found is not None:
-                its_options = replace(its_options, skip=found.to(run.device), skipped=self._skipped.on[run.device])
-            self._step_run(run, rate, some, its_grads, its_options)
+                its_options = replace(its_options, skip=found.to(batch.device), skipped=self._skipped.on[batch.device])
+            self._step_batch(batch, rate, some, its_grads, its_options)
         if found is not None:
             self._skipped.add(found)
         if self.stochastic_rounding:
@@ -219,16 +223,16 @@ class OptimizerAdaptor(StateKeeper, Generic[State]):
         return self._put_weights(module, to_evaluate=False)
 
     def _put_weights(self, module: nn.Module, *, to_evaluate: bool) -> bool:
-        self._settle()
+        self._take_back_skipped()
         changed = put_weights(module, self._kept, self.rules, self._copies, to_evaluate=to_evaluate)
         if changed:
-            self._forget_runs()
+            self._forget_batches()
         return changed
 
     def _tensors_of(
         self, module: nn.Module, stepped: Sequence[Param], lr: float | ModuleLearningRate
     ) -> list[list[Tensor]]:
-        """The parameters of each run of a step, prepared for it."""
+        """The parameters of each batch of a step, prepared for it."""
         rate_groups = lr.groups if isinstance(lr, ModuleLearningRate) else None
         last_stepped, last_module, last_rate_groups = self._last
         # Where some have no gradient, the list is another one each time.
@@ -236,63 +240,63 @@ class OptimizerAdaptor(StateKeeper, Generic[State]):
         if not same or last_module() is not module or rate_groups != last_rate_groups:
             self._prepare(module, stepped, lr)
             self._last = (stepped, weakref.ref(module), rate_groups)
-        tensors = [[param.tensor for param in run.params] for run in self._runs]
-        if any(local(some[0]).device != run.device for run, some in zip(self._runs, tensors, strict=True)):
+        tensors = [[param.tensor for param in batch.params] for batch in self._batches]
+        if any(local(some[0]).device != batch.device for batch, some in zip(self._batches, tensors, strict=True)):
             self._prepare(module, stepped, lr)
-            tensors = [[param.tensor for param in run.params] for run in self._runs]
+            tensors = [[param.tensor for param in batch.params] for batch in self._batches]
         return tensors
 
     def _prepare(self, module: nn.Module, stepped: Sequence[Param], lr: float | ModuleLearningRate) -> None:
-        """Divide the parameters of a step into runs, with their states as the rules take them."""
+        """Divide the parameters of a step into batches, with their states as the rules take them."""
         self.check(module)
         if isinstance(lr, ModuleLearningRate) and lr.groups != self._last[2]:
             lr.check(module)
         own = stepped_in(module, stepped)
         check_copied(self._copies, [param for _, param in own])
-        self._settle()
-        self._runs = runs_of(own, self.rules.group_params, lr)
-        self._skipped.watch(self._runs)
-        for run in self._runs:
-            states = [self._kept.of(param) for param in run.params]
-            if run.sharded and self.rules.rule(run.group).elementwise:
-                states = [local_state(state, it.tensor) for state, it in zip(states, run.params, strict=True)]
-                self._kept.divisions.update((param.id, division_of(param.tensor)) for param in run.params)
-            run.states = states
+        self._take_back_skipped()
+        self._batches = batches_of(own, self.rules.group_params, lr)
+        self._skipped.watch(self._batches)
+        for batch in self._batches:
+            states = [self._kept.of(param) for param in batch.params]
+            if batch.sharded and self.rules.rule(batch.group).elementwise:
+                states = [local_state(state, it.tensor) for state, it in zip(states, batch.params, strict=True)]
+                self._kept.divisions.update((param.id, division_of(param.tensor)) for param in batch.params)
+            batch.states = states
 
-    def _step_run(
-        self, run: ParamBatch, lr: float, tensors: Sequence[Tensor], grads: Sequence[Tensor], options: StepOptions
+    def _step_batch(
+        self, batch: ParamBatch, lr: float, tensors: Sequence[Tensor], grads: Sequence[Tensor], options: StepOptions
     ) -> None:
-        rule = self.rules.rule(run.group)
+        rule = self.rules.rule(batch.group)
         if self._copies:
-            options = replace(options, copies=tensors_of_copies(self._copies, run.params))
+            options = replace(options, copies=tensors_of_copies(self._copies, batch.params))
         try:
-            if not run.sharded:
-                after = rule.step_many(lr, tensors, grads, run.states, options)
+            if not batch.sharded:
+                after = rule.step_many(lr, tensors, grads, batch.states, options)
             elif rule.elementwise:
-                after = rule.step_many(lr, Parts(map(local, tensors)), list(map(local, grads)), run.states, options)
+                after = rule.step_many(lr, Parts(map(local, tensors)), list(map(local, grads)), batch.states, options)
             else:
-                after = step_whole(rule, lr, tensors, grads, run.states, options)
+                after = step_whole(rule, lr, tensors, grads, batch.states, options)
         except (ShapeError, DTypeError, DeviceError, NotImplementedError):  # the last of ops, for sparse gradients
-            check_gradients(run, tensors, grads)  # says it with the name of the parameter
+            check_gradients(batch, tensors, grads)  # says it with the name of the parameter
             raise
-        if after is run.states:
+        if after is batch.states:
             return
-        run.states = after
-        for param, state in zip(run.params, after, strict=True):
+        batch.states = after
+        for param, state in zip(batch.params, after, strict=True):
             if state is not None:
                 self._kept.states[param.id] = state
                 self._kept.note(param)
 
     def __getstate__(self) -> dict[str, Any]:
         """The content of copies and pickles: everything but what belongs to the module, `with_copies` included."""
-        self._settle()
-        return {**self.__dict__, "_copies": {}, "_last": _NOTHING, "_runs": [], "_checked": None}
+        self._take_back_skipped()
+        return {**self.__dict__, "_copies": {}, "_last": _NOTHING, "_batches": [], "_checked": None}
 
-    def _settle(self) -> None:
-        self._skipped.settle(self._runs, self.rules)
+    def _take_back_skipped(self) -> None:
+        self._skipped.take_back(self._batches, self.rules)
 
-    def _forget_runs(self) -> None:
-        self._last, self._runs = _NOTHING, []
+    def _forget_batches(self) -> None:
+        self._last, self._batches = _NOTHING, []
         self._skipped.watch(())
 
     def _refuse_late(self, what: str) -> None:

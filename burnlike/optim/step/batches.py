@@ -1,4 +1,4 @@
-"""Runs: the parameters of a step that are updated together."""
+"""Batches of parameters: those that one call of a rule updates together."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -39,10 +39,10 @@ class ParamBatch:
     states: Sequence[Any] = ()
 
 
-def runs_of(
+def batches_of(
     stepped: Iterable[tuple[int, Param]], groups: tuple[ParamGroup, ...], lr: float | ModuleLearningRate
 ) -> list[ParamBatch]:
-    """Divide the parameters of a step by their groups into runs, each in the order of the gradients.
+    """Divide the parameters of a step by their groups into batches, each in the order of the gradients.
 
     Args:
         stepped: parameters, and the places of their gradients.
@@ -59,9 +59,9 @@ def runs_of(
             local(tensor).device,
             is_distributed(tensor),
         )
-        run = found.setdefault(key, ParamBatch(*key))
-        run.places.append(place)
-        run.params.append(param)
+        batch = found.setdefault(key, ParamBatch(*key))
+        batch.places.append(place)
+        batch.params.append(param)
     return list(found.values())
 
 
@@ -84,35 +84,35 @@ def stepped_in(module: nn.Module, params: Sequence[Param]) -> list[tuple[int, Pa
     return stepped
 
 
-def gradients_of(run: ParamBatch, values: Sequence[Tensor]) -> Sequence[Tensor]:
-    """The gradients of a run among those of a step."""
-    if len(run.places) == len(values):
+def gradients_of(batch: ParamBatch, values: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The gradients of a batch among those of a step."""
+    if len(batch.places) == len(values):
         return values
-    return [values[place] for place in run.places]
+    return [values[place] for place in batch.places]
 
 
-def rate_of(run: ParamBatch, lr: float | ModuleLearningRate) -> float:
-    """The learning rate of a run.
+def rate_of(batch: ParamBatch, lr: float | ModuleLearningRate) -> float:
+    """The learning rate of a batch.
 
     Raises:
         ArgumentError: it is negative, not finite, or no number.
     """
-    return checked_rate(lr.at(run.rate) if isinstance(lr, ModuleLearningRate) else lr)
+    return checked_rate(lr.at(batch.rate) if isinstance(lr, ModuleLearningRate) else lr)
 
 
-def check_gradients(run: ParamBatch, tensors: Sequence[Tensor], grads: Sequence[Tensor]) -> None:
+def check_gradients(batch: ParamBatch, tensors: Sequence[Tensor], grads: Sequence[Tensor]) -> None:
     """Refuse gradients that don't fit their parameters.
 
     Raises:
         ShapeError, DTypeError, DeviceError: one doesn't.
     """
-    for param, tensor, grad in zip(run.params, tensors, grads, strict=True):
+    for param, tensor, grad in zip(batch.params, tensors, grads, strict=True):
         check_gradient(param, tensor, grad, "; nothing was changed")
 
 
 def check_all(
-    runs: Sequence[ParamBatch], tensors: Sequence[Sequence[Tensor]], grads: Sequence[Sequence[Tensor]]
+    batches: Sequence[ParamBatch], tensors: Sequence[Sequence[Tensor]], grads: Sequence[Sequence[Tensor]]
 ) -> None:
-    """`check_gradients` of several runs."""
-    for run, some, its_grads in zip(runs, tensors, grads, strict=True):
-        check_gradients(run, some, its_grads)
+    """`check_gradients` of several batches."""
+    for batch, some, its_grads in zip(batches, tensors, grads, strict=True):
+        check_gradients(batch, some, its_grads)

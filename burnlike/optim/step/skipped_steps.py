@@ -13,11 +13,11 @@ class SkippedSteps:
     """Counts skipped steps.
 
     On CUDA nothing waits: the kernels see whether a step is to be skipped, and subtract from the times of the states
-    what `on` has counted. `settle` brings the states up to date.
+    what `on` has counted. `take_back` brings the states up to date.
 
     Attributes:
         count: steps known to be skipped, without those in `on`.
-        on: steps skipped since the last `settle`, by device: float64 `[1]`.
+        on: steps skipped since the last `take_back`, by device: float64 `[1]`.
     """
 
     def __init__(self) -> None:
@@ -25,9 +25,9 @@ class SkippedSteps:
         self.on: dict[torch.device, Tensor] = {}
         self._is_settled = True
 
-    def watch(self, runs: Sequence[ParamBatch]) -> None:
-        """Count for these runs from now on; `settle` those before first."""
-        devices = {run.device for run in runs if run.device.type == "cuda"}
+    def watch(self, batches: Sequence[ParamBatch]) -> None:
+        """Count for these batches from now on; `take_back` those before first."""
+        devices = {batch.device for batch in batches if batch.device.type == "cuda"}
         self.on = {device: torch.zeros(1, dtype=torch.float64, device=device) for device in devices}
         self._is_settled = True
 
@@ -37,7 +37,7 @@ class SkippedSteps:
             skipped.add_((found != 0).to(device))
         self._is_settled = False
 
-    def settle(self, runs: Sequence[ParamBatch], rules: RuleSet) -> None:
+    def take_back(self, batches: Sequence[ParamBatch], rules: RuleSet) -> None:
         """Take what was skipped back from the times of the states; waits for the devices if it may be any."""
         if self._is_settled:
             return
@@ -45,14 +45,16 @@ class SkippedSteps:
         counts = {device: int(skipped.item()) for device, skipped in self.on.items()}
         if not any(counts.values()):
             return
-        for run in runs:
-            if steps := counts.get(run.device):
-                rules.rule(run.group).take_back(run.states, steps)
+        for batch in batches:
+            if steps := counts.get(batch.device):
+                rules.rule(batch.group).take_back(batch.states, steps)
         self.count += max(counts.values())
         for skipped in self.on.values():
             skipped.zero_()
 
 
-def can_skip_on_device(runs: Sequence[ParamBatch], rules: RuleSet) -> bool:
+def can_skip_on_device(batches: Sequence[ParamBatch], rules: RuleSet) -> bool:
     """Whether kernels can skip a step by themselves: not the first one, which may not even make states."""
-    return all(run.device.type == "cuda" and rules.rule(run.group).fused and None not in run.states for run in runs)
+    return all(
+        batch.device.type == "cuda" and rules.rule(batch.group).fused and None not in batch.states for batch in batches
+    )

@@ -1,4 +1,4 @@
-"""What is done to the gradients of a step, for each of its runs: scaling, clipping, and looking for inf and NaN."""
+"""Plans the scaling and clipping of a step's gradients, for each batch of parameters, and the check for inf and NaN."""
 
 import math
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class StepRequest:
         loss_scale: what the loss was multiplied by.
         found_inf: change nothing if its one value is not 0.
         zero_grads: zero the gradients.
-        seed: of stochastic rounding, with 16 zeros at the end, in whose place runs are counted; None rounds to nearest.
+        seed: of stochastic rounding, whose last 16 bits are 0 and get the number of the batch; None rounds to nearest.
     """
 
     maximize: bool = False
@@ -37,7 +37,7 @@ class StepRequest:
 
 
 def plan_step(
-    runs: Sequence[ParamBatch],
+    batches: Sequence[ParamBatch],
     grads: Sequence[Sequence[Tensor]],
     rules: RuleSet,
     request: StepRequest,
@@ -45,19 +45,19 @@ def plan_step(
     """Find out what to do; nothing waits for a device.
 
     Args:
-        runs: of the step.
+        batches: of the step.
         grads: of each.
         rules: which clipping each has.
         request: what is asked.
 
     Returns:
-        The options of each run, and a tensor with one value that says, if it is not 0, that the step is to be skipped.
+        The options of each batch, and a tensor with one value; if it is not 0, the step is skipped.
 
     Raises:
         ArgumentError: the loss scale is a number that is not positive and finite.
     """
-    clippings = [rules.clipping(run.group) for run in runs]
-    norms = [rules.norm(run.group) for run in runs]
+    clippings = [rules.clipping(batch.group) for batch in batches]
+    norms = [rules.norm(batch.group) for batch in batches]
     squares = [
         squares_of(its_grads) if request.skip_non_finite or needs_norms(clipping) else None
         for its_grads, clipping in zip(grads, clippings, strict=True)
@@ -72,11 +72,11 @@ def plan_step(
         unscale = 1.0 / request.loss_scale
         scale *= unscale
     options = []
-    for place, (run, clipping) in enumerate(zip(runs, clippings, strict=True)):
+    for place, (batch, clipping) in enumerate(zip(batches, clippings, strict=True)):
         its_squares = squares[place]
         if isinstance(clipping, ClipByGlobalNorm):
-            its_squares = _pooled(squares, [norm == norms[place] for norm in norms], run.device)
-        by = unscale.to(run.device) if isinstance(unscale, Tensor) else unscale
+            its_squares = _pooled(squares, [norm == norms[place] for norm in norms], batch.device)
+        by = unscale.to(batch.device) if isinstance(unscale, Tensor) else unscale
         clip_value, factors = limits(clipping, its_squares, by)
         if isinstance(by, Tensor):
             factors = by if factors is None else factors * by

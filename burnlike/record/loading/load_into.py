@@ -19,7 +19,7 @@ from .filling import fill
 from .fitting import check_targets, check_values, in_file_order, mapped, misfits, mismatches, untied
 from .load_options import LoadOptions
 from .matching import Matching, TensorMatch, match
-from .meta_modules import registered, settle
+from .meta_modules import compute_unsaved, registered
 from .module_code import run_own_code
 from .own_load import load_undoably
 from .refusing import refuse
@@ -105,7 +105,7 @@ def _prepare(record: Record, module: nn.Module, options: LoadOptions, undo: Exit
         fill(matches, tensors, device, as_saved)
         for param, param_id in ids:
             param.adopt(param_id)
-        return replace(report, unset=settle(module, places, device)) if places else report
+        return replace(report, unset=compute_unsaved(module, places, device)) if places else report
 
     return PreparedLoad(report, {param.path: param_id for param, param_id in ids}, load, undo.close)
 

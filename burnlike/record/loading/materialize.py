@@ -13,7 +13,7 @@ from ..owners import load_own
 from ..parts import RecordPart
 from ..record import Record
 from ..shortcuts import open_for
-from .meta_modules import RESET, registered, settle
+from .meta_modules import RESET, compute_unsaved, registered
 from .rebuilding import computed_tensors
 from .unset import replace_tensors, unset_tensors
 
@@ -57,7 +57,7 @@ def init_from(
     places = registered(module)
     with target:  # a load_record of the module's own may know no device
         load_own(module, record, **options)
-    settle(module, places, target)
+    compute_unsaved(module, places, target)
     reason = _rebuild(config, module, target) if unset_tensors(module) else ""
     if left := [param.path for param in params(module, "weight") if param.tensor.is_meta]:
         raise RecordError(

@@ -22,8 +22,8 @@ def registered(module: nn.Module) -> Places:
     }
 
 
-def settle(module: nn.Module, places: Places, device: torch.device) -> list[str]:
-    """Give what is left of a module that was filled its values, as far as they can be told.
+def compute_unsaved(module: nn.Module, places: Places, device: torch.device) -> list[str]:
+    """Compute the tensors of a filled module that no record has, as far as the module can.
 
     Args:
         module: the module.

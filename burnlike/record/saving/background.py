@@ -143,8 +143,8 @@ def start_save(write: Callable[[], str], path: str, recorder: object) -> SaveHan
     return SaveHandle(thread)
 
 
-def settle(path: str, recorder: object = None, on_busy: OnBusy = "wait") -> None:
-    """See to the saves that still go on to `path`, so that they don't come after a new one.
+def wait_for_saves(path: str, recorder: object = None, on_busy: OnBusy = "wait") -> None:
+    """Wait for saves to `path` that are still running, or refuse, so that they don't finish after a new one.
 
     Args:
         path: what is to be saved now.

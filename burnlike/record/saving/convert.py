@@ -105,7 +105,7 @@ def check_floats(name: str, source: Tensor, converted: Tensor, remedy: str = _FL
 
 
 def _surely_fits(source: Tensor, converted: Tensor) -> bool:
-    """One fast pass that settles nearly every case."""
+    """One fast pass, which is enough in nearly every case."""
     if converted.dtype in _SUMMABLE:
         return bool(converted.sum().isfinite().item())  # a sum is finite only if all its terms are
     low, high = _wide(source).aminmax()

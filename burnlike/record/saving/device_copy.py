@@ -95,7 +95,7 @@ def images(
         yield slots[(len(ranges) - 1) % 2].finish()
     finally:
         for slot in slots:
-            slot.settle()
+            slot.wait()
         stream.finish()
 
 
@@ -180,7 +180,7 @@ class _Slot:
 
     def finish(self) -> Tensor:
         """Wait for the copy; the bytes."""
-        self.settle()
+        self.wait()
         if not self._allow_overflow:
             for index in self._lost.nonzero().flatten().tolist():
                 slice_ = self._owners[index]
@@ -188,7 +188,7 @@ class _Slot:
                     check_floats(slice_.part.name, source.cpu(), target)
         return self._host
 
-    def settle(self) -> None:
+    def wait(self) -> None:
         """Wait for what is queued."""
         if self._mark is not None:
             self._stream.wait(self._mark)
