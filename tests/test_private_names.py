@@ -56,7 +56,7 @@ def asked(node: ast.AST) -> list[str]:
 
 
 def text(node: ast.AST) -> list[str]:
-    """The text that is written here, if it is a name."""
+    """The text that is written here."""
     return [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
 
 
@@ -68,7 +68,10 @@ def defined(path: Path) -> frozenset[str]:
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
                 names.add(name)
-            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+            case (
+                ast.Name(id=name, ctx=ast.Store())
+                | ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name, ctx=ast.Store())
+            ):
                 names.add(name)
     return frozenset(names)
 
@@ -125,6 +128,8 @@ def test_private_names_of_torch_are_in_one_place() -> None:
         "torch._C._are_functorch_transforms_active()",
         "torch._foreach_add_(a, b)",
         "a._version",
+        "optimizer._opt_called = True",
+        "function._dynamo_marked_constant = True",
         "self._base",
         "tensor.untyped_storage()._cdata",
         "getattr(a, '_backward_hooks')",

@@ -5,8 +5,8 @@ dropped afterwards. Gradients, optimizers' states and saved values belong to the
 parameter of a module reads it through this file, and whatever changes parameters calls `reshard`, so that the next
 forward pass gathers them anew.
 
-torch has no public way from the gathered copy to the sharded parameter. The private names are used in this file alone,
-and `tests/fsdp` uses each. Where torch has them no more, reading a module under `fully_shard` raises.
+torch has no public way from the gathered copy to the sharded parameter. Without these names, reading a module under
+`fully_shard` raises.
 """
 
 import sys

@@ -15,11 +15,8 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 
 import burnlike as bl
-from burnlike._torch_compat import fsdp
-from burnlike._torch_compat.fsdp import MANAGED
 from burnlike.errors import ModuleTreeError
 from burnlike.interop import TorchOptimizer, import_torch_optimizer
 from burnlike.module import ParamGroup, agree_ids, freeze, map, map_, num_params, params, unfreeze, valid, visit
@@ -506,20 +503,6 @@ def refuses_changes_during_a_pass() -> None:
     assert_close(values_of(model), values_of(twin(model)))
 
 
-def uses_names_that_torch_has() -> None:
-    """What `burnlike/_torch_compat/fsdp.py` asks of torch."""
-    model = WRAPPINGS["nested"]()
-    model(own_batch(1))
-    assert all(MANAGED in part.__dict__ for part in (model, model.first, model.inner, model.inner[0]))
-    [group] = [it for it in fsdp._groups() if it.modules == (model,)]
-    assert not group.is_sharded
-    assert group._training_state.name == "IDLE"
-    assert {it._module_info.param_name for it in group.fsdp_params} == {"scale", "weight", "bias"}
-    assert all(isinstance(it.sharded_param, DTensor) for it in group.fsdp_params)
-    shown = {id(it._unsharded_param) for it in group.fsdp_params}
-    assert shown == {id(it) for it in (model.scale, *model.first.parameters(), *model.last.parameters())}
-
-
 def lets_one_rank_look_alone() -> None:
     """Looking sends nothing and gathers nothing: the other rank need not do it."""
     model = WRAPPINGS["nested"]()
@@ -551,7 +534,6 @@ ALONE: Mapping[str, Callable[[], None]] = {
     check.__name__: check
     for check in (
         refuses_changes_during_a_pass,
-        uses_names_that_torch_has,
         lets_one_rank_look_alone,
         forgets_models_that_are_gone,
     )
