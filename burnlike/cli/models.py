@@ -37,7 +37,7 @@ class Model:
         Raises:
             BurnlikeError: the config can't be built.
         """
-        from burnlike.module.identity.meta_build import build_on_meta
+        from burnlike.train.model_size import build_on_meta
 
         return build_on_meta(self.config)
 

@@ -10,7 +10,7 @@ from .comparing import check_same_structure
 from .guards import guard_holes
 from .holding import is_hole, share
 from .parameter import Parameter
-from .structure import LeafSlot, by_position, places, settle, view
+from .structure import LeafSlot, by_position, places, update_references, view
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -56,9 +56,9 @@ def _combine(base: M, parts: Sequence[nn.Module], strict: bool) -> M:
         if winner is None or winner.owner is owner:
             continue
         share(winner.owner, winner.name, copies.of(owner), name)
-        if isinstance(before, Tensor) and isinstance(winner.held, Tensor) and before is not winner.held:
-            replaced[before] = winner.held
-    settle(copies.parts, replaced)
+        if isinstance(before, Tensor) and isinstance(winner.content, Tensor) and before is not winner.content:
+            replaced[before] = winner.content
+    update_references(copies.parts, replaced)
     guard_holes(copies.root)
     return copies.root  # pyright: ignore[reportReturnType]
 

@@ -17,7 +17,7 @@ from .data import as_data, check_trainable, tensors_in
 from .guards import guard_holes
 from .levels import level_of, map_items
 from .parameter import Parameter
-from .structure import at_same_places, counterpart, leaves, settle, view
+from .structure import at_same_places, counterpart, leaves, update_references, view
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -61,7 +61,7 @@ def map(module: M, f: mapping.Mapping, *rest: nn.Module, with_path: bool = False
         after = leaf.data
         if isinstance(before, Tensor) and isinstance(after, Tensor):
             replaced[before] = after
-    settle(copies.parts, replaced)
+    update_references(copies.parts, replaced)
     if include_empty:
         guard_holes(copies.root)
     return copies.root  # pyright: ignore[reportReturnType]

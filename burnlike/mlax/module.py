@@ -94,7 +94,7 @@ class Module(BaseModule):
         elif value is None and (self._holds(name) or not self._is_torchs(name)):
             self._replace_by(name, value)
             self.__dict__[name] = None
-            self._settle(name)
+            self._note_field(name)
         elif self._holds(name) and not isinstance(value, Param) and not self.__dict__.get("_loading"):
             raise TypeError(
                 f"'{name}' of {type(self).__name__} is a Parameter, got {type(value).__name__}: write"
@@ -114,12 +114,12 @@ class Module(BaseModule):
         """Whether `name` is a submodule or a buffer that is not saved: None then leaves the place empty."""
         return name in self.__dict__.get("_modules", ()) or name in self.__dict__.get("_buffers", ())
 
-    def _wrapped(self, name: str, value: Any) -> Any:
+    def _as_module(self, name: str, value: Any) -> Any:
         if isinstance(value, list | tuple | dict) and holds_part(value) and not is_container(value):
             from .sequence import as_items
 
             return as_items(value, f"{type(self).__name__}.{name}")
-        return super()._wrapped(name, value)
+        return super()._as_module(name, value)
 
     def _replace_by(self, name: str, value: Any) -> None:
         """Take out a Parameter that is to be replaced by something else."""
@@ -138,7 +138,7 @@ class Module(BaseModule):
         share(*owner, self, name)
         if param.is_hole:
             guard_holes(self)
-        self._settle(name)
+        self._note_field(name)
         is_tie = not isinstance(owner[0], Unbound)
         if is_tie:
             set_meta(self, name, tied=True)

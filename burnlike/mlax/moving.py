@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy as is_shapeless
 
 from ..module.identity.lazy_parameter import is_lazy
-from .structure import settle
+from .structure import update_references
 
 M = TypeVar("M", bound=nn.Module)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -24,7 +24,7 @@ def fork_weights(module: M) -> M:
             _put(slots, copy.deepcopy(tensor))
         elif type(tensor) is nn.Parameter:
             _put(slots, nn.Parameter(tensor.detach(), tensor.requires_grad))
-    settle(module.modules())
+    update_references(module.modules())
     return module
 
 
@@ -63,7 +63,7 @@ def _apart(module: M, convert: Callable[[nn.Module], object]) -> M:
         group, name = slots[0]
         new = group[name]
         _put(slots, tensor if new is not None and _unchanged(tensor, new) else new)
-    settle(module.modules())
+    update_references(module.modules())
     return module
 
 

@@ -12,7 +12,7 @@ from .filters import Filter, Predicate, as_predicate
 from .guards import guard_holes
 from .parameter import Parameter
 from .predicates import is_trainable
-from .structure import at_same_places, leaves, punch, settle, view
+from .structure import at_same_places, leaves, punch, update_references, view
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -93,6 +93,6 @@ def _keep(module: M, found: list[Parameter], kept: list[bool]) -> M:
             copies.of(owner).__dict__["_base_name"] = name
         if not keep:
             punch(leaf, copies)
-    settle(copies.parts)
+    update_references(copies.parts)
     guard_holes(copies.root)
     return copies.root  # pyright: ignore[reportReturnType]

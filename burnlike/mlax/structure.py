@@ -31,13 +31,13 @@ class LeafSlot(NamedTuple):
         position: the names from the root to it, as torch has them; the same in trees of one structure.
         owner: the module whose attribute it is.
         name: the attribute.
-        held: what the module holds there; None for a hole or an uninitialized parameter.
+        content: what the module holds there; None for a hole or an uninitialized parameter.
     """
 
     position: str
     owner: nn.Module
     name: str
-    held: Tensor | DataTree | None
+    content: Tensor | DataTree | None
 
 
 def places(root: nn.Module) -> list[LeafSlot]:
@@ -63,9 +63,9 @@ def _walk(module: nn.Module, prefix: str, found: list[LeafSlot], above: list[nn.
     # In order of declaration where that is known; names of other attributes are passed over.
     for name in {**parts.get("_burnlike_fields", _NO_FIELDS), **parameters, **buffers, **modules}:
         if name in parameters:
-            held = parameters[name]
-            if held is not None or awaits(module, name):
-                found.append(LeafSlot(prefix + name, module, name, held))
+            tensor = parameters[name]
+            if tensor is not None or awaits(module, name):
+                found.append(LeafSlot(prefix + name, module, name, tensor))
         elif name in modules:
             child = modules[name]
             if isinstance(child, DataTree):
@@ -75,9 +75,9 @@ def _walk(module: nn.Module, prefix: str, found: list[LeafSlot], above: list[nn.
                 _walk(unwrap(child), f"{prefix}{name}.", found, above)
                 above.pop()
         elif name in buffers and name not in parts["_non_persistent_buffers_set"]:
-            held = buffers[name]
-            if held is not None or awaits(module, name):
-                found.append(LeafSlot(prefix + name, module, name, held))
+            tensor = buffers[name]
+            if tensor is not None or awaits(module, name):
+                found.append(LeafSlot(prefix + name, module, name, tensor))
 
 
 _NO_FIELDS: dict[str, None] = {}
@@ -123,15 +123,15 @@ def _grouped(module: nn.Module, holes: bool) -> list[list[LeafSlot]]:
     of_tensors: dict[Any, list[LeafSlot]] = {}
     of_trees: dict[Any, list[LeafSlot]] = {}
     for place in places(module):
-        held = place.held
-        if held is None:
+        content = place.content
+        if content is None:
             if holes or not meta_of(place.owner, place.name).hole:
                 groups.append([place])
             continue
         known = of_tensors
-        if isinstance(held, DataTree):
-            known, held = of_trees, held.mark()
-        key = held if compiling else id(held)
+        if isinstance(content, DataTree):
+            known, content = of_trees, content.mark()
+        key = content if compiling else id(content)
         if key in known:
             known[key].append(place)
         else:
@@ -221,7 +221,7 @@ def counterpart(handle: Parameter, copies: Copies) -> Parameter:
     return Parameter.at(owners, handle.path, handle.aliases, home)
 
 
-def settle(parts: Iterable[nn.Module], replaced: dict[Tensor, Tensor] | None = None) -> None:
+def update_references(parts: Iterable[nn.Module], replaced: dict[Tensor, Tensor] | None = None) -> None:
     """Let the attributes that refer to tensors of a tree follow, after its slots were changed.
 
     Args:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from .._torch_compat.modules import BUFFER_MARK, buffer_registration_hooks
 from ..errors import ModuleTreeError
 from ..tensor.core.base import TensorBase
-from .identity.constants import MarkedConstant, begin_references, refer, references_of, settle_references
+from .identity.constants import MarkedConstant, begin_references, refer, references_of, resolve_references
 from .identity.field_metadata import ensure_id, forget_id, keep_id, meta_of, noting, place_id, remember_field, set_meta
 from .identity.items import NOTED, forget_item, load_items, note_item, save_items
 from .identity.plain_attributes import USER_CONTAINER, apply_plain, note_list, refresh_container
@@ -79,9 +79,9 @@ class Module(ModuleMethods):
                 return
             if isinstance(value, TensorBase) and name in self.__dict__.get("_buffers", ()):
                 raise TypeError(f"cannot assign a burnlike Tensor as buffer '{name}'; assign its torch tensor, x.inner")
-            value = self._wrapped(name, value)
+            value = self._as_module(name, value)
         super().__setattr__(name, value)
-        self._settle(name)
+        self._note_field(name)
         if type(value) not in _PLAIN and not isinstance(value, _TORCH):
             note_item(self, name, value)
         if isinstance(value, nn.Module) and USER_CONTAINER in value.__dict__:
@@ -108,7 +108,7 @@ class Module(ModuleMethods):
         self.__dict__.get("_burnlike_constants", {}).pop(name, None)
         forget_item(self, name)
 
-    def _settle(self, name: str) -> None:
+    def _note_field(self, name: str) -> None:
         """Note the field, and let nothing remain of what it was before."""
         parts = self.__dict__
         modules = parts.get("_modules")
@@ -121,15 +121,15 @@ class Module(ModuleMethods):
             forget_item(self, name)
         remember_field(self, name)
 
-    def _wrapped(self, name: str, value: Any) -> Any:
+    def _as_module(self, name: str, value: Any) -> Any:
         """The module that a list, tuple, dict or user's container becomes as a field, or the value itself."""
-        from .containers.assignment import wrap
+        from .containers.assignment import as_module
 
         if isinstance(getattr(type(self), name, None), property):
             return value
-        wrapped = wrap(value, f"{type(self).__name__}.{name}", self.__dict__.get("_modules", {}).get(name))
-        note_list(self, name, wrapped)
-        return wrapped
+        registered = as_module(value, f"{type(self).__name__}.{name}", self.__dict__.get("_modules", {}).get(name))
+        note_list(self, name, registered)
+        return registered
 
     def _hold(self, name: str, param: Param) -> None:
         """Make the declared parameter a field, with its id and what else is known about it."""
@@ -138,9 +138,9 @@ class Module(ModuleMethods):
         if "_parameters" not in parts:
             raise AttributeError("cannot assign parameters before Module.__init__() call")
         if param.kind == "state":
-            for group, held in (("_parameters", "parameter"), ("_modules", "child module")):
+            for group, part in (("_parameters", "parameter"), ("_modules", "child module")):
                 if parts[group].get(name) is not None:
-                    raise TypeError(f"cannot assign a Param of kind 'state' as {held} '{name}'; delete '{name}' before")
+                    raise TypeError(f"cannot assign a Param of kind 'state' as {part} '{name}'; delete '{name}' before")
         before = place_id(self, name)
         keep_id(self, name, param.id, noting(param.kind, tensor))
         try:
@@ -157,7 +157,7 @@ class Module(ModuleMethods):
             forget_id(self, name) if before is None else keep_id(self, name, before, None)
             raise
         set_meta(self, name, meta_of(*param.home))
-        self._settle(name)
+        self._note_field(name)
 
     def _refer(self, name: str, value: Any) -> None:
         parts = self.__dict__
@@ -248,7 +248,7 @@ class Module(ModuleMethods):
             new.__dict__[name] = value
             refer(memo, new.__dict__, name)
         if outermost:
-            settle_references(memo)
+            resolve_references(memo)
         return new
 
 

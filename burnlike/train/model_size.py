@@ -1,12 +1,12 @@
-"""Checks whether a model fits into memory, before any of it is made."""
+"""Builds models without values, on the meta device, and checks whether they fit into memory."""
 
 from typing import Any
 
 import torch
+from torch import nn
 
 from .._memory import available_memory
-from ..errors import BurnlikeError, DeviceError
-from ..module.identity.meta_build import build_on_meta
+from ..errors import BurnlikeError, ConfigError, DeviceError
 
 
 def check_fits(config: Any, device: torch.device) -> None:
@@ -42,3 +42,22 @@ def check_fits(config: Any, device: torch.device) -> None:
 def is_out_of_memory(error: Exception) -> bool:
     """Whether an exception means that memory is full: CUDA's, Python's, or that of torch on the CPU."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
+
+
+def build_on_meta(config: Any) -> nn.Module:
+    """The module of a config, on the meta device.
+
+    Args:
+        config: has `init(device)`, as a ModuleConfig.
+
+    Raises:
+        ConfigError: a tensor of it would have more bytes than 64 bits can count.
+        BurnlikeError: the config can't be built.
+    """
+    try:
+        with torch.device("meta"):
+            return config.init("meta")
+    except RuntimeError as error:
+        if "overflow" in str(error):
+            raise ConfigError(f"{type(config).__name__}: larger than any memory ({error}); lower its sizes") from error
+        raise

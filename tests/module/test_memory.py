@@ -11,7 +11,7 @@ from torch import nn
 from burnlike.errors import ModuleTreeError
 from burnlike.interop import TorchOptimizer
 from burnlike.module import Module, params, visit
-from burnlike.module.identity.id_source import MOST_COUNTED, IdSource
+from burnlike.module.identity.param_id import MOST_COUNTED, IdSource
 from burnlike.module.transforms.visiting import param_at
 from burnlike.module.tree.walk import weights
 from burnlike.optim import AdamWConfig, GradientsParams

@@ -60,7 +60,7 @@ def give_back(module: nn.Module, name: str) -> None:
     """Make the tensor behind `name` the parameter again, in its old place, without what `take_over` put around it."""
     order = list(field_names(module))
     lists, properties = parametrizations_of(module), _properties(module)
-    held = module._parameters | {name: lists.pop(name)._parameters["original"]}
+    tensors = module._parameters | {name: lists.pop(name)._parameters["original"]}
     del properties[name]
     if lists:
         _set_class(module, _parametrized_class(own_class(module), properties))
@@ -69,8 +69,8 @@ def give_back(module: nn.Module, name: str) -> None:
         del module._modules["parametrizations"]
         if not isinstance(module, Module):
             del module.__dict__["_burnlike_fields"]
-    ordered = {key: held[key] for key in order if key in held}
-    _refill(module._parameters, ordered | held)
+    ordered = {key: tensors[key] for key in order if key in tensors}
+    _refill(module._parameters, ordered | tensors)
 
 
 def _torchs_parts(name: str) -> tuple[property, Any]:

@@ -14,7 +14,7 @@ _PARTS = (nn.Module, nn.Parameter, nn.Buffer, Param, MarkedConstant)
 _LOOK_INTO = (nn.Module, Tensor, Param, MarkedConstant, list, tuple, dict)
 
 
-def wrap(value: Any, where: str, current: Any = None) -> Any:
+def as_module(value: Any, where: str, current: Any = None) -> Any:
     """The module that `value` becomes as a field, or `value` itself if it holds no part of a tree.
 
     Args:

@@ -7,7 +7,7 @@ from torch import nn
 
 T = TypeVar("T")
 
-# Where a deep copy notes, in its memo, which references are to be settled when all is copied.
+# Where a deep copy notes, in its memo, which references are to be resolved when all is copied.
 _LATE: Any = "burnlike.constants"
 
 
@@ -90,7 +90,7 @@ class Above:
 
 
 def begin_references(memo: dict[int, Any]) -> bool:
-    """Prepare a deep copy's memo for `refer`; whether this is the outermost copy, which calls `settle_references`."""
+    """Prepare a deep copy's memo for `refer`; whether this is the outermost copy, which calls `resolve_references`."""
     if _LATE in memo:
         return False
     memo[_LATE] = []
@@ -102,7 +102,7 @@ def refer(memo: dict[int, Any], parts: dict[str, Any], name: str) -> None:
     memo[_LATE].append((parts, name, parts[name]))
 
 
-def settle_references(memo: dict[int, Any]) -> None:
+def resolve_references(memo: dict[int, Any]) -> None:
     """Let the references refer to the copies, where there are some."""
     for parts, name, value in memo.pop(_LATE):
         if isinstance(value, Above):

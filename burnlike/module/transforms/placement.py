@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy as is_shapeless
 
 from ...errors import ModuleTreeError
-from ..identity.constants import begin_references, references_of, settle_references
+from ..identity.constants import begin_references, references_of, resolve_references
 from ..identity.device import find_device
 from ..identity.lazy_parameter import initialize_param
 from ..identity.torch_wrappers import unwrap
@@ -82,7 +82,7 @@ def clone(module: M, new_ids: bool = False) -> M:
         copied = copy.deepcopy(original, memo)
     except Exception as error:
         raise _uncopied(original, error) or error from error
-    settle_references(memo)
+    resolve_references(memo)
     return fresh_ids(copied) if new_ids else copied  # pyright: ignore[reportReturnType]
 
 

@@ -9,7 +9,7 @@ from ...errors import MapperError
 from ..identity.paths import no_parameter
 from ..tree.param import Param
 from ..tree.traversal import Enter
-from ..tree.walk import held, walk_of
+from ..tree.walk import strong_steps, walk_of
 
 
 class ModuleVisitor:
@@ -98,7 +98,7 @@ def traverse(module: nn.Module, guide: object, show: Callable[[Param], object]) 
     enter = getattr(guide, "enter_module", _ignore)
     leave = getattr(guide, "exit_module", _ignore)
     walk = walk_of(module)
-    steps = held(walk.params if enter is leave is _ignore else walk.marked_steps)
+    steps = strong_steps(walk.params if enter is leave is _ignore else walk.marked_steps)
     entered: list[Enter] = []
     step = None
     try:

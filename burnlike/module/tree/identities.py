@@ -49,13 +49,13 @@ class Identities:
         self._drawn: set[ParamId] = set()
         self._decided: list[Decision] = []
 
-    def settle(self, path: str, kind: Kind, module: nn.Module, name: str, held: Tensor) -> ParamId:
+    def resolve(self, path: str, kind: Kind, module: nn.Module, name: str, at_place: Tensor) -> ParamId:
         """The id of a tensor whose place and object do not agree on one that no other tensor has.
 
         Raises:
             DuplicateParamIdError: another tensor has it, and neither was tied to the other or took its place.
         """
-        tensor = noting(kind, held)
+        tensor = noting(kind, at_place)
         param_id = known_id(module, name, tensor)
         if param_id is None:
             param_id = self._draw(path)
@@ -136,6 +136,6 @@ def fingerprint_of_tree(root: nn.Module) -> str:
     cls = own_class(unwrap(root))
     if not cls.__module__.startswith("torch.nn"):
         return cls.__qualname__
-    held = "\n".join(f"{slot.path} {shape_text(slot.tensor)}" for slot in slots_of(root))
+    content = "\n".join(f"{slot.path} {shape_text(slot.tensor)}" for slot in slots_of(root))
     # Short, as it becomes a part of the fingerprint of each tensor.
-    return f"{cls.__qualname__} {hashlib.blake2b(held.encode(), digest_size=16).hexdigest()}"
+    return f"{cls.__qualname__} {hashlib.blake2b(content.encode(), digest_size=16).hexdigest()}"

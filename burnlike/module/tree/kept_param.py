@@ -48,10 +48,10 @@ class KeptParam(Param):
     @property
     def tensor(self) -> Tensor:
         """The tensor as it is now; quicker than by `owners`, since optimizers ask for it at each step."""
-        held = self._module() or self._alive(self._module)
+        module = self._module() or self._alive(self._module)
         # group_of, written out
-        shown: Any = (held._parameters if self.kind == "weight" else held._buffers)[self._name]
-        return sharded(held, self._name, shown) if MANAGED in held.__dict__ else shown
+        shown: Any = (module._parameters if self.kind == "weight" else module._buffers)[self._name]
+        return sharded(module, self._name, shown) if MANAGED in module.__dict__ else shown
 
     def _alive(self, module: Any) -> nn.Module:
         found = module()

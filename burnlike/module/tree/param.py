@@ -69,7 +69,7 @@ class Param:
             AutodiffError: the tensor was computed from others that require grad.
             DTypeError: whole numbers or bools are to be trainable.
         """
-        return cls._held(param_values.parameter_or_state(tensor, trainable), name, id)
+        return cls._made(param_values.parameter_or_state(tensor, trainable), name, id)
 
     @classmethod
     def from_data(cls, data: Any, device: torch.device | str | None = None, **options: Any) -> "Param":
@@ -111,15 +111,15 @@ class Param:
             DTypeError: whole numbers or bools.
             DeviceError: there is no such device.
         """
-        return cls._held(param_values.lazy_parameter(init, shape, device, dtype, requires_grad), name, id)
+        return cls._made(param_values.lazy_parameter(init, shape, device, dtype, requires_grad), name, id)
 
     @classmethod
     def running(cls, tensor: AnyTensor, *, name: str | None = None, id: ParamId | None = None) -> "Param":
         """A running statistic: saved and loaded, never optimized (Burn's RunningState)."""
-        return cls._held(param_values.torch_tensor(tensor).detach(), name, id)
+        return cls._made(param_values.torch_tensor(tensor).detach(), name, id)
 
     @classmethod
-    def _held(cls, tensor: Tensor, name: str | None, param_id: ParamId | None) -> "Param":
+    def _made(cls, tensor: Tensor, name: str | None, param_id: ParamId | None) -> "Param":
         kind: Kind = "weight" if isinstance(tensor, nn.Parameter) and differentiable(tensor) else "state"
         meta = Meta(name=name, own_id=param_id is not None)
         if param_id is None:

@@ -37,7 +37,7 @@ def params(module: nn.Module, kind: Kind | None = None) -> list[Param]:
         ModuleTreeError: a module holds itself.
     """
     walk = walk_of(module)
-    return held(walk.params if kind is None else walk.weights if kind == "weight" else walk.states)
+    return strong_steps(walk.params if kind is None else walk.weights if kind == "weight" else walk.states)
 
 
 def weights(module: nn.Module) -> Sequence[Param]:
@@ -82,7 +82,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-def held(steps: Sequence[S]) -> list[S]:
+def strong_steps(steps: Sequence[S]) -> list[S]:
     """The steps of a kept traversal for others to keep: Params that hold their modules."""
     return [step.strong() if type(step) is KeptParam else step for step in steps]  # pyright: ignore[reportReturnType]
 
@@ -219,7 +219,7 @@ class Walk:
                 return
             kept = home_module.__dict__.get("_burnlike_ids", NO_IDS).get(home_name)
             if type(kept) is not KeptId or tensor.__dict__.get(ON_TENSOR) is not kept or kept.id.value in known:
-                param_id = identities.settle(path, kind, home_module, home_name, tensor)
+                param_id = identities.resolve(path, kind, home_module, home_name, tensor)
             else:
                 param_id = kept.id
             param = KeptParam(param_id, path, kind, owner, name, (home_module, home_name))

@@ -12,7 +12,7 @@ from torch import nn
 
 from burnlike import _env
 from burnlike.module import agree_ids
-from burnlike.module.identity.id_source import IdSource
+from burnlike.module.identity.param_id import IdSource
 
 from ...processes import assert_succeed, launched, started
 from ..survival import ids
