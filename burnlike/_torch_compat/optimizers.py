@@ -1,4 +1,8 @@
-"""Calls the hooks of torch's `Optimizer.load_state_dict`, for optimizers that load in another way."""
+"""The hooks that torch's `Optimizer.load_state_dict` calls, for those that load in another way.
+
+torch has functions that add such hooks and none that calls them. Without the names, a load by `TorchOptimizer` would
+not run them.
+"""
 
 import copy
 from collections.abc import Mapping
