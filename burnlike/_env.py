@@ -28,7 +28,7 @@ def shorten_spinning() -> None:
 
 
 def distributed_job() -> str | None:
-    """What the ranks of one job know in common and other jobs do not, or None in a process that is no rank.
+    """What the ranks of one job know in common and other jobs do not, or None in a process that is not a rank.
 
     What a launcher sets before a rank starts (torchrun, srun) and who started it (multiprocessing) come first: they
     are the same whenever a rank asks. Then comes what a program or another launcher sets (`MASTER_ADDR`, `MASTER_PORT`,

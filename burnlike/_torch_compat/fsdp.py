@@ -95,7 +95,7 @@ def reshard(changed: Iterable[Tensor]) -> None:
 
 
 def take_over(module: nn.Module, name: str) -> None:
-    """Let `fully_shard` know of another tensor in the place of a sharded parameter, as `load_state_dict` does."""
+    """Let `fully_shard` know of another tensor in place of a sharded parameter, as `load_state_dict` does."""
     if MANAGED in module.__dict__ and (found := _fsdp_param(module, name)) is not None:
         found.reset_sharded_param()
 

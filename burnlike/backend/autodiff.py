@@ -171,7 +171,7 @@ class Autodiff(Generic[InnerB]):
         return gradients.remove(leaf)
 
     def grad_replace(self, leaf: Tensor, gradients: GradientMap, grad: Tensor) -> None:
-        """Put a gradient in the place of a leaf's."""
+        """Put a gradient in place of a leaf's."""
         gradients.register(leaf, grad)
 
     def require_grad(self, tensor: Tensor) -> Tensor:

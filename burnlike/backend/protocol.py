@@ -102,7 +102,7 @@ class AutodiffBackend(Backend, Protocol):
         ...
 
     def grad_replace(self, leaf: Tensor, gradients: GradientMap, grad: Tensor) -> None:
-        """Put a gradient in the place of a leaf's."""
+        """Put a gradient in place of a leaf's."""
         ...
 
     def require_grad(self, tensor: Tensor) -> Tensor:

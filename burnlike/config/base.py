@@ -38,7 +38,7 @@ def read_tree(path: "str | os.PathLike[str]", overrides: Iterable[str] = ()) -> 
 
     Raises:
         ConfigIOError: the file can't be read.
-        ConfigError: it is no YAML, or an option is none.
+        ConfigError: it is not YAML, or an option is none.
     """
     return apply(parse(read_text(path), os.fspath(path))[0], overrides)
 

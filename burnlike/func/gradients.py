@@ -12,7 +12,7 @@ from ..mlax.structure import leaves
 from ..module.identity.field_metadata import set_meta
 from ..module.identity.param_id import ParamId
 from ..module.tree.param_values import differentiable
-from .leaves import Leaf, settled, weight_places
+from .leaves import Leaf, weight_places, with_detached_leaves
 from .packing import Inputs, Outputs, tensors_of, with_tensors
 
 Argnums = int | tuple[int, ...]
@@ -205,7 +205,7 @@ def _gradient(inputs: Inputs, packed: Sequence[Any]) -> Any:
             values.append(given)
             continue
         gradient = {leaf.tensor: new if leaf.saved else leaf.tensor for leaf, new in zip(found, given, strict=True)}
-        module = settled(value, gradient.__getitem__, requires_grad=False)
+        module = with_detached_leaves(value, gradient.__getitem__, requires_grad=False)
         for owner, name in weight_places(module):
             set_meta(owner, name, trainable=True, stood_for=False)
         values.append(module)

@@ -69,7 +69,7 @@ def _collect(module: nn.Module, prefix: str, found: dict[Tensor, Leaf], trainabl
 
 
 def with_leaves(module: M, value_of: Callable[[Tensor], Tensor | None]) -> M:
-    """A new tree like `module`, with `value_of(tensor)` in the place of each of its tensors; None makes a hole.
+    """A new tree like `module`, with `value_of(tensor)` in place of each of its tensors; None makes a hole.
 
     Lists, dicts and sets among its plain fields are copied, so that what a forward appends to them stays within.
     """
@@ -78,8 +78,8 @@ def with_leaves(module: M, value_of: Callable[[Tensor], Tensor | None]) -> M:
     return copies.root  # pyright: ignore[reportReturnType]
 
 
-def settled(module: M, value_of: Callable[[Tensor], Tensor], requires_grad: bool | None = None) -> M:
-    """As `with_leaves`, with values that stay: weights are parameters that are cut from autograd's graph.
+def with_detached_leaves(module: M, value_of: Callable[[Tensor], Tensor], requires_grad: bool | None = None) -> M:
+    """As `with_leaves`, for the results of a transform: weights are parameters without a graph.
 
     Inside another transform, and in what torch.compile traces, they are plain tensors still.
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from .._torch_compat.pytree import tree_flatten, tree_unflatten
 from .._torch_compat.transforms import transforming
 from ..mlax import Parameter
-from .leaves import Leaf, check_no_leak, leaves, settled, with_leaves
+from .leaves import Leaf, check_no_leak, leaves, with_detached_leaves, with_leaves
 
 
 def is_module(value: Any) -> bool:
@@ -37,7 +37,7 @@ class Inputs(Packing):
     """The arguments of a transformed function."""
 
     def packed(self, detach: bool) -> list[Any]:
-        """The leaves, with a list of tensors in the place of each module.
+        """The leaves, with a list of tensors in place of each module.
 
         Buffers are copies, so that a forward that changes them in place leaves the caller's module as it is.
 
@@ -81,7 +81,7 @@ class Outputs(Packing):
                 check_no_leak(value)
 
     def packed(self) -> list[Any]:
-        """The leaves, with a list of tensors in the place of each module."""
+        """The leaves, with a list of tensors in place of each module."""
         return [
             value if found is None else [leaf.tensor for leaf in found]
             for value, found in zip(self.values, self.leaves, strict=True)
@@ -104,7 +104,7 @@ class Outputs(Packing):
             for position, (leaf, tensor) in enumerate(zip(found, given, strict=True)):
                 own = same(index, position, leaf.tensor)
                 outer[leaf.tensor] = tensor if own is None else own
-            rebuilt.append(settled(value, outer.__getitem__))
+            rebuilt.append(with_detached_leaves(value, outer.__getitem__))
         return self.structure(rebuilt)
 
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from .._torch_compat import pytree
 from ..errors import ArgumentError, StructureMismatchError
 from ..mlax.comparing import check_same_structure
-from .leaves import Leaf, leaves, settled
+from .leaves import Leaf, leaves, with_detached_leaves
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -130,7 +130,7 @@ def _unflatten(values: Any, structure: Structure) -> Any:
     if not all(isinstance(value, Tensor) for value in values):
         return LeavesOf(structure, values)
     given = {leaf.tensor: value for leaf, value in zip(structure.found, values, strict=True)}
-    return settled(structure.module, lambda tensor: given.get(tensor, tensor))
+    return with_detached_leaves(structure.module, lambda tensor: given.get(tensor, tensor))
 
 
 pytree.register_pytree_node(LeavesOf, lambda held: (held.values, held.structure), _unflatten)

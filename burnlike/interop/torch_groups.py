@@ -167,7 +167,7 @@ def check_rate(lr: Any) -> None:
     """Refuse a learning rate that is none.
 
     Raises:
-        ArgumentError: it is no number, negative or not finite.
+        ArgumentError: it is not a number, negative or not finite.
     """
     try:
         fits = 0 <= float(lr) < math.inf

@@ -16,7 +16,7 @@ M = TypeVar("M", bound=nn.Module)
 
 
 def combine(module: M, *rest: nn.Module, strict: bool = False) -> M:
-    """A new module that has, of each parameter, the first that is no hole: of `module`, then of `rest` in order.
+    """A new module that has, of each parameter, the first that is not a hole: of `module`, then of `rest` in order.
 
     It shares the tensors of those it is made of. Hyperparameters are those of `module`, which all must have.
 
@@ -34,7 +34,7 @@ def combine(module: M, *rest: nn.Module, strict: bool = False) -> M:
 
 
 def overlay(module: M, *patches: nn.Module) -> M:
-    """A new module that has, of each parameter, the last that is no hole: of `patches`, or else of `module`.
+    """A new module that has, of each parameter, the last that is not a hole: of `patches`, or else of `module`.
 
     Raises:
         StructureMismatchError: the modules differ in class, fields or hyperparameters.

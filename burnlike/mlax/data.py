@@ -191,7 +191,7 @@ def _weight(owner: nn.Module, name: str) -> nn.Parameter:
 
 
 def refill(tree: DataTree, data: Any, trainable: bool, kind: Kind) -> bool:
-    """Put checked `data` in the place of what `tree` holds, if it has the same form; whether it has."""
+    """Put checked `data` in place of what `tree` holds, if it has the same form; whether it has."""
     level = level_of(data)
     if level is None or not _has_form(tree, level):
         return False

@@ -1,7 +1,7 @@
 """Guards, which keep a module with holes from computing as if nothing were missing.
 
 A hole is a slot that is None, which torch's layers take for a parameter that was left out: Linear has no bias then, and
-BatchNorm takes the statistics of the batch. So a module with a hole has a Guard in the place of its `forward`, and so
+BatchNorm takes the statistics of the batch. So a module with a hole has a Guard in place of its `forward`, and so
 has every module around it, as some read the parameters of their parts themselves (MultiheadAttention).
 """
 

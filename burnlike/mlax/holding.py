@@ -55,7 +55,7 @@ def empty(owner: nn.Module, name: str, kind: Kind) -> None:
 
 
 def write(owner: nn.Module, name: str, data: Any, trainable: bool, kind: Kind) -> None:
-    """Put checked `data` under `name`, whose id is known, in the place of what was there."""
+    """Put checked `data` under `name`, whose id is known, in place of what was there."""
     tree = owner._modules.get(name)
     if isinstance(tree, DataTree):
         if refill(tree, data, trainable, kind):

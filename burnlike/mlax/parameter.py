@@ -128,7 +128,7 @@ class Parameter(Operators, Param):
         self.replace(value, trainable, self.tracked)
 
     def replace(self, data: Any, trainable: bool, tracked: bool) -> None:
-        """Put checked `data` in the place of what there is, or was, with the intent and present state of training."""
+        """Put checked `data` in place of what there is, or was, with the intent and present state of training."""
         held = content(*self.owners[0])
         kind = kind_at(*self.owners[0])
         if trainable:

@@ -117,7 +117,7 @@ def dump_versions(noted: Mapping[str, Any]) -> str:
         noted: path of a module -> what torch notes about it, plain values; what it notes about most is left out.
 
     Raises:
-        RecordError: something in it is no plain value.
+        RecordError: something in it is not a plain value.
     """
     return dump_values({path: it for path, it in noted.items() if it != USUAL_VERSION})
 

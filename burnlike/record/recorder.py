@@ -73,7 +73,7 @@ class FileRecorder(Recorder):
             RecordIOError: the file can't be written; a file that was there is as it was.
             PrecisionError: a value can't be stored in the precision; likewise.
             DTypeError: a tensor's type is not one of the format's; likewise.
-            RecordError: a value is no plain value, a tensor has no values (meta) or no plain memory, the format has no
+            RecordError: a value is not plain, a tensor has no values (meta) or no plain memory, the format has no
                 place for something, or the name is that of a file of torch.save; likewise.
         """
         record = record_to_save(record)

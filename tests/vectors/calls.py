@@ -164,14 +164,14 @@ def call(op: str, receiver: Any, args: list[Any], kwargs: dict[str, Any]) -> Any
     if not callable(function):
         if args:
             raise UnknownError(f"{op} takes no arguments")
-        return settled(getattr(receiver, SPELLED.get(op, op)))
+        return resolved(getattr(receiver, SPELLED.get(op, op)))
     if op == "unsqueeze_dim" and kwargs and args[1:] == [kwargs["rank"]]:
         args = args[:1]  # the rank of the result comes twice in this form
     args = without_absent(function, args)
     rank = kwargs.get("rank")
     if rank is not None and "rank" not in inspect.signature(function).parameters:
         kwargs = {}
-    result = settled(function(receiver, *converted(op, args), **kwargs))
+    result = resolved(function(receiver, *converted(op, args), **kwargs))
     if rank is not None and isinstance(result, Tensor) and result.rank() != rank:
         raise UnknownError(f"the result of {op} has rank {result.rank()}, not {rank}")
     return result
@@ -214,7 +214,7 @@ def call_static(op: str, args: list[Any], kwargs: dict[str, Any], backend: Backe
     if len(args) > len(own):
         raise UnknownError(f"too many arguments of {op}")
     positional = converted(op, args)
-    return settled(function(**dict(zip(own, positional, strict=False)), **more))
+    return resolved(function(**dict(zip(own, positional, strict=False)), **more))
 
 
 def without_absent(function: Callable[..., Any], args: list[Any]) -> list[Any]:
@@ -240,7 +240,7 @@ def check_kwargs(op: str, kwargs: dict[str, Any]) -> None:
         raise UnknownError(f"the rank {kwargs['rank']!r} of {op} is no int")
 
 
-def settled(result: Any) -> Any:
+def resolved(result: Any) -> Any:
     """A result: iterators as lists, coroutines run."""
     if inspect.iscoroutine(result):
         return asyncio.run(result)

@@ -87,7 +87,7 @@ class TorchNumericCreationOps:
 
 
 def countable(dtype: torch.dtype) -> torch.dtype:
-    """int64 in the place of the wide unsigned types, in which torch does not count."""
+    """int64 in place of the wide unsigned types, in which torch does not count."""
     return torch.int64 if dtype in (torch.uint16, torch.uint32, torch.uint64) else dtype
 
 

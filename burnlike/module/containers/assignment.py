@@ -20,7 +20,7 @@ def as_module(value: Any, where: str, current: Any = None) -> Any:
     Args:
         value: what is assigned.
         where: to, for errors.
-        current: what the field holds: an empty list in the place of a ModuleVec is one, too.
+        current: what the field holds: an empty list in place of a ModuleVec is one, too.
     """
     if not holds_part(value) and not (isinstance(value, list | tuple | dict) and _empties(value, current)):
         return value

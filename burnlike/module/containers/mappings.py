@@ -14,7 +14,7 @@ class ModuleDict(Container, MutableMapping[str, Any]):
     """Modules, parameters, None and constants by name; a dict assigned to a Module becomes one.
 
     Raises:
-        ModuleTreeError: a name is no text, or can't be a part of a path.
+        ModuleTreeError: a name is not a text, or can't be a part of a path.
     """
 
     _burnlike_container = "Dict"
@@ -74,7 +74,7 @@ def check_name(module: nn.Module, name: object, where: str) -> None:
     """Refuse a name that a part of `module` can't have in a path.
 
     Raises:
-        ModuleTreeError: it is no text, empty, has dots, or is an attribute of `module` already.
+        ModuleTreeError: it is not a text, empty, has dots, or is an attribute of `module` already.
     """
     if not isinstance(name, str) or not name or "." in name:
         raise ModuleTreeError(

@@ -76,7 +76,7 @@ class ModuleTuple(Container, Sequence[Any]):
         return getattr(self, self._name_at(index))
 
     def __add__(self, other: Iterable[Any]) -> Self:
-        """The items of both, in a sequence of its own; as a list or tuple in the place of this one would give."""
+        """The items of both, in a sequence of its own; as a list or tuple in place of this one would give."""
         if not isinstance(other, _SEQUENCES):
             return NotImplemented
         return type(self)([*_entries_of(self), *_entries_of(other)])
@@ -170,7 +170,7 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
         self._arrange([])
 
     def _splice(self, where: slice, values: list[Any]) -> None:
-        """Put `values` in the place of the items at `where`: all of them, or none if one is refused."""
+        """Put `values` in place of the items at `where`: all of them, or none if one is refused."""
         count = self._count
         places = list(range(count))
         taken = set(places) - set(places[where])

@@ -115,7 +115,7 @@ class ContainerModule(Module):
             self._refresh()
 
     def rebuild(self) -> None:
-        """Put a container that holds what is registered here in the place of the present one."""
+        """Put a container that holds what is registered here in place of the present one."""
         children = {name: self._registered(name) for name in self.__dict__["_known"]}
         container = _with_children(self.container, children)
         now, parts = _children(container), [*self._parameters, *self._buffers, *self._modules]
@@ -146,7 +146,7 @@ class ContainerModule(Module):
             self.rebuild()
 
     def _knows(self, name: str, child: Any) -> bool:
-        """Whether `child` is what the container held as `name`, or a list, tuple or dict in the place of one."""
+        """Whether `child` is what the container held as `name`, or a list, tuple or dict in place of one."""
         known, inner = self.__dict__["_known"], self._modules.get(name)
         if not isinstance(inner, ContainerModule):
             return name in known and known[name] is child
@@ -157,7 +157,7 @@ class ContainerModule(Module):
         return True
 
     def _registered(self, name: str) -> Any:
-        """What is registered here in the place of a child; a name that a tool took away is as it was."""
+        """What is registered here in place of a child; a name that a tool took away is as it was."""
         found = getattr(self, name, self.__dict__["_known"][name])
         return found.container if isinstance(found, ContainerModule) else found
 

@@ -47,7 +47,7 @@ def _advice(marked: MarkedConstant[Any], asked: str) -> str:
 def constant(value: T) -> T:
     """Mark `value` (a teacher, a parent, ...) so that the Module it is assigned to only refers to it.
 
-    `self.teacher = burnlike.constant(teacher)` makes `self.teacher` the teacher itself, which is no child: not
+    `self.teacher = burnlike.constant(teacher)` makes `self.teacher` the teacher itself, which is not a child: not
     visited, moved, saved or optimized. Also an item of a list, tuple or dict can be one. A copy (`copy.deepcopy`,
     `clone`, `map`, `valid`) refers to the same teacher, or to its copy if that is part of what is copied;
     `copy.deepcopy` of a plain `nn.Module` sees that only for what it copies before the reference, `clone` for all. A

@@ -169,7 +169,7 @@ def initialize_param(tensor: object) -> None:
 
 
 def _with_values(value: Any) -> Any:
-    """What torch is to compute with in the place of `value`: itself, initialized; or the form of what is on meta."""
+    """What torch is to compute with in place of `value`: itself, initialized; or the form of what is on meta."""
     initialize_param(value)
     return value._form.requires_grad_(value.requires_grad) if is_lazy(value) else value
 

@@ -23,7 +23,7 @@ def unwrap(module: nn.Module) -> nn.Module:
     """The module inside the wrappers (DDP, torch.compile, ...) of `module`.
 
     Raises:
-        TypeError: it is no module.
+        TypeError: it is not a module.
     """
     check_module(module)
     modules: Any = module.__dict__.get("_modules", ())
@@ -46,7 +46,7 @@ def check_module(module: object) -> None:
 
 
 def wrapped_name(cls: type) -> str | None:
-    """The attribute in which a wrapper of class `cls` holds the wrapped module; None if it is no wrapper."""
+    """The attribute in which a wrapper of class `cls` holds the wrapped module; None if it is not a wrapper."""
     names = (WRAPPERS.get(f"{base.__module__}.{base.__qualname__}") for base in cls.__mro__)
     return next((name for name in names if name is not None), None)
 

@@ -87,7 +87,7 @@ def clone(module: M, new_ids: bool = False) -> M:
 
 
 def _uncopied(module: nn.Module, error: Exception) -> ModuleTreeError | None:
-    """The message for a field that can't be copied: its name, and how copies could share it; None if it is no field."""
+    """The message for a field that can't be copied: its name, and how copies could share it; None if none is."""
     for path, part in module.named_modules():
         for name, value in part.__dict__.items():
             if name in ("_parameters", "_buffers", "_modules") or name in references_of(part):

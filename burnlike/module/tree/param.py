@@ -65,7 +65,7 @@ class Param:
             id: its identity; None draws one.
 
         Raises:
-            TypeError: it is no tensor.
+            TypeError: it is not a tensor.
             AutodiffError: the tensor was computed from others that require grad.
             DTypeError: whole numbers or bools are to be trainable.
         """
@@ -282,7 +282,7 @@ class Param:
         return self.set_require_grad(False)
 
     def assign(self, tensor: Tensor) -> None:
-        """Put `tensor` in the place of the present one, at every path of a tied tensor; id and trainability stay.
+        """Put `tensor` in place of the present one, at every path of a tied tensor; id and trainability stay.
 
         Raises:
             ModuleTreeError: the present one is divided among ranks (a DTensor), and `tensor` is not.

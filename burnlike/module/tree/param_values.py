@@ -98,7 +98,7 @@ def mapped(before: Tensor, mapper: Mapper, what: object) -> Tensor:
     """The values of `what` after `mapper`, always in memory of their own.
 
     Raises:
-        TypeError: that is no tensor, or whole numbers of floating-point ones.
+        TypeError: that is not a tensor, or whole numbers of floating-point ones.
     """
     with torch.no_grad():
         values = mapper(before)
@@ -118,7 +118,7 @@ def track(tensor: Tensor, requires_grad: bool) -> None:
 
 
 def check_division(path: str, present: Tensor, replacing: Tensor) -> None:
-    """Refuse a tensor that is not divided among ranks in the place of one that is.
+    """Refuse a tensor that is not divided among ranks in place of one that is.
 
     Raises:
         ModuleTreeError: it is not.

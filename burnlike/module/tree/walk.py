@@ -183,7 +183,7 @@ class Walk:
                 refresh_container(container)
         try:
             parts = [module().__dict__ for module in self._modules]
-        except AttributeError:  # of None, in the place of a module that is gone
+        except AttributeError:  # of None, in place of a module that is gone
             return False
         return (
             self._renamed == RENAMED[0]

@@ -23,7 +23,7 @@ def is_skipped(options: StepOptions) -> bool:
 
 
 @torch.no_grad()
-def widely_treated(grads: Sequence[Tensor], options: StepOptions) -> list[Tensor]:
+def transformed_wide(grads: Sequence[Tensor], options: StepOptions) -> list[Tensor]:
     """The gradients that the formula is to see; where they are changed as copies, of half precision in float32."""
     found = list(grads)
     if options.factors is not None or options.grad_scale != 1.0:
@@ -39,9 +39,9 @@ def widely_treated(grads: Sequence[Tensor], options: StepOptions) -> list[Tensor
     return found
 
 
-def treated(grads: Sequence[Tensor], options: StepOptions) -> list[Tensor]:
-    """As `widely_treated`, rounded to the dtypes of the gradients."""
-    return [found.to(grad.dtype) for found, grad in zip(widely_treated(grads, options), grads, strict=True)]
+def transformed(grads: Sequence[Tensor], options: StepOptions) -> list[Tensor]:
+    """As `transformed_wide`, rounded to the dtypes of the gradients."""
+    return [found.to(grad.dtype) for found, grad in zip(transformed_wide(grads, options), grads, strict=True)]
 
 
 def _multiplied(grads: list[Tensor], factors: Tensor) -> list[Tensor]:

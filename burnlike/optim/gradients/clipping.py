@@ -8,7 +8,7 @@ from torch import Tensor
 from ...errors import ConfigError
 from ...module.identity.torch_wrappers import distributed_type, is_distributed
 from ...ops import StepOptions, gradient_squares_, gradient_squares_reference
-from ..core.gradient_transform import treated
+from ..core.gradient_transform import transformed
 from ..core.sharded import local, summed_over_ranks
 from .configs import ClipByGlobalNorm, ClipByNorm, ClipByValue, GradientClipping
 from .gradient_placement import added_up
@@ -24,7 +24,7 @@ def clip(rule: GradientClipping, grads: Sequence[Tensor]) -> list[Tensor]:
     grads = added_up(grads)
     squares = squares_of(grads) if needs_norms(rule) else None
     clip_value, factors = limits(rule, squares)
-    return treated([local(grad) for grad in grads], StepOptions(clip_value=clip_value, factors=factors))
+    return transformed([local(grad) for grad in grads], StepOptions(clip_value=clip_value, factors=factors))
 
 
 def needs_norms(rule: GradientClipping | None) -> bool:

@@ -72,7 +72,7 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
             The module and the loss that it has now. torch returns the one from before.
 
         Raises:
-            ArgumentError: the rate is no number, negative or not finite, the closure returns something else, or
+            ArgumentError: the rate is not a number, negative or not finite, the closure returns something else, or
                 gradients of another module.
             ShapeError: a gradient has another shape than its parameter, or the state another size than the module.
             DeviceError: the parameters are on several devices.

@@ -85,7 +85,7 @@ def state_of(record: Record) -> LbfgsState:
     """The state that a record holds, in memory of its own.
 
     Raises:
-        RecordMismatchError: it is no record of L-BFGS, or contradicts itself.
+        RecordMismatchError: it is not a record of L-BFGS, or contradicts itself.
         RecordIOError: its file can't be read.
     """
     values: dict[str, Any] = dict(record.values)

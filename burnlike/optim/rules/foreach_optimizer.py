@@ -10,7 +10,7 @@ from torch import Tensor as TorchTensor
 
 from ...ops import StepOptions
 from ...tensor import Tensor
-from ..core.gradient_transform import PLAIN, computing_dtype, finish, is_skipped, widely_treated
+from ..core.gradient_transform import PLAIN, computing_dtype, finish, is_skipped, transformed_wide
 from ..core.state import map_tensors
 from .simple_optimizer import B, D, SimpleOptimizer, typed_step
 
@@ -77,7 +77,7 @@ class ForeachOptimizer(SimpleOptimizer[State]):
         if is_skipped(options):
             finish(tensors, grads, options, written=False)
             return states
-        seen = widely_treated(grads, options)
+        seen = transformed_wide(grads, options)
         if isinstance(states, ReadyStates) and _are_of(tensors, states.dtype, states.device):
             self.update(lr, list(tensors), seen, states)
             finish(tensors, grads, options)

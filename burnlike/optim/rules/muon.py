@@ -59,7 +59,7 @@ class Muon(ForeachOptimizer[MuonState]):
         """The formula; see `ForeachOptimizer.update`.
 
         Raises:
-            ShapeError: a tensor is no matrix.
+            ShapeError: a tensor is not a matrix.
         """
         config = self.config
         for tensor in tensors:

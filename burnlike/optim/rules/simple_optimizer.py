@@ -15,7 +15,7 @@ from ...ops import StepOptions
 from ...record.derived.deriving import field_hints, stripped
 from ...tensor import Tensor
 from ...tensor.core.base import TensorBase
-from ..core.gradient_transform import PLAIN, finish, is_skipped, treated
+from ..core.gradient_transform import PLAIN, finish, is_skipped, transformed
 from ..core.state import inner_of, map_tensors
 
 State = TypeVar("State")
@@ -135,7 +135,7 @@ class SimpleOptimizer(ABC, Generic[State]):
             return states
         updated: list[State | None] = []
         news: list[TorchTensor] = []
-        for tensor, grad, state in zip(tensors, treated(grads, options), states, strict=True):
+        for tensor, grad, state in zip(tensors, transformed(grads, options), states, strict=True):
             typed = partial(_typed, backend=self.backend_for(tensor.device), device=tensor.device)
             values, next_state = self.step(lr, typed(tensor), typed(grad), map_tensors(state, typed))
             if values.inner.shape != (tensor.shape or (1,)):

@@ -57,7 +57,7 @@ def entries_of(record: Record) -> list[StateEntry]:
     """The states in `record`, in its order; those without tensors and values too.
 
     Raises:
-        RecordMismatchError: it is no optimizer's record.
+        RecordMismatchError: it is not an optimizer's record.
     """
     states, paths = record.values.get("states"), record.values.get("paths", {})
     if not record.tensors and not record.values and not record.ids:

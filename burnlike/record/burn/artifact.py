@@ -46,7 +46,7 @@ def outline_of_artifact(found: Any, source: Source, name: str, make: Make | None
         make: see `outline_of_item`.
 
     Raises:
-        RecordFormatError: it is no record.
+        RecordFormatError: it is not a record.
     """
     if not isinstance(found, Mapping) or not {"metadata", "item"} <= found.keys():
         raise RecordFormatError(f"{source.path}: expected a map with metadata and item; it is no record of Burn's")

@@ -69,7 +69,7 @@ def version_of(text: str, path: str) -> tuple[int, int]:
     """The first two numbers of a version of Burn.
 
     Raises:
-        RecordFormatError: it is no version, or one whose files are of another form.
+        RecordFormatError: it is not a version, or one whose files are of another form.
     """
     try:
         major, minor = (int(number) for number in text.split(".")[:2])

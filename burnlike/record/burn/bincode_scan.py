@@ -33,7 +33,7 @@ def scan(source: Source, name: str = "Bin") -> Outline:
         The tensors and ids; there are no values and no layout.
 
     Raises:
-        RecordFormatError: it is no file in bincode of Burn's, or seems to hold far more tensors than one of its size
+        RecordFormatError: it is not a file in bincode of Burn's, or seems to hold far more tensors than one of its size
             does.
     """
     cursor = Cursor(source)

@@ -158,7 +158,7 @@ def outline_of_item(item: Any, source: Source, make: Make | None = None) -> Outl
         make: the tensor of (blob, name, dtype, shape, dtype of the bytes); None is for blobs of the bytes themselves.
 
     Raises:
-        RecordFormatError: it is no record.
+        RecordFormatError: it is not a record.
     """
     return _Reader(source, make).read(item)
 

@@ -38,7 +38,7 @@ def runs(source: Source, start: int) -> Iterator[ArrayPart]:
     """The bytes of the array whose `[` is at `start`.
 
     Raises:
-        RecordFormatError: an item is no number from 0 to 255, or the text ends within the array.
+        RecordFormatError: an item is not a number from 0 to 255, or the text ends within the array.
         RecordIOError: reading fails.
     """
     begin, text, first, chunk_bytes = start + 1, b"", True, _FIRST_CHUNK_BYTES

@@ -28,7 +28,7 @@ def pack_of(outline: Outline) -> Pack:
     """The content of a record's file.
 
     Raises:
-        RecordError: a value is no plain value.
+        RecordError: a value is not a plain value.
     """
     made_when_asked = isinstance(outline.layout, LayoutOf)
     if made_when_asked:

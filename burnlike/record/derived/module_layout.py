@@ -30,7 +30,7 @@ def layout_of(module: nn.Module) -> Layout:
     - What else a burnlike Module has as a field is a `constant`, but for names that begin with `_`. Of other modules
       only parameters, persistent buffers and children count.
     - A module that has no place for a tensor is a `constant`, as Burn's dropouts and activations are.
-    - A field is an `$option` if the class annotates it so (`bias: Tensor | None`), or if it is None in the place of a
+    - A field is an `$option` if the class annotates it so (`bias: Tensor | None`), or if it is None in place of a
       tensor. An empty list is a `$vec` if it is annotated as one of modules or tensors.
     - The variants of a ModuleEnum are those that its class annotates, in that order.
     - A class that defines `record_layout(self)` tells the layout of its part itself.

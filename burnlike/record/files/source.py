@@ -230,7 +230,7 @@ def open_file(path: str | os.PathLike[str]) -> int:
     """Open a record's file for reading.
 
     Raises:
-        RecordIOError: there is none, it can't be read, or it is no file.
+        RecordIOError: there is none, it can't be read, or it is not a file.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

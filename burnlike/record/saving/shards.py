@@ -79,7 +79,7 @@ def places_of(index: bytes, budget: Budget) -> dict[str, str]:
     """Name of each tensor -> name of its file, as an index says it.
 
     Raises:
-        NotThisError: it is no index.
+        NotThisError: it is not an index.
         RecordFormatError: the budget is over.
     """
     try:
@@ -96,7 +96,7 @@ class _Index(msgspec.Struct, gc=False):
 
 
 def listed_names(index: bytes) -> set[str] | None:
-    """The files that an index speaks of and that lie beside it; None if it is no index."""
+    """The files that an index speaks of and that lie beside it; None if it is not an index."""
     try:
         places = places_of(index, Budget("the index"))
     except (NotThisError, RecordFormatError):

@@ -91,7 +91,7 @@ def with_ids(record: Record) -> Record:
 
 
 def _with_params(layout: Layout) -> Any:
-    """The layout with parameters in the place of tensors without ids."""
+    """The layout with parameters in place of tensors without ids."""
     if layout == "tensor":
         return "param"
     if isinstance(layout, list | tuple):

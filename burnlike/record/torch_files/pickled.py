@@ -69,7 +69,7 @@ class PickledMap(dict[Any, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """Something that is no plain value, and that `encode_tree` has a tag for.
+    """Something that is not a plain value, and that `encode_tree` has a tag for.
 
     Attributes:
         tag: the tag.

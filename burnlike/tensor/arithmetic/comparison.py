@@ -98,13 +98,13 @@ class ComparisonMethods(TensorBase[B, D, K]):
     def __eq__(  # type: ignore[override]
         self, other: "Tensor[B, D, K] | torch.Tensor | float"
     ) -> "Tensor[B, D, Bool]":
-        """As `equal`; anything that is no tensor and no number is not equal as a whole."""
+        """As `equal`; anything but a tensor or a number is not equal as a whole."""
         return self.equal(other) if type(other) is type(self) or _comparable(other) else NotImplemented
 
     def __ne__(  # type: ignore[override]
         self, other: "Tensor[B, D, K] | torch.Tensor | float"
     ) -> "Tensor[B, D, Bool]":
-        """As `not_equal`; anything that is no tensor and no number is not equal as a whole."""
+        """As `not_equal`; anything but a tensor or a number is not equal as a whole."""
         return self.not_equal(other) if type(other) is type(self) or _comparable(other) else NotImplemented
 
     __hash__ = object.__hash__

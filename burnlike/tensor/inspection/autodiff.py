@@ -88,7 +88,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
     def grad_replace(
         self: "AutodiffMethods[Autodiff[B2], D, Float]", grads: GradientMap, grad: "Tensor[B2, D, Float]"
     ) -> None:
-        """Put `grad` in the place of this leaf's gradient, in its `.grad` too. `[..]`.
+        """Put `grad` in place of this leaf's gradient, in its `.grad` too. `[..]`.
 
         Torch: `x.grad = grad`.
 
