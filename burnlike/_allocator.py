@@ -1,4 +1,4 @@
-"""The C allocator's settings: keep the memory of large tensors instead of handing it back to the system."""
+"""Makes the C allocator keep the memory of large tensors instead of giving it back to the system."""
 
 import ctypes
 import sys

@@ -1,4 +1,4 @@
-"""Replacing a file whole or not at all: a temporary file beside it, synced, then renamed over it."""
+"""Replaces a file whole or not at all: writes a temporary file beside it, syncs it, and renames it over the file."""
 
 import contextlib
 import ctypes

@@ -1,4 +1,4 @@
-"""Packages whose names are imported at first use, so that `import burnlike` and `burnlike check` stay without torch."""
+"""Imports the public names of a package at first use, so that `import burnlike` and `burnlike check` load no torch."""
 
 import ast
 import importlib

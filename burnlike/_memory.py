@@ -1,4 +1,4 @@
-"""How much memory there is, to say what will not fit before it is taken."""
+"""The memory of this machine, to refuse what will not fit before it is allocated."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Where pickles of older versions find the modules that have moved since.
+"""Finds modules that have moved, for pickles of older versions.
 
 A pickle names a class by the module that defined it.
 """

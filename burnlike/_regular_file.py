@@ -1,4 +1,4 @@
-"""Reading files that a user names: regular files only. A pipe may block for ever, a device may never end."""
+"""Reads files that a user names: only regular files. A pipe may block for ever, a device may never end."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Text from files and users, made fit for a terminal."""
+"""Makes text from files and users safe for a terminal."""
 
 
 def harmless(text: str) -> str:

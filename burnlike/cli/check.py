@@ -1,4 +1,4 @@
-"""`burnlike check CONFIG...`: every mistake of YAML configs, a line each; imports torch only to look at groups."""
+"""`burnlike check CONFIG...`: lists every mistake of YAML configs; imports torch only to check groups."""
 
 import argparse
 from collections.abc import Sequence

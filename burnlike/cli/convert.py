@@ -1,4 +1,4 @@
-"""`burnlike convert IN OUT`: a record in another format, precision, or under other names."""
+"""`burnlike convert IN OUT`: writes a record in another format, in another precision, or under other names."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""`burnlike diff A B`: how two records differ, whatever their formats."""
+"""`burnlike diff A B`: shows the differences between two records, whatever their formats."""
 
 import argparse
 import math

@@ -1,4 +1,4 @@
-"""`burnlike doctor`: versions, CPU, CUDA, what is native, and proof that it runs inside a model."""
+"""`burnlike doctor`: shows versions, CPU, CUDA, native parts, and proof that they run inside a model."""
 
 import argparse
 import importlib.metadata

@@ -1,4 +1,4 @@
-"""`burnlike init DIR`: copies of the shipped configs, to start from."""
+"""`burnlike init DIR`: copies the shipped configs, to start from."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`burnlike inspect FILE`: what a record's file holds, read without the tensors' values.
+"""`burnlike inspect FILE`: shows the content of a record's file without reading the tensors' values.
 
 Imports no torch, but for `--model`.
 """

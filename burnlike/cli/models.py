@@ -1,4 +1,4 @@
-"""Models of YAML configs, built without values: on the meta device, where nothing is computed or allocated."""
+"""Builds models of YAML configs without values: on the meta device, where nothing is computed or allocated."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -71,7 +71,7 @@ def _is_module(path: str) -> bool:
 
 
 def first_step(record: "Record", model: Model | None, module: "nn.Module | None") -> tuple[list[int], "Record"]:
-    """What the first step of the optimizer leaves, on the meta device: bytes of each gradient, and the states.
+    """The result of the optimizer's first step, on the meta device: bytes of each gradient, and the states.
 
     Args:
         record: whose floating-point tensors are trained, where there is no module.

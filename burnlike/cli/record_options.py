@@ -1,4 +1,4 @@
-"""Options that the commands about records share: in what types to store, and how a file without names is arranged."""
+"""Options of the commands about records: the types to store, and the layout of a file without names."""
 
 import argparse
 import json

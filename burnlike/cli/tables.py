@@ -1,4 +1,4 @@
-"""Text for terminals: aligned tables, and names and values that can't do harm there."""
+"""Text for terminals: aligned tables, and names and values that are safe to show."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`burnlike train CONFIG`: train a model, or go on with a run that was stopped."""
+"""`burnlike train CONFIG`: trains a model, or resumes a run that was stopped."""
 
 import argparse
 from contextlib import ExitStack, closing

@@ -1,4 +1,4 @@
-"""YAML text to a tree of nodes with places, every mistake of form collected on the way.
+"""Parses YAML text into a tree of nodes with places, and collects all syntax mistakes.
 
 Works on the parser's events instead of on PyYAML's own nodes: without recursion, so that deep nesting is a message and
 not a crash, and without PyYAML's YAML 1.1 resolver and constructors, so that no tag can make an object.

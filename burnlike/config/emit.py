@@ -1,4 +1,4 @@
-"""A config to plain data and to YAML that reads back as the same config."""
+"""Writes a config as plain data and as YAML that reads back as the same config."""
 
 import enum
 from typing import Any
@@ -57,7 +57,7 @@ def _string(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 def _style(text: str) -> str | None:
-    """How to write a string: as a block of lines, with escapes, in plain quotes, or (None) as PyYAML sees fit."""
+    """The style of a string: a block of lines, with escapes, in plain quotes, or (None) as PyYAML sees fit."""
     lines = text.split("\n")
     if len(lines) > 2 and all(line.isprintable() and not line[:1].isspace() for line in lines):
         return "|"

@@ -1,4 +1,4 @@
-"""Writing a small file so that it is never seen half written."""
+"""Writes a small file so that it is never seen half written."""
 
 import os
 

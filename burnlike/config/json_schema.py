@@ -1,4 +1,4 @@
-"""The JSON Schema (draft 7, which editors know best) of a config class and of every type that it can hold."""
+"""Writes the JSON Schema (draft 7, which editors know best) of a config class and of every type that it can hold."""
 
 import inspect
 import json

@@ -1,4 +1,4 @@
-"""`--set a.b=c`: values of a config replaced or added before it is read."""
+"""`--set a.b=c`: replaces or adds values of a config before it is read."""
 
 from collections.abc import Iterable
 from dataclasses import replace

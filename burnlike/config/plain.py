@@ -1,4 +1,4 @@
-"""Whether a plain value is of a type, and the value in exactly that type."""
+"""Checks whether a plain value is of a type, and converts it to exactly that type."""
 
 import enum
 import math

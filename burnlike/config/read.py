@@ -1,4 +1,4 @@
-"""A tree of nodes to typed values, every mistake collected.
+"""Reads a tree of nodes into typed values, and collects every mistake.
 
 One reader for files, for `--set` and for `Config(...)` in Python, so that all three say the same of the same mistake.
 """
@@ -209,7 +209,7 @@ def _has_type(value: Any, cls: ConfigType) -> bool:
 
 
 def _expected(wanted: mi.Type) -> str:
-    """What a type allows, with the types or keys of a mapping."""
+    """The values that a type allows, with the types or keys of a mapping."""
     return _mapping_of(wanted.cls) if isinstance(wanted, mi.StructType) else describe(wanted)
 
 
@@ -220,7 +220,7 @@ def _mapping_of(cls: ConfigType) -> str:
 
 
 def _types_below(role: ConfigType) -> str:
-    """What `type:` may be where `role` is due."""
+    """The values of `type:` where `role` is expected."""
     load_built_in()
     return choices([show(tag) for tag in imported(role)]) or f"a type of {role.__name__}, but none is known"
 

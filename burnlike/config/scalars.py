@@ -59,7 +59,7 @@ def resolve(text: str) -> Scalar:
 
 
 def number_hint(text: str) -> str:
-    """What to write instead of `text`, a string where a number is due; empty where there is nothing to say.
+    """The number to write instead of `text`, which is a string; empty if there is none.
 
     Example:
         >>> number_hint("0123"), number_hint("-inf")

@@ -99,7 +99,7 @@ def _without_reasoned_bound(wanted: mi.Metadata) -> mi.Type:
 
 
 def hint(wanted: mi.Type, node: Node) -> str:
-    """What to write instead, for the slips that are common; begins with `; `, or is empty."""
+    """The value to write instead, for common slips; begins with `; `, or is empty."""
     kinds = _members(wanted)
     value, text = node.value, node.text
     advice = ""

@@ -1,4 +1,4 @@
-"""The default corpus: files of the Python standard library, by name, so that a first run needs no download.
+"""The default corpus: names of files in the Python standard library, so that a first run needs no download.
 
 All exist in Python 3.11 and 3.12 and in the stripped installs that Linux distributions ship (no tests, no Tk, no pip).
 Training and validation are different files. Generated tables (encodings, HTML entities) are left out.

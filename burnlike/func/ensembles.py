@@ -1,4 +1,4 @@
-"""Several modules of one structure as one module with a leading dimension, and back."""
+"""Stacks several modules of one structure into one module with a leading dimension, and unstacks it."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar

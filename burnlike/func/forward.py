@@ -1,4 +1,4 @@
-"""The forward of a module that is given in parts."""
+"""Calls the forward of a module that is given in parts."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The tensors of a module tree as a flat list, which the transforms of torch take, and back."""
+"""Flattens a module tree into a list of tensors, which torch's transforms take, and builds it again."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
@@ -141,7 +141,7 @@ def restore_parameters(module: M) -> M:
 
 
 def weight_places(module: nn.Module) -> Iterator[tuple[nn.Module, str]]:
-    """Where intent and label of each weight are kept: module and name."""
+    """The module and name that keep trainability and label of each weight."""
     if torch.compiler.is_compiling():
         for _, part in _tree(module, ""):
             yield from ((part, name) for name, tensor in part._parameters.items() if tensor is not None)

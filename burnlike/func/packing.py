@@ -1,4 +1,4 @@
-"""Arguments and results that hold modules, turned into lists of tensors for the transforms of torch, and back."""
+"""Replaces modules in arguments and results by lists of tensors for torch's transforms, and back."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

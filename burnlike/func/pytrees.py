@@ -1,4 +1,4 @@
-"""Modules as pytrees, for those classes that ask for it: `torch.func` and torch's tree functions then look inside."""
+"""Registers classes of modules as pytrees, so that `torch.func` and torch's tree functions look inside."""
 
 from typing import Any, TypeVar
 

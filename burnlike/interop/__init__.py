@@ -1,4 +1,4 @@
-"""Meeting points with other libraries: optimizers as torch.optim has them, and torch's optimizer states."""
+"""Interfaces of other libraries: optimizers as in torch.optim, and the states of torch's optimizers."""
 
 from .._lazy import attach
 

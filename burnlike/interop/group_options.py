@@ -1,4 +1,4 @@
-"""The options of a parameter group by torch's names, and the fields of a rule's config that they stand for."""
+"""The options of a parameter group under torch's names, and the fields of the rule's config."""
 
 from collections.abc import Mapping
 from typing import Any

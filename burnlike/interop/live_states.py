@@ -1,4 +1,4 @@
-"""The states of an OptimizerAdaptor as `torch.optim.Optimizer.state` shows them: a dict of fields by parameter."""
+"""The states of an OptimizerAdaptor as `torch.optim.Optimizer.state` shows them: dicts of fields by parameter."""
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping

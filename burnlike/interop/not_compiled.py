@@ -1,4 +1,4 @@
-"""Functions that run as they are within `torch.compile`."""
+"""Functions that run uncompiled within `torch.compile`."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

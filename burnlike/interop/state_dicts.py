@@ -1,4 +1,4 @@
-"""State dicts of a TorchOptimizer, and which parameter each part of one belongs to."""
+"""State dicts of a TorchOptimizer, and the parameter that each part belongs to."""
 
 import copy
 import warnings

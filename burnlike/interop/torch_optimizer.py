@@ -1,4 +1,4 @@
-"""TorchOptimizer: an optimizer of this package behind torch's interface."""
+"""TorchOptimizer: an optimizer of burnlike behind torch's interface."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""States of torch's own optimizers as records, and records as states of theirs."""
+"""Turns states of torch's own optimizers into records, and records into such states."""
 
 import os
 import re

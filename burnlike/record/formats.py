@@ -1,4 +1,4 @@
-"""The formats of record files: what each has to offer, and which one a file is of. Imports no torch."""
+"""The formats of record files: what each offers, and which one a file has. Imports no torch."""
 
 import os
 import re
@@ -13,16 +13,16 @@ from .outline import Outline, Segment
 
 
 class Format(Protocol):
-    """How an Outline becomes the bytes of a file, and back."""
+    """Turns an Outline into the bytes of a file, and back."""
 
     @property
     def name(self) -> str:
-        """What inspect calls it."""
+        """The name that `inspect` shows."""
         ...
 
     @property
     def extension(self) -> str:
-        """What names of such files end in."""
+        """The extension of such files."""
         ...
 
     @property
@@ -53,7 +53,7 @@ class Format(Protocol):
 
 
 class KnownFormat(ABC):
-    """A Format that files are told to be of."""
+    """A Format that files are recognized by."""
 
     name: str
     extension: str
@@ -70,7 +70,7 @@ class KnownFormat(ABC):
         """See `Format`."""
 
     def scan(self, source: Source) -> Outline:
-        """What the file tells without a layout."""
+        """The part of a file that can be read without a layout."""
         return self.read(source)
 
 

@@ -1,4 +1,4 @@
-"""The bigram table: the baseline that a language model has to beat."""
+"""The bigram table: a baseline for language models."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Ending a run cleanly on SIGINT and SIGTERM."""
+"""Ends a run cleanly on SIGINT and SIGTERM."""
 
 import signal
 import threading

@@ -1,4 +1,4 @@
-"""The gradients of the micro-batches of one step."""
+"""Collects the gradients of the micro-batches of one step."""
 
 from torch import nn
 

@@ -1,4 +1,4 @@
-"""Readers of the records that earlier versions wrote of a training."""
+"""Reads the training records of earlier versions."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""The directory of a run: its name, its lock and its files."""
+"""The directory of a run: its name, lock and files."""
 
 import contextlib
 import errno

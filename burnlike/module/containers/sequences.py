@@ -192,7 +192,7 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
         self._arrange(places)
 
     def _places_of(self, values: list[Any]) -> list[int | None]:
-        """Where each of `values`, if it is a tensor, is already: there it has its id, label and intent."""
+        """The place where each tensor of `values` is already; it keeps the id, label and trainability."""
         if not any(isinstance(value, Tensor) for value in values):
             return [None] * len(values)
         known = {

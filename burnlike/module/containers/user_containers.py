@@ -213,7 +213,7 @@ _KINDS: dict[type | None, str] = {list: "Vec", tuple: "Tuple", dict: "Dict"}
 
 
 def _built_in(value: Any) -> type | None:
-    """Which of Python's containers `value` is; None for a user's, a named tuple, and anything else."""
+    """The class of Python's containers that `value` is of; None for a user's, a named tuple, and anything else."""
     kinds = () if is_container(value) else (list, tuple, dict)
     return next((kind for kind in kinds if isinstance(value, kind)), None)
 

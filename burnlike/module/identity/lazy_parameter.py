@@ -169,7 +169,7 @@ def initialize_param(tensor: object) -> None:
 
 
 def _with_values(value: Any) -> Any:
-    """What torch is to compute with in place of `value`: itself, initialized; or the form of what is on meta."""
+    """The tensor that torch is to compute with: `value` itself, initialized; or its form for one on meta."""
     initialize_param(value)
     return value._form.requires_grad_(value.requires_grad) if is_lazy(value) else value
 

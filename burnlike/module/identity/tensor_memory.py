@@ -1,4 +1,4 @@
-"""Which memory tensors use, and copies that share none of it."""
+"""The memory that tensors use, and copies that share none of it."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable

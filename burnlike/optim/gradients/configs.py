@@ -1,4 +1,4 @@
-"""How gradients are clipped before a step."""
+"""The configs of gradient clipping."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What the configs of several rules have in common: clipping, groups, moments, what is asked of every step."""
+"""The base of the configs of rules: clipping, groups, moments, and options of every step."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -91,7 +91,7 @@ class ModuleOptimizerConfig(OptimizerConfig):
     """Whether the rule is a `KernelOptimizer`."""
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        """What groups may say, and who can round stochastically."""
+        """Check the groups, and that the rule can round stochastically if it is to."""
         if self.stochastic_rounding and not self.has_kernel:
             yield "stochastic_rounding", "expected false: " + CANNOT_ROUND.format(type(self).__name__)
         for place, group in enumerate(self.groups):

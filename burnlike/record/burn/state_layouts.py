@@ -1,4 +1,4 @@
-"""How the states of Burn's optimizers are laid out, by their field names. Imports no torch.
+"""The layouts of the states of Burn's optimizers, with their field names. Imports no torch.
 
 Files with names but without order (burnpack) tell a state by its names; other formats need the order of its fields.
 """

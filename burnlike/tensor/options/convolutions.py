@@ -42,7 +42,7 @@ class ConvOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class ConvTransposeOptions(Options):
-    """How a transposed convolution spreads its input.
+    """Stride, padding, output padding, dilation and groups of a transposed convolution.
 
     Attributes:
         stride: steps between windows of the output.
@@ -66,7 +66,7 @@ class ConvTransposeOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class DeformConvOptions(Options):
-    """How a deformable convolution moves over its input.
+    """Stride, padding, dilation and groups of a deformable convolution.
 
     Attributes:
         stride: steps between windows.
@@ -90,7 +90,7 @@ class DeformConvOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class UnfoldOptions(Options):
-    """How the windows of `unfold4d` and `fold4d` lie.
+    """Stride, padding and dilation of the windows of `unfold4d` and `fold4d`.
 
     Attributes:
         stride: steps between windows.
