@@ -5,6 +5,7 @@ backend. In those of wrong/ every line marked `# error` must be reported and no 
 mypy) is for what only one of the two can see; the program says why.
 """
 
+import importlib
 import json
 import re
 import subprocess
@@ -32,6 +33,7 @@ PYRIGHT = {
     "reportUnusedExpression": "none",
     "reportUnusedCallResult": "none",
     "reportUnusedVariable": "none",
+    "reportUnusedImport": "none",
     "reportUnusedFunction": "none",
     "reportPrivateUsage": "none",
     "reportAny": "none",
@@ -50,9 +52,47 @@ class Finding(NamedTuple):
 Findings = dict[str, dict[Path, list[Finding]]]
 
 
+PACKAGES = [
+    "burnlike",
+    *(
+        f"burnlike.{name}"
+        for name in (
+            *(
+                "backend",
+                "config",
+                "data",
+                "func",
+                "interop",
+                "mlax",
+                "module",
+                "nn",
+                "ops",
+                "optim",
+                "record",
+                "tensor",
+            ),
+            "train",
+        )
+    ),
+]
+
+
+def every_public_name(folder: Path) -> Path:
+    """A program that imports each public name of the packages."""
+    lines = [
+        f"from {package} import {name} as {package.replace('.', '_')}_{name}"
+        for package in PACKAGES
+        for name in importlib.import_module(package).__all__
+    ]
+    assert len(lines) > 400
+    program = folder / "every_public_name.py"
+    program.write_text("\n".join(lines) + "\n")
+    return program
+
+
 def run_pyright(folder: Path) -> Iterator[tuple[Path, Finding]]:
     config = folder / "pyrightconfig.json"
-    config.write_text(json.dumps(PYRIGHT | {"include": [str(path) for path in PROGRAMS]}))
+    config.write_text(json.dumps(PYRIGHT | {"include": [*map(str, PROGRAMS), str(every_public_name(folder))]}))
     command = ["-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable, "--project", str(config)]
     for found in json.loads(output_of(command))["generalDiagnostics"]:
         if found["severity"] in ("error", "warning"):
@@ -60,11 +100,12 @@ def run_pyright(folder: Path) -> Iterator[tuple[Path, Finding]]:
             yield Path(found["file"]), Finding(found["range"]["start"]["line"] + 1, message)
 
 
-def run_mypy(_folder: Path) -> Iterator[tuple[Path, Finding]]:
+def run_mypy(folder: Path) -> Iterator[tuple[Path, Finding]]:
     # The package's own sources are basedpyright's to check (`make types`): silent.
     options = ["--strict", "--follow-imports=silent", "--output=json", "--config-file=", "--explicit-package-bases"]
     cache = ["--cache-dir", str(ROOT / ".cache" / "mypy")]
-    for line in output_of(["-m", "mypy", *options, *cache, *map(str, PROGRAMS)]).splitlines():
+    programs = map(str, [*PROGRAMS, every_public_name(folder)])
+    for line in output_of(["-m", "mypy", *options, *cache, *programs]).splitlines():
         found: dict[str, Any] = json.loads(line)
         if found["severity"] == "error":
             yield ROOT / found["file"], Finding(found["line"], f"{found['message']} [{found['code']}]")
@@ -110,7 +151,7 @@ def test_programs_are_marked_as_their_folder_says() -> None:
         assert marked == (program.parent.name == "wrong"), program
 
 
-def test_nothing_is_reported_outside_of_the_programs(findings: Findings) -> None:
+def test_nothing_is_reported_of_public_names_and_outside_of_the_programs(findings: Findings) -> None:
     for checker, by_path in findings.items():
         others = {path: found for path, found in by_path.items() if path not in PROGRAMS}
         assert not others, (checker, others)
