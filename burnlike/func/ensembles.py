@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from ..errors import ArgumentError, StructureMismatchError
 from ..mlax.comparing import check_same_structure
 from ..mlax.structure import leaves as mlax_leaves
-from ..module.identity.field_metadata import as_meta, meta_of, set_meta
+from ..module.identity.field_ids import drop_id
+from ..module.identity.field_metadata import Meta, change_field, fields_of, fields_with, meta_of, set_meta
 from ..module.identity.param_id import ParamId
 from ..module.identity.torch_wrappers import unwrap
 from ..module.transforms.structural_copy import shell
@@ -106,10 +107,12 @@ def _member(module: M, index: int, remembered: EnsembleMember) -> M:
     if remembered.members is not None:
         new.__dict__["_burnlike_stack_members"] = remembered.members
     for path, part in new.named_modules():
-        if path in remembered.ids:
-            part.__dict__["_burnlike_ids"] = dict(remembered.ids[path])
+        for name in fields_with(part, "id") if path in remembered.ids else ():
+            drop_id(part, name)
+        for name, kept in remembered.ids.get(path, {}).items():
+            change_field(part, name, {"id": kept})
         for name, kept in remembered.metas.get(path, {}).items():
-            meta = as_meta(kept)
+            meta = Meta(**kept)
             set_meta(
                 part,
                 name,
@@ -122,10 +125,14 @@ def _member(module: M, index: int, remembered: EnsembleMember) -> M:
 
 
 def _remembered(member: nn.Module) -> EnsembleMember:
-    parts = {path: part.__dict__ for path, part in member.named_modules()}
+    def kept(key: str) -> dict[str, dict[str, Any]]:
+        fields = {path: fields_of(part) for path, part in member.named_modules()}
+        found = {path: {name: of[name][key] for name in of if key in of[name]} for path, of in fields.items()}
+        return {path: names for path, names in found.items() if names}
+
     return EnsembleMember(
-        {path: dict(part["_burnlike_ids"]) for path, part in parts.items() if "_burnlike_ids" in part},
-        {path: dict(part["_burnlike_metas"]) for path, part in parts.items() if "_burnlike_metas" in part},
+        kept("id"),
+        kept("meta"),
         member.__dict__.get("_burnlike_stack_members"),
     )
 

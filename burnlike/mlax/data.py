@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from .._torch_compat.transforms import is_wrapped, transforming
 from ..errors import DTypeError
-from ..module.identity.field_metadata import keep_id, meta_of, noting_at, place_id, remember_field, set_meta
+from ..module.identity.field_ids import keep_id, noting_at, place_id
+from ..module.identity.field_metadata import fields_with, meta_of, ordered_fields, remember_field, set_meta
 from ..module.identity.lazy_parameter import is_lazy
 from ..module.identity.param_id import ParamId
 from ..module.printing.display import Content
@@ -104,6 +105,8 @@ class DataTree(nn.Module):
         level: whose form it has; its items are tensors or further levels.
     """
 
+    _burnlike_ordered = True
+
     def __init__(self, level: Level) -> None:
         super().__init__()
         self._form = TreeForm(level.type, level.names, {}, level.node)
@@ -180,7 +183,7 @@ class DataTree(nn.Module):
     def change_ids(self, mask: int) -> None:
         """Change the id of each tensor by `mask`, as that of the whole is changed."""
         for level in self.modules():
-            for name in level.__dict__.get("_burnlike_ids", ()):
+            for name in fields_with(level, "id"):
                 before = place_id(level, name)
                 assert before is not None
                 keep_id(level, name, ParamId(before.value ^ mask), noting_at(level, name))
@@ -254,7 +257,7 @@ def put(owner: nn.Module, name: str, target: dict[str, Any], value: Any) -> None
     for group in (owner._parameters, owner._buffers, owner._modules):
         group.pop(name, None)
     target[name] = value
-    fields = owner.__dict__.get("_burnlike_fields", {})
+    fields = ordered_fields(owner)
     if name in fields:
         ordered = {key: target[key] for key in fields if key in target} | target
         target.clear()

@@ -14,7 +14,7 @@ from torch import nn
 
 from ..errors import EmptyParamError
 from ..module.identity.constants import Above
-from ..module.identity.field_metadata import meta_of
+from ..module.identity.field_metadata import fields_with, meta_of
 
 C = TypeVar("C", bound=Callable[..., Any])
 _OWN = "_burnlike_forward"
@@ -108,7 +108,7 @@ def _guard(module: nn.Module, known: dict[Any, bool], compiling: bool) -> bool:
 
 def _own_hole(module: nn.Module) -> str | None:
     """The name of a hole of `module` itself; None if it has none."""
-    for name in module.__dict__.get("_burnlike_metas", ()):
+    for name in fields_with(module, "meta"):
         empty = module._parameters.get(name) is None and module._buffers.get(name) is None
         if empty and meta_of(module, name).hole and module._modules.get(name) is None:
             return name

@@ -5,7 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..module.identity.field_metadata import copy_id, keep_id, known_id, meta_of, noting_at, set_meta
+from ..module.identity.field_ids import copy_id, keep_id, known_id, noting_at
+from ..module.identity.field_metadata import meta_of, set_meta
 from ..module.identity.param_id import ParamId
 from ..module.transforms.structural_copy import shell
 from ..module.tree.param import Kind

@@ -12,7 +12,7 @@ from ..module.containers.assignment import holds_part
 from ..module.containers.user_containers import is_container
 from ..module.groups.param_group import ParamGroup
 from ..module.identity.constants import MarkedConstant
-from ..module.identity.field_metadata import set_meta
+from ..module.identity.field_metadata import fields_of, fields_with, set_meta
 from ..module.module import Module as BaseModule
 from ..module.transforms import modes
 from ..module.transforms.mapping import Mapping
@@ -56,7 +56,7 @@ class Module(BaseModule):
         return made
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        if not self.__dict__.get("_burnlike_fields"):  # torch would drop what was assigned before
+        if not fields_of(self):  # torch would drop what was assigned before
             super().__init__(*args, **options)
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -126,7 +126,7 @@ class Module(BaseModule):
         if self._holds(name) and not (isinstance(value, nn.Parameter) and name in self._parameters):
             for group in (self._parameters, self._buffers, self._modules):
                 group.pop(name, None)
-        if isinstance(value, nn.Parameter) and name in self.__dict__.get("_burnlike_metas", {}):
+        if isinstance(value, nn.Parameter) and name in fields_with(self, "meta"):
             set_meta(self, name, trainable=None, hole=False)
 
     def _take(self, name: str, param: Parameter) -> None:

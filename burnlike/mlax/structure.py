@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from .._torch_compat.modules import FORWARD_PRE_HOOKS, refresh_rnn
 from ..errors import DuplicateParamIdError, ModuleTreeError
-from ..module.identity.field_metadata import meta_of, set_meta
+from ..module.identity.field_metadata import meta_of, ordered_fields, set_meta
 from ..module.identity.plain_attributes import refresh_container
 from ..module.identity.torch_wrappers import unwrap
 from ..module.transforms.rebinding import rebind_attributes, rebind_hooks
@@ -61,7 +61,7 @@ def _walk(module: nn.Module, prefix: str, found: list[LeafSlot], above: list[nn.
     refresh_container(module)
     parameters, buffers, modules = parts["_parameters"], parts["_buffers"], parts["_modules"]
     # In order of declaration where that is known; names of other attributes are passed over.
-    for name in {**parts.get("_burnlike_fields", _NO_FIELDS), **parameters, **buffers, **modules}:
+    for name in {**ordered_fields(module), **parameters, **buffers, **modules}:
         if name in parameters:
             tensor = parameters[name]
             if tensor is not None or awaits(module, name):
@@ -78,9 +78,6 @@ def _walk(module: nn.Module, prefix: str, found: list[LeafSlot], above: list[nn.
             tensor = buffers[name]
             if tensor is not None or awaits(module, name):
                 found.append(LeafSlot(prefix + name, module, name, tensor))
-
-
-_NO_FIELDS: dict[str, None] = {}
 
 
 def awaits(module: nn.Module, name: str) -> bool:

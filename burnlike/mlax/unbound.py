@@ -5,7 +5,8 @@ from typing import Any
 from torch import nn
 
 from ..errors import ArgumentError, DTypeError
-from ..module.identity.field_metadata import keep_id, set_meta
+from ..module.identity.field_ids import keep_id
+from ..module.identity.field_metadata import set_meta
 from ..module.identity.param_id import ParamId
 from ..module.tree.param import Kind
 from .data import as_data, check_trainable

@@ -10,9 +10,10 @@ from .._torch_compat.modules import BUFFER_MARK, buffer_registration_hooks
 from ..errors import ModuleTreeError
 from ..tensor.core.base import TensorBase
 from .identity.constants import MarkedConstant, begin_references, refer, references_of, resolve_references
-from .identity.field_metadata import ensure_id, forget_id, keep_id, meta_of, noting, place_id, remember_field, set_meta
-from .identity.items import NOTED, forget_item, load_items, note_item, save_items
-from .identity.plain_attributes import USER_CONTAINER, apply_plain, note_list, refresh_container
+from .identity.field_ids import ensure_id, keep_id, noting
+from .identity.field_metadata import fields_of, fields_with, hold_as, meta_of, put_field, remember_field, set_meta
+from .identity.items import is_item, load_items, save_items
+from .identity.plain_attributes import USER_CONTAINER, apply_plain, refresh_container
 from .identity.torch_wrappers import own_class
 from .methods import ModuleMethods
 from .transforms.modes import require_grad, restore_intents
@@ -50,6 +51,7 @@ class Module(ModuleMethods):
 
     # Attributes that refer upwards in the tree; copies treat them as constants.
     _burnlike_upward: ClassVar[tuple[str, ...]] = ()
+    _burnlike_ordered = True
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -81,9 +83,7 @@ class Module(ModuleMethods):
                 raise TypeError(f"cannot assign a burnlike Tensor as buffer '{name}'; assign its torch tensor, x.inner")
             value = self._as_module(name, value)
         super().__setattr__(name, value)
-        self._note_field(name)
-        if type(value) not in _PLAIN and not isinstance(value, _TORCH):
-            note_item(self, name, value)
+        self._note_field(name, value)
         if isinstance(value, nn.Module) and USER_CONTAINER in value.__dict__:
             value.attach(self, name)  # pyright: ignore[reportCallIssue]
 
@@ -105,21 +105,19 @@ class Module(ModuleMethods):
     def __delattr__(self, name: str) -> None:
         super().__delattr__(name)
         self.__dict__.pop(name, None)  # where the field of a module showed a user's container
-        self.__dict__.get("_burnlike_constants", {}).pop(name, None)
-        forget_item(self, name)
+        if name in fields_of(self):
+            hold_as(self, name, None)
 
-    def _note_field(self, name: str) -> None:
+    def _note_field(self, name: str, value: Any = None) -> None:
         """Note the field, and let nothing remain of what it was before."""
         parts = self.__dict__
         modules = parts.get("_modules")
         if modules is not None and name in modules and name in parts:
             del parts[name]
-        constants = parts.get("_burnlike_constants")
-        if constants and name in constants:
-            del constants[name]
-        if NOTED in parts:
-            forget_item(self, name)
-        remember_field(self, name)
+        holds = None
+        if type(value) not in _PLAIN and not isinstance(value, _TORCH) and name in parts:
+            holds = "list" if isinstance(value, list | dict) else "item" if is_item(value) else None
+        hold_as(self, name, holds)
 
     def _as_module(self, name: str, value: Any) -> Any:
         """The module that a list, tuple, dict or user's container becomes as a field, or the value itself."""
@@ -127,9 +125,7 @@ class Module(ModuleMethods):
 
         if isinstance(getattr(type(self), name, None), property):
             return value
-        registered = as_module(value, f"{type(self).__name__}.{name}", self.__dict__.get("_modules", {}).get(name))
-        note_list(self, name, registered)
-        return registered
+        return as_module(value, f"{type(self).__name__}.{name}", self.__dict__.get("_modules", {}).get(name))
 
     def _hold(self, name: str, param: Param) -> None:
         """Make the declared parameter a field, with its id and what else is known about it."""
@@ -141,7 +137,7 @@ class Module(ModuleMethods):
             for group, part in (("_parameters", "parameter"), ("_modules", "child module")):
                 if parts[group].get(name) is not None:
                     raise TypeError(f"cannot assign a Param of kind 'state' as {part} '{name}'; delete '{name}' before")
-        before = place_id(self, name)
+        before = fields_of(self).get(name)
         keep_id(self, name, param.id, noting(param.kind, tensor))
         try:
             if param.kind == "weight":
@@ -154,7 +150,7 @@ class Module(ModuleMethods):
                     group.pop(name, None)
                 self.register_buffer(name, tensor)
         except Exception:
-            forget_id(self, name) if before is None else keep_id(self, name, before, None)
+            put_field(self, name, before)
             raise
         set_meta(self, name, meta_of(*param.home))
         self._note_field(name)
@@ -165,10 +161,7 @@ class Module(ModuleMethods):
             parts.get(key, {}).pop(name, None)
         parts.get("_non_persistent_buffers_set", set()).discard(name)
         parts[name] = value
-        note_list(self, name, None)
-        forget_item(self, name)
-        parts.setdefault("_burnlike_constants", {})[name] = None
-        remember_field(self, name)
+        hold_as(self, name, "constant")
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
         """As `nn.Module.register_parameter`; the name gets its ParamId."""
@@ -265,8 +258,7 @@ def _cycle_of(module: nn.Module, error: Exception) -> Exception:
 
 def _restore_intents(module: nn.Module) -> None:
     """Track again what is meant to be trained in `module` and the plain modules in it; a Module sees to its own."""
-    metas = module.__dict__.get("_burnlike_metas")
-    if metas and any(meta_of(module, name).trainable is not None for name in metas):
+    if any(meta_of(module, name).trainable is not None for name in fields_with(module, "meta")):
         restore_intents(module)
     for child in module._modules.values():
         if child is not None and not isinstance(child, Module):

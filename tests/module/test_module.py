@@ -15,6 +15,7 @@ import burnlike
 from burnlike.backend import Autodiff, Cpu
 from burnlike.errors import ModuleTreeError
 from burnlike.module import Module, ModuleEnum, ModuleTuple, ModuleVec, Param, constant, params
+from burnlike.module.identity.field_metadata import held_as
 from burnlike.record import Record
 
 from .burn_layers import Basic, Composed
@@ -30,8 +31,9 @@ def weight() -> nn.Parameter:
 
 def places(module: nn.Module, name: str) -> list[str]:
     """Where `module` holds anything as `name`."""
-    groups = ["_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_burnlike_constants"]
+    groups = ["_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"]
     found = [group for group in groups if name in module.__dict__.get(group, ())]
+    found += ["constant"] if held_as(module, name) == "constant" else []
     return found + (["__dict__"] if name in module.__dict__ else [])
 
 
@@ -62,7 +64,7 @@ PLACE = {
     "list": ["_modules"],
     "tuple": ["_modules"],
     "dict": ["_modules"],
-    "constant": ["_burnlike_constants", "__dict__"],
+    "constant": ["constant", "__dict__"],
 }
 # What torch registers keeps to its sort: only None and what replaces it whole may be assigned.
 REGISTERED = {

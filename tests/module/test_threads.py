@@ -13,6 +13,7 @@ import burnlike as bl
 from burnlike.backend import Autodiff, Cpu
 from burnlike.mlax import Module as MlaxModule, Parameter
 from burnlike.module import Module, Param, params, seed_param_ids, valid
+from burnlike.module.identity.field_metadata import fields_with
 from burnlike.module.tree.walk import walk_of, weights
 from burnlike.optim import GradientsAccumulator, GradientsParams, SgdConfig
 from burnlike.tensor.core import spec
@@ -119,7 +120,7 @@ def test_fields_that_threads_declare_are_all_there() -> None:
 
         in_threads(declare)
         assert len(ids(net)) == 5 * THREADS
-        assert len(net.__dict__["_burnlike_lists"]) == 5 * THREADS
+        assert len(fields_with(net, "holds", "list")) == 5 * THREADS
 
 
 def test_a_backends_specs_are_one_family_in_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:

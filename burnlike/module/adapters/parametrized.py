@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from ..identity.field_metadata import KEPT, order_fields
 from ..identity.torch_wrappers import own_class
-from ..module import Module
 from ..tree.traversal import field_names, parametrizations_of
 
-_CHANGED = ("_parameters", "_modules", "_burnlike_fields")
+_CHANGED = ("_parameters", "_modules", KEPT)
 
 
 class Snapshot:
@@ -45,9 +45,7 @@ def take_over(module: nn.Module, name: str, reparameterization: nn.Module) -> No
     lists = parametrizations_of(module)
     computed, list_of = _torchs_parts(name)
     cls = _parametrized_class(own_class(module), _properties(module) | {name: computed})
-    if not isinstance(module, Module):
-        # torch's order would move the tensor behind its siblings.
-        module.__dict__.setdefault("_burnlike_fields", dict.fromkeys(field_names(module)))
+    order_fields(module, field_names(module))  # torch's order would move the tensor behind its siblings
     list_of._modules["0"] = reparameterization.train(module.training)
     list_of._parameters["original"] = module._parameters.pop(name)
     if not lists:
@@ -67,8 +65,6 @@ def give_back(module: nn.Module, name: str) -> None:
     else:
         _set_class(module, own_class(module))
         del module._modules["parametrizations"]
-        if not isinstance(module, Module):
-            del module.__dict__["_burnlike_fields"]
     ordered = {key: tensors[key] for key in order if key in tensors}
     _refill(module._parameters, ordered | tensors)
 
@@ -92,6 +88,7 @@ def _parametrized_class(own: Any, properties: dict[str, property]) -> Any:
         "__qualname__": own.__qualname__,
         "__getstate__": own.__getstate__,
         "__reduce_ex__": _reduce,
+        "_burnlike_ordered": True,
     }
     return type(own.__name__, (own,), extras | properties)
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ...errors import ModuleTreeError
 from ..identity.constants import MarkedConstant
+from ..identity.field_metadata import KEPT, held_as
 from ..identity.torch_wrappers import own_class
 from ..module import Module
 from ..tree.param import Param
@@ -22,7 +23,7 @@ class Container(Module):
     def _entry(self, name: str) -> Any:
         """The item as it can be assigned elsewhere: a tensor with its id, a reference as one, a container attached."""
         value = getattr(self, name)
-        if name in self.__dict__.get("_burnlike_constants", ()):
+        if held_as(self, name) == "constant":
             return MarkedConstant(value)
         if (module := self._modules.get(name)) is not None:
             return module
@@ -223,9 +224,5 @@ _GROUPS = (
     "_parameters",
     "_buffers",
     "_modules",
-    "_burnlike_ids",
-    "_burnlike_metas",
-    "_burnlike_constants",
-    "_burnlike_fields",
-    "_burnlike_lists",
+    KEPT,
 )

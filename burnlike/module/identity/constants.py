@@ -5,6 +5,8 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from torch import nn
 
+from .field_metadata import fields_with
+
 T = TypeVar("T")
 
 # Where a deep copy notes, in its memo, which references are to be resolved when all is copied.
@@ -62,7 +64,7 @@ def constant(value: T) -> T:
 def references_of(module: nn.Module) -> dict[str, None]:
     """The names of attributes of `module` that only refer to what belongs elsewhere."""
     upward: tuple[str, ...] = getattr(type(module), "_burnlike_upward", ())
-    return {**module.__dict__.get("_burnlike_constants", {}), **dict.fromkeys(upward)}
+    return dict.fromkeys([*fields_with(module, "holds", "constant"), *upward])
 
 
 class Above:

@@ -1,25 +1,19 @@
-"""What burnlike keeps on a module about each tensor it holds: the ParamId, and what torch has no place for.
+"""What burnlike keeps on a module about each of its fields: the ParamId, and what torch has no place for.
 
-All of it lies in the module's `__dict__` by attribute name: deepcopy, `.to("meta")`, `load_state_dict(assign=True)`,
-FSDP2 and quantization replace tensors and drop their attributes, but keep this. It is plain data, numbers, texts and
-dicts, so that a pickled module needs nothing of burnlike's.
-
-The id is noted on the tensor, too, since programs and torch's tools move a parameter object to another module. Where
-the two differ, the first of these counts: an id that the program gave to the place; of an `nn.Parameter` the one on the
-object; the place's; of a buffer, whose object is replaced by each assignment, the one on the object.
+All of it is one dict of Fields by attribute name, `_burnlike` in the module's `__dict__`: deepcopy, `.to("meta")`,
+`load_state_dict(assign=True)`, FSDP2 and quantization replace tensors and drop their attributes, but keep this. It is
+plain data, numbers, texts and dicts, so that a pickled module needs nothing of burnlike's.
 """
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy as is_shapeless
 
-from ...errors import ModuleTreeError
 from .param_id import ParamId
 
 Kind = Literal["weight", "state"]
@@ -85,13 +79,7 @@ class Meta:
 
 
 _DEFAULT = Meta()
-KEPT = ("_burnlike_ids", "_burnlike_metas", "_burnlike_fields", "_burnlike_lists", "_burnlike_items")
-"""Where a module keeps what burnlike knows of its attributes, each a dict by their names; any may be missing."""
-
-
-def group_of(module: nn.Module, kind: Kind) -> dict[str, Any]:
-    """Where torch keeps the tensors of `kind` that `module` itself holds, by attribute name."""
-    return module._parameters if kind == "weight" else module._buffers
+Holds = Literal["constant", "list", "item"]
 
 
 class KeptId:
@@ -113,10 +101,19 @@ class KeptId:
         return self
 
 
-def _id_of(kept: Any) -> ParamId:
-    if type(kept) is KeptId:
-        return kept.id
-    return kept if type(kept) is ParamId else ParamId(int.from_bytes(kept, "little"))  # older pickles have ParamIds
+class Field(TypedDict, total=False):
+    """What a module keeps about one of its attributes; never changed in place, so that copies of a tree share them.
+
+    Attributes:
+        id: the ParamId of the tensor that it holds, or held.
+        meta: what else is known of that tensor: a Meta as a dict.
+        holds: of what is no tensor and no module: a `constant` only refers to what belongs elsewhere; a plain `list`
+            or dict may come to hold parts of a tree; an `item` has a state that is saved.
+    """
+
+    id: "KeptId | bytearray"
+    meta: dict[str, Any]
+    holds: Holds
 
 
 FIRST_USE: Any = threading.RLock()
@@ -124,130 +121,135 @@ FIRST_USE: Any = threading.RLock()
 
 os.register_at_fork(after_in_child=FIRST_USE._at_fork_reinit)  # the thread that held it is not in the child
 
-ON_TENSOR = "_burnlike_id"
+KEPT = "_burnlike"
+"""Where a module has its Fields. Those of a class with `_burnlike_ordered` are in order of declaration."""
+
+_NOTHING: Field = {}
+_NO_FIELDS: dict[str, Field] = {}
+OLD_ENTRIES = (
+    "_burnlike_ids",
+    "_burnlike_metas",
+    "_burnlike_fields",
+    "_burnlike_constants",
+    "_burnlike_lists",
+    "_burnlike_items",
+)
+"""Where pickles of older versions have the same: each a dict by attribute name."""
 
 
-def place_id(module: nn.Module, name: str) -> ParamId | None:
-    """The id kept on `module` for the attribute `name`, or None."""
-    kept = module.__dict__.get("_burnlike_ids", NO_IDS).get(name)
-    return None if kept is None else _id_of(kept)
+def fields_of(module: nn.Module) -> Mapping[str, Field]:
+    """The Fields of `module`, to be read only."""
+    parts = module.__dict__
+    found = parts.get(KEPT)
+    if found is None:
+        is_old = "_burnlike_ids" in parts or "_burnlike_fields" in parts or "_burnlike_metas" in parts
+        return _upgraded(parts) if is_old else _NO_FIELDS
+    return found
 
 
-NO_IDS: dict[str, Any] = {}
+def fields_with(module: nn.Module, key: str, value: object = None) -> list[str]:
+    """The names of the Fields of `module` that have `key`, or have `value` there."""
+    fields = fields_of(module).items()
+    return [name for name, field in fields if key in field and (value is None or field[key] == value)]
 
 
-def noting(kind: str, tensor: Tensor | None) -> Tensor | None:
-    """`tensor`, if ids are noted on it; not the plain one that a caller puts in a parameter's place for one call."""
-    return tensor if kind == "state" or isinstance(tensor, nn.Parameter) else None
-
-
-def noting_at(module: nn.Module, name: str) -> Tensor | None:
-    """What `module` holds as `name`, if ids are noted on it."""
-    if name in module._buffers:
-        return module._buffers[name]
-    return noting("weight", module._parameters.get(name))
-
-
-def noted_id(tensor: Tensor | None) -> ParamId | None:
-    """The id noted on `tensor` itself, or None."""
-    kept = None if tensor is None else tensor.__dict__.get(ON_TENSOR)
-    return None if kept is None else _id_of(kept)
-
-
-def known_id(module: nn.Module, name: str, tensor: Tensor | None) -> ParamId | None:
-    """The id of what `module` holds as `name`, None if there is none yet; `tensor` is from `noting`."""
-    place = place_id(module, name)
-    if torch.compiler.is_compiling():  # compiled code is not to depend on what ids are
-        return place
-    noted = noted_id(tensor)
-    if noted is None or noted == place:
-        return place
-    if place is not None and (not isinstance(tensor, nn.Parameter) or meta_of(module, name).own_id):
-        return place
-    return noted
-
-
-def keep_id(module: nn.Module, name: str, param_id: ParamId, tensor: Tensor | None) -> None:
-    """Keep `param_id` for what `module` holds as `name`, and note it on `tensor`, which is from `noting`."""
-    before = None if tensor is None else tensor.__dict__.get(ON_TENSOR)
-    kept = before if type(before) is KeptId and before.id == param_id else KeptId(param_id)
-    module.__dict__.setdefault("_burnlike_ids", {})[name] = kept
-    if tensor is not None and kept is not before:
-        setattr(tensor, ON_TENSOR, kept)
-        if before is not None:
-            RENAMED[0] += 1
-
-
-RENAMED = [0]
-"""How often a tensor that had an id was given another one: other modules that hold it don't see that on themselves."""
-
-
-def copy_id(module: nn.Module, name: str, other: nn.Module, other_name: str) -> None:
-    """Let `other` keep for `other_name` what is kept for `name`; torch.compile does not look into it."""
-    ids = module.__dict__.get("_burnlike_ids", NO_IDS)
-    if name in ids:
-        other.__dict__.setdefault("_burnlike_ids", {})[other_name] = ids[name]
-
-
-def forget_id(module: nn.Module, name: str) -> None:
-    """Keep no id for `name`."""
-    module.__dict__["_burnlike_ids"].pop(name, None)
-
-
-def ensure_id(module: nn.Module, name: str) -> None:
-    """Draw the id of the attribute `name` of `module` if it has none yet; a parameter that has one brings it.
-
-    Raises:
-        ModuleTreeError: it has none, and torch.compile is tracing, where none can be drawn.
-    """
+def change_field(module: nn.Module, name: str, changes: Field) -> Field:
+    """Keep `changes` about the attribute `name`, beside what else is kept; returns what was kept."""
     if torch.compiler.is_compiling():
-        if name not in module.__dict__.get("_burnlike_ids", NO_IDS):
-            raise ModuleTreeError(
-                f"'{name}' of {type(module).__name__} has no ParamId yet, and none can be drawn in compiled code: call"
-                " burnlike.module.params(module) before"
-            )
-        return
-    tensor = noting_at(module, name)
-    with FIRST_USE:
-        place = place_id(module, name)
-        noted = noted_id(tensor) if isinstance(tensor, nn.Parameter) else None
-        param_id = known_id(module, name, tensor) if noted is None else noted
-        if param_id is None:
-            held = module._parameters.get(name, tensor)
-            param_id = ParamId.new(f"{type(module).__qualname__}.{name} {shape_text(held)}")
-        elif param_id == place:
-            return
-        else:  # another place has it, too, or had it
-            set_meta(module, name, tied=True, own_id=False)
-        # Not noted on the tensor, which a tool may just be moving to another name: the next traversal knows better.
-        keep_id(module, name, param_id, None)
+        return _change(module, name, changes)
+    with FIRST_USE:  # two threads may change different things about it
+        return _change(module, name, changes)
 
 
-def shape_text(tensor: Tensor | None) -> str:
-    """The shape of `tensor` as a part of a fingerprint."""
-    return "" if tensor is None or is_shapeless(tensor) else str(list(tensor.shape))
+def _change(module: nn.Module, name: str, changes: Field) -> Field:
+    before = fields_of(module).get(name, _NOTHING)
+    module.__dict__.setdefault(KEPT, {})[name] = {**before, **changes} if before else changes
+    return before
 
 
-def meta_of(module: nn.Module, name: str) -> Meta:
-    """What is kept about `name`, to be read only."""
-    kept = module.__dict__.get("_burnlike_metas", _NO_METAS).get(name)
-    return _DEFAULT if kept is None else as_meta(kept)
-
-
-_NO_METAS: dict[str, Any] = {}
-
-
-def as_meta(kept: Any) -> Meta:
-    """What a module keeps about a name, with attributes."""
-    return Meta(**kept) if type(kept) is dict else kept  # older pickles have Metas
-
-
-def set_meta(module: nn.Module, field: str, meta: Meta | None = None, /, **changes: Any) -> None:
-    """Keep `meta`, or what is kept, about `field`, with `changes`."""
-    metas = module.__dict__.setdefault("_burnlike_metas", {})
-    metas[field] = {**(meta or meta_of(module, field)).plain(), **changes}
+def put_field(module: nn.Module, name: str, field: Field | None) -> None:
+    """Keep just `field` about the attribute `name`; None is nothing, not even its place in the order."""
+    fields: dict[str, Field] = module.__dict__[KEPT]
+    if field is None:
+        fields.pop(name, None)
+    else:
+        fields[name] = field
 
 
 def remember_field(module: nn.Module, name: str) -> None:
     """Note the place of `name` in the order of declaration."""
-    module.__dict__.setdefault("_burnlike_fields", {}).setdefault(name)
+    if name not in fields_of(module):
+        module.__dict__.setdefault(KEPT, {}).setdefault(name, _NOTHING)
+
+
+def ordered_fields(module: nn.Module) -> Mapping[str, Field]:
+    """The Fields of `module` if they are in order of declaration, else nothing."""
+    return fields_of(module) if getattr(type(module), "_burnlike_ordered", False) else _NO_FIELDS
+
+
+def order_fields(module: nn.Module, names: Iterable[str]) -> None:
+    """Let the Fields of `module` be in the order of `names`."""
+    fields = fields_of(module)
+    module.__dict__[KEPT] = {**{name: fields.get(name, _NOTHING) for name in names}, **fields}
+
+
+def held_as(module: nn.Module, name: str) -> Holds | None:
+    """What is noted that the attribute `name` holds."""
+    return fields_of(module).get(name, _NOTHING).get("holds")
+
+
+def hold_as(module: nn.Module, name: str, holds: Holds | None) -> None:
+    """Note what the attribute `name` holds now, and its place in the order of declaration."""
+    remember_field(module, name)
+    if held_as(module, name) != holds:
+        with FIRST_USE:
+            field = fields_of(module)[name].copy()
+            field.pop("holds", None)
+            put_field(module, name, {**field, "holds": holds} if holds else field)
+
+
+def _upgraded(parts: dict[str, Any]) -> dict[str, Field]:
+    """The Fields of a module that comes from a pickle of an older version."""
+    with FIRST_USE:
+        if KEPT in parts:  # another thread has just made them
+            return parts[KEPT]
+        ids, metas, declared, constants, lists, items = (parts.get(key, {}) for key in OLD_ENTRIES)
+        fields: dict[str, Any] = {name: {} for name in (*declared, *ids, *metas)}
+        for name, kept in ids.items():
+            fields[name]["id"] = KeptId(kept) if type(kept) is ParamId else kept
+        for name, meta in metas.items():
+            fields[name]["meta"] = meta.plain() if isinstance(meta, Meta) else meta
+        for holds, names in (("constant", constants), ("list", lists), ("item", items)):
+            for name in names:
+                fields.setdefault(name, {})["holds"] = holds
+        parts[KEPT] = fields
+        for key in OLD_ENTRIES:
+            parts.pop(key, None)
+        return fields
+
+
+def group_of(module: nn.Module, kind: Kind) -> dict[str, Any]:
+    """Where torch keeps the tensors of `kind` that `module` itself holds, by attribute name."""
+    return module._parameters if kind == "weight" else module._buffers
+
+
+def tell_holder(module: nn.Module | None) -> None:
+    """Let the user's container that `module` is the inside of, if it is, take over what changed in it."""
+    if module is None:
+        return
+    parts = module.__dict__
+    above = parts.get("_burnlike_held_by")
+    held = module if "_burnlike_held" in parts else None if above is None else above()
+    if held is not None:
+        held.refresh()  # pyright: ignore[reportCallIssue]
+
+
+def meta_of(module: nn.Module, name: str) -> Meta:
+    """What is kept about the tensor `name`, to be read only."""
+    field = fields_of(module).get(name, _NOTHING)
+    return Meta(**field["meta"]) if "meta" in field else _DEFAULT
+
+
+def set_meta(module: nn.Module, name: str, meta: Meta | None = None, /, **changes: Any) -> None:
+    """Keep `meta`, or what is kept, about the tensor `name`, with `changes`."""
+    change_field(module, name, {"meta": {**(meta or meta_of(module, name)).plain(), **changes}})

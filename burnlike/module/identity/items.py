@@ -10,32 +10,19 @@ from torch import nn
 
 from ..._lazy import resolve
 from ...errors import BurnlikeError
-
-NOTED = "_burnlike_items"
-"""Where a module has the names of such fields."""
+from .field_metadata import fields_with
 
 _DERIVE = "burnlike.record.derived.derive"
 
 
-def note_item(module: nn.Module, name: str, value: Any) -> None:
-    """Note the field `name`, if it is one and holds such an object."""
-    kind, parts = type(value), module.__dict__
-    if hasattr(kind, "into_item") and hasattr(kind, "from_item") and name in parts:
-        parts.setdefault(NOTED, {})[name] = None
-
-
-def forget_item(module: nn.Module, name: str) -> None:
-    """Note that the field `name` holds no such object any more."""
-    noted = module.__dict__.get(NOTED)
-    if noted is not None and name in noted:
-        del noted[name]
-        if not noted:
-            del module.__dict__[NOTED]
+def is_item(value: Any) -> bool:
+    """Whether `value` is such an object."""
+    return hasattr(type(value), "into_item") and hasattr(type(value), "from_item")
 
 
 def save_items(module: nn.Module, destination: MutableMapping[str, Any], prefix: str) -> None:
     """Add the fields to a state dict."""
-    for name in module.__dict__.get(NOTED, ()):
+    for name in fields_with(module, "holds", "item"):
         destination[prefix + name] = resolve(f"{_DERIVE}:item_tree")(getattr(module, name), name)
 
 
@@ -61,7 +48,7 @@ def load_items(
         unexpected_keys: not used.
         error_msgs: gets what is wrong with those that are.
     """
-    for name in [*module.__dict__.get(NOTED, ())]:
+    for name in fields_with(module, "holds", "item"):
         key = prefix + name
         if key not in state_dict:
             missing_keys.append(key)

@@ -14,7 +14,7 @@ from ...backend import Autodiff, backend_for
 from ...errors import BackendError, ModuleTreeError
 from ...tensor.core.base import TensorBase, wrap
 from ...tensor.core.spec import family_of
-from .field_metadata import KEPT
+from .field_metadata import KEPT, OLD_ENTRIES, Field
 
 USER_CONTAINER = "_burnlike_user_container"
 """Where the module that stands for a user's container in the tree has that container."""
@@ -28,7 +28,8 @@ def refresh_container(module: nn.Module) -> None:
 
 _TORCHS = tuple(nn.Module().__dict__)
 # The walk is in pickles of older versions.
-_OURS = frozenset({*KEPT, "_burnlike_walk", "_burnlike_constants", "_burnlike_stack_members", COMPILED_CALL})
+_OURS = frozenset({KEPT, *OLD_ENTRIES, "_burnlike_walk", "_burnlike_stack_members", COMPILED_CALL})
+_NO_FIELDS: dict[str, Field] = {}
 
 
 def plain_names(parts: dict[str, Any]) -> list[str]:
@@ -120,23 +121,15 @@ def _applied_typed(tensor: Any, function: Callable[[Tensor], Tensor]) -> Any:
     return wrap(moved, family_of(backend)[moved.dtype][moved.ndim])
 
 
-_LISTS = "_burnlike_lists"
-"""Where a module has the names of its plain lists and dicts."""
-
-
-def note_list(module: nn.Module, name: str, value: object) -> None:
-    """Note whether the field `name` is a plain list or dict, which may come to hold parts of a tree."""
-    if isinstance(value, list | dict):
-        module.__dict__.setdefault(_LISTS, {})[name] = None
-    elif noted := module.__dict__.get(_LISTS):
-        noted.pop(name, None)
-
-
-def noted_lists(modules: Iterable[nn.Module]) -> list[tuple[nn.Module, str, Any]]:
+def plain_lists(modules: Iterable[nn.Module]) -> list[tuple[nn.Module, str, Any]]:
     """The plain lists and dicts that are fields of `modules`, each with its module and name."""
-    noting = [module for module in modules if _LISTS in module.__dict__]
-    fields = ((module, name, module.__dict__.get(name)) for module in noting for name in module.__dict__[_LISTS])
-    return [field for field in fields if isinstance(field[2], list | dict)]
+    noted = [
+        (module, name, module.__dict__.get(name))
+        for module in modules
+        for name, field in module.__dict__.get(KEPT, _NO_FIELDS).items()
+        if "holds" in field and field["holds"] == "list"
+    ]
+    return [field for field in noted if isinstance(field[2], list | dict)]
 
 
 def check_loose_parts(fields: Iterable[tuple[nn.Module, str, Any]], known: Container[int]) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Self
 from torch import Tensor, nn
 
 from ...errors import ArgumentError, DuplicateParamIdError, ModuleTreeError
-from ..identity.field_metadata import known_id, noting
+from ..identity.field_ids import known_id, noting
 from ..identity.param_id import ParamId
 from ..identity.plain_attributes import refresh_container
 from ..identity.torch_wrappers import container_of, own_class, unwrap

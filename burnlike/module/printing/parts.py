@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy as is_shapeless
 
 from ...errors import ModuleTreeError
-from ..identity.field_metadata import meta_of
+from ..identity.field_metadata import fields_with, meta_of, ordered_fields
 from ..identity.param_id import ParamId
 from ..identity.plain_attributes import USER_CONTAINER
 from ..identity.torch_wrappers import container_of, own_class
@@ -56,7 +56,7 @@ def shown_names(module: nn.Module, tensors_and_modules: dict[str, None]) -> Iter
         for name, value in parts.items()
         if not name.startswith("_") and name != "training" and not (callable(value) and hasattr(cls, name))
     ]
-    fields = parts.get("_burnlike_fields", {})
+    fields = ordered_fields(module)
     known = {*constants, *tensors_and_modules}
     placed = [name for name in fields if name in known]
     return dict.fromkeys([*(name for name in constants if name not in fields), *placed, *tensors_and_modules])
@@ -100,5 +100,5 @@ def has_missing(module: nn.Module) -> bool:
     return any(
         missing_text(part, name) and part._modules.get(name) is None
         for part in module.modules()
-        for name in part.__dict__.get("_burnlike_metas", ())
+        for name in fields_with(part, "meta")
     )

@@ -10,7 +10,8 @@ from ..._torch_compat.dispatch import is_traceable_wrapper_subclass
 from ..._torch_compat.tensors import takes_data_of
 from ...errors import MapperError
 from ..identity.constants import references_of
-from ..identity.field_metadata import meta_of, place_id, set_meta
+from ..identity.field_ids import place_id
+from ..identity.field_metadata import meta_of, set_meta
 from ..identity.plain_attributes import apply_plain
 from ..identity.tensor_memory import is_unfilled
 from ..identity.torch_wrappers import is_distributed

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ..._torch_compat.fsdp import MANAGED
 from ..._torch_compat.modules import COMPILED_CALL, HOOK_FLAGS, HOOKS
 from ...errors import ModuleTreeError
-from ..identity.field_metadata import KEPT, Kind, meta_of, set_meta
+from ..identity.field_metadata import KEPT, Kind, fields_of, meta_of, set_meta
 from ..identity.plain_attributes import USER_CONTAINER
 from ..identity.torch_wrappers import is_sharded, unwrap
 from .rebinding import rebind_attributes, rebind_hooks
@@ -90,9 +90,8 @@ class Copies:
             parts[name] = hooks = parts[name].copy()
             if hooks:
                 self._hooked[key] = new
-        for name in KEPT:
-            if name in parts:
-                parts[name] = parts[name].copy()
+        if fields_of(module):
+            parts[KEPT] = dict(fields_of(module))
         if USER_CONTAINER in parts:
             self._containers.append(new)
         parts["_non_persistent_buffers_set"] = parts["_non_persistent_buffers_set"].copy()

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 from torch import nn
 
 from ...errors import ModuleTreeError
-from ..identity.field_metadata import keep_id, noting, place_id
+from ..identity.field_ids import keep_id, noting, place_id
 from ..identity.param_id import ParamId
 from ..identity.paths import first_difference
 from .traversal import slots_of

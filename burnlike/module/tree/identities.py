@@ -6,7 +6,8 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from ...errors import DuplicateParamIdError
-from ..identity.field_metadata import Kind, keep_id, known_id, meta_of, noted_id, noting, place_id, set_meta, shape_text
+from ..identity.field_ids import keep_id, known_id, noted_id, noting, place_id, shape_text
+from ..identity.field_metadata import Kind, meta_of, set_meta
 from ..identity.param_id import ParamId
 from ..identity.torch_wrappers import own_class, unwrap
 from .param import Param

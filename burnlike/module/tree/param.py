@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from ..._torch_compat.fsdp import MANAGED, reshard, sharded, take_over
-from ..identity import field_metadata
-from ..identity.field_metadata import Kind, Mapper, Meta, group_of, meta_of, set_meta, shape_text
+from ..identity.field_ids import ensure_id, keep_id, noted_id, noting, place_id, shape_text
+from ..identity.field_metadata import Kind, Mapper, Meta, group_of, meta_of, set_meta
 from ..identity.lazy_parameter import Init, LazyParameter, initialize_param, is_lazy, mapped_lazy
 from ..identity.param_id import ParamId
 from ..identity.plain_attributes import refresh_container
@@ -123,7 +123,7 @@ class Param:
         kind: Kind = "weight" if isinstance(tensor, nn.Parameter) and differentiable(tensor) else "state"
         meta = Meta(name=name, own_id=param_id is not None)
         if param_id is None:
-            noted = field_metadata.noted_id(tensor) if kind == "weight" else None
+            noted = noted_id(tensor) if kind == "weight" else None
             param_id = noted or ParamId.new(f"Param {name} {shape_text(tensor)}")
         return cls._unbound(tensor, kind, param_id, meta)
 
@@ -131,8 +131,8 @@ class Param:
     def of(cls, module: nn.Module, name: str, kind: Kind) -> "Param":
         """A parameter of its own that shares tensor, id and all else with the field `name` of `module`."""
         tensor = sharded(module, name, group_of(module, kind)[name])
-        field_metadata.ensure_id(module, name)
-        param_id = field_metadata.place_id(module, name)
+        ensure_id(module, name)
+        param_id = place_id(module, name)
         assert param_id is not None
         return cls._unbound(tensor, kind, param_id, meta_of(module, name), name)
 
@@ -140,7 +140,7 @@ class Param:
     def _unbound(cls, tensor: Tensor, kind: Kind, param_id: ParamId, meta: Meta, path: str = "") -> "Param":
         holder = nn.Module()
         group_of(holder, kind)["value"] = tensor
-        field_metadata.keep_id(holder, "value", param_id, field_metadata.noting(kind, tensor))
+        keep_id(holder, "value", param_id, noting(kind, tensor))
         set_meta(holder, "value", meta)
         return Param(param_id, path, kind, ((holder, "value"),))
 
@@ -306,7 +306,7 @@ class Param:
         """Give the parameter another id, that of the record it is loaded from."""
         self.id = param_id
         for module, name in (self.home, *self.owners[1:]):
-            field_metadata.keep_id(module, name, param_id, field_metadata.noting(self.kind, self.tensor))
+            keep_id(module, name, param_id, noting(self.kind, self.tensor))
             if meta_of(module, name).own_id:  # else the id that the program gave would contradict it
                 set_meta(module, name, own_id=False)
 

@@ -5,7 +5,7 @@ tensor elsewhere.
 """
 
 import copyreg
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from torch import Tensor, jit, nn
@@ -13,7 +13,7 @@ from torch import Tensor, jit, nn
 from ..._torch_compat.fsdp import sharded, sharded_forms
 from ..._torch_compat.modules import FORWARD_PRE_HOOKS, moved_names
 from ...errors import ModuleTreeError
-from ..identity.field_metadata import Kind
+from ..identity.field_metadata import KEPT, Kind, fields_of, ordered_fields
 from ..identity.plain_attributes import USER_CONTAINER, refresh_container
 from ..identity.torch_wrappers import check_module, container_of, own_class, wrapped_name
 
@@ -108,34 +108,40 @@ class _Traversal:
         found, passed, seen: as `traverse` was given them.
         above: the modules around the present one, by address, each with the prefix of the paths in it.
         marks: Enter and Exit of the fields met; most trees repeat a few.
-        ordinary: the classes met that wrap no module and have no slots.
+        ordinary: the classes met that wrap no module and have no slots, and whether their Fields are in order.
     """
 
     def __init__(self, found: Callable[..., object], passed: Callable[..., object], seen: list[nn.Module]) -> None:
         self.found, self.passed, self.seen = found, passed, seen
         self.above: dict[int, str] = {}
         self.marks: dict[tuple[str, str], tuple[Enter, Exit]] = {}
-        self.ordinary: set[type] = set()
+        self.ordinary: dict[type, bool] = {}
 
     def walk(self, module: nn.Module, prefix: str) -> None:
         """Pass `module` and all in it."""
         self.seen.append(module)
-        if type(module) not in self.ordinary:
+        ordered = self.ordinary.get(type(module))
+        if ordered is None:
             module = self._unwrap(module, prefix)
+            ordered = getattr(type(module), "_burnlike_ordered", False)
         parts = module.__dict__
         if USER_CONTAINER in parts:
             refresh_container(module)
         parameters, buffers, modules = parts["_parameters"], parts["_buffers"], parts["_modules"]
         moved = moved_names(module) if parts[FORWARD_PRE_HOOKS] else _NO_NAMES
+        fields = parts.get(KEPT)
+        if fields is None:
+            fields = fields_of(module)
+        names = _ordered_names(module, parts, fields if ordered else _NO_NAMES)
         found = self.found
         if not modules and not buffers:  # most modules: a few parameters and nothing else
-            for name in _ordered_names(module, parts):
+            for name in names:
                 if (tensor := parameters.get(name)) is not None:
                     found(prefix + name, module, name, "weight", tensor, module, moved.get(name, name))
             return
         self._go_below(module, prefix)
         container = container_of(module)
-        for name in _ordered_names(module, parts):
+        for name in names:
             if (child := modules.get(name)) is not None:
                 self._walk_field(name, container, child, f"{prefix}{name}.")
             elif (tensor := parameters.get(name)) is not None:
@@ -166,7 +172,7 @@ class _Traversal:
         if slots := copyreg._slotnames(type(module)):  # pyright: ignore[reportAttributeAccessIssue]
             _check_slots(module, slots, prefix)
         else:
-            self.ordinary.add(type(module))
+            self.ordinary[type(module)] = getattr(type(module), "_burnlike_ordered", False)
         return module
 
     def _go_below(self, module: nn.Module, prefix: str) -> None:
@@ -248,16 +254,21 @@ def field_names(module: nn.Module) -> Iterable[str]:
     """
     parts = module.__dict__
     held = {*parts["_parameters"], *parts["_buffers"], *parts["_modules"], *parametrizations_of(module)}
-    return [name for name in _ordered_names(module, parts) if name in held]
+    return [name for name in _ordered_names(module, parts, ordered_fields(module)) if name in held]
 
 
 _NO_NAMES: dict[str, Any] = {}
 
 
-def _ordered_names(module: nn.Module, parts: dict[str, Any]) -> dict[str, Any]:
-    """The field names, in order, among names of other attributes; `parts` is the module's `__dict__`."""
+def _ordered_names(module: nn.Module, parts: dict[str, Any], fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The field names, in order, among names of other attributes.
+
+    Args:
+        module: whose fields they are.
+        parts: its `__dict__`.
+        fields: its Fields if they are in order of declaration, else nothing.
+    """
     parameters, buffers, modules = parts["_parameters"], parts["_buffers"], parts["_modules"]
-    fields = parts.get("_burnlike_fields", _NO_NAMES)
     if not modules and not buffers and (not fields or parameters.keys() <= fields.keys()):
         return fields or parameters
     names = {**fields, **parameters, **buffers, **modules}

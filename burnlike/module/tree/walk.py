@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 from torch import Tensor, nn
 
 from ..._torch_compat.fsdp import sharded_forms
-from ..identity.field_metadata import FIRST_USE, NO_IDS, ON_TENSOR, RENAMED, KeptId, keep_id, meta_of, noting, set_meta
+from ..identity.field_ids import ON_TENSOR, RENAMED, keep_id, noting
+from ..identity.field_metadata import FIRST_USE, KEPT, Field, KeptId, meta_of, set_meta
 from ..identity.param_id import ParamId
-from ..identity.plain_attributes import USER_CONTAINER, check_loose_parts, noted_lists, refresh_container
+from ..identity.plain_attributes import USER_CONTAINER, check_loose_parts, plain_lists, refresh_container
 from ..identity.torch_wrappers import container_of
 from .identities import Identities, fingerprint_of_tree
 from .kept_param import KeptParam
@@ -116,8 +117,6 @@ class Walk:
         self._containers = [weakref.ref(module) for module in containers if id(module) not in inner]
         self._lists = [(weakref.ref(module), name, len(value)) for module, name, value in lists]
         parts = [module.__dict__ for module in modules]
-        self._ids = [part["_burnlike_ids"] for part in parts if "_burnlike_ids" in part]
-        self._ids_then = self._kept_ids()
         self._not_persistent = [part["_non_persistent_buffers_set"] for part in parts if part["_buffers"]]
         self._not_persistent_then = [names.copy() for names in self._not_persistent]
         self._renamed = RENAMED[0]
@@ -187,15 +186,10 @@ class Walk:
             return False
         return (
             self._renamed == RENAMED[0]
-            and self._kept_ids() == self._ids_then
             and all(_length(module(), name) == length for module, name, length in self._lists)
             and self._not_persistent == self._not_persistent_then
             and _read(parts) == self._signature
         )
-
-    def _kept_ids(self) -> list[Any]:
-        # Which names have them is seen by the names of the tensors.
-        return list(chain.from_iterable(map(dict.values, self._ids)))
 
     def _traverse(self, root: nn.Module, modules: list[nn.Module]) -> list[tuple[nn.Module, str, Any]]:
         """Make the Param of each tensor, at the first of its places; returns the plain lists that are fields.
@@ -208,6 +202,8 @@ class Walk:
         known = identities.known
         param_of: dict[int, KeptParam] = {}
         add_step, add_param = self.steps.append, self.params.append
+        no_field: Field = {}
+        no_fields: dict[str, Field] = {}
 
         def found(
             path: str, owner: nn.Module, name: str, kind: Kind, tensor: Tensor, home_module: nn.Module, home_name: str
@@ -217,7 +213,7 @@ class Walk:
                 identities.tie(param, path, home_module, home_name)
                 param.add(owner, name, path)
                 return
-            kept = home_module.__dict__.get("_burnlike_ids", NO_IDS).get(home_name)
+            kept = home_module.__dict__.get(KEPT, no_fields).get(home_name, no_field).get("id")
             if type(kept) is not KeptId or tensor.__dict__.get(ON_TENSOR) is not kept or kept.id.value in known:
                 param_id = identities.resolve(path, kind, home_module, home_name, tensor)
             else:
@@ -228,7 +224,7 @@ class Walk:
             add_param(param)
 
         traverse(root, found, add_step, modules)
-        lists = noted_lists(modules)
+        lists = plain_lists(modules)
         if lists:
             check_loose_parts(lists, param_of.keys() | set(map(id, modules)))
         identities.keep()

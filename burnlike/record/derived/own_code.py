@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 from ..._torch_compat.modules import STATE_HOOKS, TOOLS, function_of
-from ...module.identity.items import NOTED
+from ...module.identity.field_metadata import fields_with
 
 _METHODS = ("get_extra_state", "set_extra_state", "state_dict", "_save_to_state_dict", "_load_from_state_dict")
 _HOOKS = itemgetter(*STATE_HOOKS)
@@ -42,7 +42,7 @@ def own_code(modules: Iterable[nn.Module]) -> list[tuple[nn.Module, OwnCode]]:
         code = classes.get(cls)
         if code is None:
             code = classes[cls] = _of_class(cls)
-        if NOTED in module.__dict__:
+        if fields_with(module, "holds", "item"):
             code = OwnCode.ALWAYS
         if any(hooks := _HOOKS(module.__dict__)):
             code = max(code, *(origin(hook) for group in hooks for hook in group.values()))

@@ -137,7 +137,7 @@ def test_folding_leaves_the_module_as_if_there_never_had_been_one(layer: nn.Modu
     assert state(layer) == before
     assert type(layer) is cls
     assert list(layer.state_dict()) == keys
-    assert set(layer.__dict__) - {"_burnlike_metas"} <= attributes
+    assert set(layer.__dict__) - {"_burnlike"} <= attributes
     assert torch.equal(layer.weight, effective)
     assert layer.weight.is_leaf
     assert param_at(layer, "weight").name == "first"

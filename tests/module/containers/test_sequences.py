@@ -248,10 +248,10 @@ def test_a_refused_change_leaves_the_vec_as_it_was() -> None:
         module.vec.insert(1, {"a.b": linear()})
     assert ids(module) == before
     assert [*module.vec] == items
-    fields = [*module.vec.__dict__["_burnlike_fields"]]
+    fields = [*module.vec.__dict__["_burnlike"]]
     with pytest.raises(ModuleTreeError, match="texts without dots"):
         module.vec.extend([linear(), {"a.b": linear()}])
-    assert [*module.vec.__dict__["_burnlike_fields"]] == fields
+    assert [*module.vec.__dict__["_burnlike"]] == fields
     assert [*module.vec] == items
 
 

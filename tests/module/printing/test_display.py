@@ -291,7 +291,7 @@ def test_lazy_parameters_stay_uninitialized() -> None:
 def test_ids_are_drawn_only_to_be_shown() -> None:
     module = nn.Sequential(nn.Linear(2, 1))
     assert "id: " not in display(module)
-    assert "_burnlike_ids" not in module[0].__dict__
+    assert "_burnlike" not in module[0].__dict__
     shown = display(module, DisplaySettings(show_param_id=True))
     for param in params(module):
         assert f"id: {param.id}}}" in shown

@@ -109,7 +109,7 @@ def test_who_counts_draws_no_ids() -> None:
             assert num_params(model) == 21
             assert len(devices(model)) == 1
             initialize(model)
-        assert not any("_burnlike_ids" in module.__dict__ for module in model.modules())
+        assert not any("_burnlike" in module.__dict__ for module in model.modules())
         return [int(param.id) for param in params(model)]
 
     assert ids(count=True) == ids(count=False)

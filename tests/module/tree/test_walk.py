@@ -193,7 +193,7 @@ def test_two_tensors_with_one_id_are_an_error_that_fresh_ids_mends() -> None:
         DuplicateParamIdError, match=r"'1\.gamma' and '2\.gamma' are different tensors with one ParamId"
     ):
         params(model)
-    assert "_burnlike_ids" not in model[0].__dict__, "the module is as it was"
+    assert "_burnlike" not in model[0].__dict__, "the module is as it was"
     before = ids(scale)
     assert fresh_ids(model[2]) is model[2]
     assert len(set(ids(model).values())) == 6
@@ -253,7 +253,7 @@ def test_a_cycle_is_an_error_that_tells_both_paths() -> None:
     model[1][0].parent = model
     with pytest.raises(ModuleTreeError, match=r"'1\.0\.parent' is the Sequential at the root.*burnlike\.constant"):
         params(model)
-    assert "_burnlike_ids" not in model[0].__dict__, "the module is as it was"
+    assert "_burnlike" not in model[0].__dict__, "the module is as it was"
 
 
 @pytest.mark.parametrize(
