@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ..._torch_compat.pytree import tree_map
 from ..._torch_compat.tensors import TAKES_DATA
-from ...errors import DTypeError, ShapeError
+from ...errors import DTypeError, ModuleTreeError, ShapeError
 
 Init = Callable[[torch.device], Tensor]
 
@@ -38,9 +38,18 @@ class LazyCell:
         self.init = init
         self.lock = threading.RLock()
         self.waiting: list[weakref.ref[LazyParameter]] = []
+        self.drawing: int | None = None  # the thread that the initializer runs in
 
     def initialize(self, first: "LazyParameter") -> None:
-        """Draw the values and give every parameter that waits for them its own copy; if it fails, all stay lazy."""
+        """Draw the values and give every parameter that waits for them its own copy; if it fails, all stay lazy.
+
+        Raises:
+            ModuleTreeError: the initializer itself asked for them.
+        """
+        if self.drawing == threading.get_ident():
+            raise ModuleTreeError(
+                f"the initializer of a lazy parameter of shape {list(first.shape)} used that parameter"
+            )
         with self.lock:
             if not is_lazy(first) or first._form.is_meta:  # on meta there are no values to share
                 return
@@ -48,12 +57,16 @@ class LazyCell:
             everyone = [param for reference in self.waiting if (param := reference()) is not None]
 
             def draw() -> None:
+                self.drawing = threading.get_ident()
                 values = _checked(self.init(device), first._form)
                 own = [values.to(it._form.device, it._form.dtype, copy=it is not first) for it in everyone]
                 for param, start in zip(everyone, own, strict=True):
                     _fill(param, start)
 
-            _in_a_thread(draw, device)
+            try:
+                _in_a_thread(draw, device)
+            finally:
+                self.drawing = None
 
 
 def _in_a_thread(function: Callable[[], None], device: torch.device) -> None:
@@ -120,9 +133,9 @@ class LazyParameter(nn.Parameter):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer what is known, take values that are given, and initialize before anything else."""
-        if torch.compiler.is_dynamo_compiling():  # it has values: torch asked before it began to trace
-            return super().__torch_function__(func, types, args, kwargs or {})
         kwargs = kwargs or {}
+        if torch.compiler.is_dynamo_compiling():  # it has values: torch asked before it began to trace
+            return super().__torch_function__(func, types, args, kwargs)
         name = getattr(func, "__name__", "")
         if name in ("__get__", "__set__"):
             name = func.__self__.__name__ + ("=" if name == "__set__" else "")

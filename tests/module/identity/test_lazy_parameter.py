@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.utils import parametrize
 
-from burnlike.errors import DTypeError, ShapeError
+from burnlike.errors import DTypeError, ModuleTreeError, ShapeError
 from burnlike.module import LazyParameter, Module, Param, clone, devices, initialize, num_params, params, valid
 from burnlike.record import init_from, load, save
 
@@ -463,6 +463,13 @@ def test_an_initializer_that_fails_leaves_it_lazy(init: Any, error: type[Excepti
         assert is_lazy(copied)
     layer.load_state_dict({"weight": torch.ones(3, 2), "bias": torch.zeros(3)})
     assert torch.equal(layer.weight, torch.ones(3, 2))
+
+
+def test_an_initializer_that_uses_its_own_parameter_is_told_so() -> None:
+    layer = Layer(lambda device: layer.weight * 2)
+    with pytest.raises(ModuleTreeError, match=r"of shape \[3, 2\] used that parameter"):
+        layer(X)
+    assert is_lazy(layer)
 
 
 def test_the_initializer_s_floats_are_converted() -> None:
