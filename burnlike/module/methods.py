@@ -35,11 +35,11 @@ class ModuleMethods(nn.Module):
         return visiting.param_at(self, path)
 
     def visit(self, visitor: visiting.ModuleVisitor | Callable[[Param], object]) -> None:
-        """Show `visitor` each Param of the tree; see `burnlike.module.visit`."""
+        """Call `visitor` with each Param of the tree; see `burnlike.module.visit`."""
         visiting.visit(self, visitor)
 
     def map(self, mapper: mapping.Mapping, *rest: nn.Module) -> Self:
-        """A new module of what `mapper` makes of each tensor; see `burnlike.module.map`."""
+        """A new module with `mapper` applied to each tensor; see `burnlike.module.map`."""
         return mapping.map(self, mapper, *rest)
 
     def map_(self, mapper: mapping.Mapping, *rest: nn.Module) -> Self:
@@ -51,7 +51,7 @@ class ModuleMethods(nn.Module):
         return placement.num_params(self)
 
     def devices(self) -> list[torch.device]:
-        """The devices that the parameters are on, each once."""
+        """The devices of the parameters, each once."""
         return placement.devices(self)
 
     def to_device(self, device: torch.device | str) -> Self:
@@ -111,7 +111,7 @@ class ModuleMethods(nn.Module):
         return resolve("burnlike.module:apply_lora")(self, config)
 
     def apply_reparameterization(self, make: "Callable[[Param], Reparameterization | None]") -> Self:
-        """Let parameters be computed, in place; see `burnlike.module.apply_reparameterization`."""
+        """Compute parameters by a reparameterization, in place; see `burnlike.module.apply_reparameterization`."""
         return resolve("burnlike.module:apply_reparameterization")(self, make)
 
     def materialize(self) -> Self:

@@ -28,11 +28,11 @@ T = TypeVar("T")
 class Record:
     """Named tensors and plain values, apart from any file format and any class.
 
-    Making one copies nothing: it refers to the tensors as they are, so save it before they change. Only a save mapper
-    that copies takes memory, from the making of the record on. NumPy arrays and `burnlike.Tensor`s become tensors that
+    Making one copies nothing: it refers to the tensors, so save it before they change. Only save mappers that copy
+    need memory. NumPy arrays and `burnlike.Tensor`s become tensors that
     share their memory.
 
-    What is in it is reached by attributes, too: `record.layers[0].weight`; where such a name is one of those below, by
+    Attributes give its content, as `record.layers[0].weight`; if a name is also one of the attributes below, use
     `record["values"]`.
 
     Attributes:
@@ -74,19 +74,18 @@ class Record:
     def from_module(cls, module: nn.Module, group: ParamGroup | None = None) -> Self:
         """The parameters and persistent buffers of any `nn.Module`, tied tensors once; copies nothing.
 
-        What else its `state_dict()` has (`get_extra_state`, entries of `_save_to_state_dict` and of hooks) is there
-        under its name there, tensors among the tensors and the rest among the values; what the module saves in another
-        form, or not at all, is as `state_dict()` has it.
+        The record also has everything else in `state_dict()` (`get_extra_state`, entries of `_save_to_state_dict` and
+        of hooks), under the same names: tensors among the tensors, the rest among the values.
 
-        A part whose class defines `into_record` is there as that says; this function is what the method does where no
-        class defines it.
+        For a child whose class defines `into_record` that method makes its part of the record. This function is the
+        default of the method.
 
-        A parameter with a save mapper is there in the form that the mapper makes; a lazy one gets its values.
+        A parameter with a save mapper has the form after the mapper; a lazy parameter is initialized.
 
         Args:
             module: the module.
-            group: which of them; None is all. A record of some has parameters and buffers only, and is loaded with
-                `strict=False`.
+            group: the parameters to take; None is all. A record of some has only parameters and buffers, and is loaded
+                with `strict=False`.
 
         Raises:
             ParamPathError: the group names a path that the module does not have.
@@ -112,13 +111,13 @@ class Record:
 
     @classmethod
     def of(cls, source: Any) -> "Record":
-        """The record of anything that has one.
+        """Make the record of an object.
 
         Args:
-            source: what has a record of its own: a Record or a part of one; any `nn.Module`, optimizer, scheduler or
-                TrainingState, an object with `into_record()`; torch's optimizers and schedulers, generators, what else
-                has `state_dict()` and `load_state_dict()`. Or what is made of such, of tensors, NumPy arrays and plain
-                values: a dataclass, a map or list; an object with `into_item()`, which gives one of these.
+            source: a Record or a part of one; an `nn.Module`, optimizer, scheduler, TrainingState or other object with
+                `into_record()`; torch's optimizers, schedulers and generators, or another object with `state_dict()`
+                and `load_state_dict()`; or a dataclass, map or list of these, of tensors, NumPy arrays and plain
+                values; or an object whose `into_item()` returns one of these.
 
         Raises:
             RecordError: it, or something in it, is none of these.
@@ -135,7 +134,7 @@ class Record:
         return nested(records, around) if records else around
 
     def into(self, kind: type[T]) -> T:
-        """The object of type `kind` that this is the record of.
+        """Make the object of type `kind` from its record.
 
         Args:
             kind: a dataclass, or a type with a classmethod `from_item(item)`; see `Record.of`.
@@ -167,10 +166,10 @@ class Record:
     def load_into(
         self, target: Any, strict: bool = True, device: torch.device | str | None = None, **options: Any
     ) -> Any:
-        """Put it into a module, an optimizer or whatever else it is a record of; see `burnlike.record.load`.
+        """Load the record into a module, an optimizer or another object with a state; see `burnlike.record.load`.
 
-        Into a module it goes as `LoadOptions` say, whatever the module's own `load_record` does, which may call this;
-        into other objects by their `load_record`.
+        A module is loaded by `LoadOptions`, without calling its own `load_record`, which may call this function; other
+        objects are loaded by their `load_record`.
         """
         from .owners import given_options, load_module, load_own
 

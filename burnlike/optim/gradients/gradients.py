@@ -16,8 +16,8 @@ from .gradient_placement import placed
 class GradientsParams:
     """A container of gradients that belong to the parameters of a module.
 
-    Of a parameter that is a DTensor the gradient is divided as the parameter: summands that ranks have of it, as under
-    sequence parallelism, are added up when they are taken, so all ranks take them.
+    The gradient of a DTensor is sharded as the parameter. Partial gradients, as under sequence parallelism, are summed
+    when they are taken, so all ranks must take them.
 
     Iterating gives pairs `(param, gradient)`.
     """
@@ -40,15 +40,15 @@ class GradientsParams:
     def from_module(cls, module: nn.Module) -> Self:
         """Take the gradients out of `module`: each `.grad` is moved here and left None.
 
-        Frozen parameters and those that took no part are absent; what was left of before a freeze is dropped.
+        Frozen parameters and those without a gradient are absent; a gradient from before a freeze is dropped.
         """
         return cls._taken(weights(module))
 
     @classmethod
     def from_grads(cls, grads: GradientMap, module: nn.Module) -> Self:
-        """Take the gradients of the parameters of `module` out of what a typed `loss.backward()` gave.
+        """Take the gradients of the parameters of `module` out of the result of a typed `loss.backward()`.
 
-        Those of other leaves stay in `grads`. Frozen parameters and those that took no part are absent.
+        Those of other leaves stay in `grads`. Frozen parameters and those without a gradient are absent.
         """
         return cls._removed(grads, weights(module))
 
@@ -58,8 +58,8 @@ class GradientsParams:
 
         Args:
             module: that the parameters are in.
-            ids: of the parameters. One without gradient, and one that is not in `module`, is absent, as in Burn.
-            grads: what a typed `loss.backward()` gave; None takes them from the parameters' `.grad`.
+            ids: of the parameters. Those without a gradient and those not in `module` are absent, as in Burn.
+            grads: the result of a typed `loss.backward()`; None takes them from the parameters' `.grad`.
 
         Raises:
             ValueError: a text is no id.
@@ -110,7 +110,7 @@ class GradientsParams:
         return found[1]
 
     def register(self, param: Param, grad: Tensor) -> None:
-        """Put a gradient in, in place of the one of the same parameter.
+        """Put in a gradient; it replaces that of the same parameter.
 
         Raises:
             ShapeError, DTypeError, DeviceError: the gradient is not of the parameter's shape, dtype or device.

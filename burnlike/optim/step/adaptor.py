@@ -39,13 +39,13 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
     """Applies update rules to every parameter that has a gradient.
 
     State follows a parameter by its ParamId: through reordering and renaming of layers, freezing, replacement of the
-    tensor, and saving. A parameter without gradient is left as it is: no decay, no state, no count of time.
+    tensor, and saving. Nothing happens to a parameter without a gradient: no decay, no state, no count of steps.
 
     Attributes:
         rules: the rule, clipping and factor of the rate of each parameter.
         maximize: whether steps go up the gradient.
         skip_non_finite: whether a step with a gradient that is not finite changes nothing.
-        stochastic_rounding: whether what is kept in 16 or 8 bits is rounded stochastically.
+        stochastic_rounding: whether values that are stored in 16 or 8 bits are rounded stochastically.
     """
 
     _batches: Sequence[ParamBatch] = ()  # pickles of the first version lack it
@@ -95,7 +95,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         """Set the clipping of gradients; returns the optimizer.
 
         Raises:
-            ConfigError: there are states already: they would go on with gradients of another size.
+            ConfigError: there are states already, made from gradients of another size.
         """
         self._refuse_late("gradient clipping")
         self.rules = replace(self.rules, grad_clipping=grad_clipping)
@@ -108,7 +108,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         grad_clipping: GradientClipping | None = None,
         lr_factor: float = 1.0,
     ) -> Self:
-        """Add a group, which goes before those that are there; see `OptimizerGroup`. Returns the optimizer.
+        """Add a group, which takes precedence over the existing ones; see `OptimizerGroup`. Returns the optimizer.
 
         Raises:
             ConfigError: there are states already, which may be of another rule; or stochastic rounding is on, and the
@@ -126,8 +126,8 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         """Write the new weights of `module` into those of `copies` in each step, rounded to their dtypes.
 
         Args:
-            module: the one that is trained, for example in float32.
-            copies: of the same paths and shapes, for example in bfloat16: what the forward pass uses.
+            module: the module that is trained, for example in float32.
+            copies: a module with the same paths and shapes, for example in bfloat16, for the forward pass.
 
         Raises:
             ConfigError: `copies` lacks a parameter or has one of another shape.
@@ -162,8 +162,8 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         Args:
             lr: learning rate.
             module: the module that the gradients were taken from.
-            grads: consumed in Burn; here they may be used again.
-            loss_scale: what the loss was multiplied by: gradients are divided by it first.
+            grads: its gradients; they may be used again (Burn consumes them).
+            loss_scale: the factor of the loss; gradients are divided by it first.
             found_inf: float32 with one value: if it is not 0, the step changes nothing.
             zero_grads: zero the gradients in the same pass.
 
