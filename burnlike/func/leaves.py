@@ -11,10 +11,10 @@ from ..errors import TracedLeakError
 from ..mlax.hyperparameters import hyperparameters, own_containers
 from ..module.identity.field_metadata import meta_of, set_meta
 from ..module.identity.lazy_parameter import initialize_param
-from ..module.identity.torch_wrappers import unwrap
 from ..module.transforms.structural_copy import Copies, shell
 from ..module.tree.param import Kind
 from ..module.tree.param_values import differentiable
+from ..module.tree.traversal import parts_of
 from ..module.tree.walk import params, weights
 
 M = TypeVar("M", bound=nn.Module)
@@ -50,22 +50,16 @@ def leaves(module: nn.Module) -> list[Leaf]:
             initialize_param(param.tensor)
             trainable[param.tensor] = param.trainable
     found: dict[Tensor, Leaf] = {}
-    _collect(unwrap(module), "", found, trainable)
+    for prefix, part in parts_of(module):
+        for name, tensor in part._parameters.items():
+            if tensor is not None and tensor not in found:
+                known = trainable[tensor] if tensor in trainable else meta_of(part, name).intent(tensor)
+                found[tensor] = Leaf(prefix + name, tensor, "weight", True, known)
+        for name, tensor in part._buffers.items():
+            if tensor is not None and tensor not in found:
+                saved = name not in part._non_persistent_buffers_set
+                found[tensor] = Leaf(prefix + name, tensor, "state", saved, False)
     return list(found.values())
-
-
-def _collect(module: nn.Module, prefix: str, found: dict[Tensor, Leaf], trainable: dict[Tensor, bool]) -> None:
-    for name, tensor in module._parameters.items():
-        if tensor is not None and tensor not in found:
-            known = trainable[tensor] if tensor in trainable else meta_of(module, name).intent(tensor)
-            found[tensor] = Leaf(prefix + name, tensor, "weight", True, known)
-    for name, tensor in module._buffers.items():
-        if tensor is not None and tensor not in found:
-            saved = name not in module._non_persistent_buffers_set
-            found[tensor] = Leaf(prefix + name, tensor, "state", saved, False)
-    for name, child in module._modules.items():
-        if child is not None:
-            _collect(unwrap(child), f"{prefix}{name}.", found, trainable)
 
 
 def with_leaves(module: M, value_of: Callable[[Tensor], Tensor | None]) -> M:
@@ -124,7 +118,7 @@ def restore_parameters(module: M) -> M:
     tensors are cut from autograd's graph. Any other module is left as it is.
     """
     made: dict[Tensor, nn.Parameter] = {}
-    for _, part in _tree(module, ""):
+    for _, part in parts_of(module):
         for name, tensor in part._parameters.items():
             flag = meta_of(part, name).stood_for
             if tensor is None or flag is None or isinstance(tensor, nn.Parameter):
@@ -143,7 +137,7 @@ def restore_parameters(module: M) -> M:
 def weight_places(module: nn.Module) -> Iterator[tuple[nn.Module, str]]:
     """The module and name that keep trainability and label of each weight."""
     if torch.compiler.is_compiling():
-        for _, part in _tree(module, ""):
+        for _, part in parts_of(module):
             yield from ((part, name) for name, tensor in part._parameters.items() if tensor is not None)
     else:
         yield from (param.home for param in weights(module))
@@ -155,7 +149,7 @@ def check_no_leak(module: nn.Module) -> None:
     Raises:
         TracedLeakError: there is one; its path is named.
     """
-    for path, part in _tree(module, ""):
+    for path, part in parts_of(module):
         for name, value in hyperparameters(part).items():
             if _is_traced(value):
                 raise TracedLeakError(
@@ -170,10 +164,3 @@ def _is_traced(value: Any) -> bool:
     if isinstance(value, list | tuple | set):
         return any(_is_traced(item) for item in value)
     return isinstance(value, dict) and any(_is_traced(item) for item in value.values())
-
-
-def _tree(module: nn.Module, prefix: str) -> Iterator[tuple[str, nn.Module]]:
-    yield prefix, module
-    for name, child in module._modules.items():
-        if child is not None:
-            yield from _tree(child, f"{prefix}{name}.")

@@ -13,7 +13,8 @@ from torch.nn.utils import parametrize
 
 from ..identity.field_metadata import KEPT, order_fields
 from ..identity.torch_wrappers import own_class
-from ..tree.traversal import field_names, parametrizations_of
+from ..tree.parametrizations import parametrizations_of
+from ..tree.traversal import field_names
 
 _CHANGED = ("_parameters", "_modules", KEPT)
 

@@ -18,7 +18,7 @@ from ..identity.torch_wrappers import is_distributed, is_sharded, own_class
 from ..module import Module
 from ..tree.param import Param
 from ..tree.param_values import differentiable
-from ..tree.traversal import parametrizations_of, reparameterization_of
+from ..tree.parametrizations import parametrizations_of, reparameterization_of
 from ..tree.walk import params, weights
 from .parametrized import Snapshot, give_back, take_over
 

@@ -12,7 +12,8 @@ from ..identity.param_id import ParamId
 from ..identity.plain_attributes import refresh_container
 from ..identity.torch_wrappers import container_of, own_class, unwrap
 from ..tree.param import Param
-from ..tree.traversal import base_tensor, field_names, slots_of
+from ..tree.parametrizations import base_tensor
+from ..tree.traversal import field_names, slots_of
 from ..tree.walk import params
 from .parts import count_params, has_missing, is_state, missing_text, param_text, sequence_kind, shown_names, top_text
 from .settings import DEFAULTS, DisplaySettings

@@ -12,7 +12,7 @@ from ..identity.plain_attributes import USER_CONTAINER
 from ..identity.torch_wrappers import container_of, own_class
 from ..transforms.placement import num_params
 from ..transforms.visiting import kind_of
-from ..tree.traversal import base_tensor
+from ..tree.parametrizations import base_tensor
 from .settings import DisplaySettings
 from .values import tensor_text, type_text
 

@@ -14,7 +14,7 @@ from ..identity.param_id import ParamId
 from ..identity.plain_attributes import refresh_container
 from . import param_values
 from .param_values import AnyTensor, Mappers, differentiable, track
-from .traversal import reparameterization_of
+from .parametrizations import reparameterization_of
 
 
 class Param:

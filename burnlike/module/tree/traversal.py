@@ -5,17 +5,18 @@ tensor elsewhere.
 """
 
 import copyreg
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from torch import Tensor, jit, nn
 
-from ..._torch_compat.fsdp import sharded, sharded_forms
+from ..._torch_compat.fsdp import sharded_forms
 from ..._torch_compat.modules import FORWARD_PRE_HOOKS, moved_names
 from ...errors import ModuleTreeError
 from ..identity.field_metadata import KEPT, Kind, fields_of, ordered_fields
 from ..identity.plain_attributes import USER_CONTAINER, refresh_container
-from ..identity.torch_wrappers import check_module, container_of, own_class, wrapped_name
+from ..identity.torch_wrappers import check_module, container_of, unwrap, wrapped_name
+from .parametrizations import base_name, parametrizations_of, reparameterization_of
 
 
 class Slot(NamedTuple):
@@ -203,7 +204,7 @@ class _Traversal:
         torchs_fields = Enter("parametrizations", container), Enter(name, "Dict")
         fields = torchs_fields if ours is None else (Enter(name, container),)
         inside = f"{prefix}parametrizations.{name}."
-        base = _base_name(list_of)
+        base = base_name(list_of)
         self._enter(fields)
         for kind, tensors in (("weight", list_of._parameters), ("state", list_of._buffers)):
             for key, tensor in tensors.items():
@@ -278,39 +279,13 @@ def _ordered_names(module: nn.Module, parts: dict[str, Any], fields: Mapping[str
     return names
 
 
-def parametrizations_of(module: nn.Module) -> dict[str, Any]:
-    """Tensor name -> the ParametrizationList that took it over (`torch.nn.utils.parametrize`); the dict torch keeps."""
-    lists = module._modules.get("parametrizations")
-    return lists._modules if isinstance(lists, nn.ModuleDict) and type(module) is not own_class(module) else {}
+def parts_of(module: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
+    """Each place of a module in the tree, as torch has them, after what holds it; with the prefix of the paths in it.
 
-
-def base_tensor(module: nn.Module, name: str) -> Tensor | None:
-    """The tensor of the field `name`, without computing it: of a parametrized one, what it is computed from."""
-    list_of = parametrizations_of(module).get(name)
-    if list_of is not None:
-        key = _base_name(list_of)
-        module, name = list_of, key
-    groups = (module._parameters, module._buffers, module.__dict__)
-    shown = next((group[name] for group in groups if isinstance(group.get(name), Tensor)), None)
-    return None if shown is None else sharded(module, name, shown)
-
-
-def reparameterization_of(module: nn.Module, name: str) -> nn.Module | None:
-    """The burnlike reparameterization (LoRA, ...) of the tensor `name` of `module`, or None."""
-    found = parametrizations_of(module).get(name)
-    first = found._modules.get("0") if found is not None else None
-    return first if hasattr(type(first), "reparameterization_name") else None
-
-
-def _base_name(list_of: nn.Module) -> str:
-    """Which of a parametrization's tensors takes the place of the original: the largest, of equal ones the last.
-
-    In a part of a module, from which tensors were filtered out, it is noted which it was.
+    Wrappers are passed over, and nothing is decided or checked, so that torch.compile traces it.
     """
-    if "_base_name" in list_of.__dict__:
-        return list_of.__dict__["_base_name"]
-    sizes = {
-        key: 0 if tensor is None else tensor.numel()
-        for key, tensor in (*list_of._parameters.items(), *list_of._buffers.items())
-    }
-    return max(sizes, key=lambda key: (sizes[key], key))
+    module = unwrap(module)
+    yield prefix, module
+    for name, child in module._modules.items():
+        if child is not None:
+            yield from parts_of(child, f"{prefix}{name}.")

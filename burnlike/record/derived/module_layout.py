@@ -14,7 +14,8 @@ from ...module.containers.sequences import Container
 from ...module.identity.torch_wrappers import container_of, own_class, unwrap
 from ...module.module import Module
 from ...module.printing.parts import shown_names
-from ...module.tree.traversal import field_names, parametrizations_of, reparameterization_of, slots_of
+from ...module.tree.parametrizations import parametrizations_of, reparameterization_of
+from ...module.tree.traversal import field_names, slots_of
 from ...tensor.core.base import TensorBase
 from ..layout import Layout, LayoutOf
 from .field_hints import FieldHint, hints_of, variants_of
