@@ -18,7 +18,7 @@ from .mappings import check_name
 
 @runtime_checkable
 class ModuleContainer(Protocol):
-    """A container type of a user's own: with these two methods it joins visit, map, paths and records.
+    """A user's container type: these two methods make it a part of visit, map, paths and records.
 
     It is no `nn.Module`. When it is assigned to a `burnlike.Module`, `module.name` stays the container; what it holds
     is registered beside it, where torch looks. Both stay the same: what the program changes in the container is seen by
@@ -29,11 +29,11 @@ class ModuleContainer(Protocol):
     """
 
     def module_children(self) -> Mapping[str, Any]:
-        """What it holds, by name: modules, parameters, containers or lists, tuples and dicts of them; or constants."""
+        """The content by name: modules, parameters, containers or lists, tuples and dicts of them; or constants."""
         ...
 
     def with_module_children(self, children: Mapping[str, Any]) -> Self:
-        """A container like this one that holds `children` instead, under the same names."""
+        """A container like this one with `children` instead, under the same names."""
         ...
 
 

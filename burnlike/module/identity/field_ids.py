@@ -37,7 +37,7 @@ def noting(kind: str, tensor: Tensor | None) -> Tensor | None:
 
 
 def noting_at(module: nn.Module, name: str) -> Tensor | None:
-    """What `module` holds as `name`, if ids are noted on it."""
+    """The tensor `name` of `module`, if ids are noted on it."""
     if name in module._buffers:
         return module._buffers[name]
     return noting("weight", module._parameters.get(name))
@@ -50,7 +50,7 @@ def noted_id(tensor: Tensor | None) -> ParamId | None:
 
 
 def known_id(module: nn.Module, name: str, tensor: Tensor | None) -> ParamId | None:
-    """The id of what `module` holds as `name`, None if there is none yet; `tensor` is from `noting`."""
+    """The id of the tensor `name` of `module`, None if it has none yet; `tensor` is from `noting`."""
     place = place_id(module, name)
     if torch.compiler.is_compiling():  # compiled code is not to depend on what ids are
         return place
@@ -63,7 +63,7 @@ def known_id(module: nn.Module, name: str, tensor: Tensor | None) -> ParamId | N
 
 
 def keep_id(module: nn.Module, name: str, param_id: ParamId, tensor: Tensor | None) -> None:
-    """Keep `param_id` for what `module` holds as `name`, and note it on `tensor`, which is from `noting`."""
+    """Keep `param_id` for the tensor `name` of `module`, and note it on `tensor`, which is from `noting`."""
     noted = None if tensor is None else tensor.__dict__.get(ON_TENSOR)
     kept = noted if type(noted) is KeptId and noted.id == param_id else KeptId(param_id)
     place = change_field(module, name, {"id": kept}).get("id")
@@ -80,7 +80,7 @@ _CHANGES = count(1)
 
 
 def copy_id(module: nn.Module, name: str, other: nn.Module, other_name: str) -> None:
-    """Let `other` keep for `other_name` what is kept for `name`; torch.compile does not look into it."""
+    """Copy the id of `name` of `module` to `other_name` of `other`; torch.compile does not trace into it."""
     field = fields_of(module).get(name, _NOTHING)
     if "id" in field:
         change_field(other, other_name, {"id": field["id"]})

@@ -1,4 +1,4 @@
-"""What burnlike keeps on a module about each of its fields: the ParamId, and what torch has no place for.
+"""burnlike's data about the fields of a module: ids, labels and other facts for which torch has no place.
 
 All of it is one dict of Fields by attribute name, `_burnlike` in the module's `__dict__`: deepcopy, `.to("meta")`,
 `load_state_dict(assign=True)`, FSDP2 and quantization replace tensors and drop their attributes, but keep this. It is
@@ -22,7 +22,7 @@ Mapper = Callable[[Tensor], Tensor]
 
 @dataclass(slots=True)
 class Meta:
-    """What is known about one name beside its tensor and id.
+    """The data about a tensor besides the tensor and its id.
 
     Attributes:
         trainable: the intent that `train()` restores, while `valid()` has the tensor not require grad; None otherwise:
@@ -49,7 +49,7 @@ class Meta:
     kind: str = "weight"
 
     def intent(self, tensor: Tensor) -> bool:
-        """Whether `tensor`, the parameter that this is about, is meant to be trained."""
+        """Whether `tensor`, to which this belongs, is meant to be trained."""
         return self.tracks(tensor) if self.trainable is None else self.trainable
 
     def tracks(self, tensor: Tensor) -> bool:
@@ -59,11 +59,11 @@ class Meta:
         return tensor.requires_grad
 
     def as_hole(self, kind: str) -> "Meta":
-        """What stays known of a parameter of `kind` that was taken out."""
+        """The Meta of a parameter of `kind` that a partition left out."""
         return Meta(**{**self.plain(), "trainable": None, "name": None, "hole": True, "kind": kind})
 
     def plain(self) -> dict[str, Any]:
-        """What a module keeps of it."""
+        """The form that a module keeps."""
         # Written out: torch.compile traces dataclasses.asdict twenty times as slowly.
         return {
             "trainable": self.trainable,
@@ -102,7 +102,7 @@ class KeptId:
 
 
 class Field(TypedDict, total=False):
-    """What a module keeps about one of its attributes; never changed in place, so that copies of a tree share them.
+    """A module's data about one of its attributes; never changed in place, so that copies of a tree share it.
 
     Attributes:
         id: the ParamId of the tensor that it holds, or held.
@@ -154,7 +154,7 @@ def fields_with(module: nn.Module, key: str, value: object = None) -> list[str]:
 
 
 def change_field(module: nn.Module, name: str, changes: Field) -> Field:
-    """Keep `changes` about the attribute `name`, beside what else is kept; returns what was kept."""
+    """Merge `changes` into the Field of the attribute `name`; returns the Field from before."""
     if torch.compiler.is_compiling():
         return _change(module, name, changes)
     with FIRST_USE:  # two threads may change different things about it
@@ -168,7 +168,7 @@ def _change(module: nn.Module, name: str, changes: Field) -> Field:
 
 
 def put_field(module: nn.Module, name: str, field: Field | None) -> None:
-    """Keep just `field` about the attribute `name`; None is nothing, not even its place in the order."""
+    """Replace the Field of the attribute `name`; None removes it, and its place in the order."""
     fields: dict[str, Field] = module.__dict__[KEPT]
     if field is None:
         fields.pop(name, None)
@@ -188,7 +188,7 @@ def ordered_fields(module: nn.Module) -> Mapping[str, Field]:
 
 
 def order_fields(module: nn.Module, names: Iterable[str]) -> None:
-    """Let the Fields of `module` be in the order of `names`."""
+    """Put the Fields of `module` into the order of `names`."""
     fields = fields_of(module)
     module.__dict__[KEPT] = {**{name: fields.get(name, _NOTHING) for name in names}, **fields}
 
@@ -229,12 +229,12 @@ def _upgraded(parts: dict[str, Any]) -> dict[str, Field]:
 
 
 def group_of(module: nn.Module, kind: Kind) -> dict[str, Any]:
-    """Where torch keeps the tensors of `kind` that `module` itself holds, by attribute name."""
+    """torch's dict of the tensors of `kind` that `module` itself has, by attribute name."""
     return module._parameters if kind == "weight" else module._buffers
 
 
 def tell_holder(module: nn.Module | None) -> None:
-    """Let the user's container that `module` is the inside of, if it is, take over what changed in it."""
+    """Tell the user's container that `module` stands for, if any, to take over what changed."""
     if module is None:
         return
     parts = module.__dict__
@@ -245,11 +245,11 @@ def tell_holder(module: nn.Module | None) -> None:
 
 
 def meta_of(module: nn.Module, name: str) -> Meta:
-    """What is kept about the tensor `name`, to be read only."""
+    """The Meta of the tensor `name`, read only."""
     field = fields_of(module).get(name, _NOTHING)
     return Meta(**field["meta"]) if "meta" in field else _DEFAULT
 
 
 def set_meta(module: nn.Module, name: str, meta: Meta | None = None, /, **changes: Any) -> None:
-    """Keep `meta`, or what is kept, about the tensor `name`, with `changes`."""
+    """Set the Meta of the tensor `name` to `meta`, or the present one, with `changes`."""
     change_field(module, name, {"meta": {**(meta or meta_of(module, name)).plain(), **changes}})

@@ -1,4 +1,4 @@
-"""The plain attributes of a module: what it keeps beside the parameters, buffers and modules that torch knows of.
+"""The plain attributes of a module: those that are not its parameters, buffers and modules.
 
 Here are their names, the tensors among them, the lists that came to hold modules unnoticed, and users' containers.
 """
@@ -78,7 +78,7 @@ def apply_plain(parts: dict[str, Any], skip: Mapping[str, None], function: Calla
 
 
 def untrack_plain(parts: dict[str, Any], skip: Mapping[str, None]) -> None:
-    """Replace each plain tensor that autograd tracks by the same values, untracked; see `apply_plain`."""
+    """Detach each plain tensor that autograd tracks; see `apply_plain`."""
     for name, value in _candidates(parts, skip):
         parts[name] = _applied(value, lambda tensor: tensor.detach() if tensor.requires_grad else tensor, True)
 
@@ -122,7 +122,7 @@ def _applied_typed(tensor: Any, function: Callable[[Tensor], Tensor]) -> Any:
 
 
 def plain_lists(modules: Iterable[nn.Module]) -> list[tuple[nn.Module, str, Any]]:
-    """The plain lists and dicts that are fields of `modules`, each with its module and name."""
+    """The plain lists and dicts among the fields of `modules`, each with its module and name."""
     noted = [
         (module, name, module.__dict__.get(name))
         for module in modules
@@ -133,7 +133,7 @@ def plain_lists(modules: Iterable[nn.Module]) -> list[tuple[nn.Module, str, Any]
 
 
 def check_loose_parts(fields: Iterable[tuple[nn.Module, str, Any]], known: Container[int]) -> None:
-    """Raise where a plain list holds a module or parameter that nothing else makes a part of the tree.
+    """Raise if a plain list has a module or parameter that is not in the tree otherwise.
 
     Args:
         fields: the plain lists in the tree.

@@ -41,7 +41,7 @@ def shell(module: M, place: Place) -> M:
 
 
 class Copies:
-    """A new tree as `shell` makes it, and what in it stands for which part of the old one.
+    """A new tree as `shell` makes it, and which part of it stands for which part of the old one.
 
     Attributes:
         root: the new tree.
@@ -113,7 +113,7 @@ class Copies:
         return new
 
     def _checked(self, module: nn.Module) -> nn.Module:
-        """What the wrappers `module` consists of hold in the end."""
+        """The module inside the wrappers of `module`."""
         module = unwrap(module)
         check_copyable(module)
         self._ordinary.add(type(module))
@@ -134,7 +134,7 @@ def check_copyable(module: nn.Module) -> None:
 
 
 def _new(cls: type[nn.Module]) -> nn.Module:
-    """An empty object of `cls`, without what a `__new__` of its own puts there."""
+    """An empty object of `cls`, without the attributes that its own `__new__` sets."""
     try:
         return object.__new__(cls)
     except TypeError:  # of a class that also extends a built-in type

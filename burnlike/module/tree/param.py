@@ -171,7 +171,7 @@ class Param:
 
     @property
     def trainable(self) -> bool:
-        """Whether an optimizer may change it: the intent, which stays while `valid()` has it not require grad."""
+        """Whether an optimizer may change it; `valid()` does not change this, though it turns `requires_grad` off."""
         if self.kind != "weight":
             return False
         intent = meta_of(*self.home).trainable
@@ -216,11 +216,11 @@ class Param:
         return Mappers(meta.load_mapper, meta.save_mapper)
 
     def load_mapper(self, mapper: Mapper | None) -> "Param":
-        """Set what turns a record's form of the values into the module's; returns the handle."""
+        """Set the function from the form of records to that of the module; returns the handle."""
         return self._set(load_mapper=mapper)
 
     def save_mapper(self, mapper: Mapper | None) -> "Param":
-        """Set what turns the module's form of the values (its `state_dict`'s) into a record's; returns the handle."""
+        """Set the function from the module's form (its `state_dict`'s) to that of records; returns the handle."""
         return self._set(save_mapper=mapper)
 
     def init_mapper(self, mapper: Mapper) -> "Param":
@@ -251,7 +251,7 @@ class Param:
         return self._with(nn.Parameter(values, self.requires_grad) if self.kind == "weight" else values)
 
     def set_require_grad(self, require_grad: bool) -> "Param":
-        """Set whether it is meant to be trained; returns the handle.
+        """Set whether it is to be trained; returns the handle.
 
         The tensor follows at once, but while `valid()` keeps it from requiring grad: then `train()` has it follow. A
         `state` stays as it is, and so do whole numbers.
@@ -295,7 +295,7 @@ class Param:
         self.put(made.requires_grad_(tracked and (self.kind == "weight" or self.tensor.is_leaf)))
 
     def put(self, tensor: Tensor) -> None:
-        """Let every owner hold `tensor` as it is."""
+        """Set the tensor of every owner to `tensor`."""
         reshard([self.tensor])
         for module, name in self.owners:
             group_of(module, self.kind)[name] = tensor
@@ -303,7 +303,7 @@ class Param:
         take_over(*self.owners[0])
 
     def adopt(self, param_id: ParamId) -> None:
-        """Give the parameter another id, that of the record it is loaded from."""
+        """Give the parameter another id, that of the record from which it is loaded."""
         self.id = param_id
         for module, name in (self.home, *self.owners[1:]):
             keep_id(module, name, param_id, noting(self.kind, self.tensor))

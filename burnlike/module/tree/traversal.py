@@ -1,4 +1,4 @@
-"""What a module tree consists of: its tensors and parts in order, with canonical names.
+"""Traverses a module tree: its tensors and modules in order, with canonical names.
 
 With `wrappers.py` the one place that knows how torch's tools change a tree: here, the reparameterizations that move a
 tensor elsewhere.
@@ -20,7 +20,7 @@ from .parametrizations import base_name, parametrizations_of, reparameterization
 
 
 class Slot(NamedTuple):
-    """One attribute that holds a tensor of a record.
+    """An attribute that has a tensor of a record.
 
     Attributes:
         path: canonical dotted path.
@@ -42,7 +42,7 @@ class Slot(NamedTuple):
 
 
 class Enter(NamedTuple):
-    """A field that holds a part of the tree begins; of one that holds just a tensor, the Slot tells.
+    """The begin of a field with a module; a field with just a tensor is a Slot.
 
     Attributes:
         name: of the field.
@@ -55,14 +55,14 @@ class Enter(NamedTuple):
 
 
 class Exit(NamedTuple):
-    """The field of the matching Enter ends."""
+    """The end of the field of the matching Enter."""
 
     name: str
     container: str
 
 
 def slots_of(root: nn.Module) -> list[Slot]:
-    """Every place of a tensor in a tree, in order; those of a tied one are several.
+    """Every place of a tensor in a tree, in order; a tied tensor has several.
 
     Raises:
         ModuleTreeError: a module holds itself, or a part of the tree is in `__slots__`.
@@ -92,7 +92,7 @@ def traverse(
 
 
 def _with_sharded(found: Callable[..., object], forms: dict[int, Tensor]) -> Callable[..., object]:
-    """`found`, called with the sharded parameter where a module shows a gathered copy of it."""
+    """`found`, called with the sharded parameter if a module shows a gathered copy of it."""
 
     def called(
         path: str, owner: nn.Module, name: str, kind: Kind, tensor: Tensor, home_module: nn.Module, home_name: str
@@ -103,7 +103,7 @@ def _with_sharded(found: Callable[..., object], forms: dict[int, Tensor]) -> Cal
 
 
 class _Traversal:
-    """One traversal under way.
+    """One traversal in progress.
 
     Attributes:
         found, passed, seen: as `traverse` was given them.
@@ -119,7 +119,7 @@ class _Traversal:
         self.ordinary: dict[type, bool] = {}
 
     def walk(self, module: nn.Module, prefix: str) -> None:
-        """Pass `module` and all in it."""
+        """Visit `module` and everything in it."""
         self.seen.append(module)
         ordered = self.ordinary.get(type(module))
         if ordered is None:
@@ -155,7 +155,7 @@ class _Traversal:
         del self.above[id(module)]
 
     def _unwrap(self, module: nn.Module, prefix: str) -> nn.Module:
-        """What the wrappers `module` consists of hold in the end, with its slots checked."""
+        """The module inside the wrappers of `module`, with its slots checked."""
         check_module(module)
         while (inner := wrapped_name(type(module))) is not None:
             module = module._modules[inner]  # pyright: ignore[reportAssignmentType]
@@ -177,7 +177,7 @@ class _Traversal:
         return module
 
     def _go_below(self, module: nn.Module, prefix: str) -> None:
-        """Check that `module` is not in itself, and note that all that follows is in it."""
+        """Check that `module` is not inside itself, and note that what follows is inside it."""
         if id(module) in self.above:
             above = self.above[id(module)]
             raise ModuleTreeError(
