@@ -1,7 +1,7 @@
 """Parameters that know their shape and get their values at first use.
 
-Until then the tensor is NaN at each place of its shape, with the memory of one number, so that C++ code which looks
-past `LazyParameter.__torch_function__` computes NaN rather than numbers that look right.
+Until then the tensor is NaN everywhere, with the memory of one number: C++ code that looks past `__torch_function__`
+computes NaN rather than numbers that look right.
 """
 
 import threading
@@ -19,13 +19,13 @@ from ...errors import DTypeError, ModuleTreeError, ShapeError
 
 Init = Callable[[torch.device], Tensor]
 
-# What torch asks a tensor without need of its values: of the form that they will have, and of the parameter itself.
+# What torch asks a tensor without need of its values: of the form that they will have, and of tracking.
 _OF_FORM = {
     *("shape", "size", "numel", "nelement", "ndim", "dim", "ndimension", "__len__"),
     *("dtype", "device", "layout", "itemsize", "element_size", "get_device", "is_floating_point", "is_complex"),
     *("is_signed", "is_cpu", "is_cuda", "is_meta", "is_sparse", "is_quantized", "is_nested", "is_mkldnn"),
 }
-_OF_PARAMETER = {
+_TRACKING = {
     *("requires_grad", "requires_grad=", "requires_grad_", "grad", "is_leaf", "grad_fn", "retains_grad", "__hash__")
 }
 _CONVERSIONS = {"to", "half", "float", "double", "bfloat16", "cpu", "cuda"}
@@ -41,11 +41,7 @@ class LazyCell:
         self.drawing: int | None = None  # the thread that the initializer runs in
 
     def initialize(self, first: "LazyParameter") -> None:
-        """Draw the values and give every parameter that waits for them its own copy; if it fails, all stay lazy.
-
-        Raises:
-            ModuleTreeError: the initializer itself asked for them.
-        """
+        """Draw the values and give every parameter that waits for them its own copy; if it fails, all stay lazy."""
         if self.drawing == threading.get_ident():
             raise ModuleTreeError(
                 f"the initializer of a lazy parameter of shape {list(first.shape)} used that parameter"
@@ -99,9 +95,8 @@ class LazyParameter(nn.Parameter):
       initializer never runs.
     * `module.to(device or dtype)`, also to meta and back, and `to_empty`: it stays lazy and will be made there. On
       meta torch computes with it as with any tensor there, and it stays lazy.
-    * A deep copy (`clone`, `fork`): it stays lazy, and both get the same start values, whichever is used first; which
-      of them require grad is each one's own affair.
-    * Threads: the initializer runs once.
+    * A deep copy (`clone`, `fork`): it stays lazy, and both get the same start values, whichever is used first, also
+      in several threads; which of them require grad is each one's own affair.
     * As an argument of `torch.func.grad` or `vmap`, and in `torch.jit`, it is NaN: call
       `burnlike.module.initialize(module)` before. `nn.Parameter(lazy)` is refused by torch: give it `lazy.detach()`.
     """
@@ -143,7 +138,7 @@ class LazyParameter(nn.Parameter):
         if form is not None and not torch.compiler.is_compiling():
             if name in _OF_FORM:
                 return func(form, *args[1:], **kwargs)
-            if name in _OF_PARAMETER or (name == "grad=" and args[1] is None):
+            if name in _TRACKING or (name == "grad=" and args[1] is None):
                 return super().__torch_function__(func, types, args, kwargs)
             handler = _HANDLERS.get("to" if name in _CONVERSIONS else name)
             if handler is not None:
@@ -160,8 +155,7 @@ class LazyParameter(nn.Parameter):
         return f"LazyParameter(shape={list(self.shape)}, dtype={self.dtype}, device='{self.device}')"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> nn.Parameter:
-        cell = _cell_of(self)
-        if cell is None:
+        if (cell := _cell_of(self)) is None:
             return nn.Parameter.__deepcopy__(self, memo)  # pyright: ignore[reportReturnType]
         memo[id(self)] = copied = LazyParameter(cell, self.shape, self.device, self.dtype, self.requires_grad)
         return copied
