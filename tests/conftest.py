@@ -1,6 +1,7 @@
 """Fixtures shared by all tests: seeds, devices, and the values that Burn computed."""
 
 import json
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,10 @@ hypothesis.settings.register_profile(
     "suite", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("suite")
+
+# Where processes share the tests, there is one for each core.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    torch.set_num_threads(1)
 
 # A shell that starts the suite in the background has it ignore SIGINT, and so would the processes that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -59,13 +59,16 @@ scheduler, scaler, loader, counters = {"iteration": 1}, torch.amp.GradScaler("cp
 """What the programs of some guides have beside what they say."""
 
 
+PYTHON_3_13_0 = "ignore:Guards may run slower on Python 3.13.0:RuntimeWarning"  # of torch.compile
+
+
 @pytest.mark.parametrize("guide", GUIDES)
 def test_the_programs_of_a_guide_run(guide: str, tmp_path: Path) -> None:
     found = re.findall(r"^ *```python\n(.*?)^ *```", (DOCS / f"{guide}.md").read_text(), re.DOTALL | re.MULTILINE)
     assert found
     programs = [GIVEN.get(guide, ""), *map(textwrap.dedent, found)]
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "\n".join(programs)],
+        [sys.executable, "-W", "error", "-W", PYTHON_3_13_0, "-c", "\n".join(programs)],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(DOCS.parent)},  # for the examples, which guides refer to
         capture_output=True,
