@@ -233,17 +233,6 @@ def group_of(module: nn.Module, kind: Kind) -> dict[str, Any]:
     return module._parameters if kind == "weight" else module._buffers
 
 
-def tell_holder(module: nn.Module | None) -> None:
-    """Tell the user's container that `module` stands for, if any, to take over what changed."""
-    if module is None:
-        return
-    parts = module.__dict__
-    above = parts.get("_burnlike_held_by")
-    held = module if "_burnlike_held" in parts else None if above is None else above()
-    if held is not None:
-        held.refresh()  # pyright: ignore[reportCallIssue]
-
-
 def meta_of(module: nn.Module, name: str) -> Meta:
     """The Meta of the tensor `name`, read only."""
     field = fields_of(module).get(name, _NOTHING)
