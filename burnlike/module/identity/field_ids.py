@@ -12,10 +12,8 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy as is_shapeless
 
 from ...errors import ModuleTreeError
-from .field_metadata import FIRST_USE, Field, KeptId, change_field, fields_of, meta_of, put_field, set_meta
+from .field_metadata import FIRST_USE, NO_FIELD, KeptId, change_field, fields_of, meta_of, put_field, set_meta
 from .param_id import ParamId
-
-_NOTHING: Field = {}
 
 
 def _id_of(kept: KeptId | bytearray) -> ParamId:
@@ -27,7 +25,7 @@ ON_TENSOR = "_burnlike_id"
 
 def place_id(module: nn.Module, name: str) -> ParamId | None:
     """The id kept on `module` for the attribute `name`, or None."""
-    kept = fields_of(module).get(name, _NOTHING).get("id")
+    kept = fields_of(module).get(name, NO_FIELD).get("id")
     return None if kept is None else _id_of(kept)
 
 
@@ -81,7 +79,7 @@ _CHANGES = count(1)
 
 def copy_id(module: nn.Module, name: str, other: nn.Module, other_name: str) -> None:
     """Copy the id of `name` of `module` to `other_name` of `other`; torch.compile does not trace into it."""
-    field = fields_of(module).get(name, _NOTHING)
+    field = fields_of(module).get(name, NO_FIELD)
     if "id" in field:
         change_field(other, other_name, {"id": field["id"]})
 
@@ -100,7 +98,7 @@ def ensure_id(module: nn.Module, name: str) -> None:
         ModuleTreeError: it has none, and torch.compile is tracing, where none can be drawn.
     """
     if torch.compiler.is_compiling():
-        if "id" not in fields_of(module).get(name, _NOTHING):
+        if "id" not in fields_of(module).get(name, NO_FIELD):
             raise ModuleTreeError(
                 f"'{name}' of {type(module).__name__} has no ParamId yet, and none can be drawn in compiled code: call"
                 " burnlike.module.params(module) before"

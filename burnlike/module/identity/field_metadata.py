@@ -124,7 +124,7 @@ os.register_at_fork(after_in_child=FIRST_USE._at_fork_reinit)  # the thread that
 KEPT = "_burnlike"
 """Where a module has its Fields. Those of a class with `_burnlike_ordered` are in order of declaration."""
 
-_NOTHING: Field = {}
+NO_FIELD: Field = {}
 _NO_FIELDS: dict[str, Field] = {}
 OLD_ENTRIES = (
     "_burnlike_ids",
@@ -162,7 +162,7 @@ def change_field(module: nn.Module, name: str, changes: Field) -> Field:
 
 
 def _change(module: nn.Module, name: str, changes: Field) -> Field:
-    before = fields_of(module).get(name, _NOTHING)
+    before = fields_of(module).get(name, NO_FIELD)
     module.__dict__.setdefault(KEPT, {})[name] = {**before, **changes} if before else changes
     return before
 
@@ -179,7 +179,7 @@ def put_field(module: nn.Module, name: str, field: Field | None) -> None:
 def remember_field(module: nn.Module, name: str) -> None:
     """Note the place of `name` in the order of declaration."""
     if name not in fields_of(module):
-        module.__dict__.setdefault(KEPT, {}).setdefault(name, _NOTHING)
+        module.__dict__.setdefault(KEPT, {}).setdefault(name, NO_FIELD)
 
 
 def ordered_fields(module: nn.Module) -> Mapping[str, Field]:
@@ -190,12 +190,12 @@ def ordered_fields(module: nn.Module) -> Mapping[str, Field]:
 def order_fields(module: nn.Module, names: Iterable[str]) -> None:
     """Put the Fields of `module` into the order of `names`."""
     fields = fields_of(module)
-    module.__dict__[KEPT] = {**{name: fields.get(name, _NOTHING) for name in names}, **fields}
+    module.__dict__[KEPT] = {**{name: fields.get(name, NO_FIELD) for name in names}, **fields}
 
 
 def held_as(module: nn.Module, name: str) -> Holds | None:
     """What is noted that the attribute `name` holds."""
-    return fields_of(module).get(name, _NOTHING).get("holds")
+    return fields_of(module).get(name, NO_FIELD).get("holds")
 
 
 def hold_as(module: nn.Module, name: str, holds: Holds | None) -> None:
@@ -235,7 +235,7 @@ def group_of(module: nn.Module, kind: Kind) -> dict[str, Any]:
 
 def meta_of(module: nn.Module, name: str) -> Meta:
     """The Meta of the tensor `name`, read only."""
-    field = fields_of(module).get(name, _NOTHING)
+    field = fields_of(module).get(name, NO_FIELD)
     return Meta(**field["meta"]) if "meta" in field else _DEFAULT
 
 

@@ -14,7 +14,7 @@ from ...backend import Autodiff, backend_for
 from ...errors import BackendError, ModuleTreeError
 from ...tensor.core.base import TensorBase, wrap
 from ...tensor.core.spec import family_of
-from .field_metadata import KEPT, OLD_ENTRIES, Field
+from .field_metadata import KEPT, OLD_ENTRIES, fields_with
 
 USER_CONTAINER = "_burnlike_user_container"
 """Where the module that stands for a user's container in the tree has that container."""
@@ -29,7 +29,6 @@ def refresh_container(module: nn.Module) -> None:
 _TORCHS = tuple(nn.Module().__dict__)
 # The walk is in pickles of older versions.
 _OURS = frozenset({KEPT, *OLD_ENTRIES, "_burnlike_walk", "_burnlike_stack_members", COMPILED_CALL})
-_NO_FIELDS: dict[str, Field] = {}
 
 
 def plain_names(parts: dict[str, Any]) -> list[str]:
@@ -124,10 +123,7 @@ def _applied_typed(tensor: Any, function: Callable[[Tensor], Tensor]) -> Any:
 def plain_lists(modules: Iterable[nn.Module]) -> list[tuple[nn.Module, str, Any]]:
     """The plain lists and dicts among the fields of `modules`, each with its module and name."""
     noted = [
-        (module, name, module.__dict__.get(name))
-        for module in modules
-        for name, field in module.__dict__.get(KEPT, _NO_FIELDS).items()
-        if "holds" in field and field["holds"] == "list"
+        (module, name, module.__dict__.get(name)) for module in modules for name in fields_with(module, "holds", "list")
     ]
     return [field for field in noted if isinstance(field[2], list | dict)]
 
