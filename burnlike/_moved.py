@@ -28,8 +28,8 @@ nn.initializers: initializer_config>configs initializer>initialize
 nn.linear: linear_config>configs
 nn.norm: rms_norm_config>configs rms_norm
 nn.transformer: decoder_lm_config>configs decoder_lm
-optim.core: treatment>gradient_transform ranks>rank_agreement state
-optim.gradients: clipping clipping_config>configs gradients_accumulator multi_gradients
+optim.core: treatment>gradient_transform ranks>step_checks state
+optim.gradients: clipping clipping_config>configs gradients_accumulator multi_gradients>gradients
 optim.lbfgs: lbfgs_config>configs lbfgs_flat>flat_parameters lbfgs_state>state
 optim.rules: adafactor adagrad adam adamw adan adaptive_momentum adaptive_momentum_config>config_base
   module_optimizer_config>config_base momentum_config>config_base adafactor_config>configs adagrad_config>configs
@@ -39,10 +39,11 @@ optim.rules: adafactor adagrad adam adamw adan adaptive_momentum adaptive_moment
 optim.schedules: composed_lr>combined sequential_lr>combined warmup_lr>combined composed_lr_config>combined_configs
   module_lr_scheduler_config>combined_configs sequential_lr_config>combined_configs warmup_lr_config>combined_configs
   constant_lr_config>configs cosine_annealing_config>configs exponential_lr_config>configs linear_lr_config>configs
-  noam_lr_config>configs step_lr_config>configs learning_rates lr_scheduler module_lr_scheduler lr_records>records
-  constant_lr>simple cosine_annealing>simple exponential_lr>simple linear_lr>simple noam_lr>simple step_lr>simple
-optim.states: optimizer_report state_keeper>persistence kept_states>store torch_records torch_rules
-optim.step: adaptor runs>batches copies skipped_steps step_plan
+  noam_lr_config>configs step_lr_config>configs learning_rates lr_scheduler lr_records>records
+  module_lr_scheduler>combined constant_lr>simple cosine_annealing>simple exponential_lr>simple linear_lr>simple
+  noam_lr>simple step_lr>simple
+optim.states: optimizer_report>matching state_keeper>persistence kept_states>store torch_records torch_rules
+optim.step: adaptor runs>batches skipped_steps>step_plan
 tensor.activation: activation_shrink>shrinking activation_softmax>softmaxes
 tensor.core: base dtypes kinds slices spec
 tensor.host: data distribution tolerance

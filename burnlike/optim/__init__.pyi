@@ -7,9 +7,8 @@ from .gradients.configs import (
     ClipByValue as ClipByValue,
     GradientClipping as GradientClipping,
 )
-from .gradients.gradients import GradientsParams as GradientsParams
+from .gradients.gradients import GradientsParams as GradientsParams, MultiGradientsParams as MultiGradientsParams
 from .gradients.gradients_accumulator import GradientsAccumulator as GradientsAccumulator
-from .gradients.multi_gradients import MultiGradientsParams as MultiGradientsParams
 from .lbfgs.configs import LbfgsConfig as LbfgsConfig
 from .lbfgs.lbfgs import Lbfgs as Lbfgs
 from .lbfgs.state import LbfgsState as LbfgsState
@@ -62,7 +61,12 @@ from .rules.schedule_free_adamw import (
 )
 from .rules.sgd import MomentumState as MomentumState, Sgd as Sgd, SgdState as SgdState
 from .rules.simple_optimizer import SimpleOptimizer as SimpleOptimizer
-from .schedules.combined import ComposedLr as ComposedLr, SequentialLr as SequentialLr, WarmupLr as WarmupLr
+from .schedules.combined import (
+    ComposedLr as ComposedLr,
+    ModuleLrScheduler as ModuleLrScheduler,
+    SequentialLr as SequentialLr,
+    WarmupLr as WarmupLr,
+)
 from .schedules.combined_configs import (
     ComposedLrConfig as ComposedLrConfig,
     LrGroupConfig as LrGroupConfig,
@@ -80,7 +84,6 @@ from .schedules.configs import (
 )
 from .schedules.learning_rates import ModuleLearningRate as ModuleLearningRate
 from .schedules.lr_scheduler import AnyLrScheduler as AnyLrScheduler, LrScheduler as LrScheduler
-from .schedules.module_lr_scheduler import ModuleLrScheduler as ModuleLrScheduler
 from .schedules.simple import (
     ConstantLr as ConstantLr,
     CosineAnnealing as CosineAnnealing,
@@ -89,6 +92,6 @@ from .schedules.simple import (
     NoamLr as NoamLr,
     StepLr as StepLr,
 )
-from .states.optimizer_report import OptimizerLoadReport as OptimizerLoadReport
+from .states.matching import OptimizerLoadReport as OptimizerLoadReport
 from .states.torch_records import load_torch_record as load_torch_record, torch_record as torch_record
 from .step.adaptor import OptimizerAdaptor as OptimizerAdaptor

@@ -1,4 +1,4 @@
-"""GradientsParams: the gradients of one backward pass, by ParamId."""
+"""GradientsParams: the gradients of one backward pass, by ParamId; MultiGradientsParams: those of several devices."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Self
@@ -10,7 +10,7 @@ from ...backend import GradientMap
 from ...errors import DeviceError, DTypeError, ShapeError
 from ...module import Param, ParamId
 from ...module.tree.walk import weights
-from .gradient_placement import placed
+from ..core.sharded import placed_gradients
 
 
 class GradientsParams:
@@ -74,7 +74,10 @@ class GradientsParams:
         gradients = cls()
         both = list(pairs)
         its_params = [param for param, _ in both]
-        gradients._lists, gradients._by_id = (its_params, placed(its_params, [grad for _, grad in both])), None
+        gradients._lists, gradients._by_id = (
+            (its_params, placed_gradients(its_params, [grad for _, grad in both])),
+            None,
+        )
         return gradients
 
     @classmethod
@@ -88,7 +91,7 @@ class GradientsParams:
         for tensor in tensors:
             tensor.grad = None
         # The module's own list where it is whole: an optimizer sees by it that nothing has changed.
-        gradients._lists, gradients._by_id = (found, placed(found, values)), None
+        gradients._lists, gradients._by_id = (found, placed_gradients(found, values)), None
         return gradients
 
     @classmethod
@@ -116,7 +119,7 @@ class GradientsParams:
             ShapeError, DTypeError, DeviceError: the gradient is not of the parameter's shape, dtype or device.
         """
         check_gradient(param, param.tensor, grad)
-        self._known()[param.id] = param, placed([param], [grad])[0]
+        self._known()[param.id] = param, placed_gradients([param], [grad])[0]
         self._lists = None
 
     def to_device(self, device: torch.device | str, module: nn.Module) -> Self:
@@ -187,3 +190,39 @@ def check_gradient(param: Param, tensor: Tensor, grad: Tensor, otherwise: str = 
 
 def _id(param: Param | ParamId) -> ParamId:
     return param.id if isinstance(param, Param) else param
+
+
+class MultiGradientsParams:
+    """Gradients of replicas of a module, one container for each.
+
+    Attributes:
+        containers: what each replica gave, whose parameters have the same ids.
+    """
+
+    def __init__(self) -> None:
+        self.containers: list[GradientsParams] = []
+
+    def add(self, grads: GradientsParams) -> Self:
+        """Add the gradients of a replica; returns the container."""
+        self.containers.append(grads)
+        return self
+
+    def remove(self, param: Param | ParamId) -> Tensor | None:
+        """Take the gradients of a parameter out of all containers; returns their sum, or None.
+
+        The sum is on the device of the first container that has one, from number `id % len(containers)` on, so that
+        the sums of many parameters are spread over the devices (burn-optim, multi_gradients.rs).
+        """
+        count = len(self.containers)
+        start = (param.id if isinstance(param, Param) else param).value % max(count, 1)
+        total: Tensor | None = None
+        for place in range(count):
+            grad = self.containers[(start + place) % count].remove(param)
+            if grad is not None:
+                total = grad if total is None else total + grad.to(total.device)
+        return total
+
+    def summed(self, module: nn.Module) -> GradientsParams:
+        """The sums for the parameters of `module`, on their devices, for a step; takes them out of the containers."""
+        found = ((param, self.remove(param)) for param in weights(module))
+        return GradientsParams.of((param, grad.to(param.tensor.device)) for param, grad in found if grad is not None)

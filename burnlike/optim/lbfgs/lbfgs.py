@@ -11,7 +11,7 @@ from ...errors import ArgumentError, RecordMismatchError, ShapeError, TrainingEr
 from ...record import Record
 from ...record.methods import RecordMethods
 from ...tensor.core.base import TensorBase
-from ..core.missing_gradients import WarnsOfMissingGradients
+from ..core.step_checks import WarnsOfMissingGradients
 from ..gradients.gradients import GradientsParams
 from .configs import LbfgsConfig
 from .flat_parameters import FlatParameters

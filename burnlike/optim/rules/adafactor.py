@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..._torch_compat import foreach
-from ..gradients.norms import norms_of
+from ..gradients.clipping import norms_of
 from .configs import AdafactorConfig
 from .foreach_optimizer import ForeachOptimizer
 

@@ -10,8 +10,7 @@ from ...errors import ConfigError
 from ...module.groups.param_group import ParamGroup
 
 if TYPE_CHECKING:
-    from .combined import ComposedLr, SequentialLr, WarmupLr
-    from .module_lr_scheduler import ModuleLrScheduler
+    from .combined import ComposedLr, ModuleLrScheduler, SequentialLr, WarmupLr
 
 Reduction = Literal["prod", "sum", "avg"]
 
@@ -54,7 +53,7 @@ class ModuleLrSchedulerConfig(LrSchedulerConfig, tag="ModuleLrScheduler"):
         Raises:
             ConfigError: a schedule needs a length and has none.
         """
-        from .module_lr_scheduler import ModuleLrScheduler
+        from .combined import ModuleLrScheduler
 
         groups = [(group.params, group.scheduler.init(num_iters)) for group in self.groups]
         return ModuleLrScheduler(self.base.init(num_iters), groups)

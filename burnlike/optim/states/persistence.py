@@ -11,10 +11,9 @@ from ..core.sharded import divided_state, division_of, local_state
 from ..optimizer import Optimizer
 from ..rules.rule_set import RuleSet
 from ..schedules.learning_rates import BASE
-from .matching import StateOwner
-from .optimizer_report import OptimizerLoadReport
+from .matching import OptimizerLoadReport, StateOwner
 from .store import KeptStates, checked_layout, read_states
-from .torch_translation import as_adaptors
+from .torch_rules import as_adaptors
 
 
 class StatefulOptimizer(Optimizer):

@@ -15,6 +15,7 @@ from ..core.sharded import Division, divided_state, division_of, local, local_st
 from ..core.state import flatten, map_tensors, unflatten
 from ..rules.simple_optimizer import SimpleOptimizer
 from .matching import (
+    OptimizerLoadReport,
     StateEntry,
     StateMatch,
     StateOwner,
@@ -24,7 +25,6 @@ from .matching import (
     refuse_orphans,
     tensors_of,
 )
-from .optimizer_report import OptimizerLoadReport
 
 Rule = SimpleOptimizer[Any]
 RuleOf = Callable[[ParamId, str | None], Rule]

@@ -13,9 +13,16 @@ from ...module import Param, ParamId, params
 from ...record import LoadReport, Mismatch, Record
 from ...record.derived.state_tree import decode_tree, encode_tree
 from ...record.files.stored_tensors import shape_in
-from .matching import GROUPS, StateOwner, entries_of, match_entries, refuse_mismatched, refuse_orphans
-from .optimizer_report import OptimizerLoadReport
-from .torch_translation import adaptors_state, is_group, is_of_adaptor, torchs_state
+from .matching import (
+    GROUPS,
+    OptimizerLoadReport,
+    StateOwner,
+    entries_of,
+    match_entries,
+    refuse_mismatched,
+    refuse_orphans,
+)
+from .torch_rules import adaptors_state, is_group, is_of_adaptor, torchs_state
 
 
 def torch_record(optimizer: torch.optim.Optimizer, *modules: nn.Module) -> Record:

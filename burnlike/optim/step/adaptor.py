@@ -10,12 +10,11 @@ from torch import Tensor, nn
 
 from ..._torch_compat import foreach
 from ..._torch_compat.fsdp import reshard
-from ...errors import ConfigError, DeviceError, DTypeError, ShapeError
+from ...errors import ConfigError
 from ...module import Param, ParamGroup
 from ...module.tree.walk import weights
-from ...ops import StepOptions
-from ..core.rank_agreement import Ranks
-from ..core.sharded import Parts, division_of, local, local_state
+from ..core.sharded import division_of, local, local_state
+from ..core.step_checks import Ranks
 from ..gradients.configs import GradientClipping
 from ..gradients.gradients import GradientsParams
 from ..optimizer import Module
@@ -23,12 +22,9 @@ from ..rules.rule_set import OptimizerGroup, RuleSet
 from ..rules.simple_optimizer import SimpleOptimizer
 from ..schedules.learning_rates import ModuleLearningRate
 from ..states.persistence import StatefulOptimizer
-from .batches import ParamBatch, batches_of, check_all, check_gradients, gradients_of, rate_of, stepped_in
-from .copies import Copies, check_copied, copies_of, tensors_of_copies
-from .eval_weights import put_weights
-from .skipped_steps import SkippedSteps, can_skip_on_device
-from .step_plan import StepRequest, plan_step
-from .whole_step import step_whole
+from .batches import ParamBatch, batches_of, check_all, gradients_of, rate_of, step_batch, stepped_in
+from .other_weights import Copies, check_copied, copies_of, put_weights, tensors_of_copies
+from .step_plan import SkippedSteps, can_skip_on_device, plan_step
 
 State = TypeVar("State")
 
@@ -185,12 +181,18 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
             check_all(batches, tensors, batch_grads)
             for batch in batches:
                 self.rules.rule(batch.group).check_states(batch.states)
-        request = StepRequest(
-            *(self.maximize, self.skip_non_finite, loss_scale, found_inf, zero_grads),
-            seed=(self._kept.random_step + 1) << 16 if self.stochastic_rounding else None,
-        )
         try:
-            options, found = plan_step(batches, batch_grads, self.rules, request)
+            options, found = plan_step(
+                batches,
+                batch_grads,
+                self.rules,
+                maximize=self.maximize,
+                skip_non_finite=self.skip_non_finite,
+                loss_scale=loss_scale,
+                found_inf=found_inf,
+                zero_grads=zero_grads,
+                seed=(self._kept.random_step + 1) << 16 if self.stochastic_rounding else None,
+            )
         except Exception:
             check_all(batches, tensors, batch_grads)  # says it with the name of the parameter
             raise
@@ -207,7 +209,9 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         ):
             if found is not None:
                 its_options = replace(its_options, skip=found.to(batch.device), skipped=self._skipped.on[batch.device])
-            self._step_batch(batch, rate, some, its_grads, its_options)
+            if self._copies:
+                its_options = replace(its_options, copies=tensors_of_copies(self._copies, batch.params))
+            self._keep(batch, step_batch(batch, self.rules.rule(batch.group), rate, some, its_grads, its_options))
         if found is not None:
             self._skipped.add(found)
         if self.stochastic_rounding:
@@ -263,26 +267,12 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
                 self._kept.divisions.update((param.id, division_of(param.tensor)) for param in batch.params)
             batch.states = states
 
-    def _step_batch(
-        self, batch: ParamBatch, lr: float, tensors: Sequence[Tensor], grads: Sequence[Tensor], options: StepOptions
-    ) -> None:
-        rule = self.rules.rule(batch.group)
-        if self._copies:
-            options = replace(options, copies=tensors_of_copies(self._copies, batch.params))
-        try:
-            if not batch.sharded:
-                after = rule.step_many(lr, tensors, grads, batch.states, options)
-            elif rule.elementwise:
-                after = rule.step_many(lr, Parts(map(local, tensors)), list(map(local, grads)), batch.states, options)
-            else:
-                after = step_whole(rule, lr, tensors, grads, batch.states, options)
-        except (ShapeError, DTypeError, DeviceError, NotImplementedError):  # the last of ops, for sparse gradients
-            check_gradients(batch, tensors, grads)  # says it with the name of the parameter
-            raise
-        if after is batch.states:
+    def _keep(self, batch: ParamBatch, states: Sequence[Any]) -> None:
+        """Keep the states of a batch after a step."""
+        if states is batch.states:
             return
-        batch.states = after
-        for param, state in zip(batch.params, after, strict=True):
+        batch.states = states
+        for param, state in zip(batch.params, states, strict=True):
             if state is not None:
                 self._kept.states[param.id] = state
                 self._kept.note(param)

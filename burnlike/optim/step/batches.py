@@ -1,18 +1,21 @@
-"""Batches of parameters: those that one call of a rule updates together."""
+"""Batches of parameters: those that one call of a rule updates together, and that call."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ...errors import ArgumentError
+from ...errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from ...module import Param, ParamGroup
-from ...module.identity.torch_wrappers import is_distributed
+from ...module.identity.torch_wrappers import is_distributed, part_of
 from ...module.tree.walk import weights
-from ..core.sharded import local
+from ...ops import StepOptions
+from ..core.gradient_transform import finish
+from ..core.sharded import Parts, local, whole
 from ..gradients.gradients import check_gradient
+from ..rules.simple_optimizer import SimpleOptimizer
 from ..schedules.learning_rates import ModuleLearningRate, checked_rate, last_match
 
 
@@ -116,3 +119,42 @@ def check_all(
     """`check_gradients` of several batches."""
     for batch, some, its_grads in zip(batches, tensors, grads, strict=True):
         check_gradients(batch, some, its_grads)
+
+
+def step_batch(
+    batch: ParamBatch,
+    rule: SimpleOptimizer[Any],
+    lr: float,
+    tensors: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    options: StepOptions,
+) -> Sequence[Any]:
+    """Update the parameters of a batch; gives the states after it.
+
+    Args:
+        batch: the parameters and their states.
+        rule: of all of them.
+        lr: learning rate.
+        tensors: the parameters.
+        grads: their gradients; DTensors where the parameters are.
+        options: of this rank's parts.
+
+    Raises:
+        ShapeError, DTypeError, DeviceError: a gradient or state does not fit its parameter.
+    """
+    try:
+        if not batch.sharded:
+            return rule.step_many(lr, tensors, grads, batch.states, options)
+        parts, its_grads = Parts(map(local, tensors)), [local(grad) for grad in grads]
+        if rule.elementwise:
+            return rule.step_many(lr, parts, its_grads, batch.states, options)
+        # Every rank gathers the whole tensors, computes the same, and keeps its part. States are whole on each rank.
+        wholes, whole_grads = [whole(tensor) for tensor in tensors], [whole(grad) for grad in grads]
+        after = rule.step_many(lr, wholes, whole_grads, batch.states, replace(options, copies=(), zero_grads=False))
+        for part, tensor, values in zip(parts, tensors, wholes, strict=True):
+            part.copy_(local(part_of(values, tensor)))
+        finish(parts, its_grads, options)
+        return after
+    except (ShapeError, DTypeError, DeviceError, NotImplementedError):  # the last of ops, for sparse gradients
+        check_gradients(batch, tensors, grads)  # says it with the name of the parameter
+        raise

@@ -1,8 +1,7 @@
-"""Plans the scaling and clipping of a step's gradients, for each batch of parameters, and the check for inf and NaN."""
+"""Plans a step: how gradients are scaled and clipped, and whether it is skipped for an inf or NaN among them."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -15,32 +14,17 @@ from ..rules.rule_set import RuleSet
 from .batches import ParamBatch
 
 
-@dataclass(frozen=True, slots=True)
-class StepRequest:
-    """The arguments of a step other than the learning rate.
-
-    Attributes:
-        maximize: go up the gradient.
-        skip_non_finite: change nothing if a gradient is not finite.
-        loss_scale: what the loss was multiplied by.
-        found_inf: change nothing if its one value is not 0.
-        zero_grads: zero the gradients.
-        seed: of stochastic rounding, whose last 16 bits are 0 and get the number of the batch; None rounds to nearest.
-    """
-
-    maximize: bool = False
-    skip_non_finite: bool = False
-    loss_scale: float | Tensor | None = None
-    found_inf: Tensor | None = None
-    zero_grads: bool = False
-    seed: int | None = None
-
-
 def plan_step(
     batches: Sequence[ParamBatch],
     grads: Sequence[Sequence[Tensor]],
     rules: RuleSet,
-    request: StepRequest,
+    *,
+    maximize: bool,
+    skip_non_finite: bool,
+    loss_scale: float | Tensor | None,
+    found_inf: Tensor | None,
+    zero_grads: bool,
+    seed: int | None,
 ) -> tuple[list[StepOptions], Tensor | None]:
     """Find out what to do; nothing waits for a device.
 
@@ -48,7 +32,12 @@ def plan_step(
         batches: of the step.
         grads: of each.
         rules: which clipping each has.
-        request: what is asked.
+        maximize: go up the gradient.
+        skip_non_finite: change nothing if a gradient is not finite.
+        loss_scale: what the loss was multiplied by.
+        found_inf: change nothing if its one value is not 0.
+        zero_grads: zero the gradients.
+        seed: of stochastic rounding, whose last 16 bits are 0 and get the number of the batch; None rounds to nearest.
 
     Returns:
         The options of each batch, and a tensor with one value; if it is not 0, the step is skipped.
@@ -59,17 +48,17 @@ def plan_step(
     clippings = [rules.clipping(batch.group) for batch in batches]
     norms = [rules.norm(batch.group) for batch in batches]
     squares = [
-        squares_of(its_grads) if request.skip_non_finite or needs_norms(clipping) else None
+        squares_of(its_grads) if skip_non_finite or needs_norms(clipping) else None
         for its_grads, clipping in zip(grads, clippings, strict=True)
     ]
-    scale = -1.0 if request.maximize else 1.0
+    scale = -1.0 if maximize else 1.0
     unscale: float | Tensor = 1.0
-    if isinstance(request.loss_scale, Tensor):
-        unscale = request.loss_scale.detach().double().reshape(1).reciprocal()
-    elif request.loss_scale is not None:
-        if not 0 < request.loss_scale < math.inf:
-            raise ArgumentError(f"expected a finite loss_scale > 0, got {request.loss_scale}; nothing was changed")
-        unscale = 1.0 / request.loss_scale
+    if isinstance(loss_scale, Tensor):
+        unscale = loss_scale.detach().double().reshape(1).reciprocal()
+    elif loss_scale is not None:
+        if not 0 < loss_scale < math.inf:
+            raise ArgumentError(f"expected a finite loss_scale > 0, got {loss_scale}; nothing was changed")
+        unscale = 1.0 / loss_scale
         scale *= unscale
     options = []
     for place, (batch, clipping) in enumerate(zip(batches, clippings, strict=True)):
@@ -85,11 +74,11 @@ def plan_step(
                 grad_scale=scale,
                 factors=factors,
                 clip_value=clip_value,
-                zero_grads=request.zero_grads,
-                seed=None if request.seed is None else request.seed + place,
+                zero_grads=zero_grads,
+                seed=None if seed is None else seed + place,
             )
         )
-    return options, _found(squares, request)
+    return options, _found(squares, skip_non_finite, found_inf)
 
 
 def _pooled(squares: Sequence[Tensor | None], chosen: Sequence[bool], device: torch.device) -> Tensor:
@@ -97,10 +86,61 @@ def _pooled(squares: Sequence[Tensor | None], chosen: Sequence[bool], device: to
     return some[0] if len(some) == 1 else torch.cat(some)
 
 
-def _found(squares: Sequence[Tensor | None], request: StepRequest) -> Tensor | None:
-    found = None if request.found_inf is None else request.found_inf.detach().reshape(1)
-    if not request.skip_non_finite:
+def _found(squares: Sequence[Tensor | None], skip_non_finite: bool, found_inf: Tensor | None) -> Tensor | None:
+    found = None if found_inf is None else found_inf.detach().reshape(1)
+    if not skip_non_finite:
         return found
     total = _pooled(squares, [True] * len(squares), next(it.device for it in squares if it is not None)).sum(0, True)
     bad = total.isfinite().logical_not_().float()
     return bad if found is None else torch.maximum(found.to(bad), bad)
+
+
+class SkippedSteps:
+    """Counts skipped steps.
+
+    On CUDA nothing waits: the kernels see whether a step is to be skipped, and subtract from the times of the states
+    what `on` has counted. `take_back` brings the states up to date.
+
+    Attributes:
+        count: steps known to be skipped, without those in `on`.
+        on: steps skipped since the last `take_back`, by device: float64 `[1]`.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.on: dict[torch.device, Tensor] = {}
+        self._is_settled = True
+
+    def watch(self, batches: Sequence[ParamBatch]) -> None:
+        """Count for these batches from now on; `take_back` those before first."""
+        devices = {batch.device for batch in batches if batch.device.type == "cuda"}
+        self.on = {device: torch.zeros(1, dtype=torch.float64, device=device) for device in devices}
+        self._is_settled = True
+
+    def add(self, found: Tensor) -> None:
+        """Count a step as skipped where the one value of `found` is not 0."""
+        for device, skipped in self.on.items():
+            skipped.add_((found != 0).to(device))
+        self._is_settled = False
+
+    def take_back(self, batches: Sequence[ParamBatch], rules: RuleSet) -> None:
+        """Take what was skipped back from the times of the states; waits for the devices if it may be any."""
+        if self._is_settled:
+            return
+        self._is_settled = True
+        counts = {device: int(skipped.item()) for device, skipped in self.on.items()}
+        if not any(counts.values()):
+            return
+        for batch in batches:
+            if steps := counts.get(batch.device):
+                rules.rule(batch.group).take_back(batch.states, steps)
+        self.count += max(counts.values())
+        for skipped in self.on.values():
+            skipped.zero_()
+
+
+def can_skip_on_device(batches: Sequence[ParamBatch], rules: RuleSet) -> bool:
+    """Whether kernels can skip a step by themselves: not the first one, which may not even make states."""
+    return all(
+        batch.device.type == "cuda" and rules.rule(batch.group).fused and None not in batch.states for batch in batches
+    )

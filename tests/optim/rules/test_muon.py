@@ -14,8 +14,8 @@ import burnlike as bl
 from burnlike.errors import ConfigError, ShapeError
 from burnlike.module import ParamGroup, params
 from burnlike.optim import AdamWConfig, GradientsParams, MomentumConfig, Muon, MuonConfig, OptimizerGroupConfig
-from burnlike.optim.rules import newton_schulz as module_of_iterations
-from burnlike.optim.rules.newton_schulz import orthogonalized
+from burnlike.optim.rules import muon as module_of_iterations
+from burnlike.optim.rules.muon import orthogonalized
 from burnlike.record import open_record
 from burnlike.record.recorder import recorder_for
 

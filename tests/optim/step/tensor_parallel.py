@@ -17,7 +17,7 @@ from burnlike.interop import TorchOptimizer
 from burnlike.module import params
 from burnlike.optim import GradientsAccumulator, GradientsParams, ModuleOptimizerConfig, MultiGradientsParams, clip
 from burnlike.optim.core.sharded import local
-from burnlike.optim.gradients.norms import norms_of
+from burnlike.optim.gradients.clipping import norms_of
 
 from .sharded_training import largest_error, loss_of, weights_of, wrapped
 

@@ -20,7 +20,7 @@ from burnlike.optim import (
 )
 from burnlike.optim.step import adaptor
 from burnlike.optim.step.batches import ParamBatch
-from burnlike.optim.step.skipped_steps import SkippedSteps
+from burnlike.optim.step.step_plan import SkippedSteps
 from tests.optim.steps import assert_same
 
 CONFIGS: list[ModuleOptimizerConfig] = [

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from burnlike import nn as layers
 from burnlike.errors import ConfigError
 from burnlike.optim import GradientsParams, Muon, MuonConfig
-from burnlike.optim.rules.newton_schulz import orthogonalized
+from burnlike.optim.rules.muon import orthogonalized
 from tests.burn_configs import optimizer_config
 
 from ..compare import Tolerance
