@@ -55,6 +55,7 @@ tensor.options: options_base>base options_conv>convolutions options_pool>pools
 tensor.shape: grid_sample joining padding scattering
 tensor.signal: windows>cosine_windows short_time
 tensor.torch_bridge: checkpointing interop lifting registration
+record: opening>shortcuts verifying>shortcuts
 record.safetensors: safetensors_recorder>recorder
 train: config>configs
 """

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import RecordError
+from ..record.files.sharded import EXTENSION, INDEX_SUFFIX, listed_names
 from ..record.formats import EXTENSIONS, format_of_path
 from ..record.layout import tag_of
-from ..record.saving.shards import EXTENSION, INDEX_SUFFIX, listed_names
 from .record_options import (
     FORMATS,
     add_layout_options,

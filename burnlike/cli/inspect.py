@@ -12,10 +12,10 @@ from ..module.identity.param_id import ParamId
 from ..record.files.checksums import verify_outline
 from ..record.files.gzip_source import GzipSource
 from ..record.files.reading import read_outline
+from ..record.files.sharded import INDEX_SUFFIX
 from ..record.files.source import FileSource
 from ..record.formats import detect
 from ..record.outline import Outline, StoredTensor, TensorEntry
-from ..record.saving.shards import INDEX_SUFFIX
 from ..record.values import to_json
 from .record_options import add_layout_options, layout_of
 from .tables import printable, say, say_json, shortened, table

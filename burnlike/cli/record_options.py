@@ -9,10 +9,9 @@ from burnlike._dtypes import convertible
 from burnlike.config.document import parse_plain
 from burnlike.config.source_text import read_text
 from burnlike.errors import ConfigIOError, RecordError, RecordIOError, nearest
-from burnlike.record.files.sharded import find_record
+from burnlike.record.files.sharded import INDEX_SUFFIX, find_record
 from burnlike.record.files.source import FileSource
 from burnlike.record.formats import DEFAULT_EXTENSION, EXTENSIONS, KnownFormat, detect, format_of_path
-from burnlike.record.saving.shards import INDEX_SUFFIX
 
 from .options import add_import_option
 

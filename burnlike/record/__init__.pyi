@@ -14,12 +14,11 @@ from .burn.recorders import (
 from .derived.module_layout import layout_of as layout_of
 from .distributed.recorder import DistributedRecorder as DistributedRecorder
 from .files.budget import ReadLimits as ReadLimits
-from .files.lazy_tensors import LazyTensors as LazyTensors
+from .files.stored_tensors import LazyTensors as LazyTensors
 from .formats import EXTENSIONS as EXTENSIONS
 from .loading.load_options import LoadOptions as LoadOptions
 from .loading.materialize import init_from as init_from
 from .loading.report import LoadReport as LoadReport, Mismatch as Mismatch
-from .opening import open_record as open_record
 from .precision import (
     BFloat16Precision as BFloat16Precision,
     DoublePrecision as DoublePrecision,
@@ -31,5 +30,10 @@ from .record import Record as Record
 from .recorder import FileRecorder as FileRecorder, Recorder as Recorder, recorder_for as recorder_for
 from .safetensors.recorder import SafetensorsRecorder as SafetensorsRecorder
 from .saving.background import SaveHandle as SaveHandle
-from .shortcuts import load as load, save as save, save_async as save_async
-from .verifying import verify as verify
+from .shortcuts import (
+    load as load,
+    open_record as open_record,
+    save as save,
+    save_async as save_async,
+    verify as verify,
+)

@@ -4,7 +4,9 @@ An object joins by two methods with Burn's names: `into_record()`, and `load_rec
 gave and may have options. The functions here call them; what is said here of other objects is how torch's own join.
 """
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,29 +15,30 @@ from torch import nn
 from .._lazy import resolve
 from ..errors import RecordError
 from ..module.identity.torch_wrappers import unwrap
-from . import record as records
 from .derived.foreign import from_foreign, into_foreign, is_foreign
+from .derived.module_layout import deferred_layout
 from .layout import LayoutOf
 from .loading.report import LoadReport
+from .record import Record
 
 _OPTIMIZERS = "burnlike.optim.states.torch_records"
 """What knows torch's optimizers; it is above this package."""
 
 
-def own_record(source: Any) -> "records.Record | None":
+def own_record(source: Any) -> Record | None:
     """The record that `source` itself has; None for what is only a part of one, as tensors, maps and dataclasses.
 
     Raises:
         RecordError: it can't be made; see `Record.from_module`.
     """
-    if isinstance(source, records.Record | type):
-        return source if isinstance(source, records.Record) else None
+    if isinstance(source, Record | type):
+        return source if isinstance(source, Record) else None
     inner = unwrap(source) if isinstance(source, nn.Module) else source
     for name in ("into_record", "to_record"):
         if callable(made := getattr(inner, name, None)):
-            return records.Record.of(made())
+            return Record.of(made())
     if isinstance(source, nn.Module):
-        return records.Record.from_module(source)
+        return Record.from_module(source)
     if isinstance(source, torch.optim.Optimizer):
         return resolve(f"{_OPTIMIZERS}:torch_record")(source)
     return from_foreign(source) if is_foreign(source) else None
@@ -55,7 +58,7 @@ def load_own(target: Any, source: Any, **options: Any) -> Any:
     Raises:
         RecordError: it has no record of its own; or the record does not fit, see `burnlike.record.load`.
     """
-    record = records.Record.of(source)
+    record = Record.of(source)
     inner = unwrap(target) if isinstance(target, nn.Module) else target
     own = None if isinstance(target, type) else getattr(inner, "load_record", None)
     if callable(own):
@@ -71,7 +74,7 @@ def load_own(target: Any, source: Any, **options: Any) -> Any:
     return into_foreign(target, record, **options)
 
 
-def load_module(module: nn.Module, record: "records.Record", **options: Any) -> LoadReport:
+def load_module(module: nn.Module, record: Record, **options: Any) -> LoadReport:
     """Put a record into the tensors of a module, whatever its class says."""
     from .loading.load_into import load_into
     from .loading.load_options import LoadOptions
@@ -91,7 +94,7 @@ def given_options(strict: bool, device: Any, options: Mapping[str, Any]) -> dict
 def layout_for(target: Any) -> Any:
     """The layout of the records of `target`, for files that carry no names; None where it can't be told."""
     if isinstance(target, nn.Module):
-        return records.deferred_layout(target)
+        return deferred_layout(target)
     known = None if isinstance(target, type) else getattr(target, "record_layout", None)
     return LayoutOf(known) if callable(known) else None
 
@@ -107,3 +110,27 @@ def _not_loadable(target: Any) -> RecordError:
         f" load_record(record) or load_state_dict(state), to load into, got {type(target).__name__}; open the record by"
         " burnlike.record.open_record(path), and load its parts: record.model.load_into(model), record.into(Type)"
     )
+
+
+def load_undoably(target: Any, record: Record, **options: Any) -> Callable[[], None]:
+    """Let `target` load a record by its own method; if that raises, `target` gets its state back.
+
+    Takes memory for a copy of the state.
+
+    Args:
+        target: has `into_record` and `load_record`, or is a module.
+        record: what it is to load.
+        options: those of its `load_record`.
+
+    Returns:
+        What gives `target` the state from before.
+    """
+    before = Record.of(target)
+    tensors = {name: before.tensors[name].detach().clone() for name in before.tensors}
+    before = replace(before, tensors=tensors, values=copy.deepcopy(dict(before.values)))
+    try:
+        load_own(target, record, **options)
+    except BaseException:
+        load_own(target, before)
+        raise
+    return lambda: load_own(target, before)

@@ -1,16 +1,26 @@
-"""Attribute access to the content of a record, as `record.layers[0].weight`."""
+"""The parts of records: attribute access to them, as `record.layers[0].weight`, and records made of records.
 
-from collections.abc import Iterator, Mapping, Sequence
+Nothing is read or copied.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
+import torch
+from torch import Tensor
+
 from ..errors import RecordPathError, nearest
-from .derived.entries import decoded, entries_of
-from .values import IDS
+from ..module import ParamId
+from .derived.entries import decoded, entries_of, renamed_versions, versions_together
+from .files.stored_tensors import LazyTensors, merged, renamed_tensors
+from .layout import LayoutOf, join, known_layout, tag_of
+from .values import ENTRY, IDS
 
 if TYPE_CHECKING:
     from .record import Record
-
 
 _OF_RECORDS = ("tensors", "values", "ids", "aliases", "states", "source", "layout", "metadata", "into")
 
@@ -31,7 +41,6 @@ class RecordPart:
 
     def into_record(self) -> "Record":
         """The part as a record of its own, whose names begin here."""
-        from .nesting import part_of
 
         return part_of(self._record, self._path)
 
@@ -108,3 +117,172 @@ def value_at(values: Any, path: str) -> tuple[bool, Any]:
         except (KeyError, IndexError, ValueError, TypeError):
             return False, None
     return True, values
+
+
+def nested(parts: Mapping[str, "Record"], around: "Record") -> "Record":
+    """One record of several.
+
+    Tensors that lie in files are read only if others are in memory.
+
+    Args:
+        parts: path -> the record that goes there.
+        around: what else there is; its values have those of the parts in their places.
+    """
+    whole = {"": around, **parts}
+    alone = not around.tensors and around.values.keys() <= parts.keys()
+    tensors = _together(parts, around.tensors)
+    ids = {join(path, name): it for path, record in whole.items() for name, it in record.ids.items()}
+    aliases = {
+        join(path, alias): join(path, name) for path, record in whole.items() for alias, name in record.aliases.items()
+    }
+    again, more = _met_twice(ids, tensors)
+    if again:
+        tensors = {name: tensor for name, tensor in tensors.items() if name not in again}
+    return replace(
+        around,
+        tensors=tensors,
+        values={**around.values, IDS: more} if more else around.values,
+        ids={name: it for name, it in ids.items() if name not in again and name not in more},
+        aliases={**{alias: again.get(name, name) for alias, name in aliases.items()}, **again},
+        states=frozenset(join(path, name) for path, record in whole.items() for name in record.states) - again.keys(),
+        layout=_layout_of(parts) if alone and not more else None,
+        metadata={**around.metadata, **versions_together(parts)},
+    )
+
+
+def _met_twice(ids: Mapping[str, ParamId], tensors: Mapping[str, Tensor]) -> tuple[dict[str, str], dict[str, str]]:
+    """The names whose ids others have, too: where it is the same tensor, the other name; else the id, as a text.
+
+    Formats have each id once. Records that hold it twice are those of a module and of a copy of it.
+    """
+    first: dict[ParamId, str] = {}
+    again: dict[str, str] = {}
+    more: dict[str, str] = {}
+    for name, param_id in ids.items():
+        before = first.setdefault(param_id, name)
+        if before == name:
+            continue
+        if isinstance(tensors, dict) and _are_one(tensors[before], tensors[name]):
+            again[name] = before
+        else:
+            more[name] = str(param_id)
+    return again, more
+
+
+def _are_one(one: Tensor, other: Tensor) -> bool:
+    plain = one.dtype == other.dtype and one.layout == other.layout == torch.strided and not one.is_meta
+    return one is other or (plain and one.is_set_to(other))
+
+
+def _together(parts: Mapping[str, "Record"], others: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    filled = {path: record.tensors for path, record in parts.items() if record.tensors}
+    renamed = {path: {name: join(path, name) for name in tensors} for path, tensors in filled.items()}
+    found = [renamed_tensors(it, renamed[path]) for path, it in filled.items()]
+    lazy = [it for it in found if isinstance(it, LazyTensors)]
+    if lazy and len(lazy) == len(found) and not others:
+        return merged(lazy)
+    return {name: tensors[name] for tensors in (others, *found) for name in tensors}
+
+
+def _layout_of(parts: Mapping[str, "Record"]) -> LayoutOf | None:
+    layouts = {path: record.layout for path, record in parts.items()}
+    if None in layouts.values() or any("." in path for path in parts):
+        return None
+    return LayoutOf(lambda: {path: known_layout(it) for path, it in layouts.items()})
+
+
+def part_of(record: "Record", path: str) -> "Record":
+    """The part of a record below `path`, as a record whose names begin there.
+
+    A tensor that is tied to one elsewhere in the record is in it, too.
+
+    Raises:
+        RecordPathError: nothing lies there.
+    """
+    prefix = f"{path}."
+    part = _chosen(record, lambda name: name.startswith(prefix), prefix)
+    values = _values_below(record, path)
+    if not part.tensors and values is None:
+        raise RecordPathError(f"{record.source} has no part '{path}'")
+    more = {name.removeprefix(prefix): it for name, it in record.values.get(IDS, {}).items() if name.startswith(prefix)}
+    return replace(
+        part,
+        values=values or {},
+        ids={**part.ids, **{name: ParamId.parse(it) for name, it in more.items() if name in part.tensors}},
+        source=f"'{path}' of {record.source}",
+        layout=None if record.layout is None else LayoutOf(partial(_layout_below, record.layout, path)),
+        metadata=renamed_versions(record.metadata, record.source, lambda name: _below(name, path)),
+    )
+
+
+def without(record: "Record", paths: Iterable[str]) -> "Record":
+    """The record without what lies below the paths; a tensor that is tied to one of those goes, too."""
+    prefixes = tuple(f"{path}." for path in paths)
+    values = {name: it for name, it in record.values.items() if not name.startswith(prefixes)}
+    for path in paths:
+        values = _without_value(values, path.split("."))
+    tied = {alias for alias, name in record.aliases.items() if name.startswith(prefixes)}
+    found = _chosen(record, lambda name: not name.startswith(prefixes) and name not in tied, "")
+    return replace(found, values=values, source=record.source, metadata=record.metadata)
+
+
+def _without_value(values: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    """The values without what lies at a path, and the maps around it that are empty then."""
+    name, *rest = path
+    inside = values.get(name)
+    if rest and not isinstance(inside, Mapping):
+        return dict(values)
+    left = _without_value(inside, rest) if isinstance(inside, Mapping) and rest else {}
+    return {key: left if key == name else it for key, it in values.items() if key != name or left}
+
+
+def _chosen(record: "Record", wants: Callable[[str], bool], prefix: str) -> "Record":
+    """The tensors that have a wanted name, without what it begins with."""
+    from .record import Record
+
+    aliases = {alias: name for alias, name in record.aliases.items() if wants(alias)}
+    chosen = {name: name for name in record.tensors if wants(name)}
+    for alias, name in aliases.items():  # the first name of a tensor that lies elsewhere stands for it
+        chosen.setdefault(name, alias)
+    short = {name: new.removeprefix(prefix) for name, new in chosen.items()}
+    return Record(
+        tensors=renamed_tensors(record.tensors, short),
+        ids={new: record.ids[name] for name, new in short.items() if name in record.ids},
+        aliases={alias.removeprefix(prefix): short[name] for alias, name in aliases.items() if chosen[name] != alias},
+        states=frozenset(new for name, new in short.items() if name in record.states),
+    )
+
+
+def _values_below(record: "Record", path: str) -> dict[str, Any] | None:
+    """The values below `path`, and the entries of state dicts, whose names have dots; None where there are none."""
+    found, values = value_at(record.values, path)
+    values = {str(index): it for index, it in enumerate(values)} if isinstance(values, list | tuple) else values
+    below = dict(values) if found and isinstance(values, Mapping) else {}
+    known = {name for name, _ in entries_of(below)}
+    entries = {short: tree for name, tree in entries_of(record.values) if (short := _below(name, path))}
+    below |= {name: {ENTRY: tree} for name, tree in entries.items() if name not in known}
+    return below if below or isinstance(values, Mapping) else None
+
+
+def _below(name: str, path: str) -> str | None:
+    """The name below `path`, None where it is elsewhere."""
+    return "" if name == path else name.removeprefix(f"{path}.") if name.startswith(f"{path}.") else None
+
+
+def _layout_below(layout: Any, path: str) -> Any:
+    """The layout of a part; None where it can't be told."""
+    found = known_layout(layout)
+    for name in path.split("."):
+        if not isinstance(found, Mapping):
+            return None
+        tag = tag_of(found)
+        if tag == "$option":
+            found, tag = found["$option"], tag_of(found["$option"])
+        if tag is None:
+            found = found.get(name)
+        elif tag in ("$vec", "$tuple") and name.isdecimal():
+            items = found[tag]
+            found = items if not isinstance(items, list) else items[int(name)] if int(name) < len(items) else None
+        else:
+            return None
+    return found

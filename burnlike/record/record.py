@@ -11,10 +11,10 @@ from ..errors import RecordError
 from ..module import ParamGroup, ParamId
 from ..module.groups.param_group import selected
 from ..tensor.core.base import TensorBase
-from .derived.arrays import is_array, tensor_of
+from .derived.entries import OwnState, own_state
 from .derived.module_layout import deferred_layout
-from .derived.own_records import parts_with_records, with_own_records
-from .derived.own_state import OwnState, own_state
+from .derived.own_code import parts_with_records, with_own_records
+from .derived.state_tree import is_array, tensor_of
 from .loading.mappers import saved_form
 from .parts import names_below, step
 
@@ -122,9 +122,9 @@ class Record:
         Raises:
             RecordError: it, or something in it, is none of these.
         """
-        from .derived.derive import leaves_and_records
-        from .nesting import nested
+        from .derived.leaves import leaves_and_records
         from .owners import own_record
+        from .parts import nested
 
         record = own_record(source)
         if record is not None:
@@ -142,7 +142,7 @@ class Record:
         Raises:
             RecordMismatchError: a field is missing, or has something that does not fit it.
         """
-        from .derived.derive import from_leaves
+        from .derived.leaves import from_leaves
 
         return from_leaves(kind, self.tensors, self.values)
 

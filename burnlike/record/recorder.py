@@ -12,17 +12,15 @@ from torch import Tensor
 from ..errors import RecordError, RecordFormatError
 from .derived.entries import entry_tensors
 from .dtypes import file_dtype
-from .files.lazy_tensors import LazyTensors
 from .files.reading import read_source
 from .files.source import BytesSource, FileSource, Source
-from .files.stored_tensors import StoredTensors, dtype_in, shape_in
+from .files.stored_tensors import LazyTensors, StoredTensors, dtype_in, shape_in
 from .formats import DEFAULT_EXTENSION, EXTENSIONS, Format, check_name, detect, format_of_path
 from .outline import Outline, TensorEntry
 from .precision import Precision, PrecisionRule, stored_dtype_of
 from .record import Record
 from .saving.background import OnBusy, SaveHandle, snapshot, start_save, wait_for_saves
-from .saving.sequential import write_sequential
-from .saving.writing import content_of, plain_tensor, write_file
+from .saving.writing import content_of, plain_tensor, write_file, write_sequential
 
 
 class Recorder(ABC):

@@ -1,4 +1,4 @@
-"""Functions that save and load in one call."""
+"""Functions that save, load, open and verify a record in one call."""
 
 import os
 from typing import Any, overload
@@ -7,15 +7,17 @@ import torch
 from torch import nn
 
 from ..errors import ArgumentError, RecordError
+from .files.checksums import verify_outline
+from .files.reading import read_outline
+from .files.sharded import is_distributed_record
+from .files.stored_tensors import LazyTensors
 from .loading.report import LoadReport
-from .opening import open_record
 from .owners import given_options, layout_for, load_own
 from .parts import RecordPart
 from .precision import PrecisionRule
 from .record import Record
-from .recorder import FileRecorder, Recorder, recorder_for
+from .recorder import FileRecorder, Recorder, record_of, recorder_for
 from .saving.background import OnBusy, SaveHandle
-from .verifying import verify as verify_record
 
 
 def save(
@@ -152,7 +154,7 @@ def load(
     """
     record = open_for(target, path, recorder, layout, top_level_key)
     if verify:
-        verify_record(record)
+        _verify(record)
     return load_own(target, record, **given_options(strict, device, options))
 
 
@@ -176,3 +178,57 @@ def open_for(
     if top_level_key is not None:
         raise ArgumentError("top_level_key is for files of torch.save; expected it or a recorder, got both")
     return recorder.load(path, known)
+
+
+def open_record(path: str | os.PathLike[str], layout: Any = None, top_level_key: str | None = None) -> Record:
+    """Open a record's file; its format is told by its first bytes, its tensors are read when they are asked for.
+
+    Besides the formats that burnlike writes, it reads files of `torch.save` (`.pt`, `.pth`, `.bin`), of which nothing
+    is run: maps of tensors and plain values, nested ones by dotted names, and the weights of whole modules.
+
+    Args:
+        path: the file; or the index of a sharded set (`model.safetensors.index.json`), or the directory that it or a
+            `model.safetensors` is in; or a directory that `DistributedRecorder` wrote.
+        layout: see `burnlike.record.layout`; for bincode, which carries no names.
+        top_level_key: reads only what is under this key of the outermost map, as `model` or `state_dict`, and names it
+            without the key; for files of `torch.save`.
+
+    Raises:
+        RecordIOError: a file can't be read.
+        RecordFormatError: it is damaged, of no format that is known, or has objects that only code could make; or a
+            sharded set is not whole.
+        ArgumentError: the file has no such key, or is no file of `torch.save`.
+    """
+    if is_distributed_record(path):
+        if top_level_key is not None:
+            raise ArgumentError(f"{os.fspath(path)}: top_level_key is for files of torch.save, this is a directory")
+        from .distributed.recorder import DistributedRecorder
+
+        return DistributedRecorder().load(path)
+    source, outline = read_outline(path, layout, top_level_key)
+    return record_of(source, outline)
+
+
+def verify(source: Record | str | os.PathLike[str]) -> int:
+    """Read the values of all tensors, and compare them with the checksums that were saved with them.
+
+    Safetensors files that burnlike writes have one for each tensor, files of `torch.save` one for each storage, gzipped
+    files one for all. Others have none.
+
+    Args:
+        source: a record that was opened, or a file (or the index or directory of a set of files).
+
+    Returns:
+        How many tensors were compared; 0 for a record in memory.
+
+    Raises:
+        RecordFormatError: a value is not the one that was saved; names the tensor, or the header.
+        RecordIOError: reading fails.
+    """
+    if not isinstance(source, Record):
+        return verify_outline(read_outline(source)[1])
+    tensors = source.tensors
+    return verify_outline(tensors.outline) if isinstance(tensors, LazyTensors) else 0
+
+
+_verify = verify  # `load` has an option of this name

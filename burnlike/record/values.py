@@ -11,7 +11,7 @@ from .files.json_scan import load_json
 from .layout import join
 
 ENTRY = "$entry"
-"""The key of a value that is an entry of a state dict; see `burnlike.record.derived.own_state`."""
+"""The key of a value that is an entry of a state dict; see `burnlike.record.derived.entries`."""
 
 IDS = "$ids"
 """The key of the ids that a record of several records has more than once: name of a tensor -> its id, as a text."""

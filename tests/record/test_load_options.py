@@ -13,7 +13,7 @@ from torch import nn
 from burnlike.errors import ArgumentError, ParamPathError, PrecisionError, RecordIOError, RecordMismatchError
 from burnlike.module import ParamGroup, ParamId, params
 from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder, load, open_record, save
-from burnlike.record.files.lazy_tensors import LazyTensors
+from burnlike.record.files.stored_tensors import LazyTensors
 from tests.module.cases import case
 
 

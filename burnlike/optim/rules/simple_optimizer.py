@@ -12,7 +12,7 @@ from torch import Tensor as TorchTensor
 from ...backend import Backend, backend_for
 from ...errors import ShapeError
 from ...ops import StepOptions
-from ...record.derived.deriving import field_hints, stripped
+from ...record.derived.leaf_reader import field_hints, stripped
 from ...tensor import Tensor
 from ...tensor.core.base import TensorBase
 from ..core.gradient_transform import PLAIN, finish, is_skipped, transformed

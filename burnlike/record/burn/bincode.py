@@ -15,13 +15,11 @@ from ..formats import KnownFormat
 from ..layout import Layout, check_layout, is_map, join, known_layout, tag_of
 from ..outline import Outline, Payload, Segment
 from ..values import ENTRY
-from .artifact import no_text
 from .bincode_reader import read_item, take_envelope
 from .bincode_scan import scan
 from .dtypes import dtype_bytes
-from .envelope import KEYS, metadata_of
+from .envelope import KEYS, metadata_of, no_text, told_states
 from .fill import Fill
-from .roles import told_states
 from .varint import encoded, zigzag
 
 _REMEDY = (

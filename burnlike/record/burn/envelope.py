@@ -1,15 +1,20 @@
-"""The envelope of every file of v0.21: five texts about how it was written, and an empty `_b`.
+"""Files of v0.21: five texts about how it was written, the record as `item`, and an empty `_b`. Imports no torch.
 
-What Burn has no place for (aliases without ids, plain values) stands beside them under `burnlike`, which Burn's readers
-of formats with names pass over. Imports no torch.
+In formats with names, what Burn has no place for (aliases without ids, plain values) stands beside these under
+`burnlike`, which Burn's readers pass over.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
-from ...errors import RecordFormatError
+from ...errors import RecordError, RecordFormatError
+from ..files.source import Source
 from ..metadata import FORMAT_VERSION
-from ..outline import Outline, kind_of_name
+from ..outline import Outline, StoredTensor, kind_of_name
+from ..values import from_json, to_json
+from .gathered import differing
+from .items import Make, item_of, outline_of_item
 
 VERSION = "0.21.0"
 """Of burn-core, whose files these are."""
@@ -22,6 +27,9 @@ _SETTINGS = {
 }
 KEYS = ("float", "int", "format", "version", "settings")
 """The texts, in order."""
+
+_KEY = "burnlike"
+_RUNNING = ("running_mean", "running_var")
 
 
 def metadata_of(outline: Outline, recorder: str) -> dict[str, str]:
@@ -68,4 +76,105 @@ def check_metadata(found: Any, path: str) -> dict[str, str]:
     return {key: found[key] for key in KEYS}
 
 
-__all__ = ["FORMAT_VERSION", "KEYS", "VERSION", "check_metadata", "metadata_of"]
+def _additions(outline: Outline, values: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What stands under `burnlike`, None for nothing; `values` are those that have no place in the record's tree."""
+    found: dict[str, Any] = {}
+    if values:
+        found["values"] = to_json(values, "values")
+    aliases = {alias: name for alias, name in outline.aliases.items() if name not in outline.ids}
+    if aliases:
+        found["aliases"] = aliases
+    if frozenset(outline.states) != told_states(outline):
+        found["states"] = sorted(outline.states)
+    texts = {key: text for key, text in outline.metadata.items() if key not in KEYS and isinstance(text, str)}
+    if texts:
+        found["metadata"] = texts
+    return {"format": FORMAT_VERSION, **found} if found else None
+
+
+def _with_additions(found: Any, outline: Outline, path: str) -> Outline:
+    """The outline with what stands under `burnlike`."""
+    if found is None:
+        return replace(outline, states=told_states(outline))
+    if not isinstance(found, dict) or found.get("format") != FORMAT_VERSION:
+        raise RecordFormatError(f"{path}: its entry '{_KEY}' is damaged, or a newer burnlike wrote it: update")
+    values, aliases = from_json(found.get("values", {}), f"{path}: values"), found.get("aliases", {})
+    if not isinstance(values, dict):
+        raise RecordFormatError(f"{path}: its values are no map")
+    entries, texts = outline.entries, found.get("metadata", {})
+    stored = cast(Mapping[str, StoredTensor], entries)
+    if not isinstance(aliases, dict) or not all(isinstance(name, str) for name in aliases.values()):
+        raise RecordFormatError(f"{path}: its aliases are no map from text to text")
+    # The tree may have a place for a tied tensor without an id at each of its names.
+    copies = [(name, alias) for alias, name in aliases.items() if alias in entries and name in entries]
+    wrong = any(name not in entries or name in aliases for name in aliases.values())
+    if wrong or differing([(stored[name], stored[alias]) for name, alias in copies]):
+        raise RecordFormatError(f"{path}: its aliases contradict its tensors")
+    entries = {name: entry for name, entry in entries.items() if name not in aliases}
+    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
+        raise RecordFormatError(f"{path}: its metadata is no map from text to text")
+    outline = replace(outline, entries=entries)
+    states = found.get("states", told_states(outline))
+    if not isinstance(states, list | frozenset) or not all(isinstance(it, str) and it in entries for it in states):
+        raise RecordFormatError(f"{path}: its states are no list of its tensors")
+    return replace(
+        outline,
+        states=frozenset(states),
+        values={**outline.values, **values},
+        aliases={**outline.aliases, **aliases},
+        metadata={**texts, **outline.metadata},
+    )
+
+
+def artifact_of(outline: Outline, recorder: str, phantom: Any, finite: bool = False) -> dict[str, Any]:
+    """The tree of a file: maps, lists, plain values, None and `TensorLeaf`s.
+
+    Args:
+        outline: the record.
+        recorder: Burn's name of the recorder, with its module.
+        phantom: what stands for `_b`, which is empty.
+        finite: whether the format has no inf and nan; they then stand under `burnlike` alone.
+
+    Raises:
+        RecordError: see `item_of`.
+    """
+    item, values = item_of(outline, finite)
+    extra = _additions(outline, values)
+    found = {"metadata": metadata_of(outline, recorder), "item": item, "_b": phantom}
+    return found if extra is None else {**found, _KEY: extra}
+
+
+def no_text(error: UnicodeEncodeError) -> RecordError:
+    """The error that a text can't be written."""
+    text = str(error.object)[max(error.start - 20, 0) : error.end]
+    return RecordError(f"the record's text {text!r} has half of a surrogate pair, which no file can hold; replace it")
+
+
+def outline_of_artifact(found: Any, source: Source, name: str, make: Make | None = None) -> Outline:
+    """The record that the tree of a file holds.
+
+    Args:
+        found: maps, lists, plain values, None and `Blob`s.
+        source: where the blobs are.
+        name: the format's.
+        make: see `outline_of_item`.
+
+    Raises:
+        RecordFormatError: it is not a record.
+    """
+    if not isinstance(found, Mapping) or not {"metadata", "item"} <= found.keys():
+        raise RecordFormatError(f"{source.path}: expected a map with metadata and item; it is no record of Burn's")
+    metadata = check_metadata(found["metadata"], source.path)
+    outline = outline_of_item(found["item"], source, make)
+    outline = replace(outline, metadata=metadata, format=name, version=metadata["version"])
+    return _with_additions(found.get(_KEY), outline, source.path)
+
+
+def told_states(outline: Outline) -> frozenset[str]:
+    """Those that Burn's files show to be states: parameters that are no floats, and the statistics of BatchNorm.
+
+    Only records that differ from this need to say which tensors are states.
+    """
+    return frozenset(
+        name for name in outline.ids if outline.entries[name].kind != "float" or name.rpartition(".")[2] in _RUNNING
+    )

@@ -9,7 +9,7 @@ from ...errors import RecordError
 from ..layout import Layout, holds_states, join, tag_of
 from ..outline import Outline
 from ..values import flat, leaves
-from .optimizer_records import is_optimizer_record
+from .state_layouts import is_optimizer_record
 
 _RANGES = {
     "usize": range(2**64),

@@ -14,7 +14,7 @@ from ..values import flat
 from .dtypes import read_dtype
 from .fill import Fill, is_scalar
 from .gathered import Gathered
-from .optimizer_records import is_optimizer_record
+from .state_layouts import is_optimizer_record
 
 _MOST_PARTS = 100
 

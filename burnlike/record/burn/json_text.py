@@ -10,8 +10,8 @@ from typing import Any
 from ..files.source import Source
 from ..formats import KnownFormat
 from ..outline import Outline, Payload, Segment
-from .artifact import artifact_of, no_text, outline_of_artifact
 from .dtypes import burn_dtype
+from .envelope import artifact_of, no_text, outline_of_artifact
 from .items import Blob, TensorLeaf
 from .json_numbers import Numbers, TextTensor
 from .json_reader import JsonReader

@@ -16,8 +16,8 @@ from ..files.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT, TensorCost
 from ..files.source import Cursor, Source
 from ..formats import KnownFormat
 from ..outline import Outline, Payload, Segment
-from .artifact import artifact_of, no_text, outline_of_artifact
 from .dtypes import burn_dtype
+from .envelope import artifact_of, no_text, outline_of_artifact
 from .items import Blob, TensorLeaf, has_values
 
 _pack = msgspec.msgpack.encode

@@ -15,9 +15,8 @@ from .. import metadata
 from ..files.budget import Budget
 from ..layout import Layout, join, tag_of
 from ..outline import Outline, TensorEntry
-from .optimizer_records import id_of
 from .pack import LEAVES, Pack, Scalar, has_tag, nested, scalar_of
-from .state_layouts import leaves_of, state_layout
+from .state_layouts import id_of, leaves_of, state_layout
 
 _RANK = "__rank"
 _MAX_RANK = 8

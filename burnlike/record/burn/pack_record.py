@@ -16,12 +16,11 @@ from ..files.source import Source
 from ..layout import Layout, LayoutOf, known_layout, tag_of
 from ..outline import Outline, StoredTensor
 from . import pack_optimizer
+from .envelope import told_states
 from .gathered import same_values
 from .items import default_layout, item_of
-from .optimizer_records import is_optimizer_record
 from .pack import LEAVES, Pack, Scalar, flat, has_tag, nested, scalar_of
-from .roles import told_states
-from .state_layouts import leaves_of, normal
+from .state_layouts import is_optimizer_record, leaves_of, normal
 
 
 def pack_of(outline: Outline) -> Pack:

@@ -1,4 +1,4 @@
-"""The layouts of the states of Burn's optimizers, with their field names. Imports no torch.
+"""Records of optimizers: how they are recognized, and the layouts of the states of Burn's rules. Imports no torch.
 
 Files with names but without order (burnpack) tell a state by its names; other formats need the order of its fields.
 """
@@ -6,7 +6,9 @@ Files with names but without order (burnpack) tell a state by its names; other f
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ...module.identity.param_id import ParamId
 from ..layout import Layout, join, tag_of
+from ..outline import Outline
 
 _MOMENTS = {"time": "usize", "moment_1": "tensor", "moment_2": "tensor"}
 _ADAM = {"momentum": {**_MOMENTS, "max_moment_2": {"$option": "tensor"}}}
@@ -106,3 +108,21 @@ def leaves_of(layout: Layout, path: str = "") -> Iterator[tuple[str, str]]:
     elif tag in ("$vec", "$tuple") and isinstance(layout[tag], list):
         for index, below in enumerate(layout[tag]):
             yield from leaves_of(below, join(path, index))
+
+
+def is_optimizer_record(outline: Outline) -> bool:
+    """Whether a record has the form that those of optimizers have: states by ids, and the paths of those."""
+    states, paths = outline.values.get("states"), outline.values.get("paths")
+    if not isinstance(states, Mapping) or not isinstance(paths, Mapping):
+        return False
+    return all(id_of(name) is not None for name in (*outline.entries, *states, *(f"{it}." for it in paths)))
+
+
+def id_of(name: str) -> int | None:
+    """The id that a name of a part of a state begins with, None for other names."""
+    text, dot, _ = name.partition(".")
+    try:
+        param_id = ParamId.parse(text)
+    except ValueError:
+        return None
+    return param_id.value if dot and str(param_id) == text else None

@@ -1,21 +1,37 @@
-"""Finds modules whose own code saves or loads more than parameters and buffers in `state_dict()`.
+"""Finds modules that save or load by code of their own, and takes the records that such code makes.
 
-torch calls it at `get_extra_state`, `_save_to_state_dict`, `_load_from_state_dict` and by hooks. Where none of these
-is there, records need not ask.
+Code for `state_dict()` saves more than parameters and buffers: torch calls it at `get_extra_state`,
+`_save_to_state_dict`, `_load_from_state_dict` and by hooks. A class may also define `into_record` or `load_record`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from enum import IntEnum
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from ..._torch_compat.modules import STATE_HOOKS, TOOLS, function_of
+from ...errors import RecordError
 from ...module.identity.field_metadata import fields_with
+from ...module.identity.torch_wrappers import bare_name, own_class, unwrap
+from ...module.methods import ModuleMethods
+from ...module.tree.walk import walk_of
+from ..layout import join
 
-_METHODS = ("get_extra_state", "set_extra_state", "state_dict", "_save_to_state_dict", "_load_from_state_dict")
+if TYPE_CHECKING:
+    from ..record import Record
+
+_RECORD_METHODS = ("into_record", "load_record")
+_STATE_METHODS = (
+    "get_extra_state",
+    "set_extra_state",
+    "state_dict",
+    "_save_to_state_dict",
+    "_load_from_state_dict",
+)
 _HOOKS = itemgetter(*STATE_HOOKS)
 
 
@@ -52,7 +68,7 @@ def own_code(modules: Iterable[nn.Module]) -> list[tuple[nn.Module, OwnCode]]:
 
 
 def _of_class(cls: type) -> OwnCode:
-    methods = (getattr(cls, name) for name in _METHODS if getattr(cls, name) is not getattr(nn.Module, name))
+    methods = (getattr(cls, name) for name in _STATE_METHODS if getattr(cls, name) is not getattr(nn.Module, name))
     return max(map(origin, methods), default=OwnCode.NONE)
 
 
@@ -65,3 +81,70 @@ def origin(function: Callable[..., Any]) -> OwnCode:
     if where.startswith((*TOOLS, "burnlike.")):
         return OwnCode.NONE  # where tensors lie, not which there are
     return OwnCode.OLD_NAMES if where.startswith("torch.nn.") else OwnCode.ALWAYS
+
+
+def overrides(module: nn.Module, *names: str) -> bool:
+    """Whether the class of a module defines `into_record` or `load_record` itself.
+
+    Args:
+        module: the module.
+        names: which of them; none stands for any.
+    """
+    cls = own_class(unwrap(module))
+    return any(
+        getattr(cls, name, None) not in (None, getattr(ModuleMethods, name)) for name in names or _RECORD_METHODS
+    )
+
+
+def parts_with_records(module: nn.Module) -> dict[str, nn.Module]:
+    """Path -> part of `module` with a record of its own; none is in another, nor the module itself."""
+    root = unwrap(module)
+    if not any(overrides(part) for part in {type(it): it for it in walk_of(root).modules}.values()):
+        return {}
+    found: dict[str, nn.Module] = {}
+    for key, part in root.named_modules(remove_duplicate=False):
+        path = bare_name(f"{key}.")[:-1]
+        if key and overrides(part) and not path.startswith(below(found)):
+            found[path] = unwrap(part)
+    return found
+
+
+def below(paths: Mapping[str, object]) -> tuple[str, ...]:
+    """The prefixes of names that lie below one of the paths."""
+    return tuple(join(path, "") for path in paths)
+
+
+def with_own_records(record: "Record", parts: Mapping[str, nn.Module]) -> "Record":
+    """The record of a module with those of its parts in the places of what it has of them.
+
+    Raises:
+        RecordError: a tensor that one of the parts leaves out is tied to one elsewhere.
+    """
+    from ..parts import nested, without
+    from ..record import Record
+
+    records = {path: Record.of(part) for path, part in parts.items()}
+    rest = without(record, parts)
+    values = dict(rest.values)
+    for path, part in records.items():
+        if part.values:
+            _place(values, path.split("."), dict(part.values))
+    found = nested(records, replace(rest, values=values))
+    aliases = dict(found.aliases)
+    for alias, name in record.aliases.items():
+        if name.startswith(below(parts)) and not alias.startswith(below(parts)):
+            target = found.aliases.get(name, name)
+            if target not in found.tensors:
+                raise RecordError(
+                    f"'{alias}' is tied to '{name}', which the into_record of its module leaves out; save it there, or"
+                    " untie the two"
+                )
+            aliases[alias] = target
+    return replace(found, aliases=aliases, layout=None)
+
+
+def _place(values: dict[str, Any], path: list[str], content: dict[str, Any]) -> None:
+    """Put plain values at a path."""
+    for name in path[:-1]:
+        values = values.setdefault(name, {})
+    values[path[-1]] = content

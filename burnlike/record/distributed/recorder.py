@@ -26,6 +26,7 @@ from ..derived.entries import entries_of, entry_tensors
 from ..dtypes import file_dtype, shown
 from ..files.budget import Budget
 from ..files.json_scan import texts_of
+from ..files.sharded import DETAILS
 from ..files.source import FileSource
 from ..outline import Outline, TensorEntry
 from ..precision import PrecisionRule, stored_dtype_of
@@ -34,7 +35,6 @@ from ..recorder import Recorder, checked_precision, names_of, record_to_save
 from ..safetensors.format import build_header
 from ..safetensors.header import read_header
 from ..saving.convert import can_lose, check_floats, check_ints
-from ..saving.shards import DETAILS
 from ..saving.writing import plain_tensor
 from .tensors import DistributedTensors
 

@@ -11,12 +11,12 @@ from torch import Tensor
 from ...errors import RecordFormatError, RecordIOError
 from ..dtypes import file_dtype
 from ..files.budget import Budget
+from ..files.sharded import DETAILS
 from ..files.source import FileSource
 from ..files.stored_tensors import StoredTensors
 from ..formats import DEFAULT_EXTENSION
 from ..outline import TensorEntry
 from ..safetensors.header import read_header
-from ..saving.shards import DETAILS
 
 
 class DistributedTensors(StoredTensors):

@@ -9,11 +9,10 @@ from typing import Any
 from ...errors import ArgumentError
 from ..formats import Format, detect
 from ..outline import Outline
-from ..saving.shards import INDEX_SUFFIX
 from ..torch_files.torch_file import TorchFormat
 from .budget import Budget
 from .gzip_source import GzipSource
-from .sharded import find_record, read_sharded
+from .sharded import INDEX_SUFFIX, find_record, read_sharded
 from .source import FileSource, Source
 
 

@@ -1,13 +1,22 @@
 """Tensors in files: type and shape are known, values are read when they are needed."""
 
+import mmap
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from ...errors import RecordFormatError
+from ..dtypes import torch_dtype
+from ..outline import Outline, StoredTensor
+from ..saving.convert import pieces
+from ..saving.stream import bytes_at
+from ..saving.workers import BLOCK_BYTES, MAX_WORKERS, run_steps
+from .source import Source
 
 
 class StoredTensors(Mapping[str, Tensor]):
@@ -68,3 +77,145 @@ def dtype_in(tensors: Mapping[str, Tensor], name: str) -> torch.dtype:
 def shape_in(tensors: Mapping[str, Tensor], name: str) -> torch.Size:
     """The shape of a tensor of a record, without reading it."""
     return tensors.shape(name) if isinstance(tensors, StoredTensors) else tensors[name].shape
+
+
+_CHUNK_BYTES = 4 << 20
+
+
+class LazyTensors(StoredTensors):
+    """Name -> tensor of an open file; each access reads it into fresh memory.
+
+    Attributes:
+        outline: names, types, shapes and places.
+        path: the file's name, for messages.
+    """
+
+    def __init__(self, source: Source, outline: Outline) -> None:
+        super().__init__(source.path, outline.entries)
+        self.outline = outline
+        self._source = source
+        self._entries = cast(Mapping[str, StoredTensor], outline.entries)
+
+    def renamed(self, names: Mapping[str, str]) -> "LazyTensors":
+        """Those of the tensors that `names` has a new name for."""
+        entries = {new: replace(self._entries[name], name=new) for name, new in names.items()}
+        return LazyTensors(self._source, replace(self.outline, entries=entries))
+
+    def dtype(self, name: str) -> torch.dtype:
+        """The type in the file."""
+        return torch_dtype(self._entries[name].dtype, name, self.path)
+
+    def shape(self, name: str) -> torch.Size:
+        """The shape in the file."""
+        return torch.Size(self._entries[name].shape)
+
+    def values_of(self, name: str) -> "FileValues":
+        """The values of one tensor, range by range."""
+        entry = self._entries[name]
+        return FileValues(entry, self.dtype(name), torch_dtype(entry.stored_as or entry.dtype, name, self.path))
+
+    def check_length(self) -> None:
+        """Raise if a file was cut since it was opened.
+
+        Raises:
+            RecordIOError: it is shorter than it was.
+        """
+        for source in {entry.source for entry in self._entries.values()}:
+            source.check_length()
+
+    def each_piece(self, name: str, do: Callable[[Tensor], object]) -> None:
+        """Show the values to `do`, piece by piece: flat tensors that last for the call; several threads call it.
+
+        Raises:
+            RecordIOError: reading fails.
+        """
+        found = self.values_of(name)
+        count = BLOCK_BYTES // found.stored.itemsize
+
+        def read(first: int, buffer: Tensor) -> None:
+            do(found.read(first, min(first + count, found.numel()), buffer))
+
+        workers = 1 if found.entry.sequential else MAX_WORKERS
+        run_steps(range(0, found.numel(), count), read, most_workers=workers)
+
+    def chunks(self, name: str) -> Iterator[tuple[Tensor, int]]:
+        """The values in pieces of a few megabytes: flat tensors, valid until the next one, and the index of the first.
+
+        Raises:
+            RecordIOError: reading fails.
+        """
+        found = self.values_of(name)
+        count = _CHUNK_BYTES // found.stored.itemsize
+        buffer = _buffer(min(_CHUNK_BYTES, found.entry.stored_bytes))
+        for first in range(0, found.numel(), count):
+            yield found.read(first, min(first + count, found.numel()), buffer), first
+
+    def copy_into(self, name: str, target: Tensor) -> None:
+        """Read the values into `target`, which has the tensor's shape, in target's type and on its device.
+
+        Raises:
+            RecordIOError: reading fails.
+        """
+        target = target.detach()
+        dtype = self.dtype(name)
+        entry = self._entries[name]
+        if dtype == target.dtype != torch.bool and target.device.type == "cpu" and target.is_contiguous():
+            entry.read_into(0, bytes_at(target.data_ptr(), entry.nbytes))
+            torch.autograd.graph.increment_version(target)
+            return
+        for values, first in self.chunks(name):
+            for into, before in pieces(target, first, first + values.numel()):
+                into.copy_(values[before : before + into.numel()].view(into.shape))
+
+
+def merged(parts: Sequence[LazyTensors]) -> LazyTensors:
+    """The tensors of several files, of different names, as those of one."""
+    entries = {name: entry for part in parts for name, entry in part.outline.entries.items()}
+    return LazyTensors(parts[0]._source, replace(parts[0].outline, entries=entries))
+
+
+def renamed_tensors(tensors: Mapping[str, Tensor], names: Mapping[str, str]) -> Mapping[str, Tensor]:
+    """Those of the tensors that `names` has a new name for; those of a file are not read."""
+    if isinstance(tensors, LazyTensors):
+        return tensors.renamed(names)
+    return {new: tensors[name] for name, new in names.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class FileValues:
+    """The values of a tensor in a file: `burnlike.record.saving.stream.StoredValues`.
+
+    Attributes:
+        entry: where they are.
+        dtype: the tensor's type.
+        stored: the type of the bytes.
+    """
+
+    entry: StoredTensor
+    dtype: torch.dtype
+    stored: torch.dtype
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return prod(self.entry.shape)
+
+    def read(self, start: int, stop: int, buffer: Tensor | None = None) -> Tensor:
+        """The elements `start` to `stop`, flat; in the memory of `buffer`, if there is one.
+
+        Raises:
+            RecordIOError: reading fails.
+        """
+        size = self.stored.itemsize
+        count = (stop - start) * size
+        raw = torch.empty(count, dtype=torch.uint8, device="cpu") if buffer is None else buffer[:count]
+        self.entry.read_into(start * size, bytes_at(raw.data_ptr(), count))
+        # A hostile file may hold bytes that are no bool; comparing makes them one.
+        values = raw.view(torch.uint8 if self.stored == torch.bool else self.stored)
+        return values.ne(0) if self.dtype == torch.bool else values
+
+
+def _buffer(count: int) -> Tensor:
+    """Memory for `count` bytes that goes back to the system at once; the allocator would keep one for each tensor."""
+    if count < _CHUNK_BYTES:
+        return torch.empty(count, dtype=torch.uint8, device="cpu")
+    return torch.frombuffer(mmap.mmap(-1, count), dtype=torch.uint8)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from ..files.lazy_tensors import FileValues
+from ..files.stored_tensors import FileValues
 from ..saving.convert import pieces
 from ..saving.workers import BLOCK_BYTES
 

@@ -12,9 +12,8 @@ from ...errors import RecordFormatError, RecordIOError
 from ...module.identity.torch_wrappers import is_distributed, part_of
 from ...ops import can_read_values, read_values_
 from ..distributed.tensors import DistributedTensors
-from ..files.lazy_tensors import FileValues, LazyTensors
 from ..files.source import FileSource
-from ..files.stored_tensors import StoredTensors
+from ..files.stored_tensors import FileValues, LazyTensors, StoredTensors
 from ..outline import StoredTensor
 from ..saving.convert import pieces
 from ..saving.stream import bytes_at

@@ -12,8 +12,7 @@ from ...errors import ArgumentError, RecordError
 from ...module import Param
 from ...module.identity.torch_wrappers import is_distributed
 from ..dtypes import kind_of, plain, shown
-from ..files.lazy_tensors import LazyTensors
-from ..files.stored_tensors import StoredTensors, dtype_in, shape_in
+from ..files.stored_tensors import LazyTensors, StoredTensors, dtype_in, shape_in
 from ..saving.convert import can_lose, check_floats, check_ints
 from .mappers import expected_form, loaded_form
 from .matching import TensorMatch

@@ -10,10 +10,11 @@ from torch import nn
 from ...errors import RecordMismatchError, RecordPathError
 from ...module import Param, ParamId, params
 from ...module.identity.device import find_device
-from ..derived.own_records import below, parts_with_records
+from ..derived.own_code import below, parts_with_records
 from ..dtypes import plain
 from ..files.stored_tensors import dtype_in
-from ..nesting import part_of, without
+from ..owners import load_undoably
+from ..parts import part_of, without
 from ..record import Record
 from .filling import fill
 from .fitting import check_targets, check_values, in_file_order, mapped, misfits, mismatches, untied
@@ -21,9 +22,7 @@ from .load_options import LoadOptions
 from .matching import Matching, TensorMatch, match
 from .meta_modules import compute_unsaved, registered
 from .module_code import run_own_code
-from .own_load import load_undoably
-from .refusing import refuse
-from .report import LoadReport, Mismatch
+from .report import LoadReport, Mismatch, refuse
 
 
 def load_into(record: Record, module: nn.Module, options: LoadOptions) -> LoadReport:

@@ -9,7 +9,7 @@ from torch import Tensor
 from ...errors import ArgumentError
 from ..files.budget import Budget
 from ..files.reading import read_source
-from ..files.sharded import find_record, read_sharded
+from ..files.sharded import INDEX_SUFFIX, divide, find_record, read_sharded, single_path
 from ..files.source import FileSource
 from ..formats import Format
 from ..outline import Outline
@@ -17,7 +17,6 @@ from ..precision import PrecisionRule
 from ..record import Record
 from ..recorder import FileRecorder, record_of, with_extension
 from ..saving.shard_set import replace_set
-from ..saving.shards import INDEX_SUFFIX, divide, single_path
 from ..saving.writing import write_file
 from .format import SAFETENSORS
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ...errors import ArgumentError, RecordError, RecordIOError, SavePendingError
-from ..files.lazy_tensors import LazyTensors
+from ..files.stored_tensors import LazyTensors
 from ..outline import Outline, Payload
 from .stream import Part
 from .workers import BLOCK_BYTES, run_steps

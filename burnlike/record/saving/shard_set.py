@@ -1,9 +1,9 @@
 """Replaces a record in several files: after a crash the old set or the new one is there, never a mix.
 
-The names of index and single file are fixed, and one of the two decides what counts (see `shards`). So the new files
-get names that nothing has, and a single step makes them count: the rename of the index or of the single file, or the
-removal of the single file once the index is in place. Only then are the old files removed. What a killed save left is
-removed by the next one.
+The names of index and single file are fixed, and one of the two decides what counts (see `files/sharded.py`). So the
+new files get names that nothing has, and a single step makes them count: the rename of the index or of the single file,
+or the removal of the single file once the index is in place. Only then are the old files removed. What a killed save
+left is removed by the next one.
 """
 
 import contextlib
@@ -15,8 +15,8 @@ from contextlib import contextmanager
 
 from ..._atomic_file import AtomicFile, remove_abandoned, sync_directory
 from ...errors import RecordError, RecordIOError
+from ..files.sharded import EXTENSION, INDEX_SUFFIX, index_text, listed_names, shard_name, shard_pattern
 from ..outline import Outline
-from .shards import EXTENSION, INDEX_SUFFIX, index_text, listed_names, shard_name, shard_pattern
 from .writing import write_error
 
 Write = Callable[[str, Outline, str | None], object]

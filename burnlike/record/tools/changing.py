@@ -8,7 +8,7 @@ from typing import Any
 from ...errors import RecordError
 from ...module.identity.param_id import ParamId
 from ..derived.entries import is_entry, renamed_versions
-from ..files.lazy_tensors import renamed_tensors
+from ..files.stored_tensors import renamed_tensors
 from ..layout import Layout, tag_of
 from ..record import Record
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from ..formats import Format
 from ..outline import ChecksumSlot, Outline
 from ..saving.device_copy import RANGE_BYTES
-from ..saving.sequential import CHUNK_BYTES, TEXT_BYTES
 from ..saving.workers import BLOCK_BYTES, MAX_WORKERS
+from ..saving.writing import CHUNK_BYTES, TEXT_BYTES
 
 _DEFLATE_BLOCK = 16_383
 """Bytes that zlib puts at least into a block of data that it can't compress; such a block takes 5 bytes more."""

@@ -30,7 +30,7 @@ def flatten(
 
     Returns:
         Name -> tensor; the plain values, in lists and maps as they were, what state dicts have beside tensors as
-        entries (`burnlike.record.derived.own_state`); and what torch notes in state dicts about modules, as text.
+        entries (`burnlike.record.derived.entries`); and what torch notes in state dicts about modules, as text.
 
     Raises:
         RecordFormatError: it has an object that only code could make, or it can't be a record.
