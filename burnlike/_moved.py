@@ -80,7 +80,7 @@ def _moves() -> dict[str, str]:
     return moves
 
 
-MOVED = _moves()
+MOVED = _moves() | {"burnlike.backend.torch_ops.module": "burnlike.backend.torch_ops.kinds"}
 """Name of a module before -> its name now."""
 
 

@@ -1,6 +1,8 @@
-"""A backward pass that adds its gradients to `.grad` and returns them."""
+"""A backward pass that adds its gradients to `.grad` and returns them. Passes of several threads take turns."""
 
 import sys
+import threading
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -8,7 +10,6 @@ from torch import Tensor
 from .._torch_compat.tensors import is_view, times_written
 from .gradients import Gradients, LeafGradient
 from .graph import Graph
-from .passes import Exclusive
 
 
 def accumulate(root: Tensor, graph: Graph) -> Gradients:
@@ -57,3 +58,28 @@ def _in_group() -> bool:
 def _is_dtensor(tensor: Tensor) -> bool:
     module = sys.modules.get("torch.distributed.tensor")
     return module is not None and isinstance(tensor, module.DTensor)
+
+
+# The leaves whose `.grad` a pass is using now. Guarded by the condition, which is notified when some are free again.
+_IN_USE: set[int] = set()
+_FREED = threading.Condition()
+
+
+class Exclusive:
+    """Wait until no other pass uses the `.grad` of one of these leaves, then keep others away from them."""
+
+    __slots__ = ("_wanted",)
+
+    def __init__(self, leaves: Sequence[Tensor]) -> None:
+        self._wanted = {id(leaf) for leaf in leaves}
+
+    def __enter__(self) -> None:
+        with _FREED:
+            while not _IN_USE.isdisjoint(self._wanted):
+                _FREED.wait()
+            _IN_USE.update(self._wanted)
+
+    def __exit__(self, *_: object) -> None:
+        with _FREED:
+            _IN_USE.difference_update(self._wanted)
+            _FREED.notify_all()

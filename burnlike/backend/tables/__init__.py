@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 from typing_extensions import get_protocol_members
 
 from .activation import ActivationOps
-from .kinds import BoolOps, FloatOps, IntOps
-from .module import ModuleOps
+from .kinds import BoolOps, FloatOps, IntOps, ModuleOps
 
 __all__ = [
     "TABLES",

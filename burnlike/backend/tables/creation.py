@@ -1,4 +1,4 @@
-"""Creation and reading."""
+"""Making tensors, reading them to the host, and other element types."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ Scalar = float | int
 
 
 class CreationOps(Protocol):
-    """Making tensors, and reading them back to the host; of Float, Int and Bool tensors."""
+    """Making tensors, other element types, and reading tensors back to the host; of Float, Int and Bool tensors."""
 
     def from_data(self, data: Any, shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor:
         """A new tensor with the values of nested lists, an array or a torch tensor, converted to `dtype`; bytes are
@@ -68,6 +68,14 @@ class CreationOps(Protocol):
 
     def read_item(self, tensor: Tensor, /) -> Any:
         """The only element as a Python number. Waits for it."""
+        ...
+
+    def cast(self, tensor: Tensor, dtype: torch.dtype, /) -> Tensor:
+        """The values in another element type: Float to Int truncates, to Bool is x != 0."""
+        ...
+
+    def truth(self, tensor: Tensor, /) -> bool:
+        """Whether the only element is not 0, on the host."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Coordinates of grids, and sampling at them."""
+"""Coordinates of grids, and images resampled at other places."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -23,4 +23,8 @@ class GridOps(Protocol):
 
     def grid_sample_2d(self, tensor: Tensor, grid: Tensor, mode: str, padding: str, align_corners: bool, /) -> Tensor:
         """`[N, C, H, W]` at `[N, H', W', 2]` -> `[N, C, H', W']`; modes as torch names them."""
+        ...
+
+    def interpolate(self, tensor: Tensor, size: Sequence[int], mode: str, align_corners: bool, /) -> Tensor:
+        """`[batch, channels, h, w] -> [batch, channels, *size]`; the modes are those of `InterpolateOptions`."""
         ...

@@ -1,20 +1,46 @@
-"""The tables of the three kinds."""
+"""The tables as wholes: what Float, Int and Bool tensors have, and the functions of layers."""
 
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from .basic import BasicOps
-from .bool_ops import LogicOps
-from .float_math import FloatMathOps
-from .int_math import IntMathOps
-from .ordered import OrderedOps
+from .arithmetic import ArithmeticOps, FloatMathOps, IntMathOps
+from .comparison import ComparisonOps, InequalityOps, LogicOps
+from .conv import ConvOps
+from .creation import CreationOps, NumericCreationOps
+from .grid import GridOps
+from .indexing import IndexOps, NumericIndexOps
+from .layers import LayerOps
+from .linalg import LinalgOps
+from .pool import PoolOps
 from .quantization import QuantizationOps
-from .stats import StatsOps
+from .reductions import ExtremeOps, ReductionOps, StatsOps
+from .shape import PaddingOps, ShapeOps
+from .signal import SignalOps
+from .sorting import SortOps
 
 
-class FloatOps(OrderedOps, StatsOps, FloatMathOps, QuantizationOps, Protocol):
+class BasicOps(CreationOps, ShapeOps, IndexOps, ComparisonOps, Protocol):
+    """Functions that Float, Int and Bool tensors share."""
+
+
+class NumericOps(
+    BasicOps,
+    NumericCreationOps,
+    PaddingOps,
+    ArithmeticOps,
+    ReductionOps,
+    ExtremeOps,
+    SortOps,
+    InequalityOps,
+    NumericIndexOps,
+    Protocol,
+):
+    """Functions that Float and Int tensors share."""
+
+
+class FloatOps(NumericOps, StatsOps, FloatMathOps, QuantizationOps, Protocol):
     """Functions of Float tensors."""
 
     def detach(self, tensor: Tensor, /) -> Tensor:
@@ -22,7 +48,7 @@ class FloatOps(OrderedOps, StatsOps, FloatMathOps, QuantizationOps, Protocol):
         ...
 
 
-class IntOps(OrderedOps, IntMathOps, Protocol):
+class IntOps(NumericOps, IntMathOps, Protocol):
     """Functions of Int tensors."""
 
     def arange(self, start: int, end: int, step: int, dtype: torch.dtype, device: torch.device, /) -> Tensor:
@@ -32,3 +58,7 @@ class IntOps(OrderedOps, IntMathOps, Protocol):
 
 class BoolOps(BasicOps, LogicOps, Protocol):
     """Functions of Bool tensors."""
+
+
+class ModuleOps(ConvOps, PoolOps, LayerOps, LinalgOps, SignalOps, GridOps, Protocol):
+    """Convolutions, pools, attention and what else layers are made of, on Float tensors."""

@@ -1,4 +1,4 @@
-"""Pools and interpolation."""
+"""Pools."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,7 +10,7 @@ Sizes = Sequence[int]
 
 
 class PoolOps(Protocol):
-    """Pools and interpolation, on Float tensors `[batch, channels, ..]`.
+    """Pools, on Float tensors `[batch, channels, ..]`.
 
     Sizes come one per spatial dimension. In ceil mode a last window may go over the end; one that would start in the
     padding of the end is left out.
@@ -87,8 +87,4 @@ class PoolOps(Protocol):
 
     def adaptive_avg_pool3d(self, tensor: Tensor, size: Sizes, /) -> Tensor:
         """`[batch, channels, d, h, w] -> [batch, channels, *size]`."""
-        ...
-
-    def interpolate(self, tensor: Tensor, size: Sizes, mode: str, align_corners: bool, /) -> Tensor:
-        """`[batch, channels, h, w] -> [batch, channels, *size]`; the modes are those of `InterpolateOptions`."""
         ...

@@ -1,7 +1,8 @@
-"""Functions of numbers (Float and Int): sums, means, products and running forms."""
+"""Functions of numbers (Float and Int): sums, means, products, the greatest and the smallest; statistics of Float."""
 
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 
@@ -46,4 +47,83 @@ class ReductionOps(Protocol):
 
     def cummax(self, tensor: Tensor, dim: int, /) -> Tensor:
         """The largest so far along a dimension; NaN from the first NaN on."""
+        ...
+
+
+class ExtremeOps(Protocol):
+    """Extremes; NaN wins over all numbers. What is reduced has at least one element, and stays with size 1.
+
+    Of equal elements the first is meant, and the gradient goes to it alone.
+    """
+
+    def max(self, tensor: Tensor, /) -> Tensor:
+        """The greatest of all elements, `[1]`."""
+        ...
+
+    def min(self, tensor: Tensor, /) -> Tensor:
+        """The smallest of all elements, `[1]`."""
+        ...
+
+    def max_dim(self, tensor: Tensor, dim: int | list[int], /) -> Tensor:
+        """The greatest along one or several different dimensions."""
+        ...
+
+    def min_dim(self, tensor: Tensor, dim: int | list[int], /) -> Tensor:
+        """The smallest along one or several different dimensions."""
+        ...
+
+    def max_dim_with_indices(self, tensor: Tensor, dim: int, dtype: torch.dtype, /) -> tuple[Tensor, Tensor]:
+        """The greatest along a dimension, and where it is, in `dtype`."""
+        ...
+
+    def min_dim_with_indices(self, tensor: Tensor, dim: int, dtype: torch.dtype, /) -> tuple[Tensor, Tensor]:
+        """The smallest along a dimension, and where it is, in `dtype`."""
+        ...
+
+    def max_abs(self, tensor: Tensor, /) -> Tensor:
+        """The greatest magnitude of all elements, `[1]`."""
+        ...
+
+    def max_abs_dim(self, tensor: Tensor, dim: int | list[int], /) -> Tensor:
+        """The greatest magnitude along one or several different dimensions."""
+        ...
+
+    def argmax(self, tensor: Tensor, dim: int, dtype: torch.dtype, /) -> Tensor:
+        """Where the greatest along a dimension is, in `dtype`."""
+        ...
+
+    def argmin(self, tensor: Tensor, dim: int, dtype: torch.dtype, /) -> Tensor:
+        """Where the smallest along a dimension is, in `dtype`."""
+        ...
+
+
+class StatsOps(Protocol):
+    """Statistics along a dimension, which stays with size 1, cross products and sampling by weights."""
+
+    def var(self, tensor: Tensor, dim: int, unbiased: bool, /) -> Tensor:
+        """Sums of squared distances from the mean divided by n, if unbiased by n - 1; NaN where that is 0 or less."""
+        ...
+
+    def var_mean(self, tensor: Tensor, dim: int, unbiased: bool, /) -> tuple[Tensor, Tensor]:
+        """`var`, and the mean."""
+        ...
+
+    def median(self, tensor: Tensor, dim: int, /) -> Tensor:
+        """The lower median of at least one element; NaN counts as the greatest."""
+        ...
+
+    def median_with_indices(self, tensor: Tensor, dim: int, dtype: torch.dtype, /) -> tuple[Tensor, Tensor]:
+        """`median`, and where along `dim` it is, in `dtype`."""
+        ...
+
+    def cov(self, tensor: Tensor, dim: int, correction: int, /) -> Tensor:
+        """X^T X / (n - correction), batched; X centred along `dim`, of size n, and with `dim` and 0 swapped."""
+        ...
+
+    def cross(self, lhs: Tensor, rhs: Tensor, dim: int, /) -> Tensor:
+        """Cross products along `dim`, of size 3; other sizes are equal or 1."""
+        ...
+
+    def categorical(self, weights: Tensor, num_samples: int, dtype: torch.dtype, /) -> Tensor:
+        """`[.., n] -> [.., num_samples]`: indices in `dtype`, drawn with replacement; errors of weights are torch's."""
         ...

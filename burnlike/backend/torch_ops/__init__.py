@@ -1,7 +1,6 @@
 """The tables in terms of torch, for any device that torch runs on."""
 
 from .activation import TorchActivationOps
-from .kinds import TorchBoolOps, TorchFloatOps, TorchIntOps
-from .module import TorchModuleOps
+from .kinds import TorchBoolOps, TorchFloatOps, TorchIntOps, TorchModuleOps
 
 __all__ = ["TorchActivationOps", "TorchBoolOps", "TorchFloatOps", "TorchIntOps", "TorchModuleOps"]

@@ -1,4 +1,4 @@
-"""Creation and reading, in torch."""
+"""Making tensors, reading them to the host, and other element types, in torch."""
 
 import ctypes
 from collections.abc import Sequence
@@ -15,6 +15,7 @@ class TorchCreationOps:
     ones_like: Any = staticmethod(torch.ones_like)
     empty_like: Any = staticmethod(torch.empty_like)
     full_like: Any = staticmethod(torch.full_like)
+    truth: Any = staticmethod(bool)
 
     @staticmethod
     def from_data(data: Any, shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor:
@@ -65,6 +66,10 @@ class TorchCreationOps:
     def read_item(tensor: Tensor, /) -> Any:
         return tensor.item()
 
+    @staticmethod
+    def cast(tensor: Tensor, dtype: torch.dtype, /) -> Tensor:
+        return tensor.to(dtype)
+
 
 class TorchNumericCreationOps:
     """Implements `NumericCreationOps`."""
@@ -94,3 +99,8 @@ def countable(dtype: torch.dtype) -> torch.dtype:
 def _drawn(dtype: torch.dtype) -> torch.dtype:
     """Numbers are drawn as floats also for integers, which are then truncated."""
     return dtype if dtype.is_floating_point else torch.float64
+
+
+def at_least_float32(tensor: Tensor) -> Tensor:
+    """The tensor itself if float32 or float64, else in float32."""
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor

@@ -1,28 +1,51 @@
-"""The tables of the three kinds, in torch."""
+"""The tables as wholes, in torch."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .basic import TorchBasicOps
-from .bool_ops import TorchLogicOps
-from .creation import countable
-from .float_math import TorchFloatMathOps
-from .int_math import TorchIntMathOps
-from .ordered import TorchOrderedOps
+from .arithmetic import TorchArithmeticOps, TorchFloatMathOps, TorchIntMathOps
+from .comparison import TorchComparisonOps, TorchInequalityOps, TorchLogicOps
+from .conv import TorchConvOps
+from .creation import TorchCreationOps, TorchNumericCreationOps, countable
+from .grid import TorchGridOps
+from .indexing import TorchIndexOps, TorchNumericIndexOps
+from .layers import TorchLayerOps
+from .linalg import TorchLinalgOps
+from .pool import TorchPoolOps
 from .quantization import TorchQuantizationOps
-from .reductions import TorchIntReductionOps
-from .stats import TorchStatsOps
+from .reductions import TorchExtremeOps, TorchIntReductionOps, TorchReductionOps, TorchStatsOps
+from .shape import TorchPaddingOps, TorchShapeOps
+from .signal import TorchSignalOps
+from .sorting import TorchSortOps
 
 
-class TorchFloatOps(TorchOrderedOps, TorchStatsOps, TorchFloatMathOps, TorchQuantizationOps):
+class TorchBasicOps(TorchCreationOps, TorchShapeOps, TorchIndexOps, TorchComparisonOps):
+    """Implements `BasicOps`."""
+
+
+class TorchNumericOps(
+    TorchBasicOps,
+    TorchNumericCreationOps,
+    TorchPaddingOps,
+    TorchArithmeticOps,
+    TorchReductionOps,
+    TorchExtremeOps,
+    TorchSortOps,
+    TorchInequalityOps,
+    TorchNumericIndexOps,
+):
+    """Implements `NumericOps` for Float; `TorchIntOps` replaces what torch promotes."""
+
+
+class TorchFloatOps(TorchNumericOps, TorchStatsOps, TorchFloatMathOps, TorchQuantizationOps):
     """Implements `FloatOps`."""
 
     detach: Any = staticmethod(Tensor.detach)
 
 
-class TorchIntOps(TorchIntMathOps, TorchIntReductionOps, TorchOrderedOps):
+class TorchIntOps(TorchIntMathOps, TorchIntReductionOps, TorchNumericOps):
     """Implements `IntOps`: results keep the operands' dtype, where torch would promote to int64 or float."""
 
     @staticmethod
@@ -32,3 +55,7 @@ class TorchIntOps(TorchIntMathOps, TorchIntReductionOps, TorchOrderedOps):
 
 class TorchBoolOps(TorchBasicOps, TorchLogicOps):
     """Implements `BoolOps`."""
+
+
+class TorchModuleOps(TorchConvOps, TorchPoolOps, TorchLayerOps, TorchLinalgOps, TorchSignalOps, TorchGridOps):
+    """Implements `ModuleOps`."""

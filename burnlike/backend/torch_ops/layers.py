@@ -1,19 +1,12 @@
-"""`LayerOps`, in torch."""
-
-from typing import Any
+"""`LayerOps`, in torch. Attention by torch's fused kernels where they can, else by the formula."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .attention import attention, attention_fallback
-
 
 class TorchLayerOps:
     """Implements `LayerOps`."""
-
-    attention: Any = staticmethod(attention)
-    attention_fallback: Any = staticmethod(attention_fallback)
 
     @staticmethod
     def linear(tensor: Tensor, weight: Tensor, bias: Tensor | None, /) -> Tensor:
@@ -57,3 +50,61 @@ class TorchLayerOps:
     @staticmethod
     def cross_entropy_with_logits(logits: Tensor, probs: Tensor, /) -> Tensor:
         return -(torch.log_softmax(logits, -1) * probs).sum(-1).mean().reshape(1)
+
+    @staticmethod
+    def attention(
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        bias: Tensor | None,
+        scale: float,
+        softcap: float | None,
+        is_causal: bool,
+        /,
+    ) -> Tensor:
+        if softcap is not None:
+            return TorchLayerOps.attention_fallback(query, key, value, mask, bias, scale, softcap, is_causal)
+        if mask is None and bias is None and (not is_causal or query.shape[2] == key.shape[2]):
+            return F.scaled_dot_product_attention(query, key, value, is_causal=is_causal, scale=scale)
+        hidden = _hidden(mask, query, key, is_causal)
+        if hidden is None:
+            return F.scaled_dot_product_attention(query, key, value, bias, scale=scale)
+        # Kernels differ in rows that see nothing, and in their gradients: such rows see all and are set to 0.
+        blind = hidden.all(-1, keepdim=True)
+        hidden = hidden & ~blind
+        seen = ~hidden if bias is None else bias.masked_fill(hidden, -torch.inf)
+        return F.scaled_dot_product_attention(query, key, value, seen, scale=scale).masked_fill(blind, 0.0)
+
+    @staticmethod
+    def attention_fallback(
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        bias: Tensor | None,
+        scale: float,
+        softcap: float | None,
+        is_causal: bool,
+        /,
+    ) -> Tensor:
+        scores = query @ key.transpose(-2, -1) * scale
+        if softcap is not None:
+            scores = torch.tanh(scores / softcap) * softcap
+        hidden = _hidden(mask, query, key, is_causal)
+        if hidden is not None:
+            scores = scores.masked_fill(hidden, -torch.inf)
+        if bias is not None:
+            scores = scores + bias
+        blind = scores.detach().amax(-1, True) == -torch.inf
+        weights = torch.softmax(scores.masked_fill(blind, 0.0), -1).masked_fill(blind, 0.0)
+        return weights.to(value.dtype) @ value
+
+
+def _hidden(mask: Tensor | None, query: Tensor, key: Tensor, is_causal: bool) -> Tensor | None:
+    """True where a query does not see a key, of a shape that broadcasts to the scores; None where all is seen."""
+    if not is_causal:
+        return mask
+    rows, columns = query.shape[2], key.shape[2]
+    later = torch.ones(rows, columns, dtype=torch.bool, device=query.device).triu(columns - rows + 1)
+    return later if mask is None else mask | later

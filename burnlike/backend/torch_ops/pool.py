@@ -7,8 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .interpolate import interpolate
-
 _MAX: dict[int, Any] = {3: torch.max_pool1d, 4: torch.max_pool2d}
 _MAX_WITH_INDICES: dict[int, Any] = {3: F.max_pool1d_with_indices, 4: F.max_pool2d_with_indices}
 _AVG: dict[int, Any] = {3: torch.avg_pool1d, 4: F.avg_pool2d}
@@ -17,7 +15,6 @@ _AVG: dict[int, Any] = {3: torch.avg_pool1d, 4: F.avg_pool2d}
 class TorchPoolOps:
     """Implements `PoolOps`. torch takes equal padding up to half a window; other padding is added before."""
 
-    interpolate: Any = staticmethod(interpolate)
     adaptive_avg_pool1d: Any = staticmethod(torch.adaptive_avg_pool1d)
     adaptive_avg_pool2d: Any = staticmethod(F.adaptive_avg_pool2d)
     adaptive_avg_pool3d: Any = staticmethod(F.adaptive_avg_pool3d)

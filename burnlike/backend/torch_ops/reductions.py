@@ -1,9 +1,11 @@
-"""Sums, means, products and running forms, in torch."""
+"""Sums, means, products, extremes and statistics, in torch."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from .creation import at_least_float32
 
 
 class TorchReductionOps:
@@ -77,3 +79,115 @@ class TorchIntReductionOps:
 
 def _truncated(total: Tensor, count: int, dtype: torch.dtype) -> Tensor:
     return torch.div(total, count, rounding_mode="trunc").to(dtype)
+
+
+class TorchExtremeOps:
+    """Implements `ExtremeOps`.
+
+    torch's `amax` and `amin` are the fastest, but spread the gradient over equal elements; `max` and `min` along a
+    dimension give it to the first alone, so they compute what is tracked.
+    """
+
+    @staticmethod
+    def max(tensor: Tensor, /) -> Tensor:
+        if tensor.requires_grad:
+            return torch.max(tensor.reshape(-1), 0, True)[0]
+        return torch.amax(tensor, 0, True) if tensor.ndim == 1 else torch.amax(tensor).ravel()
+
+    @staticmethod
+    def min(tensor: Tensor, /) -> Tensor:
+        if tensor.requires_grad:
+            return torch.min(tensor.reshape(-1), 0, True)[0]
+        return torch.amin(tensor, 0, True) if tensor.ndim == 1 else torch.amin(tensor).ravel()
+
+    @staticmethod
+    def max_dim(tensor: Tensor, dim: int | list[int], /) -> Tensor:
+        if not tensor.requires_grad:
+            return torch.amax(tensor, dim, True)
+        for each in [dim] if isinstance(dim, int) else dim:
+            tensor = torch.max(tensor, each, True)[0]
+        return tensor
+
+    @staticmethod
+    def min_dim(tensor: Tensor, dim: int | list[int], /) -> Tensor:
+        if not tensor.requires_grad:
+            return torch.amin(tensor, dim, True)
+        for each in [dim] if isinstance(dim, int) else dim:
+            tensor = torch.min(tensor, each, True)[0]
+        return tensor
+
+    @staticmethod
+    def max_dim_with_indices(tensor: Tensor, dim: int, dtype: torch.dtype, /) -> tuple[Tensor, Tensor]:
+        values, indices = torch.max(tensor, dim, True)
+        return values, indices if dtype is torch.int64 else indices.to(dtype)
+
+    @staticmethod
+    def min_dim_with_indices(tensor: Tensor, dim: int, dtype: torch.dtype, /) -> tuple[Tensor, Tensor]:
+        values, indices = torch.min(tensor, dim, True)
+        return values, indices if dtype is torch.int64 else indices.to(dtype)
+
+    @staticmethod
+    def max_abs(tensor: Tensor, /) -> Tensor:
+        return TorchExtremeOps.max(torch.abs(tensor))
+
+    @staticmethod
+    def max_abs_dim(tensor: Tensor, dim: int | list[int], /) -> Tensor:
+        return TorchExtremeOps.max_dim(torch.abs(tensor), dim)
+
+    @staticmethod
+    def argmax(tensor: Tensor, dim: int, dtype: torch.dtype, /) -> Tensor:
+        indices = torch.argmax(tensor, dim, True)
+        return indices if dtype is torch.int64 else indices.to(dtype)
+
+    @staticmethod
+    def argmin(tensor: Tensor, dim: int, dtype: torch.dtype, /) -> Tensor:
+        indices = torch.argmin(tensor, dim, True)
+        return indices if dtype is torch.int64 else indices.to(dtype)
+
+
+class TorchStatsOps:
+    """Implements `StatsOps`."""
+
+    @staticmethod
+    def var(tensor: Tensor, dim: int, unbiased: bool, /) -> Tensor:
+        if tensor.shape[dim] <= int(unbiased):
+            return _undefined(tensor, dim)
+        return torch.var(tensor, dim, unbiased, True)
+
+    @staticmethod
+    def var_mean(tensor: Tensor, dim: int, unbiased: bool, /) -> tuple[Tensor, Tensor]:
+        if tensor.shape[dim] <= int(unbiased):
+            return _undefined(tensor, dim), torch.mean(tensor, dim, True)
+        return torch.var_mean(tensor, dim, unbiased, True)
+
+    @staticmethod
+    def median(tensor: Tensor, dim: int, /) -> Tensor:
+        return torch.kthvalue(tensor, (tensor.shape[dim] + 1) // 2, dim, True)[0]
+
+    @staticmethod
+    def median_with_indices(tensor: Tensor, dim: int, dtype: torch.dtype, /) -> tuple[Tensor, Tensor]:
+        values, indices = torch.kthvalue(tensor, (tensor.shape[dim] + 1) // 2, dim, True)
+        return values, indices if dtype is torch.int64 else indices.to(dtype)
+
+    @staticmethod
+    def cov(tensor: Tensor, dim: int, correction: int, /) -> Tensor:
+        centred = (tensor - torch.mean(tensor, dim, True)).transpose(0, dim)
+        return torch.matmul(centred.transpose(-2, -1), centred) / (tensor.shape[dim] - correction)
+
+    @staticmethod
+    def cross(lhs: Tensor, rhs: Tensor, dim: int, /) -> Tensor:
+        return torch.linalg.cross(lhs, rhs, dim=dim)
+
+    @staticmethod
+    def categorical(weights: Tensor, num_samples: int, dtype: torch.dtype, /) -> Tensor:
+        weights = at_least_float32(weights)  # running sums of half precision would stop to grow
+        rows = weights if weights.ndim <= 2 else weights.flatten(0, -2)
+        indices = torch.multinomial(rows, num_samples, True)
+        if weights.ndim > 2:
+            indices = indices.view(*weights.shape[:-1], num_samples)
+        return indices if dtype is torch.int64 else indices.to(dtype)
+
+
+def _undefined(tensor: Tensor, dim: int) -> Tensor:
+    """0 / 0, with the history of `tensor`: torch calculates the same, but warns."""
+    return torch.mean(tensor - tensor, dim, True) / 0

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .precision import at_least_float32
+from .creation import at_least_float32
 
 # Where windows add up to less than this, the inverse transform divides by this.
 _SMALLEST_WINDOW_SUM = 1e-10

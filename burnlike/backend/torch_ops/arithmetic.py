@@ -1,0 +1,158 @@
+"""Arithmetic, element-wise functions of Float, bitwise ones of Int, in torch."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class TorchArithmeticOps:
+    """Implements `ArithmeticOps` for Float; `TorchIntMathOps` replaces what torch promotes."""
+
+    add: Any = staticmethod(Tensor.add)
+    sub: Any = staticmethod(Tensor.sub)
+    rsub: Any = staticmethod(torch.rsub)
+    mul: Any = staticmethod(Tensor.mul)
+    div: Any = staticmethod(Tensor.div)
+    remainder: Any = staticmethod(Tensor.remainder)
+    powi: Any = staticmethod(Tensor.pow)
+    neg: Any = staticmethod(Tensor.neg)
+    sign: Any = staticmethod(Tensor.sign)
+    abs: Any = staticmethod(Tensor.abs)
+    square: Any = staticmethod(Tensor.square)
+    matmul: Any = staticmethod(Tensor.matmul)
+    clamp_min: Any = staticmethod(Tensor.clamp_min)
+    clamp_max: Any = staticmethod(Tensor.clamp_max)
+
+    @staticmethod
+    def rremainder(tensor: Tensor, scalar: float | int, /) -> Tensor:
+        return torch.remainder(scalar, tensor)
+
+    @staticmethod
+    def rpowi(tensor: Tensor, scalar: float | int, /) -> Tensor:
+        return torch.pow(scalar, tensor)
+
+    @staticmethod
+    def dot(lhs: Tensor, rhs: Tensor, /) -> Tensor:
+        return torch.dot(lhs, rhs).reshape(1)
+
+    @staticmethod
+    def clamp(tensor: Tensor, minimum: float | int, maximum: float | int, /) -> Tensor:
+        if minimum > maximum:  # torch lets the maximum win
+            return torch.clamp_min(torch.clamp_max(tensor, maximum), minimum)
+        return torch.clamp(tensor, minimum, maximum)
+
+    @staticmethod
+    def max_pair(lhs: Tensor, rhs: Tensor, /) -> Tensor:
+        return torch.where(lhs < rhs, rhs, lhs)
+
+    @staticmethod
+    def min_pair(lhs: Tensor, rhs: Tensor, /) -> Tensor:
+        return torch.where(rhs < lhs, rhs, lhs)
+
+
+class TorchFloatMathOps:
+    """Implements `FloatMathOps`."""
+
+    exp: Any = staticmethod(Tensor.exp)
+    log: Any = staticmethod(Tensor.log)
+    log1p: Any = staticmethod(Tensor.log1p)
+    sqrt: Any = staticmethod(Tensor.sqrt)
+    recip: Any = staticmethod(Tensor.reciprocal)
+    erf: Any = staticmethod(Tensor.erf)
+    round: Any = staticmethod(Tensor.round)
+    floor: Any = staticmethod(Tensor.floor)
+    ceil: Any = staticmethod(Tensor.ceil)
+    trunc: Any = staticmethod(Tensor.trunc)
+    cos: Any = staticmethod(Tensor.cos)
+    sin: Any = staticmethod(Tensor.sin)
+    tan: Any = staticmethod(Tensor.tan)
+    cosh: Any = staticmethod(Tensor.cosh)
+    sinh: Any = staticmethod(Tensor.sinh)
+    tanh: Any = staticmethod(Tensor.tanh)
+    acos: Any = staticmethod(Tensor.acos)
+    asin: Any = staticmethod(Tensor.asin)
+    atan: Any = staticmethod(Tensor.atan)
+    acosh: Any = staticmethod(Tensor.acosh)
+    asinh: Any = staticmethod(Tensor.asinh)
+    atanh: Any = staticmethod(Tensor.atanh)
+    deg2rad: Any = staticmethod(Tensor.deg2rad)
+    rad2deg: Any = staticmethod(Tensor.rad2deg)
+    is_nan: Any = staticmethod(Tensor.isnan)
+    is_inf: Any = staticmethod(Tensor.isinf)
+    is_finite: Any = staticmethod(Tensor.isfinite)
+    powf: Any = staticmethod(Tensor.pow)
+    fmod: Any = staticmethod(Tensor.fmod)
+    atan2: Any = staticmethod(Tensor.atan2)
+    hypot: Any = staticmethod(Tensor.hypot)
+    is_close: Any = staticmethod(Tensor.isclose)
+    all_close: Any = staticmethod(Tensor.allclose)
+
+    @staticmethod
+    def rdiv(tensor: Tensor, scalar: float, /) -> Tensor:
+        return torch.reciprocal(tensor) * scalar
+
+    @staticmethod
+    def contains_nan(tensor: Tensor, /) -> Tensor:
+        return torch.isnan(tensor).any().reshape(1)
+
+
+class TorchIntMathOps:
+    """Implements `IntMathOps`, and the arithmetic that torch promotes or refuses for integers."""
+
+    bitwise_and: Any = staticmethod(Tensor.bitwise_and)
+    bitwise_or: Any = staticmethod(Tensor.bitwise_or)
+    bitwise_xor: Any = staticmethod(Tensor.bitwise_xor)
+    bitwise_left_shift: Any = staticmethod(Tensor.bitwise_left_shift)
+    bitwise_right_shift: Any = staticmethod(Tensor.bitwise_right_shift)
+    bitwise_not: Any = staticmethod(Tensor.bitwise_not)
+
+    @staticmethod
+    def div(lhs: Tensor, rhs: Tensor | float, /) -> Tensor:
+        if isinstance(rhs, int) and rhs == -1:  # the smallest number / -1 ends the process in torch
+            return torch.neg(lhs)
+        return torch.div(lhs, rhs, rounding_mode="trunc")
+
+    @staticmethod
+    def powi(lhs: Tensor, rhs: Tensor | float, /) -> Tensor:
+        if not isinstance(rhs, Tensor) and rhs < 0:  # torch takes negative exponents in a tensor only
+            rhs = lhs.new_full((), rhs)
+        return torch.pow(lhs, rhs)
+
+    @staticmethod
+    def matmul(lhs: Tensor, rhs: Tensor, /) -> Tensor:
+        return torch.matmul(lhs, rhs) if lhs.device.type == "cpu" else limb_matmul(lhs, rhs)
+
+    @staticmethod
+    def dot(lhs: Tensor, rhs: Tensor, /) -> Tensor:
+        return torch.sum(lhs * rhs, 0, True, dtype=lhs.dtype)
+
+
+# Sums of this many products of two 16-bit numbers are exact in float64: 2^20 * 2^32 < 2^53.
+_EXACT_TERMS = 1 << 20
+
+
+def limb_matmul(lhs: Tensor, rhs: Tensor) -> Tensor:
+    """The exact integer product (modulo 2^bits) on devices whose matmul takes floating point only.
+
+    The operands are cut into limbs of 16 bits, whose products are exact in float64: one product for 8 and 16 bits, 3
+    for 32, 10 for 64.
+    """
+    limbs = max(1, torch.iinfo(lhs.dtype).bits // 16)
+    left, right = _limbs(lhs, limbs), _limbs(rhs, limbs)
+    total: Tensor | None = None
+    for i in range(limbs):
+        for j in range(limbs - i):
+            for start in range(0, max(1, lhs.shape[-1]), _EXACT_TERMS):
+                stop = start + _EXACT_TERMS
+                product = torch.matmul(left[i][..., start:stop], right[j][..., start:stop, :]).long() << 16 * (i + j)
+                total = product if total is None else total + product
+    assert total is not None
+    return total.to(lhs.dtype)
+
+
+def _limbs(tensor: Tensor, count: int) -> list[Tensor]:
+    """Its 16-bit parts in float64, the lowest first; the highest carries the sign."""
+    wide = tensor.long()
+    low = [(wide >> 16 * i & 0xFFFF).double() for i in range(count - 1)]
+    return [*low, (wide >> 16 * (count - 1)).double()]
