@@ -18,7 +18,7 @@ from . import (
     tensor as tensor,
     train as train,
 )
-from ._allocator import keep_freed_memory as keep_freed_memory
+from ._memory import keep_freed_memory as keep_freed_memory
 from .backend import (
     Autodiff as Autodiff,
     AutodiffBackend as AutodiffBackend,

@@ -106,6 +106,21 @@ class AtomicFile:
             self.descriptor = -1
 
 
+def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write `data` to `path`, whole or not at all.
+
+    Raises:
+        OSError: nothing was changed.
+    """
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    with AtomicFile(path) as file:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(file.descriptor, left) :]
+        file.commit()
+
+
 def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
     with contextlib.suppress(FileNotFoundError):
         return os.stat(path)

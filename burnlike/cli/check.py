@@ -1,21 +1,25 @@
 """`burnlike check CONFIG...`: lists every mistake of YAML configs; imports torch only to check groups."""
 
 import argparse
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import burnlike.config.registry as registry
 from burnlike._lazy import resolve
-from burnlike.config import Config
+from burnlike.config import Config, ModuleConfig
 from burnlike.config.base import read_tree
 from burnlike.config.file_paths import missing_files
 from burnlike.config.node import find
 from burnlike.config.shipped import config_file
-from burnlike.errors import ConfigError, Problem
+from burnlike.errors import BurnlikeError, ConfigError, Problem
+from burnlike.module.groups.param_group import ParamGroup
+from burnlike.module.groups.param_matchers import MatchIds
 
-from .group_check import unmatched_groups
 from .options import TRAIN_CONFIG, add_import_option, add_set_option
 from .tables import one_line, say, say_json
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,6 +75,44 @@ def examine(file: str, root: type[Config], overrides: list[str], *, paths: bool 
     values = ((name, getattr(config, name)) for name in config.__struct_fields__)
     parts = {name: tag for name, value in values if isinstance(value, Config) and (tag := registry.tag_of(type(value)))}
     return {"file": file, "ok": True, "mistakes": [], "type": _type_name(config), "parts": parts}
+
+
+def unmatched_groups(config: Any) -> Iterator[tuple[str, str]]:
+    """The path of each group that matches no parameter, and what is wrong; imports torch only if there are groups.
+
+    Groups by id are left out: ids are drawn when the training begins. So is a model that can't be built without values.
+
+    Args:
+        config: of a run; one of another kind has no groups to look at.
+    """
+    groups = {
+        f"{part}.groups.{place}.params": group.params
+        for part in ("optimizer", "lr_scheduler")
+        for place, group in enumerate(getattr(getattr(config, part, None), "groups", ()))
+        if not _has_ids(group.params)
+    }
+    model = getattr(config, "model", None)
+    if not groups or not isinstance(model, ModuleConfig):
+        return
+    from burnlike.module import params
+    from burnlike.train.device import build_on_meta
+
+    try:
+        module: nn.Module = build_on_meta(model)
+    except BurnlikeError as error:
+        yield "model", str(error)
+        return
+    except (RuntimeError, NotImplementedError):
+        return
+    weights = params(module, "weight")
+    for path, group in groups.items():
+        if not any(group.matches(param) for param in weights):
+            known = ", ".join(param.path for param in weights[:5]) + (", ..." if weights[5:] else "")
+            yield path, f"matches no parameter of the model ({known}): {group}"
+
+
+def _has_ids(group: ParamGroup) -> bool:
+    return any(isinstance(rule, MatchIds) for rule in (*group.match, *group.excludes))
 
 
 def _wrong(file: str, problems: Sequence[Problem]) -> dict[str, Any]:

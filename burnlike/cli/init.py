@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from burnlike.config.files import replace_file
+from burnlike._atomic_file import replace_file
 from burnlike.config.shipped import shipped_configs
 from burnlike.errors import ConfigIOError
 

@@ -7,7 +7,7 @@ import burnlike.config.registry as registry
 from burnlike._lazy import resolve
 from burnlike.config import ModuleConfig
 from burnlike.config.document import parse
-from burnlike.config.fields import TAG_FIELD
+from burnlike.config.registry import TAG_FIELD
 from burnlike.config.source_text import read_text
 from burnlike.errors import ConfigIOError
 
@@ -37,7 +37,7 @@ class Model:
         Raises:
             BurnlikeError: the config can't be built.
         """
-        from burnlike.train.model_size import build_on_meta
+        from burnlike.train.device import build_on_meta
 
         return build_on_meta(self.config)
 

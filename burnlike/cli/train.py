@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import burnlike.config.registry as registry
-from burnlike._allocator import keep_freed_memory
 from burnlike._env import number_of_ranks, shorten_spinning
+from burnlike._memory import keep_freed_memory
 from burnlike.config.overrides import paths_of
 from burnlike.config.shipped import config_file, shipped_configs
 from burnlike.errors import ArgumentError, CheckpointError, ConfigError

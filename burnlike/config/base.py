@@ -10,11 +10,10 @@ from burnlike.errors import ConfigError, ConfigIOError, Problem
 
 from .document import parse
 from .emit import to_plain, to_yaml
-from .fields import fields_of
-from .files import replace_file
 from .node import Location, Node, from_python
 from .overrides import apply
 from .read import INVALID, NodeReader
+from .registry import fields_of
 from .source_text import read_text
 
 
@@ -163,6 +162,8 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
             ConfigIOError: the file can't be written; one that was there is unchanged.
             ConfigError: it holds a config that only programs can make; nothing is written.
         """
+        from burnlike._atomic_file import replace_file  # here, as reading a config needs none of what it imports
+
         try:
             replace_file(path, self.to_yaml().encode())
         except OSError as error:

@@ -4,9 +4,8 @@ import msgspec.inspect as mi
 
 from burnlike.errors import nearest_name
 
-from .fields import TAG_FIELD, fields_of
 from .node import Node, child
-from .registry import ConfigType, is_role, lookup
+from .registry import TAG_FIELD, ConfigType, fields_of, is_role, lookup
 
 _DEEPEST = 8
 

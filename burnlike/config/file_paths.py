@@ -9,7 +9,7 @@ import msgspec
 import msgspec.inspect as mi
 from msgspec import Meta
 
-from .fields import fields_of
+from .registry import fields_of
 
 _MARK = "names a file"
 

@@ -12,8 +12,7 @@ import msgspec.inspect as mi
 from burnlike._dtypes import other_name
 
 from .emit import to_plain
-from .fields import TAG_FIELD, fields_of
-from .registry import ConfigType, imported, is_role, load_built_in, tag_of
+from .registry import TAG_FIELD, ConfigType, fields_of, imported, is_role, load_built_in, tag_of
 
 Schema = dict[str, Any]
 

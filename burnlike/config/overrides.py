@@ -9,9 +9,8 @@ import msgspec
 from burnlike.errors import ConfigError, Problem
 
 from .document import parse
-from .fields import TAG_FIELD, fields_of
 from .node import MAX_DEPTH, Entries, Location, MappingEntry, Node, from_python
-from .registry import tag_of
+from .registry import TAG_FIELD, fields_of, tag_of
 from .scalars import ScalarError, resolve
 from .words import got, show_text
 

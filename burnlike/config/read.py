@@ -10,10 +10,20 @@ import msgspec.inspect as mi
 from burnlike.errors import ConfigError, Problem, nearest
 
 from .elsewhere import path_elsewhere
-from .fields import TAG_FIELD, fields_of
 from .node import Location, MappingEntry, Node, child, find, report
 from .plain import INVALID, plain_value, string_options
-from .registry import ConfigType, DuplicateTypeError, imported, is_role, load_built_in, lookup, other_role, tag_of
+from .registry import (
+    TAG_FIELD,
+    ConfigType,
+    DuplicateTypeError,
+    fields_of,
+    imported,
+    is_role,
+    load_built_in,
+    lookup,
+    other_role,
+    tag_of,
+)
 from .words import choices, describe, excess, got, hint, show, show_text, with_article
 
 _LONGEST_NAME = 60

@@ -1,4 +1,4 @@
-"""The classes that `type:` can name: imported tagged subclasses of a role, built-in ones first.
+"""The classes that `type:` can name, imported tagged subclasses of a role, and their fields.
 
 Classes come from burnlike's own files of configs, from modules that the user names with `--import`, and from
 the entry point group `burnlike.configs`. Nothing in a YAML file can import anything.
@@ -8,16 +8,20 @@ import importlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+import msgspec.inspect as mi
 
 from burnlike.errors import ConfigError, nearest
 
 BUILT_IN = ("nn", "optim", "data", "train")
 """The parts of burnlike that have configs, in files named `configs.py` or `..._configs.py`; none imports torch."""
 ENTRY_POINT_GROUP = "burnlike.configs"
+
+TAG_FIELD = "type"
 
 ConfigType = type[msgspec.Struct]
 S = TypeVar("S", bound=msgspec.Struct)
@@ -31,6 +35,14 @@ def tag_of(cls: ConfigType) -> str | None:
     """The name that `type:` gives to `cls`, None for a class without one."""
     tag = cls.__struct_config__.tag
     return tag if isinstance(tag, str) else None
+
+
+@cache
+def fields_of(cls: ConfigType) -> dict[str, mi.Field]:
+    """The fields of a struct by the key they have in YAML."""
+    described = mi.type_info(cls)
+    assert isinstance(described, mi.StructType)
+    return {field.encode_name: field for field in described.fields}
 
 
 def is_role(cls: ConfigType) -> bool:

@@ -1,7 +1,7 @@
 """TorchOptimizer: an optimizer of burnlike behind torch's interface."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,10 +15,16 @@ from ..optim.states.torch_records import read_torch_record, torch_record, traine
 from ..record import LoadReport, Record
 from .grouped_optimizer import GroupedOptimizer
 from .live_states import LiveStates
-from .not_compiled import not_compiled
 from .state_dicts import options_for, plain_state_dict, read_state_dict, warn_of_left_out
 from .torch_groups import refuse_sparse
 from .torch_lbfgs import TorchLbfgs
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def not_compiled(function: F) -> F:
+    """`function`, which `torch.compile` calls as it is."""
+    return torch.compiler.disable(function)  # pyright: ignore[reportReturnType] - its types don't say it
 
 
 class TorchOptimizer(GroupedOptimizer):

@@ -4,6 +4,7 @@ Importing this package loads the native libraries; where one is missing, one war
 are used.
 """
 
+from ._library import LibraryStatus, NativeStatus, force_cpu_isa, native_status
 from .adamw_step import adamw_step_, adamw_step_reference
 from .blockwise import BLOCK, dequantize_blockwise, quantize_blockwise, scale_count
 from .convert import convert_, convert_reference
@@ -13,7 +14,6 @@ from .lion_step import lion_step_, lion_step_reference
 from .read_values import can_read_values, read_values_, read_values_reference
 from .rms_norm import rms_norm, rms_norm_reference
 from .sgd_step import sgd_step_, sgd_step_reference
-from .status import LibraryStatus, NativeStatus, force_cpu_isa, native_status
 from .step_options import StepOptions
 
 __all__ = [

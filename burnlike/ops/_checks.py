@@ -1,4 +1,4 @@
-"""Checks of tensors whose errors say what was expected, what came and what to do."""
+"""Checks of tensors whose errors say what was expected, what came and what to do; what autograd is told of writes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .._dtypes import NATIVE, torch_dtypes
-from ..errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from ..errors import ArgumentError, AutodiffError, DeviceError, DTypeError, ShapeError
 
 FLOATS = torch_dtypes(NATIVE)
 # On `meta` there are shapes and no data, and the fakes do the work.
@@ -72,3 +72,19 @@ def shares_memory_with_itself(tensor: Tensor) -> bool:
             return True
         extent += (size - 1) * stride
     return False
+
+
+def refuse_tracked(op: str, tensors: Sequence[Tensor]) -> None:
+    """Raise AutodiffError for a tensor that requires grad, as autograd would not see that it changes."""
+    for tensor in tensors:
+        if tensor.requires_grad:
+            raise AutodiffError(
+                f"{op}: a tensor to be written requires grad, and autograd would lose track of it; "
+                "call it under torch.no_grad()"
+            )
+
+
+def note_written(tensors: Sequence[Tensor]) -> None:
+    """Let autograd see that tensors have changed, those that it saved among them."""
+    if not torch.compiler.is_compiling():
+        torch.autograd.graph.increment_version(tensors)  # inference tensors, which have no version, are let be

@@ -1,11 +1,12 @@
-"""Loads the native libraries, once, and registers what belongs to an op besides its kernels.
+"""Loads the native libraries, once, says what is in use, and registers what belongs to an op besides its kernels.
 
 `_C.abi3.so` has all schemas and the CPU kernels; `_C_cuda.abi3.so` adds CUDA kernels and loads only where torch is for
 CUDA.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from ..errors import ArgumentError, NativeError
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class LibraryStatus:
     """A native library and whether it could be loaded.
 
     Attributes:
@@ -33,30 +34,30 @@ class Library:
     reason: str
 
 
-def _load(name: str, version_op: str) -> Library:
+def _load(name: str, version_op: str) -> LibraryStatus:
     folder = _env.library_dir() or Path(__file__).parent.parent
     path = Path(folder, f"{name}.abi3.so")
     if not path.exists():
-        return Library(path, False, False, f"it was not built ({path} is not there)")
+        return LibraryStatus(path, False, False, f"it was not built ({path} is not there)")
     try:
         torch.ops.load_library(path)
         version = getattr(torch.ops.burnlike, version_op)()
     except (OSError, RuntimeError, AttributeError) as error:
-        return Library(path, True, False, f"it can't be loaded: {error}")
+        return LibraryStatus(path, True, False, f"it can't be loaded: {error}")
     if version != __version__:
-        return Library(path, True, False, f"it was built for version {version}, this is {__version__}")
-    return Library(path, True, True, "")
+        return LibraryStatus(path, True, False, f"it was built for version {version}, this is {__version__}")
+    return LibraryStatus(path, True, True, "")
 
 
-def _load_cuda() -> Library:
+def _load_cuda() -> LibraryStatus:
     if not CPU.loaded or torch.version.cuda is None:
         path = CPU.path.with_name("_C_cuda.abi3.so")
         reason = CPU.reason or "this torch is for CPU only"
-        return Library(path, path.exists(), False, reason)
+        return LibraryStatus(path, path.exists(), False, reason)
     return _load("_C_cuda", "cuda_library_version")
 
 
-def _warn(library: Library, what: str) -> None:
+def _warn(library: LibraryStatus, what: str) -> None:
     warnings.warn(
         f"burnlike runs {what} without native ops, which is slower: {library.reason}. "
         "Build them with `pip install --no-build-isolation -e .`; `burnlike doctor` shows what is native.",
@@ -135,3 +136,78 @@ def refuse_lazy_negation(name: str) -> None:
 
     if CPU.loaded:
         torch.library.impl(f"burnlike::{name}", "Negative")(refuse)
+
+
+@dataclass(frozen=True, slots=True)
+class NativeStatus:
+    """The state of the native libraries.
+
+    Attributes:
+        version: of the loaded CPU library; None if it is not loaded.
+        cpu: the library of schemas and CPU kernels.
+        cuda: the library of CUDA kernels.
+        isa: the instruction set in use (`default`, `avx2` or `avx512`); None if not loaded.
+        isas: those that this machine runs, best last.
+        calls: how often each op's native code has run in this process, as it counts itself; on CUDA as `cuda:<op>`.
+    """
+
+    version: str | None
+    cpu: LibraryStatus
+    cuda: LibraryStatus
+    isa: str | None
+    isas: tuple[str, ...]
+    calls: Mapping[str, int]
+
+    @property
+    def built(self) -> bool:
+        """Whether the CPU library's file is there."""
+        return self.cpu.built
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the CPU library's ops are in use."""
+        return self.cpu.loaded
+
+    @property
+    def path(self) -> Path:
+        """Where the CPU library is, or would be."""
+        return self.cpu.path
+
+
+def native_status() -> NativeStatus:
+    """Say what is native, which CPU kernels are in use, and how often each has run.
+
+    >>> before = native_status().calls.get("rms_norm", 0)
+    >>> from burnlike.ops import rms_norm
+    >>> _ = rms_norm(torch.ones(2, 8), torch.ones(8))
+    >>> native_status().calls["rms_norm"] - before
+    1
+    """
+    if not CPU.loaded:
+        return NativeStatus(None, CPU, CUDA, None, (), {})
+    ops = torch.ops.burnlike
+    calls = _counts(ops.call_counts())
+    if CUDA.loaded:
+        calls |= {f"cuda:{name}": count for name, count in _counts(ops.cuda_call_counts()).items()}
+    isas = tuple(ops.cpu_isas_available().split())
+    return NativeStatus(ops.library_version(), CPU, CUDA, ops.cpu_isa(), isas, calls)
+
+
+def _counts(text: str) -> dict[str, int]:
+    pairs = (pair.split("=") for pair in text.split())
+    return {name: int(count) for name, count in sorted(pairs)}
+
+
+@contextmanager
+def force_cpu_isa(name: str | None) -> Iterator[None]:
+    """Use the CPU kernels of one instruction set within a `with` block, in all threads; None is the best one.
+
+    Raises:
+        NativeError: this machine does not run it, or the native library is not loaded.
+    """
+    before = native_status().isa
+    choose_cpu_isa(name)
+    try:
+        yield
+    finally:
+        choose_cpu_isa(before)

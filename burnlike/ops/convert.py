@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError
-from ._checks import DEVICES, check_device, check_dtype, check_memory, check_shape
+from ._checks import DEVICES, check_device, check_dtype, check_memory, check_shape, note_written, refuse_tracked
 from ._library import WITHOUT_NATIVE, fake, op, refuse_lazy_negation
-from ._written import note_written, refuse_tracked
 
 _convert = op("convert_")
 

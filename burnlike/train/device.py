@@ -1,7 +1,12 @@
-"""Chooses the device of a run."""
+"""The device of a run: choosing it, and whether a model fits into its memory."""
+
+from typing import Any
 
 import torch
+from torch import nn
 
+from .._memory import available_memory
+from ..errors import BurnlikeError, ConfigError, DeviceError
 from ..module.identity.device import find_device
 
 
@@ -26,3 +31,57 @@ def describe_device(device: torch.device) -> str:
         return f"{device} ({torch.cuda.get_device_name(device)})"
     threads = torch.get_num_threads()
     return f"{device} ({threads} thread{'s' * (threads != 1)})"
+
+
+def check_fits(config: Any, device: torch.device) -> None:
+    """Refuse a model whose tensors can't fit.
+
+    Counted are parameters, their gradients and buffers; what a step takes beside them depends on the data. A model that
+    can't be built without values is not looked at.
+
+    Raises:
+        DeviceError: there is not enough memory; the message has both numbers.
+        ConfigError: a tensor is larger than any memory.
+    """
+    try:
+        module = build_on_meta(config)
+    except BurnlikeError:
+        raise
+    except (RuntimeError, NotImplementedError):
+        return
+    tensors = [*module.parameters(), *module.buffers()]
+    made = sum(tensor.nbytes for tensor in tensors)
+    trained = made + sum(tensor.nbytes for tensor in tensors if tensor.requires_grad)
+    places = {"cpu": (trained if device.type == "cpu" else made, available_memory())}
+    if device.type == "cuda":
+        places[str(device)] = trained, torch.cuda.mem_get_info(device)[0]
+    for place, (needed, available) in places.items():
+        if needed > available:
+            raise DeviceError(
+                f"model: its parameters, gradients and buffers take {needed / 1e9:,.1f} GB of {place}, where"
+                f" {available / 1e9:,.1f} GB are available; lower the model's sizes. Nothing was allocated"
+            )
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an exception means that memory is full: CUDA's, Python's, or that of torch on the CPU."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
+
+
+def build_on_meta(config: Any) -> nn.Module:
+    """The module of a config, on the meta device.
+
+    Args:
+        config: has `init(device)`, as a ModuleConfig.
+
+    Raises:
+        ConfigError: a tensor of it would have more bytes than 64 bits can count.
+        BurnlikeError: the config can't be built.
+    """
+    try:
+        with torch.device("meta"):
+            return config.init("meta")
+    except RuntimeError as error:
+        if "overflow" in str(error):
+            raise ConfigError(f"{type(config).__name__}: larger than any memory ({error}); lower its sizes") from error
+        raise

@@ -13,17 +13,16 @@ from ..record import Precision, Record, SafetensorsRecorder
 from .bigram import BigramLoss, bigram_loss
 from .checkpoint import Checkpointer
 from .configs import TrainConfig
-from .device import choose_device, describe_device
+from .device import check_fits, choose_device, describe_device, is_out_of_memory
 from .interrupt import Interrupter
 from .learner import Learner, LearningResult
 from .loss import loss_function
 from .metrics import MetricsLog
-from .model_size import check_fits, is_out_of_memory
 from .progress import PlainRenderer, Renderer
-from .random_state import seed_random
 from .resume import check_resumable
 from .run_dir import RunDir
 from .sampling import sample
+from .state_parts import seed_random
 
 
 class RunResult(NamedTuple):

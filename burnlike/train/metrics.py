@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..config.files import replace_file
+from .._atomic_file import replace_file
 from ..errors import RunDirError
 
 

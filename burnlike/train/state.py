@@ -27,8 +27,7 @@ from ..record.owners import load_undoably
 from ..record.parts import names_below, part_of
 from .checkpoint import write_records
 from .old_states import VERSION, upgraded
-from .random_state import random_state, restore_random
-from .state_parts import handling_of, is_large
+from .state_parts import handling_of, is_large, random_state, restore_random
 
 SMALL = "training"
 """Name of the record of all parts but modules and optimizers."""

@@ -8,8 +8,7 @@ import pytest
 
 from burnlike.config import Config, Meta, field
 from burnlike.config.bounds import Finite, Size, at_most
-from burnlike.config.fields import fields_of
-from burnlike.config.registry import load_built_in
+from burnlike.config.registry import fields_of, load_built_in
 from burnlike.errors import ConfigError
 from burnlike.module import LoraConfig
 from burnlike.train import TrainConfig
