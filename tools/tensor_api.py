@@ -93,14 +93,17 @@ def kinds_of(function: Callable[..., Any], static: bool) -> str:
 
 
 def kinds_in(annotation: str, names: dict[str, Any]) -> set[str]:
-    """The kinds in `Tensor[B, D, Float]` or `Tensor[B, D, N]`, where N is a type variable; all if it has no third."""
-    found = re.search(r"\[[^\[\]]*,[^\[\]]*, *(\w+)\]", re.sub(r"\w+\[(\w+)\]", r"\1", annotation))
-    if not found:
-        return set(KINDS)
-    if found[1] in KINDS:
-        return {found[1]}
-    allowed = getattr(names.get(found[1]), "__constraints__", ())
-    return {kind.__name__ for kind in allowed} or set(KINDS)
+    """The kinds in `Tensor[B, D, Float]` or `Tensor[B, D, N]`, where N is a type variable; all if it has no third.
+
+    A union has those of its parts; `Numeric[B, D]` is one.
+    """
+    if annotation.startswith("Numeric["):
+        return {"Float", "Int"}
+    found: set[str] = set()
+    for name in re.findall(r"\[[^\[\]]*,[^\[\]]*, *(\w+)\]", re.sub(r"\w+\[(\w+)\]", r"\1", annotation)):
+        allowed = getattr(names.get(name), "__constraints__", ())
+        found.update([name] if name in KINDS else [kind.__name__ for kind in allowed] or KINDS)
+    return found or set(KINDS)
 
 
 def summary_of(found: Any) -> str:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
-from ..core.base import B, D, K, TensorBase, like, wrap
+from ..core.base import B, D, K, Numeric, TensorBase, like, wrap
 from ..core.kinds import Float, Int
 from ..core.operands import fail, scalar
 from ..core.scalars import with_scalar
@@ -59,13 +59,7 @@ class ClampMethods(TensorBase[B, D, K]):
         """
         return with_scalar("clamp_max", self, max)
 
-    @overload
-    def max_pair(
-        self: "ClampMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor"
-    ) -> "Tensor[B, D, Float]": ...
-    @overload
-    def max_pair(self: "ClampMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor") -> "Tensor[B, D, Int]": ...
-    def max_pair(self: Any, other: Any) -> Any:
+    def max_pair(self: "Numeric[B, D]", other: "Tensor[B, D, K] | torch.Tensor") -> "Tensor[B, D, K]":
         """The larger of two, element by element. `[..] -> [..]`, sizes equal or 1.
 
         Torch: `torch.maximum`.
@@ -78,13 +72,7 @@ class ClampMethods(TensorBase[B, D, K]):
         except Exception as error:
             fail("max_pair", error, self.inner, value)
 
-    @overload
-    def min_pair(
-        self: "ClampMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor"
-    ) -> "Tensor[B, D, Float]": ...
-    @overload
-    def min_pair(self: "ClampMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor") -> "Tensor[B, D, Int]": ...
-    def min_pair(self: Any, other: Any) -> Any:
+    def min_pair(self: "Numeric[B, D]", other: "Tensor[B, D, K] | torch.Tensor") -> "Tensor[B, D, K]":
         """The smaller of two, element by element. `[..] -> [..]`, sizes equal or 1.
 
         Torch: `torch.minimum`.

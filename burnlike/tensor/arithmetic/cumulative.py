@@ -1,10 +1,9 @@
 """Running sums, products and extremes."""
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING
 
 from ..core.axes import axis
-from ..core.base import B, D, K, TensorBase, like, wrap
-from ..core.kinds import Float, Int
+from ..core.base import B, D, K, Numeric, TensorBase, like, wrap
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -15,11 +14,7 @@ class CumulativeMethods(TensorBase[B, D, K]):
 
     __slots__ = ()
 
-    @overload
-    def cumsum(self: "CumulativeMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]": ...
-    @overload
-    def cumsum(self: "CumulativeMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
-    def cumsum(self: Any, dim: Any) -> Any:
+    def cumsum(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """Running sums along `dim`. `[..] -> [..]`.
 
         Torch: `torch.cumsum(x, dim)`.
@@ -30,11 +25,7 @@ class CumulativeMethods(TensorBase[B, D, K]):
             dim = axis("CumSum", dim, spec.rank)
         return like(spec.ops.cumsum(self.inner, dim), spec)
 
-    @overload
-    def cumprod(self: "CumulativeMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]": ...
-    @overload
-    def cumprod(self: "CumulativeMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
-    def cumprod(self: Any, dim: Any) -> Any:
+    def cumprod(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """Running products along `dim`. `[..] -> [..]`.
 
         Torch: `torch.cumprod(x, dim)`.
@@ -45,11 +36,7 @@ class CumulativeMethods(TensorBase[B, D, K]):
             dim = axis("CumProd", dim, spec.rank)
         return like(spec.ops.cumprod(self.inner, dim), spec)
 
-    @overload
-    def cummin(self: "CumulativeMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]": ...
-    @overload
-    def cummin(self: "CumulativeMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
-    def cummin(self: Any, dim: Any) -> Any:
+    def cummin(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """The smallest so far along `dim`; NaN from the first NaN on. `[..] -> [..]`.
 
         Torch: `torch.cummin(x, dim).values`.
@@ -60,11 +47,7 @@ class CumulativeMethods(TensorBase[B, D, K]):
             dim = axis("CumMin", dim, spec.rank)
         return wrap(spec.ops.cummin(self.inner, dim), spec)
 
-    @overload
-    def cummax(self: "CumulativeMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]": ...
-    @overload
-    def cummax(self: "CumulativeMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
-    def cummax(self: Any, dim: Any) -> Any:
+    def cummax(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """The greatest so far along `dim`; NaN from the first NaN on. `[..] -> [..]`.
 
         Torch: `torch.cummax(x, dim).values`.

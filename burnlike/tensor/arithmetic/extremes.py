@@ -1,10 +1,10 @@
 """The greatest and the smallest elements, and their indices."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING
 
 from ..core.axes import axis
-from ..core.base import B, D, K, TensorBase, wrap
+from ..core.base import B, D, K, Numeric, TensorBase, wrap
 from ..core.kinds import D1, Float, Int
 from ..core.operands import fail
 from ..core.torch_arguments import along, whole
@@ -19,11 +19,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
 
     __slots__ = ()
 
-    @overload
-    def argmax(self: "ExtremeMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Int]": ...
-    @overload
-    def argmax(self: "ExtremeMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
-    def argmax(self: Any, dim: Any, keepdim: None = None) -> Any:
+    def argmax(self: "Numeric[B, D]", dim: int, keepdim: None = None) -> "Tensor[B, D, Int]":
         """The index of the greatest element along `dim`. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `torch.argmax(x, dim, keepdim=True)`.
@@ -40,11 +36,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
         except Exception as error:
             fail("argmax", error, self.inner)
 
-    @overload
-    def argmin(self: "ExtremeMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Int]": ...
-    @overload
-    def argmin(self: "ExtremeMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
-    def argmin(self: Any, dim: Any, keepdim: None = None) -> Any:
+    def argmin(self: "Numeric[B, D]", dim: int, keepdim: None = None) -> "Tensor[B, D, Int]":
         """The index of the smallest element along `dim`. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `torch.argmin(x, dim, keepdim=True)`.
@@ -61,11 +53,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
         except Exception as error:
             fail("argmin", error, self.inner)
 
-    @overload
-    def max(self: "ExtremeMethods[B, D, Float]") -> "Tensor[B, D1, Float]": ...
-    @overload
-    def max(self: "ExtremeMethods[B, D, Int]") -> "Tensor[B, D1, Int]": ...
-    def max(self: Any, dim: None = None, keepdim: None = None) -> Any:
+    def max(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The greatest of all elements, of which there is at least one. `[..] -> [1]`.
 
         Torch: `torch.max(x)`.
@@ -79,11 +67,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
         except Exception as error:
             fail("max", error, self.inner)
 
-    @overload
-    def max_dim(self: "ExtremeMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]": ...
-    @overload
-    def max_dim(self: "ExtremeMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
-    def max_dim(self: Any, dim: Any) -> Any:
+    def max_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """The greatest along `dim`. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `torch.amax(x, dim, keepdim=True)`.
@@ -97,11 +81,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
         except Exception as error:
             fail("max_dim", error, self.inner)
 
-    @overload
-    def max_dims(self: "ExtremeMethods[B, D, Float]", dims: Sequence[int]) -> "Tensor[B, D, Float]": ...
-    @overload
-    def max_dims(self: "ExtremeMethods[B, D, Int]", dims: Sequence[int]) -> "Tensor[B, D, Int]": ...
-    def max_dims(self: Any, dims: Any) -> Any:
+    def max_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """The greatest over `dims`. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `torch.amax(x, dims, keepdim=True)`.
@@ -110,19 +90,11 @@ class ExtremeMethods(TensorBase[B, D, K]):
         spec = self.spec
         found = each_dim("Max Dim", dims, spec.rank)
         try:
-            return wrap(spec.ops.max_dim(self.inner, found), spec) if found else self
+            return wrap(spec.ops.max_dim(self.inner, found), spec) if found else self  # pyright: ignore[reportReturnType]
         except Exception as error:
             fail("max_dims", error, self.inner)
 
-    @overload
-    def max_dim_with_indices(
-        self: "ExtremeMethods[B, D, Float]", dim: int
-    ) -> "tuple[Tensor[B, D, Float], Tensor[B, D, Int]]": ...
-    @overload
-    def max_dim_with_indices(
-        self: "ExtremeMethods[B, D, Int]", dim: int
-    ) -> "tuple[Tensor[B, D, Int], Tensor[B, D, Int]]": ...
-    def max_dim_with_indices(self: Any, dim: Any) -> Any:
+    def max_dim_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
         """The greatest along `dim`, and where it is. `[.., n, ..] -> ([.., 1, ..], [.., 1, ..])`.
 
         Torch: `torch.max(x, dim, keepdim=True)`.
@@ -138,11 +110,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
             fail("max_dim_with_indices", error, self.inner)
         return wrap(values, spec), wrap(indices, places)
 
-    @overload
-    def min(self: "ExtremeMethods[B, D, Float]") -> "Tensor[B, D1, Float]": ...
-    @overload
-    def min(self: "ExtremeMethods[B, D, Int]") -> "Tensor[B, D1, Int]": ...
-    def min(self: Any, dim: None = None, keepdim: None = None) -> Any:
+    def min(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The smallest of all elements, of which there is at least one. `[..] -> [1]`.
 
         Torch: `torch.min(x)`.
@@ -156,11 +124,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
         except Exception as error:
             fail("min", error, self.inner)
 
-    @overload
-    def min_dim(self: "ExtremeMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]": ...
-    @overload
-    def min_dim(self: "ExtremeMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
-    def min_dim(self: Any, dim: Any) -> Any:
+    def min_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """The smallest along `dim`. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `torch.amin(x, dim, keepdim=True)`.
@@ -174,11 +138,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
         except Exception as error:
             fail("min_dim", error, self.inner)
 
-    @overload
-    def min_dims(self: "ExtremeMethods[B, D, Float]", dims: Sequence[int]) -> "Tensor[B, D, Float]": ...
-    @overload
-    def min_dims(self: "ExtremeMethods[B, D, Int]", dims: Sequence[int]) -> "Tensor[B, D, Int]": ...
-    def min_dims(self: Any, dims: Any) -> Any:
+    def min_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """The smallest over `dims`. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `torch.amin(x, dims, keepdim=True)`.
@@ -187,19 +147,11 @@ class ExtremeMethods(TensorBase[B, D, K]):
         spec = self.spec
         found = each_dim("Min Dim", dims, spec.rank)
         try:
-            return wrap(spec.ops.min_dim(self.inner, found), spec) if found else self
+            return wrap(spec.ops.min_dim(self.inner, found), spec) if found else self  # pyright: ignore[reportReturnType]
         except Exception as error:
             fail("min_dims", error, self.inner)
 
-    @overload
-    def min_dim_with_indices(
-        self: "ExtremeMethods[B, D, Float]", dim: int
-    ) -> "tuple[Tensor[B, D, Float], Tensor[B, D, Int]]": ...
-    @overload
-    def min_dim_with_indices(
-        self: "ExtremeMethods[B, D, Int]", dim: int
-    ) -> "tuple[Tensor[B, D, Int], Tensor[B, D, Int]]": ...
-    def min_dim_with_indices(self: Any, dim: Any) -> Any:
+    def min_dim_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
         """The smallest along `dim`, and where it is. `[.., n, ..] -> ([.., 1, ..], [.., 1, ..])`.
 
         Torch: `torch.min(x, dim, keepdim=True)`.
@@ -215,11 +167,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
             fail("min_dim_with_indices", error, self.inner)
         return wrap(values, spec), wrap(indices, places)
 
-    @overload
-    def max_abs(self: "ExtremeMethods[B, D, Float]") -> "Tensor[B, D1, Float]": ...
-    @overload
-    def max_abs(self: "ExtremeMethods[B, D, Int]") -> "Tensor[B, D1, Int]": ...
-    def max_abs(self: Any, dim: None = None, keepdim: None = None) -> Any:
+    def max_abs(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The greatest magnitude of all elements, of which there is at least one. `[..] -> [1]`.
 
         Torch: `x.abs().max()`.
@@ -233,11 +181,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
         except Exception as error:
             fail("max_abs", error, self.inner)
 
-    @overload
-    def max_abs_dim(self: "ExtremeMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]": ...
-    @overload
-    def max_abs_dim(self: "ExtremeMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
-    def max_abs_dim(self: Any, dim: Any) -> Any:
+    def max_abs_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """The greatest magnitude along `dim`. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `x.abs().amax(dim, keepdim=True)`.
@@ -251,11 +195,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
         except Exception as error:
             fail("max_abs_dim", error, self.inner)
 
-    @overload
-    def max_abs_dims(self: "ExtremeMethods[B, D, Float]", dims: Sequence[int]) -> "Tensor[B, D, Float]": ...
-    @overload
-    def max_abs_dims(self: "ExtremeMethods[B, D, Int]", dims: Sequence[int]) -> "Tensor[B, D, Int]": ...
-    def max_abs_dims(self: Any, dims: Any) -> Any:
+    def max_abs_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """The greatest magnitude over `dims`. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `x.abs().amax(dims, keepdim=True)`.
@@ -264,6 +204,6 @@ class ExtremeMethods(TensorBase[B, D, K]):
         spec = self.spec
         found = each_dim("Max Abs Dim", dims, spec.rank)
         try:
-            return wrap(spec.ops.max_abs_dim(self.inner, found), spec) if found else self
+            return wrap(spec.ops.max_abs_dim(self.inner, found), spec) if found else self  # pyright: ignore[reportReturnType]
         except Exception as error:
             fail("max_abs_dims", error, self.inner)

@@ -1,12 +1,12 @@
 """Products of matrices and of vectors."""
 
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
 from ...errors import TensorValueError
-from ..core.base import B, D, K, TensorBase, like
-from ..core.kinds import D1, Float, Int
+from ..core.base import B, D, K, Numeric, TensorBase, like
+from ..core.kinds import D1
 from ..core.operands import fail
 from ..core.tensor_operands import tensor_operand
 
@@ -19,13 +19,7 @@ class MatmulMethods(TensorBase[B, D, K]):
 
     __slots__ = ()
 
-    @overload
-    def matmul(
-        self: "MatmulMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor"
-    ) -> "Tensor[B, D, Float]": ...
-    @overload
-    def matmul(self: "MatmulMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor") -> "Tensor[B, D, Int]": ...
-    def matmul(self: Any, other: Any) -> Any:
+    def matmul(self: "Numeric[B, D]", other: "Tensor[B, D, K] | torch.Tensor") -> "Tensor[B, D, K]":
         """The product of matrices. `[.., m, k] x [.., k, n] -> [.., m, n]`, batch sizes equal or 1.
 
         Torch: `torch.matmul`.
@@ -36,8 +30,9 @@ class MatmulMethods(TensorBase[B, D, K]):
             raise TensorValueError(
                 "Matmul", "expected matrices of rank 2 or more, got vectors; use dot, or unsqueeze them"
             )
-        fits = type(other) is spec.tensor and other.spec is spec
-        value = other.inner if fits else tensor_operand("matmul", spec, other)
+        right: Any = other
+        fits = type(right) is spec.tensor and right.spec is spec
+        value = right.inner if fits else tensor_operand("matmul", spec, right)
         try:
             return like(spec.ops.matmul(self.inner, value), spec)
         except Exception as error:
@@ -45,21 +40,11 @@ class MatmulMethods(TensorBase[B, D, K]):
 
     __matmul__ = matmul
 
-    @overload
-    def __rmatmul__(self: "MatmulMethods[B, D, Float]", other: "torch.Tensor") -> "Tensor[B, D, Float]": ...
-    @overload
-    def __rmatmul__(self: "MatmulMethods[B, D, Int]", other: "torch.Tensor") -> "Tensor[B, D, Int]": ...
-    def __rmatmul__(self: Any, other: Any) -> Any:
+    def __rmatmul__(self: "Numeric[B, D]", other: "torch.Tensor") -> "Tensor[B, D, K]":
         value = tensor_operand("matmul", self.spec, other)
         return self.spec.tensor(value, self.spec.backend).matmul(self)
 
-    @overload
-    def dot(
-        self: "MatmulMethods[B, D1, Float]", other: "Tensor[B, D1, Float] | torch.Tensor"
-    ) -> "Tensor[B, D1, Float]": ...
-    @overload
-    def dot(self: "MatmulMethods[B, D1, Int]", other: "Tensor[B, D1, Int] | torch.Tensor") -> "Tensor[B, D1, Int]": ...
-    def dot(self: Any, other: Any) -> Any:
+    def dot(self: "Numeric[B, D1]", other: "Tensor[B, D1, K] | torch.Tensor") -> "Tensor[B, D1, K]":
         """The sum of products of two vectors. `[n] x [n] -> [1]`.
 
         Torch: `torch.dot`.

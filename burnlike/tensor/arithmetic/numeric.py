@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, overload
 import torch
 from torch.nn import Parameter
 
-from ..core.base import B, D, K, TensorBase, like, wrap
+from ..core.base import B, D, K, Numeric, TensorBase, like, wrap
 from ..core.kinds import Float, Int
 from ..core.operands import fail, match, mixed, operand
 
@@ -216,11 +216,7 @@ class NumericMethods(TensorBase[B, D, K]):
     def __rpow__(self: Any, other: Any) -> Any:
         return _reflected("powi", self, other)
 
-    @overload
-    def neg(self: "NumericMethods[B, D, Float]") -> "Tensor[B, D, Float]": ...
-    @overload
-    def neg(self: "NumericMethods[B, D, Int]") -> "Tensor[B, D, Int]": ...
-    def neg(self: Any) -> Any:
+    def neg(self: "Numeric[B, D]") -> "Tensor[B, D, K]":
         """The negative. `[..] -> [..]`.
 
         Torch: `torch.neg`.
@@ -230,11 +226,7 @@ class NumericMethods(TensorBase[B, D, K]):
 
     __neg__ = neg
 
-    @overload
-    def abs(self: "NumericMethods[B, D, Float]") -> "Tensor[B, D, Float]": ...
-    @overload
-    def abs(self: "NumericMethods[B, D, Int]") -> "Tensor[B, D, Int]": ...
-    def abs(self: Any) -> Any:
+    def abs(self: "Numeric[B, D]") -> "Tensor[B, D, K]":
         """The absolute value; that of the smallest Int is itself. `[..] -> [..]`.
 
         Torch: `torch.abs`.
@@ -244,11 +236,7 @@ class NumericMethods(TensorBase[B, D, K]):
 
     __abs__ = abs
 
-    @overload
-    def sign(self: "NumericMethods[B, D, Float]") -> "Tensor[B, D, Float]": ...
-    @overload
-    def sign(self: "NumericMethods[B, D, Int]") -> "Tensor[B, D, Int]": ...
-    def sign(self: Any) -> Any:
+    def sign(self: "Numeric[B, D]") -> "Tensor[B, D, K]":
         """-1, 0 or 1, and 0 for NaN. `[..] -> [..]`.
 
         Torch: `torch.sign`.
@@ -256,11 +244,7 @@ class NumericMethods(TensorBase[B, D, K]):
         spec = self.spec
         return wrap(spec.ops.sign(self.inner), spec)
 
-    @overload
-    def square(self: "NumericMethods[B, D, Float]") -> "Tensor[B, D, Float]": ...
-    @overload
-    def square(self: "NumericMethods[B, D, Int]") -> "Tensor[B, D, Int]": ...
-    def square(self: Any) -> Any:
+    def square(self: "Numeric[B, D]") -> "Tensor[B, D, K]":
         """The square. `[..] -> [..]`.
 
         Torch: `torch.square`.

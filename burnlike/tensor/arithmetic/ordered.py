@@ -1,12 +1,12 @@
 """Sorting, and the k greatest elements."""
 
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
 from ...errors import TensorTypeError, TensorValueError
 from ..core.axes import axis
-from ..core.base import B, D, K, TensorBase, wrap
+from ..core.base import B, D, K, Numeric, TensorBase, wrap
 from ..core.kinds import Float, Int
 from ..core.operands import fail
 
@@ -19,11 +19,7 @@ class OrderedMethods(TensorBase[B, D, K]):
 
     __slots__ = ()
 
-    @overload
-    def sort(self: "OrderedMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]": ...
-    @overload
-    def sort(self: "OrderedMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
-    def sort(self: Any, dim: Any) -> Any:
+    def sort(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """The elements along `dim`, ascending. `[..] -> [..]`.
 
         Torch: `torch.sort(x, dim).values`.
@@ -32,11 +28,7 @@ class OrderedMethods(TensorBase[B, D, K]):
         spec = self.spec
         return wrap(spec.ops.sort(self.inner, axis("Sort", dim, spec.rank), False), spec)
 
-    @overload
-    def sort_descending(self: "OrderedMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]": ...
-    @overload
-    def sort_descending(self: "OrderedMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
-    def sort_descending(self: Any, dim: Any) -> Any:
+    def sort_descending(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """The elements along `dim`, descending. `[..] -> [..]`.
 
         Torch: `torch.sort(x, dim, descending=True).values`.
@@ -45,15 +37,7 @@ class OrderedMethods(TensorBase[B, D, K]):
         spec = self.spec
         return wrap(spec.ops.sort(self.inner, axis("Sort", dim, spec.rank), True), spec)
 
-    @overload
-    def sort_with_indices(
-        self: "OrderedMethods[B, D, Float]", dim: int
-    ) -> "tuple[Tensor[B, D, Float], Tensor[B, D, Int]]": ...
-    @overload
-    def sort_with_indices(
-        self: "OrderedMethods[B, D, Int]", dim: int
-    ) -> "tuple[Tensor[B, D, Int], Tensor[B, D, Int]]": ...
-    def sort_with_indices(self: Any, dim: Any) -> Any:
+    def sort_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
         """The elements along `dim`, ascending, and where each was. `[..] -> ([..], [..])`.
 
         Torch: `torch.sort(x, dim)`.
@@ -64,15 +48,7 @@ class OrderedMethods(TensorBase[B, D, K]):
         values, indices = spec.ops.sort_with_indices(self.inner, dim, False, places.dtype)
         return wrap(values, spec), wrap(indices, places)
 
-    @overload
-    def sort_descending_with_indices(
-        self: "OrderedMethods[B, D, Float]", dim: int
-    ) -> "tuple[Tensor[B, D, Float], Tensor[B, D, Int]]": ...
-    @overload
-    def sort_descending_with_indices(
-        self: "OrderedMethods[B, D, Int]", dim: int
-    ) -> "tuple[Tensor[B, D, Int], Tensor[B, D, Int]]": ...
-    def sort_descending_with_indices(self: Any, dim: Any) -> Any:
+    def sort_descending_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
         """The elements along `dim`, descending, and where each was. `[..] -> ([..], [..])`.
 
         Torch: `torch.sort(x, dim, descending=True)`.
@@ -83,11 +59,7 @@ class OrderedMethods(TensorBase[B, D, K]):
         values, indices = spec.ops.sort_with_indices(self.inner, dim, True, places.dtype)
         return wrap(values, spec), wrap(indices, places)
 
-    @overload
-    def argsort(self: "OrderedMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Int]": ...
-    @overload
-    def argsort(self: "OrderedMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
-    def argsort(self: Any, dim: Any) -> Any:
+    def argsort(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, Int]":
         """The indices that sort the elements along `dim` in ascending order. `[..] -> [..]`.
 
         Torch: `torch.argsort(x, dim)`.
@@ -96,11 +68,7 @@ class OrderedMethods(TensorBase[B, D, K]):
         places = spec.int if spec.kind is Float else spec
         return wrap(spec.ops.argsort(self.inner, axis("Argsort", dim, spec.rank), False, places.dtype), places)
 
-    @overload
-    def argsort_descending(self: "OrderedMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Int]": ...
-    @overload
-    def argsort_descending(self: "OrderedMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
-    def argsort_descending(self: Any, dim: Any) -> Any:
+    def argsort_descending(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, Int]":
         """The indices that sort the elements along `dim` in descending order. `[..] -> [..]`.
 
         Torch: `torch.argsort(x, dim, descending=True)`.
@@ -109,11 +77,7 @@ class OrderedMethods(TensorBase[B, D, K]):
         places = spec.int if spec.kind is Float else spec
         return wrap(spec.ops.argsort(self.inner, axis("Argsort", dim, spec.rank), True, places.dtype), places)
 
-    @overload
-    def topk(self: "OrderedMethods[B, D, Float]", k: int, dim: int) -> "Tensor[B, D, Float]": ...
-    @overload
-    def topk(self: "OrderedMethods[B, D, Int]", k: int, dim: int) -> "Tensor[B, D, Int]": ...
-    def topk(self: Any, k: Any, dim: Any) -> Any:
+    def topk(self: "Numeric[B, D]", k: int, dim: int) -> "Tensor[B, D, K]":
         """The `k` greatest along `dim`, descending. `[.., n, ..] -> [.., k, ..]`.
 
         Torch: `torch.topk(x, k, dim).values`.
@@ -126,15 +90,7 @@ class OrderedMethods(TensorBase[B, D, K]):
         except Exception as error:
             _refuse(error, self.inner, k, dim)
 
-    @overload
-    def topk_with_indices(
-        self: "OrderedMethods[B, D, Float]", k: int, dim: int
-    ) -> "tuple[Tensor[B, D, Float], Tensor[B, D, Int]]": ...
-    @overload
-    def topk_with_indices(
-        self: "OrderedMethods[B, D, Int]", k: int, dim: int
-    ) -> "tuple[Tensor[B, D, Int], Tensor[B, D, Int]]": ...
-    def topk_with_indices(self: Any, k: Any, dim: Any) -> Any:
+    def topk_with_indices(self: "Numeric[B, D]", k: int, dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
         """The `k` greatest along `dim`, descending, and where each is. `[.., n, ..] -> ([.., k, ..], [.., k, ..])`.
 
         Torch: `torch.topk(x, k, dim)`.
@@ -148,11 +104,7 @@ class OrderedMethods(TensorBase[B, D, K]):
             _refuse(error, self.inner, k, dim)
         return wrap(values, spec), wrap(indices, places)
 
-    @overload
-    def argtopk(self: "OrderedMethods[B, D, Float]", k: int, dim: int) -> "Tensor[B, D, Int]": ...
-    @overload
-    def argtopk(self: "OrderedMethods[B, D, Int]", k: int, dim: int) -> "Tensor[B, D, Int]": ...
-    def argtopk(self: Any, k: Any, dim: Any) -> Any:
+    def argtopk(self: "Numeric[B, D]", k: int, dim: int) -> "Tensor[B, D, Int]":
         """The indices of the `k` greatest elements along `dim`, the greatest first. `[.., n, ..] -> [.., k, ..]`.
 
         Torch: `torch.topk(x, k, dim).indices`.

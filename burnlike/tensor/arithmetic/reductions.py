@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ...errors import TensorTypeError, TensorValueError
 from ..core.axes import axes_of, axis
-from ..core.base import B, D, K, TensorBase, like
-from ..core.kinds import D1, D2, D3, D4, Float, Int
+from ..core.base import B, D, K, Numeric, TensorBase, like
+from ..core.kinds import D1, D2, D3, D4, Int
 from ..core.torch_arguments import whole
 
 if TYPE_CHECKING:
@@ -18,11 +18,7 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     __slots__ = ()
 
-    @overload
-    def sum(self: "ReductionMethods[B, D, Float]") -> "Tensor[B, D1, Float]": ...
-    @overload
-    def sum(self: "ReductionMethods[B, D, Int]") -> "Tensor[B, D1, Int]": ...
-    def sum(self: Any, dim: None = None, keepdim: None = None) -> Any:
+    def sum(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The sum of all elements. `[..] -> [1]`.
 
         Torch: `torch.sum(x)`.
@@ -35,11 +31,7 @@ class ReductionMethods(TensorBase[B, D, K]):
             return like(spec.ops.sum_dim(self.inner, 0, True), spec)
         return like(spec.ops.sum(self.inner), spec.ranks[1])
 
-    @overload
-    def sum_dim(self: "ReductionMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]": ...
-    @overload
-    def sum_dim(self: "ReductionMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
-    def sum_dim(self: Any, dim: Any) -> Any:
+    def sum_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """Sums along `dim`. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `torch.sum(x, dim, keepdim=True)`.
@@ -50,11 +42,7 @@ class ReductionMethods(TensorBase[B, D, K]):
             dim = axis("Sum Dim", dim, spec.rank)
         return like(spec.ops.sum_dim(self.inner, dim, True), spec)
 
-    @overload
-    def sum_dims(self: "ReductionMethods[B, D, Float]", dims: Sequence[int]) -> "Tensor[B, D, Float]": ...
-    @overload
-    def sum_dims(self: "ReductionMethods[B, D, Int]", dims: Sequence[int]) -> "Tensor[B, D, Int]": ...
-    def sum_dims(self: Any, dims: Any) -> Any:
+    def sum_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """Sums over `dims`. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `torch.sum(x, dims, keepdim=True)`.
@@ -62,38 +50,22 @@ class ReductionMethods(TensorBase[B, D, K]):
         """
         spec = self.spec
         found = each_dim("Sum Dim", dims, spec.rank)
-        return like(spec.ops.sum_dim(self.inner, found, True), spec) if found else self
+        return like(spec.ops.sum_dim(self.inner, found, True), spec) if found else self  # pyright: ignore[reportReturnType]
 
     @overload
-    def sum_dims_squeeze(self: "ReductionMethods[B, D2, Float]", dims: tuple[int]) -> "Tensor[B, D1, Float]": ...
+    def sum_dims_squeeze(self: "Numeric[B, D2]", dims: tuple[int]) -> "Tensor[B, D1, K]": ...
     @overload
-    def sum_dims_squeeze(self: "ReductionMethods[B, D3, Float]", dims: tuple[int]) -> "Tensor[B, D2, Float]": ...
+    def sum_dims_squeeze(self: "Numeric[B, D3]", dims: tuple[int]) -> "Tensor[B, D2, K]": ...
     @overload
-    def sum_dims_squeeze(self: "ReductionMethods[B, D3, Float]", dims: tuple[int, int]) -> "Tensor[B, D1, Float]": ...
+    def sum_dims_squeeze(self: "Numeric[B, D3]", dims: tuple[int, int]) -> "Tensor[B, D1, K]": ...
     @overload
-    def sum_dims_squeeze(self: "ReductionMethods[B, D4, Float]", dims: tuple[int]) -> "Tensor[B, D3, Float]": ...
+    def sum_dims_squeeze(self: "Numeric[B, D4]", dims: tuple[int]) -> "Tensor[B, D3, K]": ...
     @overload
-    def sum_dims_squeeze(self: "ReductionMethods[B, D4, Float]", dims: tuple[int, int]) -> "Tensor[B, D2, Float]": ...
+    def sum_dims_squeeze(self: "Numeric[B, D4]", dims: tuple[int, int]) -> "Tensor[B, D2, K]": ...
     @overload
-    def sum_dims_squeeze(
-        self: "ReductionMethods[B, D4, Float]", dims: tuple[int, int, int]
-    ) -> "Tensor[B, D1, Float]": ...
+    def sum_dims_squeeze(self: "Numeric[B, D4]", dims: tuple[int, int, int]) -> "Tensor[B, D1, K]": ...
     @overload
-    def sum_dims_squeeze(self: "ReductionMethods[B, D2, Int]", dims: tuple[int]) -> "Tensor[B, D1, Int]": ...
-    @overload
-    def sum_dims_squeeze(self: "ReductionMethods[B, D3, Int]", dims: tuple[int]) -> "Tensor[B, D2, Int]": ...
-    @overload
-    def sum_dims_squeeze(self: "ReductionMethods[B, D3, Int]", dims: tuple[int, int]) -> "Tensor[B, D1, Int]": ...
-    @overload
-    def sum_dims_squeeze(self: "ReductionMethods[B, D4, Int]", dims: tuple[int]) -> "Tensor[B, D3, Int]": ...
-    @overload
-    def sum_dims_squeeze(self: "ReductionMethods[B, D4, Int]", dims: tuple[int, int]) -> "Tensor[B, D2, Int]": ...
-    @overload
-    def sum_dims_squeeze(self: "ReductionMethods[B, D4, Int]", dims: tuple[int, int, int]) -> "Tensor[B, D1, Int]": ...
-    @overload
-    def sum_dims_squeeze(self: "ReductionMethods[B, D, Float]", dims: Sequence[int]) -> "Tensor[B, Any, Float]": ...
-    @overload
-    def sum_dims_squeeze(self: "ReductionMethods[B, D, Int]", dims: Sequence[int]) -> "Tensor[B, Any, Int]": ...
+    def sum_dims_squeeze(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, Any, K]": ...
     def sum_dims_squeeze(self: Any, dims: Any) -> Any:
         """Sums over `dims`, which are dropped. `[a, n, b] -> [a, b]`.
 
@@ -106,11 +78,7 @@ class ReductionMethods(TensorBase[B, D, K]):
             raise TensorValueError("Squeeze", f"dimensions {found} are all there are; keep one, or use sum()")
         return like(spec.ops.sum_dim(self.inner, found, False), spec.ranks[spec.rank - len(found)]) if found else self
 
-    @overload
-    def mean(self: "ReductionMethods[B, D, Float]") -> "Tensor[B, D1, Float]": ...
-    @overload
-    def mean(self: "ReductionMethods[B, D, Int]") -> "Tensor[B, D1, Int]": ...
-    def mean(self: Any, dim: None = None, keepdim: None = None) -> Any:
+    def mean(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The mean of all elements. `[..] -> [1]`.
 
         Torch: `torch.mean(x)`.
@@ -125,11 +93,7 @@ class ReductionMethods(TensorBase[B, D, K]):
             return like(spec.ops.mean_dim(self.inner, 0, True), spec)
         return like(spec.ops.mean(self.inner), spec.ranks[1])
 
-    @overload
-    def mean_dim(self: "ReductionMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]": ...
-    @overload
-    def mean_dim(self: "ReductionMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
-    def mean_dim(self: Any, dim: Any) -> Any:
+    def mean_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """Means along `dim`. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `torch.mean(x, dim, keepdim=True)`.
@@ -142,11 +106,7 @@ class ReductionMethods(TensorBase[B, D, K]):
             raise _no_mean("Mean Dim")
         return like(spec.ops.mean_dim(self.inner, dim, True), spec)
 
-    @overload
-    def mean_dims(self: "ReductionMethods[B, D, Float]", dims: Sequence[int]) -> "Tensor[B, D, Float]": ...
-    @overload
-    def mean_dims(self: "ReductionMethods[B, D, Int]", dims: Sequence[int]) -> "Tensor[B, D, Int]": ...
-    def mean_dims(self: Any, dims: Any) -> Any:
+    def mean_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """Means over `dims`. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `torch.mean(x, dims, keepdim=True)`.
@@ -157,13 +117,9 @@ class ReductionMethods(TensorBase[B, D, K]):
         found = each_dim("Mean Dim", dims, spec.rank)
         if spec.kind is Int and not all(self.inner.shape[dim] for dim in found):
             raise _no_mean("Mean Dim")
-        return like(spec.ops.mean_dim(self.inner, found, True), spec) if found else self
+        return like(spec.ops.mean_dim(self.inner, found, True), spec) if found else self  # pyright: ignore[reportReturnType]
 
-    @overload
-    def prod(self: "ReductionMethods[B, D, Float]") -> "Tensor[B, D1, Float]": ...
-    @overload
-    def prod(self: "ReductionMethods[B, D, Int]") -> "Tensor[B, D1, Int]": ...
-    def prod(self: Any, dim: None = None, keepdim: None = None) -> Any:
+    def prod(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The product of all elements. `[..] -> [1]`.
 
         Torch: `torch.prod(x)`.
@@ -176,11 +132,7 @@ class ReductionMethods(TensorBase[B, D, K]):
             return like(spec.ops.prod_dim(self.inner, 0, True), spec)
         return like(spec.ops.prod(self.inner), spec.ranks[1])
 
-    @overload
-    def prod_dim(self: "ReductionMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]": ...
-    @overload
-    def prod_dim(self: "ReductionMethods[B, D, Int]", dim: int) -> "Tensor[B, D, Int]": ...
-    def prod_dim(self: Any, dim: Any) -> Any:
+    def prod_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """Products along `dim`. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `torch.prod(x, dim, keepdim=True)`.
@@ -191,11 +143,7 @@ class ReductionMethods(TensorBase[B, D, K]):
             dim = axis("Prod Dim", dim, spec.rank)
         return like(spec.ops.prod_dim(self.inner, dim, True), spec)
 
-    @overload
-    def prod_dims(self: "ReductionMethods[B, D, Float]", dims: Sequence[int]) -> "Tensor[B, D, Float]": ...
-    @overload
-    def prod_dims(self: "ReductionMethods[B, D, Int]", dims: Sequence[int]) -> "Tensor[B, D, Int]": ...
-    def prod_dims(self: Any, dims: Any) -> Any:
+    def prod_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """Products over `dims`. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `torch.prod(x, dim, keepdim=True)`, for one dimension after the other.

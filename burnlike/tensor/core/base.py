@@ -1,14 +1,14 @@
 """TensorBase: the two slots of a tensor, and the two ways in which an operation makes its result."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 import torch
 from typing_extensions import TypeVar
 
 from ...backend import Autodiff, Backend, backend_for
 from ...errors import TensorTypeError
-from .kinds import Float, Kind
+from .kinds import Float, Int, Kind
 from .spec import Spec, family_of, find_spec
 
 if TYPE_CHECKING:
@@ -75,6 +75,10 @@ class TensorBase(Generic[B, D, K]):
         Torch: none.
         """
         return self.spec.backend  # pyright: ignore[reportReturnType]
+
+
+Numeric: TypeAlias = TensorBase[B, D, Float] | TensorBase[B, D, Int]
+"""The receiver of a method of Float and Int tensors, and of no others."""
 
 
 def wrap(inner: torch.Tensor, spec: Spec) -> "Tensor[Any, Any, Any]":

@@ -40,4 +40,5 @@ class Bool(Kind):
     name = "Bool"
 
 
-KindT = TypeVar("KindT", bound=Kind)
+# Float or Int, but not Bool: constrained, so that both type checkers refuse Bool.
+N = TypeVar("N", Float, Int)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, overload
 import torch
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import B2, B, D, E, K, TensorBase, wrap
+from ..core.base import B2, B, D, E, K, Numeric, TensorBase, wrap
 from ..core.dtypes import DType, FloatDType, IntDType, as_dtype
 from ..core.kinds import Bool, Float, Int, Kind
 from ..core.spec import family_of
@@ -59,11 +59,7 @@ class ConversionMethods(TensorBase[B, D, K]):
             )
         return wrap(spec.ops.cast(self.inner, wanted), target)
 
-    @overload
-    def int(self: "ConversionMethods[B, D, Float]") -> "Tensor[B, D, Int]": ...
-    @overload
-    def int(self: "ConversionMethods[B, D, Bool]") -> "Tensor[B, D, Int]": ...
-    def int(self: Any) -> Any:
+    def int(self: "ConversionMethods[B, D, Float] | ConversionMethods[B, D, Bool]") -> "Tensor[B, D, Int]":
         """Whole parts of Float, 0 and 1 of Bool, in the backend's int type. `[..] -> [..]`.
 
         Torch: `x.long()`.
@@ -71,11 +67,7 @@ class ConversionMethods(TensorBase[B, D, K]):
         """
         return _convert(self, Int)
 
-    @overload
-    def float(self: "ConversionMethods[B, D, Int]") -> "Tensor[B, D, Float]": ...
-    @overload
-    def float(self: "ConversionMethods[B, D, Bool]") -> "Tensor[B, D, Float]": ...
-    def float(self: Any) -> Any:
+    def float(self: "ConversionMethods[B, D, Int] | ConversionMethods[B, D, Bool]") -> "Tensor[B, D, Float]":
         """The numbers of Int, 0 and 1 of Bool, in the backend's float type. `[..] -> [..]`.
 
         Torch: `x.float()`.
@@ -83,11 +75,7 @@ class ConversionMethods(TensorBase[B, D, K]):
         """
         return _convert(self, Float)
 
-    @overload
-    def bool(self: "ConversionMethods[B, D, Float]") -> "Tensor[B, D, Bool]": ...
-    @overload
-    def bool(self: "ConversionMethods[B, D, Int]") -> "Tensor[B, D, Bool]": ...
-    def bool(self: Any) -> Any:
+    def bool(self: "Numeric[B, D]") -> "Tensor[B, D, Bool]":
         """True for each element that is not 0, also for NaN. `[..] -> [..]`.
 
         Torch: `x.bool()`.

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ...errors import TensorTypeError, TensorValueError
 from ..core.base import B2, B, D, K, TensorBase, derive
-from ..core.kinds import MAX_RANK, Bool, Float, Int
+from ..core.kinds import MAX_RANK, Bool, Float, Int, N
 from ..core.tensor_operands import tensor_operand
 from .einsum_equation import checked_equation
-from .operands import N
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

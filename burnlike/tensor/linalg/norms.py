@@ -8,12 +8,12 @@ import torch
 from ...errors import TensorValueError
 from ..core.axes import axes_of, axis
 from ..core.base import B2, E, like
-from ..core.kinds import Float
+from ..core.kinds import Float, N
 from ..core.operands import fail
 from ..core.receiver import float_spec, numeric_spec
 from ..core.spec import Spec, title
 from ..core.tensor_operands import tensor_operand
-from .operands import N, NormLike, exponent_of
+from .operands import NormLike, exponent_of
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

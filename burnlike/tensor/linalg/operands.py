@@ -3,14 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar, Self, TypeAlias
 
-from typing_extensions import TypeVar
-
 from ...errors import TensorTypeError, TensorValueError, nearest
-from ..core.kinds import Float, Int
 from ..core.spec import Spec
-
-# Float or Int, but not Bool: constrained, so that both type checkers refuse Bool.
-N = TypeVar("N", Float, Int)
 
 
 @dataclass(frozen=True)

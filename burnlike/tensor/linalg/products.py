@@ -8,11 +8,11 @@ from ...errors import TensorValueError
 from ..core.axes import axis
 from ..core.base import B2, K2, derive
 from ..core.created import check_rank
-from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, Float
+from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, Float, N
 from ..core.operands import fail
 from ..core.receiver import any_spec, float_spec, numeric_spec
 from ..core.tensor_operands import tensor_operand
-from .operands import N, matrix_spec
+from .operands import matrix_spec
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

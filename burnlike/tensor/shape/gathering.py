@@ -6,8 +6,8 @@ import torch
 
 from ...errors import TensorValueError
 from ..core.axes import axis
-from ..core.base import B, D, K, TensorBase, derive, wrap
-from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, MAX_RANK, Float, Int
+from ..core.base import B, D, K, Numeric, TensorBase, derive, wrap
+from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, MAX_RANK, Int
 from ..core.operands import fail
 from ..core.spec import Spec, title
 from ..core.tensor_operands import index_of
@@ -135,15 +135,7 @@ class GatheringMethods(TensorBase[B, D, K]):
         except Exception as error:
             fail("take", error, inner, index)
 
-    @overload
-    def gather_nd(
-        self: "GatheringMethods[B, D, Float]", indices: "Tensor[B, Any, Int] | torch.Tensor"
-    ) -> "Tensor[B, Any, Float]": ...
-    @overload
-    def gather_nd(
-        self: "GatheringMethods[B, D, Int]", indices: "Tensor[B, Any, Int] | torch.Tensor"
-    ) -> "Tensor[B, Any, Int]": ...
-    def gather_nd(self: Any, indices: Any) -> Any:
+    def gather_nd(self: "Numeric[B, D]", indices: "Tensor[B, Any, Int] | torch.Tensor") -> "Tensor[B, Any, K]":
         """The elements at `indices`, `[.., k]`, of the first k dimensions. `[n_1, .., n_D] -> [.., n_(k+1), .., n_D]`.
 
         Torch: none; `x[indices.unbind(-1)]`.

@@ -2,11 +2,10 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import B, D, K, TensorBase, wrap
-from ..core.kinds import Float, Int
+from ..core.base import B, D, K, Numeric, TensorBase, wrap
 from ..core.operands import scalar
 
 if TYPE_CHECKING:
@@ -50,11 +49,7 @@ class PaddingMethods(TensorBase[B, D, K]):
 
     __slots__ = ()
 
-    @overload
-    def pad(self: "PaddingMethods[B, D, Float]", padding: Pairs, mode: Mode) -> "Tensor[B, D, Float]": ...
-    @overload
-    def pad(self: "PaddingMethods[B, D, Int]", padding: Pairs, mode: Mode) -> "Tensor[B, D, Int]": ...
-    def pad(self: Any, padding: Any, mode: Any) -> Any:
+    def pad(self: "Numeric[B, D]", padding: Pairs, mode: Mode) -> "Tensor[B, D, K]":
         """Elements around the tensor. `[.., n] -> [.., before + n + after]`.
 
         Args:
@@ -70,7 +65,7 @@ class PaddingMethods(TensorBase[B, D, K]):
         spec = self.spec
         pairs, mode = _pairs(padding, spec.rank), _mode(mode)
         if not any(before or after for before, after in pairs):
-            return self
+            return self  # pyright: ignore[reportReturnType]
         if mode.name == "Constant":
             return wrap(spec.ops.pad_constant(self.inner, pairs, scalar("pad", spec, mode.value)), spec)
         for size, pair in zip(self.inner.shape[spec.rank - len(pairs) :], pairs, strict=True):
@@ -81,11 +76,7 @@ class PaddingMethods(TensorBase[B, D, K]):
         pad = spec.ops.pad_reflect if mode.name == "Reflect" else spec.ops.pad_edge
         return wrap(pad(self.inner, pairs), spec)
 
-    @overload
-    def triu(self: "PaddingMethods[B, D, Float]", diagonal: int) -> "Tensor[B, D, Float]": ...
-    @overload
-    def triu(self: "PaddingMethods[B, D, Int]", diagonal: int) -> "Tensor[B, D, Int]": ...
-    def triu(self: Any, diagonal: int) -> Any:
+    def triu(self: "Numeric[B, D]", diagonal: int) -> "Tensor[B, D, K]":
         """Zeros below a diagonal of the last two dimensions. `[.., a, b] -> [.., a, b]`.
 
         Torch: `torch.triu`.
@@ -96,11 +87,7 @@ class PaddingMethods(TensorBase[B, D, K]):
             raise TensorValueError("Tri", f"expected a rank of 2 or more, got {spec.rank}")
         return wrap(spec.ops.triu(self.inner, diagonal), spec)
 
-    @overload
-    def tril(self: "PaddingMethods[B, D, Float]", diagonal: int) -> "Tensor[B, D, Float]": ...
-    @overload
-    def tril(self: "PaddingMethods[B, D, Int]", diagonal: int) -> "Tensor[B, D, Int]": ...
-    def tril(self: Any, diagonal: int) -> Any:
+    def tril(self: "Numeric[B, D]", diagonal: int) -> "Tensor[B, D, K]":
         """Zeros above a diagonal of the last two dimensions. `[.., a, b] -> [.., a, b]`.
 
         Torch: `torch.tril`.

@@ -1,14 +1,14 @@
 """Copies of a tensor in which elements or rows that an Int tensor names are updated."""
 
 import enum
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import torch
 
 from ...errors import TensorTypeError, TensorValueError, nearest
 from ..core.axes import axis
-from ..core.base import B, D, K, TensorBase, wrap
-from ..core.kinds import D1, Bool, Float, Int
+from ..core.base import B, D, K, Numeric, TensorBase, wrap
+from ..core.kinds import D1, Bool, Int
 from ..core.operands import fail
 from ..core.spec import Spec
 from ..core.tensor_operands import index_of, tensor_operand
@@ -105,21 +105,12 @@ class ScatteringMethods(TensorBase[B, D, K]):
         except Exception as error:
             fail("scatter", error, inner, index, found)
 
-    @overload
     def scatter_nd(
-        self: "ScatteringMethods[B, D, Float]",
+        self: "Numeric[B, D]",
         indices: "Tensor[B, Any, Int] | torch.Tensor",
-        values: "Tensor[B, Any, Float] | torch.Tensor",
+        values: "Tensor[B, Any, K] | torch.Tensor",
         update: UpdateOp,
-    ) -> "Tensor[B, D, Float]": ...
-    @overload
-    def scatter_nd(
-        self: "ScatteringMethods[B, D, Int]",
-        indices: "Tensor[B, Any, Int] | torch.Tensor",
-        values: "Tensor[B, Any, Int] | torch.Tensor",
-        update: UpdateOp,
-    ) -> "Tensor[B, D, Int]": ...
-    def scatter_nd(self: Any, indices: Any, values: Any, update: UpdateOp) -> Any:
+    ) -> "Tensor[B, D, K]":
         """A copy, updated by `values` where `gather_nd` of the indices would read; they have the shape of its result.
 
         Torch: none.
