@@ -132,7 +132,9 @@ def _read(path: str, layout: Any) -> tuple[int, Outline, list[str]]:
         source = FileSource(path)
         found = detect(source)
         if not found.has_names:
-            outline = found.scan(GzipSource(source) if found.compressed else source)
+            from ..record.burn.bincode_scan import scan
+
+            outline = scan(GzipSource(source) if found.compressed else source, found.name)
             return source.size, outline, [_NAMELESS]
     _, outline = read_outline(path, layout)
     return _total_bytes(path, outline), outline, []

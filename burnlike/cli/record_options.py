@@ -11,7 +11,7 @@ from burnlike.config.source_text import read_text
 from burnlike.errors import ConfigIOError, RecordError, RecordIOError, nearest
 from burnlike.record.files.sharded import INDEX_SUFFIX, find_record
 from burnlike.record.files.source import FileSource
-from burnlike.record.formats import DEFAULT_EXTENSION, EXTENSIONS, KnownFormat, detect, format_of_path
+from burnlike.record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, detect, format_of_path
 
 from .options import add_import_option
 
@@ -45,7 +45,7 @@ def extension_named(name: str) -> str:
     return f".{wanted}"
 
 
-def format_of_file(path: str) -> KnownFormat:
+def format_of_file(path: str) -> Format:
     """The format of a record that is there; of a set of files that of each.
 
     Raises:

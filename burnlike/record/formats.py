@@ -4,7 +4,6 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Protocol
 
 from .._lazy import resolve
 from ..errors import RecordError, RecordFormatError
@@ -12,32 +11,30 @@ from .files.source import Source
 from .outline import Outline, Segment
 
 
-class Format(Protocol):
-    """Turns an Outline into the bytes of a file, and back."""
+class Format(ABC):
+    """Turns an Outline into the bytes of a file, and back.
 
-    @property
-    def name(self) -> str:
-        """The name that `inspect` shows."""
-        ...
+    Attributes:
+        name: what `inspect` shows.
+        extension: of such files.
+        compressed: whether the segments are gzipped on their way into the file.
+        has_names: whether a file tells the names of its tensors; else its reader needs a layout.
+    """
 
-    @property
-    def extension(self) -> str:
-        """The extension of such files."""
-        ...
+    name: str
+    extension: str
+    compressed: bool
+    has_names = True
 
-    @property
-    def compressed(self) -> bool:
-        """Whether the segments are gzipped on their way into the file."""
-        ...
-
+    @abstractmethod
     def segments(self, outline: Outline) -> Iterable[Segment]:
         """The file's bytes, with places for the values of the tensors.
 
         Raises:
             RecordError: the format has no place for something that the record holds.
         """
-        ...
 
+    @abstractmethod
     def read(self, source: Source, layout: object = None) -> Outline:
         """Read all but the tensors' values, which become `StoredTensor`s; `source` is not compressed.
 
@@ -49,29 +46,6 @@ class Format(Protocol):
             RecordFormatError: the file is damaged or not of this format.
             RecordIOError: reading fails.
         """
-        ...
-
-
-class KnownFormat(ABC):
-    """A Format that files are recognized by."""
-
-    name: str
-    extension: str
-    compressed: bool
-    has_names = True
-    """Whether a file tells the names of its tensors; else its reader needs a layout."""
-
-    @abstractmethod
-    def segments(self, outline: Outline) -> Iterable[Segment]:
-        """See `Format`."""
-
-    @abstractmethod
-    def read(self, source: Source, layout: object = None) -> Outline:
-        """See `Format`."""
-
-    def scan(self, source: Source) -> Outline:
-        """The part of a file that can be read without a layout."""
-        return self.read(source)
 
 
 _BURN = "burnlike.record.burn"
@@ -85,7 +59,7 @@ _FORMATS = {
     ".bin.gz": (f"{_BURN}.bincode:BIN_GZ", None),
     ".bpk": (f"{_BURN}.burnpack:BURNPACK", rb"NRUB"),
 }
-"""Extension -> where the KnownFormat is, and how its files begin (within 16 bytes); gzipped ones as those inside."""
+"""Extension -> where the Format is, and how its files begin (within 16 bytes); gzipped ones as those inside."""
 
 _READABLE = _FORMATS | {".pt": ("burnlike.record.torch_files.torch_file:TORCH", rb"PK\x03\x04|\x80")}
 """With what is not written: a zip archive or, of older versions, a pickle."""
@@ -104,7 +78,7 @@ EXTENSIONS = tuple(_FORMATS)
 DEFAULT_EXTENSION = ".safetensors"
 
 
-def format_of_path(path: str | os.PathLike[str]) -> KnownFormat:
+def format_of_path(path: str | os.PathLike[str]) -> Format:
     """The format that a file to be written has by its extension.
 
     Raises:
@@ -137,7 +111,7 @@ def check_name(path: str | os.PathLike[str]) -> None:
         )
 
 
-def detect(source: Source) -> KnownFormat:
+def detect(source: Source) -> Format:
     """The format of a file, by its first bytes; `source` is the file as it is, compressed or not.
 
     Raises:

@@ -1,7 +1,7 @@
 """Functions that save, load, open and verify a record in one call."""
 
 import os
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 import torch
 from torch import nn
@@ -18,6 +18,8 @@ from .precision import PrecisionRule
 from .record import Record
 from .recorder import FileRecorder, Recorder, record_of, recorder_for
 from .saving.background import OnBusy, SaveHandle
+
+R = TypeVar("R", bound=Recorder)
 
 
 def save(
@@ -42,11 +44,7 @@ def save(
     Raises:
         RecordError: see `FileRecorder.save`; or both a recorder and a precision are given.
     """
-    if recorder is None:
-        recorder = recorder_for(path, precision)
-    elif precision is not None:
-        raise RecordError("expected a precision or a recorder, got both; give the recorder its precision")
-    return recorder.save(Record.of(source), path)
+    return _recorder(path, precision, recorder).save(Record.of(source), path)
 
 
 def save_async(
@@ -75,11 +73,16 @@ def save_async(
         SavePendingError: another save goes on, and `on_busy` is "refuse".
         RecordError: see `FileRecorder.save_async`; or both a recorder and a precision are given.
     """
-    if recorder is None:
-        recorder = recorder_for(path, precision)
-    elif precision is not None:
+    return _recorder(path, precision, recorder).save_async(Record.of(source), path, on_busy)
+
+
+def _recorder(path: str | os.PathLike[str], precision: PrecisionRule | None, given: R | None) -> R | FileRecorder:
+    """The recorder that is given, or that for the path."""
+    if given is None:
+        return recorder_for(path, precision)
+    if precision is not None:
         raise RecordError("expected a precision or a recorder, got both; give the recorder its precision")
-    return recorder.save_async(Record.of(source), path, on_busy)
+    return given
 
 
 @overload

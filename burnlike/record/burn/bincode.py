@@ -1,26 +1,24 @@
 """Bincode: records without names, as Burn 0.21 writes them; a layout says what is where. Imports no torch.
 
-https://git.sr.ht/~stygianentity/bincode/tree/v2.0.1/item/docs/spec.md, standard configuration.
+https://git.sr.ht/~stygianentity/bincode/tree/v2.0.1/item/docs/spec.md, standard configuration: whole numbers are
+little-endian, short ones in one byte.
 """
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
 from ..files.source import Cursor, Source
-from ..formats import KnownFormat
 from ..layout import Layout, check_layout, is_map, join, known_layout, tag_of
 from ..outline import Outline, Payload, Segment
 from ..values import ENTRY
 from .bincode_reader import read_item, take_envelope
-from .bincode_scan import scan
 from .dtypes import dtype_bytes
-from .envelope import KEYS, metadata_of, no_text, told_states
+from .envelope import KEYS, EnvelopeFormat, metadata_of, no_text, told_states
 from .fill import Fill
-from .varint import encoded, zigzag
 
 _REMEDY = (
     "bincode carries no names: give the layout, that of a module (burnlike.record.layout_of; burnlike.record.load takes"
@@ -28,18 +26,9 @@ _REMEDY = (
 )
 
 
-@dataclass(frozen=True)
-class Bincode(KnownFormat):
-    """See `burnlike.record.formats.Format`.
+class Bincode(EnvelopeFormat):
+    """See `burnlike.record.formats.Format`."""
 
-    Attributes:
-        recorder: Burn's name of the recorder, with its module.
-    """
-
-    name: str
-    extension: str
-    compressed: bool
-    recorder: str
     has_names = False
 
     def segments(self, outline: Outline) -> Iterator[Segment]:
@@ -102,10 +91,6 @@ class Bincode(KnownFormat):
             )
         states = told_states(outline)
         return replace(outline, states=states, metadata=metadata, format=self.name, version=metadata["version"])
-
-    def scan(self, source: Source) -> Outline:
-        """The tensors that stand out by their form."""
-        return scan(source, self.name)
 
 
 class _Writer:
@@ -177,6 +162,15 @@ class _Writer:
             yield _scalar(leaf, self.fill.value(path, leaf), path)
 
 
+def encoded(number: int) -> bytes:
+    """The bytes of a number from 0 to 2**64 - 1."""
+    if number < 251:
+        return bytes([number])
+    if number < 1 << 16:
+        return struct.pack("<BH", 251, number)
+    return struct.pack("<BI", 252, number) if number < 1 << 32 else struct.pack("<BQ", 253, number)
+
+
 def _text(text: str) -> bytes:
     try:
         raw = text.encode()
@@ -190,7 +184,7 @@ def _scalar(kind: str, value: Any, path: str) -> bytes:
         case "usize" | "u64" | "u32":
             return encoded(value)
         case "i64" | "i32":
-            return encoded(zigzag(value))
+            return encoded(2 * value if value >= 0 else -2 * value - 1)  # 0, -1, 1, -2, ... are 0, 1, 2, 3, ...
         case "bool":
             return bytes([value])
         case "str":

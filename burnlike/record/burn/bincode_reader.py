@@ -9,17 +9,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
-from ...module.identity.param_id import ParamId
 from ..files.budget import CONTAINER, MAX_DIMENSIONS, NUMBER, TEXT, TensorCost
 from ..files.source import Cursor
 from ..layout import Layout, holds_states, is_map, join, tag_of
 from ..outline import Outline, StoredTensor
 from ..values import flat
-from . import varint
 from .dtypes import BOOL_STORES, bool_has_store, numbered_dtypes, read_dtype
 from .envelope import KEYS
 from .gathered import Gathered
+from .state_layouts import is_id
 
+_NUMBERS = {251: "<H", 252: "<I", 253: "<Q"}  # a first byte below these is the number
 _LONGEST_LABEL = 4096
 _LONGEST_TEXT = 1 << 20
 _TENSOR = TensorCost(memory=1000, steps=180, file_bytes=8)
@@ -47,6 +47,23 @@ def take_envelope(cursor: Cursor) -> dict[str, str]:
         ) from error
 
 
+def take_number(cursor: Cursor) -> int:
+    """A whole number.
+
+    Raises:
+        RecordFormatError: there is none.
+    """
+    first = cursor.take_byte()
+    if first < 251:
+        return first
+    if first not in _NUMBERS:
+        raise RecordFormatError(
+            f"{cursor.source.path}: byte {cursor.position - 1} (0x{first:02x}) begins no number of 64 bits;"
+            " the file is damaged, or the layout is that of another model"
+        )
+    return struct.unpack(_NUMBERS[first], cursor.take(struct.calcsize(_NUMBERS[first])))[0]
+
+
 def take_text(cursor: Cursor, longest: int) -> str:
     """A text of at most `longest` bytes.
 
@@ -54,7 +71,7 @@ def take_text(cursor: Cursor, longest: int) -> str:
         RecordFormatError: there is none.
     """
     start = cursor.position
-    count = varint.take(cursor)
+    count = take_number(cursor)
     if count > longest:
         raise RecordFormatError(
             f"{cursor.source.path}: the text at byte {start} has {count} bytes, more than {longest}"
@@ -111,19 +128,19 @@ def take_tensor(cursor: Cursor, name: str, version: tuple[int, int], found: Gath
     Raises:
         RecordFormatError: there is none.
     """
-    count = varint.take(cursor)
+    count = take_number(cursor)
     start = cursor.position
     cursor.skip(count)
-    dimensions = varint.take(cursor)
+    dimensions = take_number(cursor)
     if dimensions > MAX_DIMENSIONS:
         raise found.wrong(name, f"{dimensions} dimensions")
-    shape = [varint.take(cursor) for _ in range(dimensions)]
-    names, number = numbered_dtypes(version), varint.take(cursor)
+    shape = [take_number(cursor) for _ in range(dimensions)]
+    names, number = numbered_dtypes(version), take_number(cursor)
     if number >= len(names):
         raise found.wrong(name, f"the dtype number {number} (from 0 to {len(names) - 1})")
     label: Any = names[number]
     if label == "Bool" and bool_has_store(version):
-        store = varint.take(cursor)
+        store = take_number(cursor)
         if store >= len(BOOL_STORES):
             raise found.wrong(name, f"bools of an unknown kind ({store})")
         label = {"Bool": BOOL_STORES[store]}
@@ -185,7 +202,7 @@ class _Reader:
     def _list(self, tag: str, content: Layout, path: str) -> tuple[Layout, Any]:
         layouts: Iterable[Layout] = content
         if tag == "$vec":
-            count = varint.take(self.cursor)
+            count = take_number(self.cursor)
             if not isinstance(content, list):
                 layouts = (content for _ in range(count))
             elif count != len(content):
@@ -195,7 +212,7 @@ class _Reader:
         return {tag: [below for below, _ in parts]}, values if any(it is not None for it in values) else None
 
     def _enum(self, layout: dict[str, Any], path: str) -> tuple[Layout, Any]:
-        variants, number = layout["$enum"], varint.take(self.cursor)
+        variants, number = layout["$enum"], take_number(self.cursor)
         if number >= len(variants):
             raise self.found.wrong(path, f"the variant number {number} where the layout has {len(variants)}")
         name, below = variants[number]
@@ -206,7 +223,7 @@ class _Reader:
         return {"$enum": resolved, "is": name}, None if values is None else {name: values}
 
     def _map(self, layout: dict[str, Any], path: str) -> tuple[Layout, Any]:
-        count = varint.take(self.cursor)
+        count = take_number(self.cursor)
         any_name = layout.get("$map")
         states = any_name is None or tag_of(any_name) == "$state"
         layouts: dict[str, Layout] = {}
@@ -214,7 +231,7 @@ class _Reader:
         for _ in range(count):
             name = take_text(self.cursor, _LONGEST_LABEL)
             self._budget.take_part(len(name), TEXT + len(name), 20)
-            if name in layouts or not name or "." in name or (states and not _is_id(name)):
+            if name in layouts or not name or "." in name or (states and not is_id(name)):
                 what = "comes twice" if name in layouts else "is no id" if states else "can't be part of a path"
                 raise self.found.wrong(path, f"the key {name!r:.60}, which {what}")
             below = layout.get(name) if any_name is None else any_name
@@ -228,7 +245,7 @@ class _Reader:
         return layouts if states and layouts else layout, values or None
 
     def _state(self, layout: dict[str, Any], path: str) -> tuple[Layout, Any]:
-        version, rank = varint.take(self.cursor), varint.take(self.cursor)
+        version, rank = take_number(self.cursor), take_number(self.cursor)
         if version != 0 or rank > 8:
             raise self.found.wrong(path, f"a state of version {version + 1} and rank {rank} (known: version 1, 0 to 8)")
         known, values = self.read(layout["$state"], path)
@@ -254,9 +271,9 @@ class _Reader:
                 self._budget.take_part(len(text), TEXT + len(text), 10)
                 return text
             case "i32" | "i64":
-                return self._integer(varint.unzigzag(varint.take(self.cursor)), leaf, path)
+                return self._integer(_signed(take_number(self.cursor)), leaf, path)
             case "usize" | "u64" | "u32":
-                return self._integer(varint.take(self.cursor), leaf, path)
+                return self._integer(take_number(self.cursor), leaf, path)
         return None
 
     def _integer(self, number: int, kind: str, path: str) -> int:
@@ -271,9 +288,6 @@ class _Reader:
         return byte == 1
 
 
-def _is_id(text: str) -> bool:
-    try:
-        ParamId.parse(text)
-    except ValueError:
-        return False
-    return True
+def _signed(number: int) -> int:
+    """0, 1, 2, 3, ... are 0, -1, 1, -2, ..."""
+    return -(number // 2) - 1 if number % 2 else number // 2

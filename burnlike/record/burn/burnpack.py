@@ -15,7 +15,7 @@ from typing import Any
 from ...errors import RecordError, RecordFormatError
 from ..files.budget import MAX_DIMENSIONS, MAX_NAME
 from ..files.source import Source
-from ..formats import KnownFormat
+from ..formats import Format
 from ..outline import Outline, Payload, Segment, StoredTensor, TensorEntry, byte_count
 from . import cbor
 from .dtypes import burn_dtype, read_dtype
@@ -45,7 +45,7 @@ _SCALARS = {
 }
 
 
-class Burnpack(KnownFormat):
+class Burnpack(Format):
     """See `burnlike.record.formats.Format`."""
 
     name, extension, compressed = "burnpack", ".bpk", False

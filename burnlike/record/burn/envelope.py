@@ -5,16 +5,32 @@ In formats with names, what Burn has no place for (aliases without ids, plain va
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ...errors import RecordError, RecordFormatError
 from ..files.source import Source
+from ..formats import Format
 from ..metadata import FORMAT_VERSION
 from ..outline import Outline, StoredTensor, kind_of_name
 from ..values import from_json, to_json
 from .gathered import differing
 from .items import Make, item_of, outline_of_item
+
+
+@dataclass(frozen=True)
+class EnvelopeFormat(Format):
+    """A format of v0.21.
+
+    Attributes:
+        recorder: Burn's name of the recorder, with its module.
+    """
+
+    name: str
+    extension: str
+    compressed: bool
+    recorder: str
+
 
 VERSION = "0.21.0"
 """Of burn-core, whose files these are."""

@@ -14,7 +14,7 @@ from ..values import flat
 from .dtypes import read_dtype
 from .fill import Fill, is_scalar
 from .gathered import Gathered
-from .state_layouts import is_optimizer_record
+from .state_layouts import is_id, is_optimizer_record
 
 _MOST_PARTS = 100
 
@@ -266,15 +266,7 @@ def states_of(item: Any) -> dict[str, tuple[int, Any]] | None:
                 (rank, state), *_ = ranked.items()
             case _:
                 return None
-        if not _is_id(text) or len(rank) != 5 or rank[:4] != "Rank" or rank[4] not in "012345678":
+        if len(text) != 13 or not is_id(text) or len(rank) != 5 or rank[:4] != "Rank" or rank[4] not in "012345678":
             return None
         found[text] = (int(rank[4]), state)
     return found
-
-
-def _is_id(text: str) -> bool:
-    try:
-        ParamId.parse(text)
-    except ValueError:
-        return False
-    return len(text) == 13

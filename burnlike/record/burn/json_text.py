@@ -8,10 +8,9 @@ from functools import partial
 from typing import Any
 
 from ..files.source import Source
-from ..formats import KnownFormat
 from ..outline import Outline, Payload, Segment
 from .dtypes import burn_dtype
-from .envelope import artifact_of, no_text, outline_of_artifact
+from .envelope import EnvelopeFormat, artifact_of, no_text, outline_of_artifact
 from .items import Blob, TensorLeaf
 from .json_numbers import Numbers, TextTensor
 from .json_reader import JsonReader
@@ -20,18 +19,13 @@ _INDENT = 2
 
 
 @dataclass(frozen=True)
-class JsonText(KnownFormat):
+class JsonText(EnvelopeFormat):
     """See `burnlike.record.formats.Format`.
 
     Attributes:
-        recorder: Burn's name of the recorder, with its module.
         pretty: whether each value stands on a line of its own.
     """
 
-    name: str
-    extension: str
-    compressed: bool
-    recorder: str
     pretty: bool
 
     def segments(self, outline: Outline) -> Iterator[Segment]:

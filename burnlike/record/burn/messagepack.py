@@ -6,7 +6,6 @@ https://github.com/msgpack/msgpack/blob/master/spec.md; integers and lengths in 
 import struct
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -14,28 +13,17 @@ import msgspec
 from ...errors import RecordError, RecordFormatError
 from ..files.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT, TensorCost
 from ..files.source import Cursor, Source
-from ..formats import KnownFormat
 from ..outline import Outline, Payload, Segment
 from .dtypes import burn_dtype
-from .envelope import artifact_of, no_text, outline_of_artifact
+from .envelope import EnvelopeFormat, artifact_of, no_text, outline_of_artifact
 from .items import Blob, TensorLeaf, has_values
 
 _pack = msgspec.msgpack.encode
 _TENSOR = TensorCost(memory=3600, steps=500, file_bytes=8)
 
 
-@dataclass(frozen=True)
-class NamedMpk(KnownFormat):
-    """See `burnlike.record.formats.Format`.
-
-    Attributes:
-        recorder: Burn's name of the recorder, with its module.
-    """
-
-    name: str
-    extension: str
-    compressed: bool
-    recorder: str
+class NamedMpk(EnvelopeFormat):
+    """See `burnlike.record.formats.Format`."""
 
     def segments(self, outline: Outline) -> Iterator[Segment]:
         """The envelope with the record's tree in it."""

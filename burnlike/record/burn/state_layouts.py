@@ -118,6 +118,15 @@ def is_optimizer_record(outline: Outline) -> bool:
     return all(id_of(name) is not None for name in (*outline.entries, *states, *(f"{it}." for it in paths)))
 
 
+def is_id(text: str) -> bool:
+    """Whether it is a ParamId."""
+    try:
+        ParamId.parse(text)
+    except ValueError:
+        return False
+    return True
+
+
 def id_of(name: str) -> int | None:
     """The id that a name of a part of a state begins with, None for other names."""
     text, dot, _ = name.partition(".")

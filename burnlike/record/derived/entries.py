@@ -19,7 +19,7 @@ from ...module.tree.walk import walk_of
 from ..layout import join
 from ..metadata import VERSIONS, dump_versions
 from ..values import ENTRY, from_json
-from .own_code import OwnCode, own_code
+from .own_code import OwnCode, own_code, path_of
 from .state_tree import TENSOR_TAGS, decode_tree, encode_tree
 
 if TYPE_CHECKING:
@@ -215,4 +215,4 @@ def encoded(value: Any, name: str, tensors: dict[str, Tensor]) -> dict[str, Any]
 
 def _versions_of(saved: Mapping[str, Any]) -> str:
     noted = getattr(saved, STATE_METADATA, {})
-    return dump_versions({bare_name(f"{path}.")[:-1]: dict(it) for path, it in noted.items()})
+    return dump_versions({path_of(path): dict(it) for path, it in noted.items()})

@@ -103,10 +103,15 @@ def parts_with_records(module: nn.Module) -> dict[str, nn.Module]:
         return {}
     found: dict[str, nn.Module] = {}
     for key, part in root.named_modules(remove_duplicate=False):
-        path = bare_name(f"{key}.")[:-1]
+        path = path_of(key)
         if key and overrides(part) and not path.startswith(below(found)):
             found[path] = unwrap(part)
     return found
+
+
+def path_of(key: str) -> str:
+    """The path of a module that torch gives the name `key`."""
+    return bare_name(f"{key}.")[:-1] if key else ""
 
 
 def below(paths: Mapping[str, object]) -> tuple[str, ...]:

@@ -176,10 +176,6 @@ class CheckedSource(Source):
         self.require(offset, len(into))
         self._source.read_into(self._start + offset, into)
 
-    def has(self, offset: int, count: int) -> bool:
-        """See `Source.has`."""
-        return offset + count <= self.stored_bytes
-
     def check_length(self) -> None:
         """See `Source.check_length`."""
         self._source.check_length()

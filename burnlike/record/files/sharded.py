@@ -17,7 +17,7 @@ import msgspec
 
 from ...errors import RecordError, RecordFormatError, RecordIOError, nearest
 from ...module.identity.param_id import ParamId
-from ..formats import DEFAULT_EXTENSION
+from ..formats import DEFAULT_EXTENSION as EXTENSION
 from ..outline import Outline, TensorEntry
 from ..safetensors.header import MAX_HEADER_BYTES
 from .budget import Budget
@@ -29,7 +29,6 @@ DETAILS = "record.safetensors"
 SINGLE_NAME = "model.safetensors"
 """What `transformers` looks for in a directory."""
 
-EXTENSION = ".safetensors"
 INDEX_SUFFIX = ".index.json"
 
 
@@ -150,7 +149,7 @@ def find_record(path: str | os.PathLike[str]) -> str:
             f"{text}: expected a record's file, got a directory without {SINGLE_NAME} and {SINGLE_NAME}{INDEX_SUFFIX}"
         )
     if not os.path.exists(text):
-        for suffix in (DEFAULT_EXTENSION, INDEX_SUFFIX):
+        for suffix in (EXTENSION, INDEX_SUFFIX):
             if os.path.exists(text + suffix):
                 return text + suffix
     return text

@@ -46,9 +46,9 @@ class Source(ABC):
             RecordIOError: reading fails.
         """
 
-    @abstractmethod
     def has(self, offset: int, count: int) -> bool:
         """Whether there are `count` bytes from `offset` on; reads no more than it has to."""
+        return offset + count <= self.stored_bytes
 
     def read(self, offset: int, count: int) -> bytes:
         """`count` bytes from `offset` on; takes no memory for bytes that are not there.
@@ -134,10 +134,6 @@ class FileSource(Source):
                 raise RecordIOError(f"{self.path}: ends at byte {offset}; save or fetch it again")
             into, offset = into[count:], offset + count
 
-    def has(self, offset: int, count: int) -> bool:
-        """See `Source.has`."""
-        return offset + count <= self.size
-
     def check_length(self) -> None:
         """See `Source.check_length`."""
         length = os.fstat(self.descriptor).st_size
@@ -159,10 +155,6 @@ class BytesSource(Source):
         """See `Source.read_into`."""
         self.require(offset, len(into))
         into[:] = self.data[offset : offset + len(into)]
-
-    def has(self, offset: int, count: int) -> bool:
-        """See `Source.has`."""
-        return offset + count <= self.size
 
 
 class Cursor:

@@ -183,7 +183,7 @@ def renamed_tensors(tensors: Mapping[str, Tensor], names: Mapping[str, str]) -> 
 
 @dataclass(frozen=True, slots=True)
 class FileValues:
-    """The values of a tensor in a file: `burnlike.record.saving.stream.StoredValues`.
+    """The values of a tensor in a file.
 
     Attributes:
         entry: where they are.

@@ -1,6 +1,6 @@
 """The tensors of a module on the meta device that no record has."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -15,48 +15,27 @@ def unset_tensors(module: nn.Module) -> dict[str, Tensor]:
     return {path: tensor for path, tensor in all_tensors(module) if tensor.is_meta}
 
 
-def all_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+def all_tensors(module: nn.Module) -> list[tuple[str, Tensor]]:
     """Each path and tensor: parameters, buffers, and tensors in plain attributes, lists, dicts and plain objects."""
-    seen: set[int] = set()
-    for prefix, part in module.named_modules():
-        for name, value in _fields(part):
-            yield from _leaves(f"{prefix}.{name}" if prefix else name, value, seen)
+    found: list[tuple[str, Tensor]] = []
+
+    def note(path: str, tensor: Tensor) -> Tensor:
+        found.append((path, tensor))
+        return tensor
+
+    replace_tensors(module, note)
+    return found
 
 
 def replace_tensors(module: nn.Module, replacement: Callable[[str, Tensor], Tensor]) -> None:
     """Put what `replacement` makes of each path and tensor in its place, but for parameters."""
     seen: set[int] = set()
     for prefix, part in module.named_modules():
-        for name, value in [*_fields(part)]:
-            if name in part._parameters:
-                continue
+        plain = {name: part.__dict__[name] for name in plain_names(part.__dict__)}
+        for name, value in [*part._parameters.items(), *part._buffers.items(), *plain.items()]:
             new = _replaced(f"{prefix}.{name}" if prefix else name, value, replacement, seen)
-            if new is value:
-                continue
-            if name in part._buffers:
-                part._buffers[name] = new
-            else:
-                part.__dict__[name] = new
-
-
-def _fields(part: nn.Module) -> Iterator[tuple[str, Any]]:
-    yield from part._parameters.items()
-    yield from part._buffers.items()
-    for name in plain_names(part.__dict__):
-        yield name, part.__dict__[name]
-
-
-def _leaves(path: str, value: Any, seen: set[int], depth: int = 0) -> Iterator[tuple[str, Tensor]]:
-    if isinstance(value, Tensor):
-        yield path, value
-    elif depth == DEEPEST:
-        return
-    elif isinstance(value, list | tuple | dict):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _leaves(f"{path}.{key}", item, seen, depth + 1)
-    elif (parts := _attributes(value, seen)) is not None:
-        for name, item in parts.items():
-            yield from _leaves(f"{path}.{name}", item, seen, depth + 1)
+            if new is not value and name not in part._parameters:
+                (part._buffers if name in part._buffers else part.__dict__)[name] = new
 
 
 def _replaced(
@@ -68,7 +47,14 @@ def _replaced(
         return value
     if isinstance(value, list | tuple | dict):
         keys = iter(value if isinstance(value, dict) else range(len(value)))
-        return with_items(value, lambda item: _replaced(f"{path}.{next(keys)}", item, replacement, seen, depth + 1))
+
+        def inside(item: Any) -> Any:
+            return _replaced(f"{path}.{next(keys)}", item, replacement, seen, depth + 1)
+
+        if type(value) not in (list, tuple, dict):  # can't be made again: its tensors are only shown
+            for item in value.values() if isinstance(value, dict) else value:
+                inside(item)
+        return with_items(value, inside)
     if (parts := _attributes(value, seen)) is not None:
         for name, item in [*parts.items()]:
             if (new := _replaced(f"{path}.{name}", item, replacement, seen, depth + 1)) is not item:

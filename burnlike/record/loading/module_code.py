@@ -21,7 +21,7 @@ from ...module import Param
 from ...module.identity.torch_wrappers import bare_name, unwrap
 from ...module.tree.walk import walk_of
 from ..derived.entries import assigned, decoded, entries_of, entry_tensors, is_entry, state_dict_of, versions_in
-from ..derived.own_code import OwnCode, origin, own_code
+from ..derived.own_code import OwnCode, origin, own_code, path_of
 from ..layout import join
 from ..metadata import PICKLED, USUAL_VERSION, VERSIONS
 from ..record import Record
@@ -34,8 +34,6 @@ class GivenState:
     """The state in a record for a module's own code.
 
     Attributes:
-        record: the record.
-        matching: what belongs together by names or ids.
         names: path of a parameter -> the name of its tensor in the record.
         entries: name in the record -> its new name and tree, of entries that are no tensor of a parameter.
         skipped: paths and names that the filter leaves out.
@@ -123,7 +121,7 @@ def run_own_code(
         found: the parameters of `module`.
         record: where the state is.
         module: gets it.
-        matching: what belongs together by names or ids.
+        matching: of the two.
         device: for tensors that have no memory yet.
         undo: gets what takes back all that the code did.
 
@@ -152,8 +150,7 @@ def run_own_code(
         missing += run.missing
         unexpected += run.unexpected
     known = {it.param.path: it for it in matching.matches}
-    lacking = {*matching.missing}
-    lacking = {path for path in lacking if path not in loaded} | {path for path, it in loaded.items() if it is None}
+    lacking = {path for path in (*matching.missing, *loaded) if loaded.get(path) is None}
     missing = [*(it.path for it in found if it.path in lacking), *missing]
     result = replace(
         matching,
@@ -193,11 +190,6 @@ def _overrides_loading(root: nn.Module) -> bool:
     """Whether the class has a `load_state_dict` of its own, which torch asks of the outermost module only."""
     own: Any = type(root).load_state_dict
     return own is not nn.Module.load_state_dict and origin(own) is OwnCode.ALWAYS
-
-
-def path_of(key: str) -> str:
-    """The path of a module that torch gives the name `key`."""
-    return bare_name(f"{key}.")[:-1] if key else ""
 
 
 class _Run:

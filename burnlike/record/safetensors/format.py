@@ -15,7 +15,7 @@ from ...errors import RecordError, RecordFormatError
 from .. import metadata
 from ..files.checksums import HEX_DIGITS
 from ..files.source import Source
-from ..formats import KnownFormat
+from ..formats import Format
 from ..outline import DTYPE_BITS, ChecksumSlot, Outline, Payload, Segment, StoredTensor, TensorEntry
 from .header import LENGTH_BYTES, MAX_HEADER_BYTES, METADATA, checksums_start, read_header
 
@@ -56,7 +56,7 @@ def build_header(entries: Iterable[TensorEntry], texts: Mapping[str, str]) -> tu
     return len(text).to_bytes(LENGTH_BYTES, "little") + text, ordered
 
 
-class SafetensorsFormat(KnownFormat):
+class SafetensorsFormat(Format):
     """See `burnlike.record.formats.Format`."""
 
     name, extension, compressed = "safetensors", ".safetensors", False

@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -28,6 +28,7 @@ from .convert import can_lose, check_ints, convert_checked, pieces
 from .workers import BLOCK_BYTES, MAX_WORKERS, run_steps
 
 if TYPE_CHECKING:
+    from ..files.stored_tensors import FileValues
     from ..loading.device_filling import SideStream
 
 DIRECT_BYTES = 16 << 20
@@ -36,23 +37,6 @@ DIRECT_BYTES = 16 << 20
 _STEP_ELEMENTS = 1 << 18  # converted and then checked while still in the processor's cache
 _READ_ELEMENTS = 1 << 16  # of a file: memory of this size is used again, where larger pieces would pile up
 _PAGE_BYTES = 4096
-
-
-class StoredValues(Protocol):
-    """The values of a tensor that lies in a file."""
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Its type."""
-        ...
-
-    def numel(self) -> int:
-        """The number of elements."""
-        ...
-
-    def read(self, start: int, stop: int) -> Tensor:
-        """The elements `start` to `stop`, flat, in fresh memory."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +51,7 @@ class Part:
     """
 
     name: str
-    values: Tensor | StoredValues
+    values: "Tensor | FileValues"
     dtype: torch.dtype
     json_indent: int | None = None
 

@@ -8,7 +8,7 @@ import os
 import shutil
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
@@ -149,19 +149,7 @@ def _megabytes(count: int) -> str:
     return f"{count / 1e6:.1f} MB ({count} bytes)"
 
 
-class Sink(Protocol):
-    """Takes bytes one after the other."""
-
-    def write(self, data: bytes | bytearray | memoryview, /) -> object:
-        """Take `data`, which the caller may overwrite afterwards."""
-        ...
-
-    def seek(self, offset: int, /) -> object:
-        """Go on at `offset`."""
-        ...
-
-
-def write_sequential(sink: Sink, content: Iterable[Piece], compressed: bool, allow_overflow: bool = False) -> None:
+def write_sequential(sink: BinaryIO, content: Iterable[Piece], compressed: bool, allow_overflow: bool = False) -> None:
     """Write the pieces to `sink`, converted chunk by chunk.
 
     Args:

@@ -1,8 +1,9 @@
 """Compares two records, tensor by tensor, in a few megabytes of memory."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import torch
@@ -11,7 +12,6 @@ from torch import Tensor
 from ..dtypes import file_dtype, kind_of
 from ..files.stored_tensors import LazyTensors, dtype_in, shape_in
 from ..record import Record
-from ..saving.stream import StoredValues
 
 _CHUNK_ELEMENTS = 1 << 15  # few enough for torch to compute with one thread, and for a cache to hold
 _EXACT = 2.0**52  # below it, float64 tells neighbouring integers apart
@@ -144,6 +144,9 @@ def compare(one: Record, other: Record, tolerance: float | None = None, *, ids: 
 Stored = tuple[Mapping[str, Tensor], str]
 """The tensors of a record, and a name in them."""
 
+Reader = Callable[[int, int], Tensor]
+"""Reads the elements from one index to another, flat."""
+
 
 def _compare_tensors(name: str, one: Stored, other: Stored, tolerance: float | None) -> TensorDifference:
     dtype, other_dtype = dtype_in(*one), dtype_in(*other)
@@ -152,7 +155,7 @@ def _compare_tensors(name: str, one: Stored, other: Stored, tolerance: float | N
     strict = dtype != other_dtype and (tolerance is None or not same_kind)
     values = None
     if shape == other_shape and same_kind:
-        values = _compare_elements(_values(*one), _values(*other), tolerance or 0.0)
+        values = _compare_elements(_reader(*one), _reader(*other), prod(shape), tolerance or 0.0)
     return TensorDifference(
         name,
         dtypes=(file_dtype(dtype, name), file_dtype(other_dtype, name)) if strict else None,
@@ -161,36 +164,20 @@ def _compare_tensors(name: str, one: Stored, other: Stored, tolerance: float | N
     )
 
 
-def _values(tensors: Mapping[str, Tensor], name: str) -> StoredValues:
+def _reader(tensors: Mapping[str, Tensor], name: str) -> Reader:
     if isinstance(tensors, LazyTensors):
-        return tensors.values_of(name)
-    return _Flat(tensors[name].detach().reshape(-1))
+        return tensors.values_of(name).read
+    flat = tensors[name].detach().reshape(-1)
+    return lambda start, stop: flat[start:stop].cpu()
 
 
-@dataclass(frozen=True, slots=True)
-class _Flat:
-    """A tensor in memory as `StoredValues`."""
-
-    tensor: Tensor
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.tensor.dtype
-
-    def numel(self) -> int:
-        return self.tensor.numel()
-
-    def read(self, start: int, stop: int) -> Tensor:
-        return self.tensor[start:stop].cpu()
-
-
-def _compare_elements(one: StoredValues, other: StoredValues, tolerance: float) -> ValueDifference | None:
+def _compare_elements(one: Reader, other: Reader, elements: int, tolerance: float) -> ValueDifference | None:
     """The difference between the values; None if they are equal."""
     count = not_finite = 0
     largest_absolute = largest_relative = 0.0
-    for start in range(0, one.numel(), _CHUNK_ELEMENTS):
-        stop = min(start + _CHUNK_ELEMENTS, one.numel())
-        first, second = one.read(start, stop), other.read(start, stop)
+    for start in range(0, elements, _CHUNK_ELEMENTS):
+        stop = min(start + _CHUNK_ELEMENTS, elements)
+        first, second = one(start, stop), other(start, stop)
         absolute, size = _distance(first, second)
         broken = ~absolute.isfinite()
         absolute[broken] = 0
@@ -201,7 +188,7 @@ def _compare_elements(one: StoredValues, other: StoredValues, tolerance: float) 
         largest_relative = max(largest_relative, relative.max().item())
     if not count and not largest_absolute:
         return None
-    return ValueDifference(count, one.numel(), largest_absolute, largest_relative, not_finite)
+    return ValueDifference(count, elements, largest_absolute, largest_relative, not_finite)
 
 
 def _distance(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:

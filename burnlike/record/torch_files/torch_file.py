@@ -15,7 +15,7 @@ from typing import Any
 from ...errors import RecordError, RecordFormatError
 from ..files.checksums import CheckedSource
 from ..files.source import Cursor, Source
-from ..formats import KnownFormat
+from ..formats import Format
 from ..metadata import PICKLED, VERSIONS
 from ..outline import DTYPE_BITS, Outline, Segment, StoredTensor
 from .flat_pickle import flatten
@@ -29,7 +29,7 @@ _MAX_PICKLE_BYTES = 1 << 30
 _STORAGE_BYTES, _STORAGE_STEPS = 260, 60
 
 
-class TorchFormat(KnownFormat):
+class TorchFormat(Format):
     """See `burnlike.record.formats.Format`; it reads only."""
 
     name, extension, compressed = "pt", ".pt", False
@@ -268,10 +268,6 @@ class StridedSource(Source):
     def verify(self) -> bool:
         """See `Source.verify`."""
         return self._source.verify()
-
-    def has(self, offset: int, count: int) -> bool:
-        """See `Source.has`."""
-        return offset + count <= self.stored_bytes
 
     def _in_order(self) -> memoryview:
         import torch

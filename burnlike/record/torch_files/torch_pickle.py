@@ -8,7 +8,8 @@ and it needs torch, which `burnlike inspect` does not load.
 
 import pickle
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from io import IOBase
+from typing import Any, ClassVar
 
 from ...errors import RecordFormatError
 from ..files.budget import Budget, TensorCost
@@ -16,19 +17,7 @@ from ..files.source import Source
 from .pickled import MAX_INT_BITS, STORAGE_DTYPES, Opaque, PickledMap, PickledTensor, Storage, Symbol, called, symbol_of
 
 
-class Readable(Protocol):
-    """A file that a pickle is read from."""
-
-    def read(self, count: int, /) -> bytes:
-        """At most `count` bytes."""
-        ...
-
-    def readline(self) -> bytes:
-        """Up to the next line's end."""
-        ...
-
-
-def load_pickle(file: Readable, source: Source) -> tuple[Any, Mapping[str, Storage]]:
+def load_pickle(file: IOBase, source: Source) -> tuple[Any, Mapping[str, Storage]]:
     """Read one pickle.
 
     Args:
@@ -96,7 +85,7 @@ class _Reader(_Unpickler):
 
     dispatch: ClassVar[dict[int, Any]] = {it[0]: _Unpickler.dispatch[it[0]] for it in _INSTRUCTIONS}
 
-    def __init__(self, file: Readable, budget: Budget) -> None:
+    def __init__(self, file: IOBase, budget: Budget) -> None:
         super().__init__(file, encoding="utf-8")
         self.storages: dict[str, Storage] = {}
         self._budget = budget
