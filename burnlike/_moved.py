@@ -44,17 +44,17 @@ optim.schedules: composed_lr>combined sequential_lr>combined warmup_lr>combined 
   noam_lr>simple step_lr>simple
 optim.states: optimizer_report>matching state_keeper>persistence kept_states>store torch_records torch_rules
 optim.step: adaptor runs>batches skipped_steps>step_plan
-tensor.activation: activation_shrink>shrinking activation_softmax>softmaxes
+tensor.activation: activation_shrink>pointwise activation_softmax>softmaxes
 tensor.core: base dtypes kinds slices spec
 tensor.host: data distribution tolerance
-tensor.inspection: display transaction
+tensor.inspection: display transaction>reading
 tensor.linalg: linalg_decompositions>decompositions einsum linalg_norms>norms linalg_products>products
 tensor.module: module_conv>convolutions module_interpolate>interpolation module_layers>layers module_pool>pools
   module_attention>scaled_attention module_unfold>unfolding
-tensor.options: options_base>base options_conv>convolutions options_pool>pools
-tensor.shape: grid_sample joining padding scattering
-tensor.signal: windows>cosine_windows short_time
-tensor.torch_bridge: checkpointing interop lifting registration
+tensor.options: options_base>base options_conv>windows options_pool>windows
+tensor.shape: grid_sample joining padding scattering>gather_scatter
+tensor.signal: windows>short_time short_time
+tensor.torch_bridge: checkpointing>torch_function interop lifting>torch_function registration
 record: opening>shortcuts verifying>shortcuts
 record.safetensors: safetensors_recorder>recorder
 train: config>configs

@@ -32,8 +32,8 @@ from .host.distribution import Distribution as Distribution
 from .host.tolerance import Tolerance as Tolerance
 from .inspection.display import PrintOptions as PrintOptions, set_print_options as set_print_options
 from .inspection.metadata import assert_shape as assert_shape, debug_assert_shape as debug_assert_shape
-from .inspection.transaction import Transaction as Transaction
-from .linalg.operands import Norm as Norm
+from .inspection.reading import Transaction as Transaction
+from .linalg.norms import Norm as Norm
 from .options import (
     AttentionModuleOptions as AttentionModuleOptions,
     AvgPoolOptions as AvgPoolOptions,
@@ -46,10 +46,9 @@ from .options import (
     UnfoldOptions as UnfoldOptions,
 )
 from .quantization import Block as Block, QTensor as QTensor, QuantScheme as QuantScheme
+from .shape.gather_scatter import IndexingUpdateOp as IndexingUpdateOp
 from .shape.joining import DimIter as DimIter
 from .shape.padding import PadMode as PadMode
-from .shape.scattering import IndexingUpdateOp as IndexingUpdateOp
 from .signal.short_time import StftOptions as StftOptions
 from .tensor import Tensor as Tensor
-from .torch_bridge.checkpointing import checkpoint as checkpoint
-from .torch_bridge.lifting import lift as lift
+from .torch_bridge.torch_function import checkpoint as checkpoint, lift as lift

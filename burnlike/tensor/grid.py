@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 from ..errors import TensorTypeError, TensorValueError, nearest
 from .core.base import B2, K2, TensorBase, derive
 from .core.kinds import D1, D2, D3, D4, MAX_RANK, Float
-from .core.receiver import ranked_spec
+from .core.operands import ranked_spec, tensor_operand
 from .core.spec import Spec
-from .core.tensor_operands import tensor_operand
 
 if TYPE_CHECKING:
     import torch

@@ -7,9 +7,7 @@ import torch
 from ..errors import TensorValueError
 from .core.base import B2, E, like
 from .core.kinds import Float
-from .core.operands import fail
-from .core.receiver import float_spec
-from .core.tensor_operands import inner_as
+from .core.operands import fail, float_spec, inner_as
 
 if TYPE_CHECKING:
     from .core.kinds import D1

@@ -10,8 +10,7 @@ from ..errors import TensorValueError
 from .core.base import B, D, K, TensorBase, derive, wrap
 from .core.dtypes import FloatDType
 from .core.kinds import Float, Int
-from .core.operands import operand_of
-from .core.receiver import float_spec
+from .core.operands import float_spec, operand_of
 from .core.spec import Spec
 
 if TYPE_CHECKING:

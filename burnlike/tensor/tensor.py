@@ -6,20 +6,17 @@ import torch
 
 from ..backend import Autodiff, Cpu
 from .arithmetic.clamping import ClampMethods
-from .arithmetic.comparison import ComparisonMethods
-from .arithmetic.cumulative import CumulativeMethods
+from .arithmetic.comparison import ComparisonMethods, FloatCheckMethods
 from .arithmetic.extremes import ExtremeMethods
-from .arithmetic.float_checks import FloatCheckMethods
-from .arithmetic.float_math import FloatMethods
+from .arithmetic.float_math import FloatMethods, TrigonometryMethods
 from .arithmetic.inequality import InequalityMethods
 from .arithmetic.int_math import IntMethods
 from .arithmetic.logic import LogicMethods
 from .arithmetic.matmul import MatmulMethods
 from .arithmetic.numeric import NumericMethods
 from .arithmetic.ordered import OrderedMethods
-from .arithmetic.reductions import ReductionMethods
+from .arithmetic.reductions import CumulativeMethods, ReductionMethods
 from .arithmetic.stats import StatsMethods
-from .arithmetic.trigonometry import TrigonometryMethods
 from .core.base import B2, B, D, K
 from .core.scalars import ScalarMethods
 from .core.spec import Spec, family_of
@@ -31,14 +28,13 @@ from .inspection.metadata import MetadataMethods
 from .inspection.reading import ReadingMethods
 from .linalg.einsum import EinsumMethods
 from .quantization import QuantizationMethods
-from .shape.gathering import GatheringMethods
+from .shape.gather_scatter import GatheringMethods, ScatteringMethods
 from .shape.grid_sample import GridMethods
 from .shape.indexing import IndexingMethods
 from .shape.joining import JoiningMethods
 from .shape.masks import MaskMethods
 from .shape.one_hot import OneHotMethods
 from .shape.padding import PaddingMethods
-from .shape.scattering import ScatteringMethods
 from .shape.shape import ShapeMethods
 from .torch_bridge.interop import TorchMethods, answer_to_torch_names
 from .torch_bridge.registration import register

@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...module import Module
-from ...tensor.torch_bridge.lifting import lift
+from ...tensor.torch_bridge.torch_function import lift
 from ..linear.configs import LinearConfig
 from .configs import CausalAttentionConfig
 from .rotary_encoding import RotaryEncoding

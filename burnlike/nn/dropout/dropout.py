@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from ...mlax.random_key import Key, uniform
 from ...module import Content
-from ...tensor.torch_bridge.lifting import lift
+from ...tensor.torch_bridge.torch_function import lift
 from ..layer import Layer
 from .configs import DropoutConfig
 

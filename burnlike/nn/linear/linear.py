@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...module import Content
-from ...tensor.torch_bridge.lifting import lift
+from ...tensor.torch_bridge.torch_function import lift
 from ..layer import Layer
 from .configs import LinearConfig
 

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from ...module import Content
 from ...ops import rms_norm
-from ...tensor.torch_bridge.lifting import lift
+from ...tensor.torch_bridge.torch_function import lift
 from ..initializers.configs import Ones
 from ..layer import Layer
 from .configs import RmsNormConfig

@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from ...errors import ShapeError
 from ...module import Content, Module
-from ...tensor.torch_bridge.lifting import lift
+from ...tensor.torch_bridge.torch_function import lift
 from ..activation.configs import SwiGluConfig
 from ..attention.configs import CausalAttentionConfig, RotaryEncodingConfig
 from ..attention.rotary_encoding import RotaryEncoding

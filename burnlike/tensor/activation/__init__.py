@@ -5,6 +5,7 @@ from .pointwise import (
     elu,
     gelu,
     gelu_approximate,
+    hard_shrink,
     hard_sigmoid,
     hard_swish,
     hardtanh,
@@ -15,16 +16,18 @@ from .pointwise import (
     relu,
     relu6,
     selu,
+    shrink,
     sigmoid,
     silu,
+    soft_shrink,
     softplus,
     softplus_with_threshold,
     softsign,
     tanh,
+    tanhshrink,
     threshold,
     thresholded_relu,
 )
-from .shrinking import hard_shrink, shrink, soft_shrink, tanhshrink
 from .softmaxes import glu, log_softmax, quiet_softmax, softmax, softmin
 
 __all__ = [

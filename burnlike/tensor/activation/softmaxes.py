@@ -6,7 +6,7 @@ from ...errors import TensorValueError
 from ..core.axes import axis
 from ..core.base import B2, E, like, wrap
 from ..core.kinds import Float
-from ..core.receiver import float_spec
+from ..core.operands import float_spec
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -6,9 +6,8 @@ import torch
 
 from ..core.base import B, D, K, Numeric, TensorBase, like, wrap
 from ..core.kinds import Float, Int
-from ..core.operands import fail, scalar
+from ..core.operands import fail, scalar, tensor_operand
 from ..core.scalars import with_scalar
-from ..core.tensor_operands import tensor_operand
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

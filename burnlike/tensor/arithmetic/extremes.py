@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..core.axes import axis
+from ..core.axes import along, axis, whole
 from ..core.base import B, D, K, Numeric, TensorBase, wrap
 from ..core.kinds import D1, Float, Int
 from ..core.operands import fail
-from ..core.torch_arguments import along, whole
 from .reductions import each_dim
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ import torch
 from ...errors import TensorValueError
 from ..core.base import B, D, K, Numeric, TensorBase, like
 from ..core.kinds import D1
-from ..core.operands import fail
-from ..core.tensor_operands import tensor_operand
+from ..core.operands import fail, tensor_operand
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -1,13 +1,12 @@
-"""Sums, means and products."""
+"""Sums, means and products, whole and running."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.axes import axes_of, axis
-from ..core.base import B, D, K, Numeric, TensorBase, like
+from ..core.axes import axes_of, axis, whole
+from ..core.base import B, D, K, Numeric, TensorBase, like, wrap
 from ..core.kinds import D1, D2, D3, D4, Int
-from ..core.torch_arguments import whole
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -174,3 +173,53 @@ def _listed(operation: str, dims: Any) -> Iterable[Any]:
 
 def _no_mean(operation: str) -> TensorValueError:
     return TensorValueError(operation, "no integers have no mean: expected at least one element; use float() for NaN")
+
+
+class CumulativeMethods(TensorBase[B, D, K]):
+    """Running sums, products and extremes: each element of the result depends on those up to its place."""
+
+    __slots__ = ()
+
+    def cumsum(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
+        """Running sums along `dim`. `[..] -> [..]`.
+
+        Torch: `torch.cumsum(x, dim)`.
+        Differs: Int keeps its dtype.
+        """
+        spec = self.spec
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("CumSum", dim, spec.rank)
+        return like(spec.ops.cumsum(self.inner, dim), spec)
+
+    def cumprod(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
+        """Running products along `dim`. `[..] -> [..]`.
+
+        Torch: `torch.cumprod(x, dim)`.
+        Differs: Int keeps its dtype.
+        """
+        spec = self.spec
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("CumProd", dim, spec.rank)
+        return like(spec.ops.cumprod(self.inner, dim), spec)
+
+    def cummin(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
+        """The smallest so far along `dim`; NaN from the first NaN on. `[..] -> [..]`.
+
+        Torch: `torch.cummin(x, dim).values`.
+        Differs: values only.
+        """
+        spec = self.spec
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("CumMin", dim, spec.rank)
+        return wrap(spec.ops.cummin(self.inner, dim), spec)
+
+    def cummax(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
+        """The greatest so far along `dim`; NaN from the first NaN on. `[..] -> [..]`.
+
+        Torch: `torch.cummax(x, dim).values`.
+        Differs: values only.
+        """
+        spec = self.spec
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("CumMax", dim, spec.rank)
+        return wrap(spec.ops.cummax(self.inner, dim), spec)

@@ -1,9 +1,10 @@
-"""Dimension arguments: negative ones count from the end, all others are refused before anything is computed."""
+"""Dimension arguments: negative ones count from the end, others are refused before anything is computed."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from ...errors import TensorTypeError, TensorValueError
+from .spec import title
 
 
 def axis(operation: str, dim: Any, rank: int) -> int:
@@ -41,3 +42,36 @@ def _index(operation: str, dim: Any) -> int:
         return dim.__index__()
     except AttributeError:
         raise TensorTypeError(operation, f"expected a dimension as an int, got {type(dim).__name__}") from None
+
+
+def whole(name: str, dim: Any) -> TensorTypeError:
+    """The error of a reduction of all elements that gets a dimension, several, or `keepdim` alone.
+
+    Args:
+        name: of the method.
+        dim: what it got.
+    """
+    if dim is None:
+        return TensorTypeError(title(name), f"{name}() reduces all elements to shape [1] and takes no keepdim")
+    if isinstance(dim, int):
+        call, drop = f"{name}_dim({dim})", f"squeeze_dim({dim})"
+    elif name in ("any", "all"):
+        call, drop = f"{name}_dim(dim) for one after the other", f"squeeze_dims({[*dim]}, rank)"
+    else:
+        call, drop = f"{name}_dims({[*dim]})", f"squeeze_dims({[*dim]}, rank)"
+    where = f" (with the indices: {name}_dim_with_indices)" if name in ("max", "min") else ""
+    return TensorTypeError(
+        title(name), f"{name}() reduces all elements; use {call}{where}, which keeps the size 1, and {drop} to drop it"
+    )
+
+
+def along(name: str, dim: Any) -> TensorTypeError:
+    """The error of a reduction along one dimension that gets `keepdim`.
+
+    Args:
+        name: of the method.
+        dim: the dimension.
+    """
+    return TensorTypeError(
+        title(name), f"{name}(dim) keeps the size 1 and takes no keepdim; squeeze_dim({dim}) drops the dimension"
+    )

@@ -1,8 +1,9 @@
-"""Checks the other operand of an operation against the first, or converts it, before torch sees it."""
+"""Checks the operands of an operation, or converts them, before torch sees them."""
 
 from typing import Any, NoReturn
 
 import torch
+from torch.nn import Parameter
 
 from ...errors import TensorTypeError, TensorValueError
 from .base import like
@@ -167,3 +168,127 @@ def operand_of(name: str, other: Any, wanted: Spec, *, any_rank: bool = False) -
 
 def _a(spec: Spec) -> str:
     return f"an {spec.kind.name} tensor" if spec.kind is Int else f"a {spec.kind.name} tensor"
+
+
+def tensor_operand(name: str, wanted: Spec, other: Any) -> torch.Tensor:
+    """The torch tensor of an operand of the backend, kind, rank and element type of `wanted`.
+
+    Raises:
+        TensorTypeError: not a tensor, or one that does not fit.
+    """
+    kind = type(other)
+    if kind is wanted.tensor:
+        if other.spec is wanted:
+            return other.inner
+    elif kind is Parameter and other.dtype is wanted.dtype and other.ndim == wanted.rank and wanted.tracks:
+        return other
+    elif not isinstance(other, torch.Tensor):
+        raise TensorTypeError(
+            title(name), f"expected a {wanted.kind.name} tensor of rank {wanted.rank}, got {type(other).__name__}"
+        )
+    return operand(name, wanted, other)
+
+
+def inner_of(name: str, other: Any, wanted: Spec) -> torch.Tensor:
+    """The torch tensor of an operand of the backend, kind and rank of `wanted`, such as a mask, indices or a weight.
+
+    Raises:
+        TensorTypeError: not a tensor, or another backend, kind or rank.
+    """
+    if type(other) is wanted.tensor and other.spec is wanted:
+        return other.inner
+    return operand_of(name, other, wanted)
+
+
+def index_of(name: str, other: Any, wanted: Spec, *, any_rank: bool = False) -> torch.Tensor:
+    """The torch tensor of indices, as int64: the backend, kind and rank of `wanted`, which is an `index` Spec.
+
+    Args:
+        name: the operation.
+        other: a Tensor or a torch tensor.
+        wanted: what the indices are, whatever Int element type they come in.
+        any_rank: whether their rank may be another one.
+
+    Raises:
+        TensorTypeError: not a tensor, or another backend, kind or rank.
+    """
+    inner = operand_of(name, other, wanted, any_rank=any_rank) if any_rank else inner_of(name, other, wanted)
+    return inner if inner.dtype is wanted.dtype else wanted.ops.cast(inner, wanted.dtype)
+
+
+def inner_as(name: str, other: Any, wanted: Spec) -> torch.Tensor:
+    """`inner_of` for values that mix with others of `wanted`: of its element type too, except in autocast.
+
+    Raises:
+        TensorTypeError: as `inner_of`, or another element type.
+    """
+    inner = inner_of(name, other, wanted)
+    if inner.dtype is not wanted.dtype and not torch.is_autocast_enabled(wanted.backend.device.type):
+        raise TensorTypeError(
+            title(name),
+            f"expected an operand of {wanted.dtype}, got one of {inner.dtype}; nothing is promoted, use cast(dtype)",
+        )
+    return inner
+
+
+def any_spec(name: str, x: Any) -> Spec:
+    """The Spec of a Tensor of any kind.
+
+    Raises:
+        TensorTypeError: no Tensor.
+    """
+    try:
+        return x.spec
+    except AttributeError:
+        found = f"{type(x).__module__}.{type(x).__qualname__}"
+        raise TensorTypeError(title(name), f"expected a burnlike Tensor, got {found}; use Tensor(x, backend)") from None
+
+
+def numeric_spec(name: str, x: Any) -> Spec:
+    """The Spec of a Float or Int tensor of any rank.
+
+    Raises:
+        TensorTypeError: no Tensor, or one of Bool.
+    """
+    spec = any_spec(name, x)
+    if spec.kind is Bool:
+        raise TensorTypeError(title(name), "expected a Float or Int tensor, got one of kind Bool; use float() or int()")
+    return spec
+
+
+def float_spec(name: str, x: Any) -> Spec:
+    """The Spec of a Float tensor of any rank.
+
+    Raises:
+        TensorTypeError: no Tensor, or one of another kind.
+    """
+    try:
+        spec = x.spec
+    except AttributeError:
+        spec = any_spec(name, x)
+    if spec.kind is not Float:
+        raise TensorTypeError(title(name), f"expected a Float tensor, got one of kind {spec.kind.name}; use float()")
+    return spec
+
+
+def ranked_spec(name: str, x: Any, rank: int) -> Spec:
+    """The Spec of a Float tensor of one rank.
+
+    Raises:
+        TensorTypeError: no Tensor, or one of another kind or rank.
+    """
+    spec = float_spec(name, x)
+    if spec.rank != rank:
+        raise TensorTypeError(title(name), f"expected a tensor of rank {rank}, got one of rank {spec.rank}")
+    return spec
+
+
+def matrix_spec(operation: str, spec: Spec) -> Spec:
+    """The Spec, after checking that its last two dimensions are those of matrices.
+
+    Raises:
+        TensorValueError: rank 1.
+    """
+    if spec.rank < 2:
+        raise TensorValueError(operation, f"expected a tensor with at least 2 dimensions, [.., R, C], got {spec.rank}")
+    return spec

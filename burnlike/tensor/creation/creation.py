@@ -11,8 +11,7 @@ from ..core.base import B2, B, D, K, wrap
 from ..core.created import check_rank, created, sizes_of
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, Bool, Float, Int
 from ..host.data import TensorData, shape_of
-from .filled import KF, ElementType, FilledMethods
-from .filled_like import FilledLikeMethods
+from .filled import KF, ElementType, FilledLikeMethods, FilledMethods
 from .random import RandomMethods
 
 if TYPE_CHECKING:

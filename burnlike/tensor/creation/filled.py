@@ -1,7 +1,4 @@
-"""Tensors of a shape, filled with one value."""
-
-# pyright: reportInvalidTypeVarUse=false
-# KF has a default: where no kind is given, the result is Float.
+"""Tensors of a shape, or like another tensor, filled with one value."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast, overload
@@ -17,6 +14,11 @@ from ..core.operands import scalar
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
+
+
+# pyright: reportInvalidTypeVarUse=false
+# KF has a default: where no kind is given, the result is Float.
+
 
 KF = TypeVar("KF", bound=Kind, default=Float)
 ElementType = torch.dtype | DType | str | None
@@ -181,3 +183,41 @@ class FilledMethods(TensorBase[B, D, K]):
         """
         spec, sizes = created("Full", shape, backend, kind, dtype)
         return wrap(spec.ops.full(sizes, scalar("full", spec, fill_value), spec.dtype, spec.backend.device), spec)
+
+
+class FilledLikeMethods(TensorBase[B, D, K]):
+    """Tensors in the shape, dtype and backend of the receiver, filled with one value."""
+
+    __slots__ = ()
+
+    def empty_like(self) -> "Tensor[B, D, K]":
+        """Undefined values in the shape, dtype and backend of this tensor. `[..] -> [..]`.
+
+        Torch: `torch.empty_like`.
+        """
+        spec = self.spec
+        return wrap(spec.ops.empty_like(self.inner), spec)
+
+    def zeros_like(self) -> "Tensor[B, D, K]":
+        """Zeros (False) in the shape, dtype and backend of this tensor. `[..] -> [..]`.
+
+        Torch: `torch.zeros_like`.
+        """
+        spec = self.spec
+        return wrap(spec.ops.zeros_like(self.inner), spec)
+
+    def ones_like(self) -> "Tensor[B, D, K]":
+        """Ones (True) in the shape, dtype and backend of this tensor. `[..] -> [..]`.
+
+        Torch: `torch.ones_like`.
+        """
+        spec = self.spec
+        return wrap(spec.ops.ones_like(self.inner), spec)
+
+    def full_like(self, fill_value: float) -> "Tensor[B, D, K]":
+        """`fill_value` in the shape, dtype and backend of this tensor. `[..] -> [..]`.
+
+        Torch: `torch.full_like`.
+        """
+        spec = self.spec
+        return wrap(spec.ops.full_like(self.inner, scalar("full_like", spec, fill_value)), spec)

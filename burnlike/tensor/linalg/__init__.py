@@ -2,6 +2,7 @@
 
 from .decompositions import det, lu, qr, svd
 from .norms import (
+    Norm,
     cosine_similarity,
     l0_norm,
     l0_norm_dims,
@@ -19,7 +20,6 @@ from .norms import (
     vector_norm_dims,
     vector_normalize,
 )
-from .operands import Norm
 from .products import diag, matvec, outer, outer_dim, trace
 
 __all__ = [

@@ -7,9 +7,8 @@ import torch
 from ...errors import TensorTypeError, TensorValueError
 from ..core.base import B2, E, derive
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, Float
-from ..core.receiver import float_spec
+from ..core.operands import float_spec, matrix_spec
 from ..core.spec import Spec
-from .operands import matrix_spec
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, overload
 from ...errors import TensorTypeError, TensorValueError
 from ..core.base import B2, B, D, K, TensorBase, derive
 from ..core.kinds import MAX_RANK, Bool, Float, Int, N
-from ..core.tensor_operands import tensor_operand
-from .einsum_equation import checked_equation
+from ..core.operands import tensor_operand
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -52,10 +51,139 @@ class EinsumMethods(TensorBase[B, D, K]):
         if spec.kind is Bool:
             raise TensorTypeError("Einsum", "expected Float or Int tensors, got one of kind Bool; use float() or int()")
         inner = [tensor_operand("einsum", spec.ranks[_rank(it, spec.rank)], it) for it in operands]
-        explicit = checked_equation(equation, [tuple(it.shape) for it in inner])
+        explicit = _checked_equation(equation, [tuple(it.shape) for it in inner])
         return derive(spec.module.einsum(explicit, inner), spec)
 
 
 def _rank(operand: Any, default: int) -> int:
     rank = operand.spec.rank if isinstance(operand, TensorBase) else getattr(operand, "ndim", 0)
     return rank if 1 <= rank <= MAX_RANK else default
+
+
+_ELLIPSIS = "..."
+_LABELS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+
+
+def _checked_equation(equation: str, shapes: Sequence[tuple[int, ...]]) -> str:
+    """The equation without spaces and with its output written out, after all checks.
+
+    Raises:
+        TensorValueError: the equation can't be read, or does not fit the shapes.
+        TensorTypeError: no string.
+    """
+    if not isinstance(equation, str):
+        raise TensorTypeError("Einsum", f"expected the equation as a string, got {type(equation).__name__}")
+    written, arrow, after = equation.partition("->")
+    inputs: list[list[str]] = []
+    offset = 0
+    for subscript in written.split(","):
+        inputs.append(_labels(subscript, offset))
+        offset += len(subscript) + 1
+    output = _labels(after, len(written) + 2) if arrow else _implicit(inputs)
+    _check_output(inputs, output)
+    if len(shapes) != len(inputs):
+        raise TensorValueError(
+            "Einsum", f"operand count does not match the equation: {len(inputs)} subscripts, {len(shapes)} operands"
+        )
+    widths = [_ellipsis_width(number, *pair) for number, pair in enumerate(zip(inputs, shapes, strict=True))]
+    _check_sizes(inputs, shapes, widths)
+    width = max(widths)
+    rank = sum(width if label == _ELLIPSIS else 1 for label in output)
+    if rank > MAX_RANK:
+        raise TensorValueError("Einsum", f"the result would have rank {rank}, the largest is {MAX_RANK}")
+    if not any(_ELLIPSIS in labels for labels in inputs):
+        output = [label for label in output if label != _ELLIPSIS]
+    return ",".join(map("".join, inputs)) + "->" + "".join(output)
+
+
+def _labels(subscript: str, offset: int) -> list[str]:
+    """The letters and the ellipsis of a subscript that begins at `offset` of the equation."""
+    labels: list[str] = []
+    place = 0
+    while place < len(subscript):
+        character = subscript[place]
+        if character == ".":
+            if _ELLIPSIS in labels:
+                raise TensorValueError(
+                    "Einsum", f"more than one ellipsis in the same subscript, the second at {offset + place}"
+                )
+            if not subscript.startswith(_ELLIPSIS, place):
+                raise TensorValueError("Einsum", f"dot at {offset + place} is not part of an ellipsis (...)")
+            labels.append(_ELLIPSIS)
+            place += 2
+        elif character in _LABELS:
+            labels.append(character)
+        elif character != " ":
+            raise TensorValueError(
+                "Einsum", f"invalid character {character!r} at {offset + place}; subscripts must be in [a-zA-Z]"
+            )
+        place += 1
+    return labels
+
+
+def _implicit(inputs: list[list[str]]) -> list[str]:
+    every = [label for labels in inputs for label in labels if label != _ELLIPSIS]
+    return [_ELLIPSIS, *sorted(label for label in set(every) if every.count(label) == 1)]
+
+
+def _check_output(inputs: list[list[str]], output: list[str]) -> None:
+    for place, label in enumerate(output):
+        if label == _ELLIPSIS:
+            continue
+        if not any(label in labels for labels in inputs):
+            raise TensorValueError("Einsum", f"output subscript {label} does not appear in any input operand")
+        if label in output[:place]:
+            raise TensorValueError("Einsum", f"output subscript {label} appears more than once in the output")
+
+
+def _ellipsis_width(number: int, labels: list[str], shape: tuple[int, ...]) -> int:
+    """The number of dimensions that the ellipsis of an operand stands for; 0 without one."""
+    if not labels:
+        if shape != (1,):
+            raise TensorValueError("Einsum", f"scalar operand {number} must have shape [1], got {list(shape)}")
+        return 0
+    named = len(labels) - (_ELLIPSIS in labels)
+    if _ELLIPSIS in labels:
+        if len(shape) < named:
+            raise TensorValueError(
+                "Einsum", f"operand {number} has fewer dimensions than subscripts: {len(shape)} and {named}"
+            )
+        return len(shape) - named
+    if len(shape) != named:
+        raise TensorValueError(
+            "Einsum", f"rank of operand {number} does not match its subscripts: {len(shape)} and {named}"
+        )
+    return 0
+
+
+def _check_sizes(inputs: list[list[str]], shapes: Sequence[tuple[int, ...]], widths: list[int]) -> None:
+    """Sizes of a label are equal within an operand; between operands they are equal or 1."""
+    known: dict[object, tuple[int, int]] = {}
+    for number, (labels, shape, width) in enumerate(zip(inputs, shapes, widths, strict=True)):
+        own: dict[object, int] = {}
+        for name, size in zip(_names(labels, width), shape, strict=False):
+            if own.setdefault(name, size) != size:
+                raise TensorValueError(
+                    "Einsum",
+                    f"repeated subscripts must have equal dimensions: label '{name}' of operand {number} has the sizes"
+                    f" {own[name]} and {size}",
+                )
+        for name, size in own.items():
+            if size == 1:
+                continue
+            first, other = known.setdefault(name, (number, size))
+            if other != size:
+                what = f"label '{name}'" if isinstance(name, str) else f"dimension {name} of the ellipsis"
+                raise TensorValueError(
+                    "Einsum",
+                    f"incompatible broadcast dimensions for {what}: operand {first} has size {other},"
+                    f" operand {number} has size {size}",
+                )
+
+
+def _names(labels: list[str], width: int) -> list[object]:
+    """One name per dimension; those of the ellipsis count from the right, -1 the last."""
+    names: list[object] = []
+    for label in labels:
+        names.extend(range(-width, 0) if label == _ELLIPSIS else [label])
+    return names

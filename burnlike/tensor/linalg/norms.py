@@ -1,22 +1,67 @@
 """Norms of vectors. Reduced dimensions are kept with size 1; without dimensions each element is a vector."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import torch
 
-from ...errors import TensorValueError
+from ...errors import TensorTypeError, TensorValueError, nearest
 from ..core.axes import axes_of, axis
 from ..core.base import B2, E, like
 from ..core.kinds import Float, N
-from ..core.operands import fail
-from ..core.receiver import float_spec, numeric_spec
+from ..core.operands import fail, float_spec, numeric_spec, tensor_operand
 from ..core.spec import Spec, title
-from ..core.tensor_operands import tensor_operand
-from .operands import NormLike, exponent_of
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A norm of vectors: `Norm.L0`, `L1`, `L2`, `LInf`, `LNegInf`, or `Norm.Lp(p)`.
+
+    Attributes:
+        exponent: p of (sum |x|^p)^(1/p); 0 counts what is not 0, inf and -inf take the largest and smallest |x|.
+    """
+
+    exponent: float
+
+    L0: ClassVar["Norm"]
+    L1: ClassVar["Norm"]
+    L2: ClassVar["Norm"]
+    LInf: ClassVar["Norm"]
+    LNegInf: ClassVar["Norm"]
+
+    @classmethod
+    def Lp(cls, p: float) -> Self:
+        """The norm of exponent p."""
+        return cls(float(p))
+
+
+_NAMED = {"L0": 0.0, "L1": 1.0, "L2": 2.0, "LInf": float("inf"), "LNegInf": float("-inf")}
+Norm.L0, Norm.L1, Norm.L2, Norm.LInf, Norm.LNegInf = (Norm(exponent) for exponent in _NAMED.values())
+
+NormLike: TypeAlias = Norm | float | str
+
+
+def exponent_of(operation: str, norm: NormLike) -> float:
+    """The exponent of a norm, of a number, or of a name such as `L2`.
+
+    Raises:
+        TensorValueError: an unknown name.
+        TensorTypeError: none of these.
+    """
+    if type(norm) is Norm:
+        return norm.exponent
+    if isinstance(norm, int | float):
+        return float(norm)
+    if not isinstance(norm, str):
+        raise TensorTypeError(operation, f"expected a Norm, a number or a name, got {type(norm).__name__}")
+    if norm not in _NAMED:
+        hint = nearest(norm, list(_NAMED))
+        raise TensorValueError(operation, f"expected one of {list(_NAMED)} or a number as the norm, got {norm!r}{hint}")
+    return _NAMED[norm]
 
 
 def vector_norm(x: "Tensor[B2, E, Float]", norm: NormLike, dim: int) -> "Tensor[B2, E, Float]":

@@ -9,10 +9,7 @@ from ..core.axes import axis
 from ..core.base import B2, K2, derive
 from ..core.created import check_rank
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, Float, N
-from ..core.operands import fail
-from ..core.receiver import any_spec, float_spec, numeric_spec
-from ..core.tensor_operands import tensor_operand
-from .operands import matrix_spec
+from ..core.operands import any_spec, fail, float_spec, matrix_spec, numeric_spec, tensor_operand
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -7,12 +7,10 @@ import torch
 from ...errors import TensorValueError
 from ..core.base import B2, like
 from ..core.kinds import Float
-from ..core.operands import fail
-from ..core.receiver import ranked_spec
-from ..core.sizes import both_ends, expanded
+from ..core.operands import fail, inner_as, ranked_spec
 from ..core.spec import title
-from ..core.tensor_operands import inner_as
 from ..options import ConvOptions, ConvTransposeOptions, DeformConvOptions
+from ..options.base import both_ends, expanded
 
 if TYPE_CHECKING:
     from ..core.kinds import D1, D3, D4, D5

@@ -7,10 +7,9 @@ import torch
 from ...errors import TensorTypeError, TensorValueError
 from ..core.base import B2, like
 from ..core.kinds import Float
-from ..core.operands import fail
-from ..core.receiver import ranked_spec
-from ..core.sizes import Sizes, each, frozen_sizes
+from ..core.operands import fail, ranked_spec
 from ..options import InterpolateOptions
+from ..options.base import Sizes, each, frozen_sizes
 
 if TYPE_CHECKING:
     from ..core.kinds import D4

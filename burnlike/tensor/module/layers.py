@@ -7,9 +7,7 @@ import torch
 from ...errors import TensorTypeError, TensorValueError
 from ..core.base import B2, B, D, E, like, wrap
 from ..core.kinds import Float, Int
-from ..core.operands import fail
-from ..core.receiver import float_spec, ranked_spec
-from ..core.tensor_operands import index_of, inner_of
+from ..core.operands import fail, float_spec, index_of, inner_of, ranked_spec
 
 if TYPE_CHECKING:
     from ..core.kinds import D1, D2, D3

@@ -7,12 +7,10 @@ import torch
 from ...errors import TensorTypeError
 from ..core.base import B2, like, wrap
 from ..core.kinds import Float, Int
-from ..core.operands import fail
-from ..core.receiver import ranked_spec
-from ..core.sizes import Sizes, both_ends, each, expanded, frozen_sizes
+from ..core.operands import fail, index_of, inner_as, ranked_spec
 from ..core.spec import title
-from ..core.tensor_operands import index_of, inner_as
 from ..options import AvgPoolOptions, MaxPoolOptions
+from ..options.base import Sizes, both_ends, each, expanded, frozen_sizes
 
 if TYPE_CHECKING:
     from ..core.kinds import D3, D4, D5

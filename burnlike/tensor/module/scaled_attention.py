@@ -7,9 +7,7 @@ import torch
 from ...errors import TensorValueError
 from ..core.base import B2, like
 from ..core.kinds import Bool, Float
-from ..core.operands import fail
-from ..core.receiver import ranked_spec
-from ..core.tensor_operands import inner_as, inner_of
+from ..core.operands import fail, inner_as, inner_of, ranked_spec
 from ..options import AttentionModuleOptions
 
 if TYPE_CHECKING:

@@ -4,10 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.base import B2, derive
 from ..core.kinds import Float
-from ..core.operands import fail
-from ..core.receiver import ranked_spec
-from ..core.sizes import Sizes, each, expanded, frozen_sizes
+from ..core.operands import fail, ranked_spec
 from ..options import UnfoldOptions
+from ..options.base import Sizes, each, expanded, frozen_sizes
 
 if TYPE_CHECKING:
     from ..core.kinds import D3, D4

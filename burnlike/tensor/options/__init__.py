@@ -7,10 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal, Self, TypeAlias
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.sizes import Sizes
-from .base import Options
-from .convolutions import ConvOptions, ConvTransposeOptions, DeformConvOptions, UnfoldOptions
-from .pools import AvgPoolOptions, MaxPoolOptions
+from .base import Options, Sizes
+from .windows import AvgPoolOptions, ConvOptions, ConvTransposeOptions, DeformConvOptions, MaxPoolOptions, UnfoldOptions
 
 __all__ = [
     "AttentionModuleOptions",

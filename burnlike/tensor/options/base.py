@@ -1,10 +1,94 @@
-"""The base of all options: fields are checked and frozen when they are made."""
+"""The base of all options, and the checks of sizes: one int for all spatial dimensions or one for each."""
 
 import dataclasses
-from typing import Any, ClassVar, Self
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self, TypeAlias
 
-from ...errors import TensorValueError, nearest
-from ..core.sizes import expansions, frozen_padding, frozen_size, frozen_sizes
+from ...errors import TensorTypeError, TensorValueError, nearest
+from ..core.spec import title
+
+Sizes: TypeAlias = int | Sequence[int]
+# Padding of both ends alike, or a (begin, end) pair for each dimension.
+Padding: TypeAlias = int | Sequence[int] | Sequence[tuple[int, int]]
+
+
+def frozen_sizes(operation: str, name: str, value: Any, least: int) -> Any:
+    """`value` as an int or a tuple of ints, each at least `least`.
+
+    Raises:
+        TensorValueError: one is below `least`.
+        TensorTypeError: neither an int nor a sequence of ints.
+    """
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(frozen_size(operation, name, size, least) for size in value)
+    return frozen_size(operation, name, value, least)
+
+
+def frozen_size(operation: str, name: str, value: Any, least: int) -> Any:
+    """`value` if it is an int of at least `least`."""
+    if type(value) is not int and not hasattr(value, "__index__"):
+        raise TensorTypeError(operation, f"{name}: expected an int or one int per dimension, got {value!r}")
+    if value < least:
+        raise TensorValueError(operation, f"{name}: expected at least {least}, got {value}")
+    return value
+
+
+def frozen_padding(operation: str, value: Any) -> Any:
+    """Padding as an int, a tuple of ints, or a tuple of (begin, end) pairs, none negative."""
+    if isinstance(value, Sequence) and any(isinstance(pair, Sequence) for pair in value):
+        pairs = tuple(frozen_sizes(operation, "padding", pair, 0) for pair in value)
+        if not all(type(pair) is tuple and len(pair) == 2 for pair in pairs):
+            raise TensorValueError(operation, f"padding: expected one (begin, end) pair per dimension, got {value!r}")
+        return pairs
+    return frozen_sizes(operation, "padding", value, 0)
+
+
+def each(operation: str, name: str, value: Any, count: int) -> tuple[Any, ...]:
+    """Checked sizes or pairs, one per dimension.
+
+    Raises:
+        TensorValueError: a sequence of another length.
+    """
+    if type(value) is not tuple:
+        return (value,) * count
+    if len(value) != count:
+        raise TensorValueError(
+            title(operation), f"{name}: expected {count} numbers, one per dimension, got {list(value)}"
+        )
+    return value
+
+
+def both_ends(padding: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Padding, one size or pair per dimension, as sizes of the beginnings and sizes of the ends."""
+    if padding and type(padding[0]) is tuple:
+        return tuple(pair[0] for pair in padding), tuple(pair[1] for pair in padding)
+    return padding, padding
+
+
+def expansions(fields: dict[str, Any]) -> dict[int, tuple[Any, ...]]:
+    """Checked sizes, one per dimension, in the order of `fields`: for each number of dimensions that they allow."""
+    lengths = {len(value) for value in fields.values() if type(value) is tuple}
+    if len(lengths) > 1:
+        return {}
+    return {count: tuple(each("", name, it, count) for name, it in fields.items()) for count in lengths or (1, 2, 3)}
+
+
+def expanded(operation: str, options: Any, count: int) -> tuple[Any, ...]:
+    """The sizes that options hold, one per dimension.
+
+    Raises:
+        TensorValueError: a field has another number of sizes.
+        TensorTypeError: no options.
+    """
+    try:
+        found = options.expanded.get(count)
+    except AttributeError:
+        raise TensorTypeError(title(operation), f"expected options, got {type(options).__name__}") from None
+    if found is not None:
+        return found
+    for field in dataclasses.fields(options):
+        each(operation, field.name, getattr(options, field.name), count)
+    raise AssertionError("one of the fields has another number of sizes")
 
 
 class Options:

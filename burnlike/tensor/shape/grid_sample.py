@@ -7,9 +7,7 @@ import torch
 from ...errors import TensorTypeError, TensorValueError
 from ..core.base import B, D, K, TensorBase, like
 from ..core.kinds import D4, Float
-from ..core.operands import fail
-from ..core.receiver import ranked_spec
-from ..core.tensor_operands import tensor_operand
+from ..core.operands import fail, ranked_spec, tensor_operand
 from ..options import GridSampleMode, GridSampleOptions
 
 if TYPE_CHECKING:

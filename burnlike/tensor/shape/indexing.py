@@ -9,9 +9,8 @@ from ...errors import TensorValueError
 from ..core.axes import axis
 from ..core.base import B, D, K, TensorBase, wrap
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, Int
-from ..core.operands import fail, scalar
+from ..core.operands import fail, index_of, scalar, tensor_operand
 from ..core.slices import SliceForm, Slices, ranges_of, size_of
-from ..core.tensor_operands import index_of, tensor_operand
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -8,9 +8,8 @@ import torch
 from ...errors import TensorValueError
 from ..core.base import B2, B, D, K, TensorBase, like, wrap
 from ..core.kinds import D1, D2, D3, D4, Bool, Float
-from ..core.operands import fail, scalar
+from ..core.operands import fail, inner_of, scalar, tensor_operand
 from ..core.spec import family_of, title
-from ..core.tensor_operands import inner_of, tensor_operand
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -9,8 +9,7 @@ from ..core.base import B, D, K, derive, wrap
 from ..core.created import check_rank
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8
 from ..core.operands import fail
-from .squeezing import R, SqueezingMethods
-from .transposing import TransposeMethods
+from .dimensions import R, SqueezingMethods, TransposeMethods
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -8,8 +8,7 @@ from ...errors import TensorTypeError, TensorValueError
 from ..core.axes import axis
 from ..core.base import B2, E, derive
 from ..core.kinds import Float
-from ..core.receiver import float_spec
-from ..core.tensor_operands import tensor_operand
+from ..core.operands import float_spec, tensor_operand
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

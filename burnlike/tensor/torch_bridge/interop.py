@@ -1,6 +1,7 @@
 """Methods of Tensor for PyTorch, NumPy and Python: functions, DLPack, pickle, copies, pinned memory."""
 
 import copy
+import ctypes
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -8,12 +9,32 @@ import torch
 from ...errors import TensorAttributeError, TensorTypeError, TensorValueError
 from ..core.base import B, D, K, TensorBase, wrap
 from ..core.spec import title
-from .dlpack import mark_read_only
 from .torch_function import dispatch
 
 if TYPE_CHECKING:
     from ...backend import Backend
     from ..tensor import Tensor
+
+
+_DLPACK_NAME = b"dltensor_versioned"
+# DLManagedTensorVersioned of DLPack 1.0: version (two uint32), manager_ctx, deleter, flags (uint64), then the tensor.
+_FLAGS_OFFSET = 8 + 2 * ctypes.sizeof(ctypes.c_void_p)
+_READ_ONLY = 1
+
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", ctypes.pythonapi),
+)
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi),
+)
+
+
+def _mark_read_only(capsule: Any) -> Any:
+    """`capsule` with the flag; one of DLPack before 1.0, which has no flags, as it is."""
+    if _is_valid(capsule, _DLPACK_NAME):
+        ctypes.c_uint64.from_address(_pointer(capsule, _DLPACK_NAME) + _FLAGS_OFFSET).value |= _READ_ONLY
+    return capsule
+
 
 # What torch's own layers read of their input.
 _METADATA = (
@@ -80,7 +101,7 @@ class TorchMethods(TensorBase[B, D, K]):
     def __dlpack__(self, *, copy: bool | None = None, **kwargs: Any) -> Any:
         # Read-only for those who ask for a version of the protocol that can say so. torch does, but ignores it.
         capsule = self.inner.detach().__dlpack__(copy=copy, **kwargs)
-        return capsule if copy else mark_read_only(capsule)
+        return capsule if copy else _mark_read_only(capsule)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.inner.__dlpack_device__()

@@ -1,4 +1,4 @@
-"""Registers Tensor with torch: as a pytree node, for DataLoader's collate and for `torch.load(weights_only=True)`."""
+"""Registers Tensor with torch: as a pytree node, for export, DataLoader's collate, `torch.load(weights_only=True)`."""
 
 import sys
 from typing import Any
@@ -8,11 +8,11 @@ from torch.utils import checkpoint
 
 from ..._torch_compat import pytree
 from ..._torch_compat.collate import collate, default_collate_fn_map
-from ...backend import Autodiff, Cpu, Cuda
+from ...backend import Autodiff, Backend, Cpu, Cuda
 from ...errors import TensorTypeError
 from ..core.base import TensorBase
-from ..core.spec import Spec, find_spec
-from .exporting import dump_spec, load_spec
+from ..core.dtypes import as_dtype, dtype_name
+from ..core.spec import Spec, family_of, find_spec
 from .interop import rebuild
 
 
@@ -70,9 +70,43 @@ def register(tensor: type[TensorBase[Any, Any, Any]]) -> None:
         _unflatten,
         flatten_with_keys_fn=_flatten_with_keys,
         serialized_type_name="burnlike.tensor.Tensor",
-        to_dumpable_context=dump_spec,
-        from_dumpable_context=load_spec,
+        to_dumpable_context=_dump_spec,
+        from_dumpable_context=_load_spec,
     )
     default_collate_fn_map[tensor] = _collate
     before: Any = (rebuild, "burnlike.tensor.interop.rebuild")  # as older pickles name it
     torch.serialization.add_safe_globals([rebuild, before, Autodiff, Cpu, Cuda])
+
+
+def _dump_spec(spec: Spec) -> list[Any]:
+    """`[backend, element type, rank]`, which `json.dumps` takes.
+
+    Raises:
+        TensorTypeError: the backend is not one of burnlike's.
+    """
+    return [_dump_backend(spec.backend), dtype_name(spec.dtype), spec.rank]
+
+
+def _load_spec(dumped: Any) -> Spec:
+    """The Spec that `_dump_spec` wrote."""
+    backend, dtype, rank = dumped
+    return family_of(_load_backend(backend))[as_dtype("Export", dtype)][rank]
+
+
+def _dump_backend(backend: Any) -> list[Any]:
+    if isinstance(backend, Autodiff):
+        return ["Autodiff", _dump_backend(backend.inner_backend)]
+    if type(backend) not in (Cpu, Cuda):
+        raise TensorTypeError(
+            "Export", f"a program with tensors of {backend!r} can't be saved, only Cpu, Cuda and Autodiff of them can"
+        )
+    dtypes = [dtype_name(backend.float_dtype), dtype_name(backend.int_dtype)]
+    return ["Cpu", *dtypes] if type(backend) is Cpu else ["Cuda", backend.device.index, *dtypes]
+
+
+def _load_backend(dumped: list[Any]) -> Backend:
+    name, *rest = dumped
+    if name == "Autodiff":
+        return Autodiff(_load_backend(rest[0]))
+    *index, float_dtype, int_dtype = rest
+    return {"Cpu": Cpu, "Cuda": Cuda}[name](*index, as_dtype("Export", float_dtype), as_dtype("Export", int_dtype))

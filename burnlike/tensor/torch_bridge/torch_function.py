@@ -1,19 +1,22 @@
-"""torch's functions on typed tensors: unwrapped, run with torch's meaning, and wrapped again.
+"""Functions of torch on typed tensors: unwrapped, run with torch's meaning, and wrapped again.
 
 Operators with a torch tensor on the left arrive here too. They keep the typed meaning: equal ranks, no promotion.
+`lift` does the same for a function of one's own, `checkpoint` recomputes one in the backward pass.
 """
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import torch
+from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
-from ..._torch_compat.dispatch import PACKS_SEQUENCES, assume_constant, schema_of
+from ..._torch_compat.dispatch import PACKS_SEQUENCES, WRITES_TO_ARGUMENTS, assume_constant, schema_of
 from ...errors import TensorTypeError, TensorValueError
 from ..core.base import TensorBase, like
 from ..core.kinds import MAX_RANK
 from ..core.operands import different_backends, operand
 from ..core.spec import Spec, title
-from .writes import refuse_writes_by_argument
 
 # The operators by the name of torch's method. `w op x` with a torch tensor `w` on the left arrives as the method: ours
 # is called on the lifted `w`. Under torch.compile `x op w` arrives too, as the reflected method of `w`: ours is called
@@ -54,7 +57,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if _writes(func):
         where = _HINT if name.endswith("_") and args and is_typed(args[0]) else "give it x.inner, or a clone of that"
         raise TensorTypeError(title(name), f"torch's {name} writes into a tensor, and a Tensor never changes; {where}")
-    refuse_writes_by_argument(name, _is_functional(func), args, kwargs)
+    _refuse_writes_by_argument(name, _is_functional(func), args, kwargs)
     return call_plain(func, name, args, kwargs)
 
 
@@ -148,3 +151,91 @@ def _rewrap(value: Any, spec: Spec, name: str) -> Any:
         found = [*(_rewrap(item, spec, name) for item in value[:kept]), *value[kept:]]
         return type(value)(*found) if hasattr(value, "_fields") else type(value)(found)
     return value
+
+
+_SCRATCH = {*WRITES_TO_ARGUMENTS, "fused_moving_avg_obs_fake_quant", "rrelu_with_noise"}
+
+
+def _refuse_writes_by_argument(name: str, functional: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse `out=` and `inplace=`, and typed tensors where torch writes: running statistics, renormalized tables.
+
+    Args:
+        name: of torch's function.
+        functional: whether it is of `torch.nn.functional`, whose arguments have another order.
+        args: its arguments, with typed tensors among them.
+        kwargs: its arguments by name.
+
+    Raises:
+        TensorTypeError: the call would write into a tensor.
+    """
+    for key in ("out", "inplace"):
+        value = kwargs.get(key)
+        if value is not None and value is not False:
+            raise TensorTypeError(title(name), f"{key}= writes into a tensor, and a Tensor never changes; leave it out")
+    if "batch_norm" in name or "instance_norm" in name:
+        first = 1 if functional or name == "batch_norm_update_stats" else 3
+        statistics = [*args[first : first + 2], kwargs.get("running_mean"), kwargs.get("running_var")]
+        if any(isinstance(value, TensorBase) for value in statistics):
+            raise TensorTypeError(title(name), "torch's running statistics are written to; pass torch tensors for them")
+    elif functional and name in ("embedding", "embedding_bag") and kwargs.get("max_norm") is not None:
+        if any(isinstance(value, TensorBase) for value in (*args[1:2], kwargs.get("weight"))):
+            raise TensorTypeError(title(name), "max_norm= writes into the weight; pass a torch tensor for it")
+    elif name in _SCRATCH:
+        raise TensorTypeError(title(name), f"torch's {name} writes into its arguments; pass torch tensors to it")
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def lift(function: Callable[P, R]) -> Callable[P, R]:
+    """Let `function`, written for torch tensors, take typed tensors as well; then its results are typed too.
+
+    Inside it sees torch tensors. On a backend that does not track nothing it computes is tracked, also not with
+    parameters that require grad. The layers of `burnlike.nn` are made so.
+
+    It may be a layer: torch's that call methods of their input, such as `MultiheadAttention`, need it, and so do layers
+    with backward hooks. Lift a layer where it is called, `lift(self.attention)(x)`, so that it stays its module's.
+
+    Example:
+        >>> import torch
+        >>> from burnlike import Cpu, Tensor
+        >>> from burnlike.tensor import lift
+        >>> double = lift(lambda x: x + x)
+        >>> double(Tensor(torch.ones(2), Cpu())).inner, double(torch.ones(2))
+        (tensor([2., 2.]), tensor([2., 2.]))
+    """
+
+    name: str = getattr(function, "__name__", type(function).__name__)
+
+    def lifted(*args: P.args, **kwargs: P.kwargs) -> R:
+        for value in args:
+            if is_typed(value):
+                return call_plain(function, name, args, kwargs)
+        for value in kwargs.values():
+            if is_typed(value):
+                return call_plain(function, name, args, kwargs)
+        return function(*args, **kwargs)
+
+    # What a layer has in its __dict__ are its parameters and hooks, not what a function would have there.
+    return lifted if isinstance(function, torch.nn.Module) else wraps(function)(lifted)
+
+
+def checkpoint(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """`function(*args, **kwargs)`, computed again in the backward pass: less memory for more time.
+
+    Typed tensors, torch tensors and modules all work; random numbers are drawn again as they were. It is torch's
+    non-reentrant checkpointing (the reentrant one can't see typed tensors, and raises on them).
+
+    Example:
+        >>> import torch
+        >>> from burnlike import Autodiff, Cpu, Tensor
+        >>> from burnlike.tensor import checkpoint
+        >>> x = Tensor(torch.tensor([2.0, 3.0]), Autodiff(Cpu())).require_grad()
+        >>> loss = checkpoint(lambda t: t.mul(t).sum(), x)
+        >>> gradient = x.grad(loss.backward())
+        >>> gradient.inner
+        tensor([4., 6.])
+    """
+    run: Any = torch_checkpoint
+    return run(function, *args, use_reentrant=False, **kwargs)
