@@ -175,13 +175,11 @@ def method_groups() -> Iterator[Group]:
 
 
 def functions_of(module: ModuleType) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """The public functions of a module: those of `__all__`, or those defined in it."""
-    listed = getattr(module, "__all__", None)
-    for name in listed or vars(module):
-        found = getattr(module, name)
-        if name.startswith("_") or not inspect.isfunction(found):
-            continue
-        if listed or found.__module__ == module.__name__:
+    """The public functions that a module or a package defines; those of a package in the order of the alphabet."""
+    names = vars(module)
+    for name in sorted(names) if hasattr(module, "__path__") else names:
+        found = names[name]
+        if not name.startswith("_") and inspect.isfunction(found) and found.__module__.startswith(module.__name__):
             yield name, found
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..core.base import B, D, K, TensorBase, like, wrap
+from ..core.base import B, D, FloatOperand, K, TensorBase, like, wrap
 from ..core.kinds import Float
 from ..core.operands import fail, mixed, tensor_operand
 from ..core.scalars import with_scalar
@@ -98,9 +98,7 @@ class FloatMethods(TensorBase[B, D, K]):
         spec = self.spec
         return wrap(spec.ops.trunc(self.inner), spec)
 
-    def powf(
-        self: "FloatMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor | float"
-    ) -> "Tensor[B, D, Float]":
+    def powf(self: "FloatMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Float]":
         """Power, element by element. `[..] ** [..] -> [..]`, sizes equal or 1.
 
         Torch: `torch.pow`.
@@ -122,9 +120,7 @@ class FloatMethods(TensorBase[B, D, K]):
         """
         return with_scalar("powf", self, scalar)
 
-    def fmod(
-        self: "FloatMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor | float"
-    ) -> "Tensor[B, D, Float]":
+    def fmod(self: "FloatMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Float]":
         """x - y * trunc(x / y), with the sign of x; x where y is infinite. `[..] -> [..]`, sizes equal or 1.
 
         Torch: `torch.fmod`.

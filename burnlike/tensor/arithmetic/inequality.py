@@ -2,9 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, overload
 
-import torch
-
-from ..core.base import B, D, K, TensorBase, wrap
+from ..core.base import B, D, FloatOperand, IntOperand, K, TensorBase, wrap
 from ..core.kinds import Bool, Float, Int
 from ..core.operands import fail
 from .comparison import compare_mixed, compare_scalar
@@ -19,13 +17,9 @@ class InequalityMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     @overload
-    def greater(
-        self: "InequalityMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor | float"
-    ) -> "Tensor[B, D, Bool]": ...
+    def greater(self: "InequalityMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Bool]": ...
     @overload
-    def greater(
-        self: "InequalityMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor | int"
-    ) -> "Tensor[B, D, Bool]": ...
+    def greater(self: "InequalityMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Bool]": ...
     def greater(self: Any, other: Any) -> Any:
         """Whether elements are greater than those of `other`; `x > y`. `[..], [..] -> [..]`, sizes equal or 1.
 
@@ -41,13 +35,9 @@ class InequalityMethods(TensorBase[B, D, K]):
             fail("greater", error, self.inner, other.inner)
 
     @overload
-    def greater_equal(
-        self: "InequalityMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor | float"
-    ) -> "Tensor[B, D, Bool]": ...
+    def greater_equal(self: "InequalityMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Bool]": ...
     @overload
-    def greater_equal(
-        self: "InequalityMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor | int"
-    ) -> "Tensor[B, D, Bool]": ...
+    def greater_equal(self: "InequalityMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Bool]": ...
     def greater_equal(self: Any, other: Any) -> Any:
         """Whether elements are at least those of `other`: `x >= y`. `[..], [..] -> [..]`, sizes equal or 1.
 
@@ -63,13 +53,9 @@ class InequalityMethods(TensorBase[B, D, K]):
             fail("greater_equal", error, self.inner, other.inner)
 
     @overload
-    def lower(
-        self: "InequalityMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor | float"
-    ) -> "Tensor[B, D, Bool]": ...
+    def lower(self: "InequalityMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Bool]": ...
     @overload
-    def lower(
-        self: "InequalityMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor | int"
-    ) -> "Tensor[B, D, Bool]": ...
+    def lower(self: "InequalityMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Bool]": ...
     def lower(self: Any, other: Any) -> Any:
         """Whether elements are lower than those of `other`; `x < y`. `[..], [..] -> [..]`, sizes equal or 1.
 
@@ -85,13 +71,9 @@ class InequalityMethods(TensorBase[B, D, K]):
             fail("lower", error, self.inner, other.inner)
 
     @overload
-    def lower_equal(
-        self: "InequalityMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor | float"
-    ) -> "Tensor[B, D, Bool]": ...
+    def lower_equal(self: "InequalityMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Bool]": ...
     @overload
-    def lower_equal(
-        self: "InequalityMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor | int"
-    ) -> "Tensor[B, D, Bool]": ...
+    def lower_equal(self: "InequalityMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Bool]": ...
     def lower_equal(self: Any, other: Any) -> Any:
         """Whether elements are at most those of `other`; `x <= y`. `[..], [..] -> [..]`, sizes equal or 1.
 

@@ -2,9 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-from ..core.base import B, D, K, TensorBase, wrap
+from ..core.base import B, D, IntOperand, K, TensorBase, wrap
 from ..core.kinds import Int
 from ..core.operands import fail, mixed
 from ..core.scalars import with_scalar
@@ -18,9 +16,7 @@ class IntMethods(TensorBase[B, D, K]):
 
     __slots__ = ()
 
-    def bitwise_and(
-        self: "IntMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor | int"
-    ) -> "Tensor[B, D, Int]":
+    def bitwise_and(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
         """x & y, bit by bit. `[..] -> [..]`, sizes equal or 1.
 
         Torch: `torch.bitwise_and`.
@@ -42,9 +38,7 @@ class IntMethods(TensorBase[B, D, K]):
         """
         return with_scalar("bitwise_and", self, scalar)
 
-    def bitwise_or(
-        self: "IntMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor | int"
-    ) -> "Tensor[B, D, Int]":
+    def bitwise_or(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
         """x | y, bit by bit. `[..] -> [..]`, sizes equal or 1.
 
         Torch: `torch.bitwise_or`.
@@ -66,9 +60,7 @@ class IntMethods(TensorBase[B, D, K]):
         """
         return with_scalar("bitwise_or", self, scalar)
 
-    def bitwise_xor(
-        self: "IntMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor | int"
-    ) -> "Tensor[B, D, Int]":
+    def bitwise_xor(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
         """x ^ y, bit by bit. `[..] -> [..]`, sizes equal or 1.
 
         Torch: `torch.bitwise_xor`.
@@ -90,9 +82,7 @@ class IntMethods(TensorBase[B, D, K]):
         """
         return with_scalar("bitwise_xor", self, scalar)
 
-    def bitwise_left_shift(
-        self: "IntMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor | int"
-    ) -> "Tensor[B, D, Int]":
+    def bitwise_left_shift(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
         """x shifted left by y bits. `[..] -> [..]`, sizes equal or 1.
 
         Torch: `torch.bitwise_left_shift`.
@@ -114,9 +104,7 @@ class IntMethods(TensorBase[B, D, K]):
         """
         return with_scalar("bitwise_left_shift", self, scalar)
 
-    def bitwise_right_shift(
-        self: "IntMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor | int"
-    ) -> "Tensor[B, D, Int]":
+    def bitwise_right_shift(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
         """x shifted right by y bits; the sign is kept. `[..] -> [..]`, sizes equal or 1.
 
         Torch: `torch.bitwise_right_shift`.

@@ -90,35 +90,27 @@ class LogicMethods(TensorBase[B, D, K]):
         Torch: `torch.nonzero(x, as_tuple=True)`.
         Differs: an empty list where nothing is set.
         """
-        return _nonzero(self)
+        found = self.spec.int.ranks[1]
+        return [wrap(indices, found) for indices in self.spec.ops.nonzero(self.inner, found.dtype)]
 
     async def nonzero_async(self: "LogicMethods[B, D, Bool]") -> "list[Tensor[B, D1, Int]]":
         """As `nonzero`.
 
         Torch: `torch.nonzero(x, as_tuple=True)`.
         """
-        return _nonzero(self)
+        return self.nonzero()
 
     def argwhere(self: "LogicMethods[B, D, Bool]") -> "Tensor[B, D2, Int]":
         """`[n, D]`: the coordinates of what is set, in row order. Waits for the device.
 
         Torch: `torch.argwhere`.
         """
-        return _argwhere(self)
+        found = self.spec.int.ranks[2]
+        return wrap(self.spec.ops.argwhere(self.inner, found.dtype), found)
 
     async def argwhere_async(self: "LogicMethods[B, D, Bool]") -> "Tensor[B, D2, Int]":
         """As `argwhere`.
 
         Torch: `torch.argwhere`.
         """
-        return _argwhere(self)
-
-
-def _nonzero(tensor: Any) -> Any:
-    found = tensor.spec.int.ranks[1]
-    return [wrap(indices, found) for indices in tensor.spec.ops.nonzero(tensor.inner, found.dtype)]
-
-
-def _argwhere(tensor: Any) -> Any:
-    found = tensor.spec.int.ranks[2]
-    return wrap(tensor.spec.ops.argwhere(tensor.inner, found.dtype), found)
+        return self.argwhere()

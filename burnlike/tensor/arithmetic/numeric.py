@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, overload
 import torch
 from torch.nn import Parameter
 
-from ..core.base import B, D, K, Numeric, TensorBase, like, wrap
+from ..core.base import B, D, FloatOperand, IntOperand, K, Numeric, TensorBase, like, wrap
 from ..core.kinds import Float, Int
 from ..core.operands import fail, match, mixed, operand
 
@@ -22,13 +22,9 @@ class NumericMethods(TensorBase[B, D, K]):
     __array_ufunc__: None = None
 
     @overload
-    def add(
-        self: "NumericMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor | float"
-    ) -> "Tensor[B, D, Float]": ...
+    def add(self: "NumericMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Float]": ...
     @overload
-    def add(
-        self: "NumericMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor | int"
-    ) -> "Tensor[B, D, Int]": ...
+    def add(self: "NumericMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]": ...
     def add(self: Any, other: Any) -> Any:
         """Sum, element by element. `[..] + [..] -> [..]`, sizes equal or 1.
 
@@ -52,13 +48,9 @@ class NumericMethods(TensorBase[B, D, K]):
     __radd__ = add
 
     @overload
-    def sub(
-        self: "NumericMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor | float"
-    ) -> "Tensor[B, D, Float]": ...
+    def sub(self: "NumericMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Float]": ...
     @overload
-    def sub(
-        self: "NumericMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor | int"
-    ) -> "Tensor[B, D, Int]": ...
+    def sub(self: "NumericMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]": ...
     def sub(self: Any, other: Any) -> Any:
         """Difference, element by element. `[..] - [..] -> [..]`, sizes equal or 1.
 
@@ -88,13 +80,9 @@ class NumericMethods(TensorBase[B, D, K]):
         return _reflected("sub", self, other)
 
     @overload
-    def mul(
-        self: "NumericMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor | float"
-    ) -> "Tensor[B, D, Float]": ...
+    def mul(self: "NumericMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Float]": ...
     @overload
-    def mul(
-        self: "NumericMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor | int"
-    ) -> "Tensor[B, D, Int]": ...
+    def mul(self: "NumericMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]": ...
     def mul(self: Any, other: Any) -> Any:
         """Product, element by element. `[..] * [..] -> [..]`, sizes equal or 1.
 
@@ -118,13 +106,9 @@ class NumericMethods(TensorBase[B, D, K]):
     __rmul__ = mul
 
     @overload
-    def div(
-        self: "NumericMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor | float"
-    ) -> "Tensor[B, D, Float]": ...
+    def div(self: "NumericMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Float]": ...
     @overload
-    def div(
-        self: "NumericMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor | int"
-    ) -> "Tensor[B, D, Int]": ...
+    def div(self: "NumericMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]": ...
     def div(self: Any, other: Any) -> Any:
         """Quotient, element by element; Int truncates toward zero. `[..] / [..] -> [..]`, sizes equal or 1.
 
@@ -150,13 +134,9 @@ class NumericMethods(TensorBase[B, D, K]):
         return _reflected("div", self, other)
 
     @overload
-    def remainder(
-        self: "NumericMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor | float"
-    ) -> "Tensor[B, D, Float]": ...
+    def remainder(self: "NumericMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Float]": ...
     @overload
-    def remainder(
-        self: "NumericMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor | int"
-    ) -> "Tensor[B, D, Int]": ...
+    def remainder(self: "NumericMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]": ...
     def remainder(self: Any, other: Any) -> Any:
         """Floor modulo, with the sign of the divisor. `[..] % [..] -> [..]`, sizes equal or 1.
 
@@ -186,13 +166,9 @@ class NumericMethods(TensorBase[B, D, K]):
         return _reflected("remainder", self, other)
 
     @overload
-    def powi(
-        self: "NumericMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor | float"
-    ) -> "Tensor[B, D, Float]": ...
+    def powi(self: "NumericMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Float]": ...
     @overload
-    def powi(
-        self: "NumericMethods[B, D, Int]", other: "Tensor[B, D, Int] | torch.Tensor | int"
-    ) -> "Tensor[B, D, Int]": ...
+    def powi(self: "NumericMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]": ...
     def powi(self: Any, other: Any) -> Any:
         """Power, element by element; on Float the same as `powf`. `[..] ** [..] -> [..]`, sizes equal or 1.
 

@@ -80,6 +80,10 @@ class TensorBase(Generic[B, D, K]):
 Numeric: TypeAlias = TensorBase[B, D, Float] | TensorBase[B, D, Int]
 """The receiver of a method of Float and Int tensors, and of no others."""
 
+FloatOperand: TypeAlias = "Tensor[B, D, Float] | torch.Tensor | float"
+IntOperand: TypeAlias = "Tensor[B, D, Int] | torch.Tensor | int"
+"""What an element-wise operation of a Float (an Int) tensor takes as its other operand."""
+
 
 def wrap(inner: torch.Tensor, spec: Spec) -> "Tensor[Any, Any, Any]":
     """The result of an operation whose type is known: `inner` has the dtype and rank of `spec`."""

@@ -134,9 +134,7 @@ class TensorData:
         """The elements in row-major order, little-endian."""
         return self.bytes
 
-    def into_bytes(self) -> _Bytes:
-        """The same as `as_bytes`."""
-        return self.bytes
+    into_bytes = as_bytes
 
     def to_vec(self, element: Any = None) -> list[Any]:
         """The elements as a flat list of Python numbers.
@@ -151,9 +149,7 @@ class TensorData:
             raise TensorTypeError(_NAME, f"the elements are {self.dtype}, not {element}; use convert(...) first")
         return values_of(self.bytes, self.dtype)
 
-    def into_vec(self, element: Any = None) -> list[Any]:
-        """The same as `to_vec`."""
-        return self.to_vec(element)
+    into_vec = to_vec
 
     def iter(self, element: Any = None) -> Iterator[Any]:
         """The elements one by one, each converted to `element` if that is given."""

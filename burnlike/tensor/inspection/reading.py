@@ -28,12 +28,7 @@ class ReadingMethods(TensorBase[B, D, K]):
         """
         return TensorData(self.spec.ops.read_bytes(self.inner), tuple(self.inner.shape), self.spec.dtype)
 
-    def into_data(self) -> TensorData:
-        """The same as `to_data`.
-
-        Torch: `x.cpu().numpy()`.
-        """
-        return self.to_data()
+    into_data = to_data
 
     def try_to_data(self) -> TensorData | TensorError:
         """As `to_data`, but returns the error.
@@ -42,12 +37,7 @@ class ReadingMethods(TensorBase[B, D, K]):
         """
         return attempt(self.to_data)
 
-    def try_into_data(self) -> TensorData | TensorError:
-        """As `to_data`, but returns the error.
-
-        Torch: `x.cpu().numpy()`.
-        """
-        return attempt(self.to_data)
+    try_into_data = try_to_data
 
     async def to_data_async(self) -> TensorData:
         """As `to_data`, to be awaited.
@@ -57,13 +47,7 @@ class ReadingMethods(TensorBase[B, D, K]):
         """
         return self.to_data()
 
-    async def into_data_async(self) -> TensorData:
-        """As `to_data`, to be awaited.
-
-        Torch: `x.cpu().numpy()`.
-        Differs: the read itself blocks.
-        """
-        return self.to_data()
+    into_data_async = to_data_async
 
     def to_data_as(self, element: Any) -> TensorData:
         """The elements in host memory, converted to `element`.
@@ -83,19 +67,8 @@ class ReadingMethods(TensorBase[B, D, K]):
         """
         return attempt(lambda: self.to_data_as(element))
 
-    def into_data_as(self, element: Any) -> TensorData:
-        """The same as `to_data_as`.
-
-        Torch: `x.to(dtype).cpu()`.
-        """
-        return self.to_data_as(element)
-
-    def try_into_data_as(self, element: Any) -> TensorData | TensorError:
-        """As `to_data_as`, but returns the error.
-
-        Torch: `x.to(dtype).cpu()`.
-        """
-        return attempt(lambda: self.to_data_as(element))
+    into_data_as = to_data_as
+    try_into_data_as = try_to_data_as
 
     def to_data_dtype(self, dtype: Any) -> TensorData:
         """The same as `to_data_as`.
@@ -111,19 +84,8 @@ class ReadingMethods(TensorBase[B, D, K]):
         """
         return attempt(lambda: self.to_data_as(dtype))
 
-    def into_data_dtype(self, dtype: Any) -> TensorData:
-        """The same as `to_data_as`.
-
-        Torch: `x.to(dtype).cpu()`.
-        """
-        return self.to_data_as(dtype)
-
-    def try_into_data_dtype(self, dtype: Any) -> TensorData | TensorError:
-        """As `to_data_as`, but returns the error.
-
-        Torch: `x.to(dtype).cpu()`.
-        """
-        return attempt(lambda: self.to_data_as(dtype))
+    into_data_dtype = to_data_dtype
+    try_into_data_dtype = try_to_data_dtype
 
     def try_to_vec_as(self, element: Any) -> list[Any] | TensorError:
         """The elements as a flat list of Python numbers, converted to `element`, or the error.
@@ -132,12 +94,7 @@ class ReadingMethods(TensorBase[B, D, K]):
         """
         return attempt(lambda: self.to_data_as(element).to_vec())
 
-    def try_into_vec_as(self, element: Any) -> list[Any] | TensorError:
-        """The same as `try_to_vec_as`.
-
-        Torch: `x.flatten().tolist()`.
-        """
-        return self.try_to_vec_as(element)
+    try_into_vec_as = try_to_vec_as
 
     @overload
     def into_scalar(self: "ReadingMethods[B, D, Float]") -> float: ...
@@ -160,18 +117,7 @@ class ReadingMethods(TensorBase[B, D, K]):
             )
         return self.spec.ops.read_item(inner)
 
-    @overload
-    def item(self: "ReadingMethods[B, D, Float]") -> float: ...
-    @overload
-    def item(self: "ReadingMethods[B, D, Int]") -> int: ...
-    @overload
-    def item(self: "ReadingMethods[B, D, Bool]") -> bool: ...
-    def item(self: Any) -> Any:
-        """The same as `into_scalar`, under torch's name. `[1, ..] -> number`.
-
-        Torch: `x.item()`.
-        """
-        return self.into_scalar()
+    item = into_scalar
 
     def __float__(self: Any) -> float:
         return float(self.into_scalar())
