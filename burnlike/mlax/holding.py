@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ..module.identity.field_ids import copy_id, keep_id, known_id, noting_at
-from ..module.identity.field_metadata import meta_of, set_meta
+from ..module.identity.field_metadata import copy_meta, meta_of
 from ..module.identity.param_id import ParamId
 from ..module.transforms.structural_copy import shell
 from ..module.tree.param import Kind
@@ -86,7 +86,7 @@ def share(owner: nn.Module, name: str, other: nn.Module, other_name: str) -> Non
         put(other, other_name, other._modules, shell(held, lambda owner, name, kind, tensor: tensor))
     else:
         put(other, other_name, other._buffers if kind == "state" else other._parameters, held)
-    set_meta(other, other_name, meta_of(owner, name))
+    copy_meta(owner, name, other, other_name)
 
 
 def holders(owners: tuple[tuple[nn.Module, str], ...], held: Any) -> list[tuple[nn.Module, str]]:

@@ -169,12 +169,12 @@ class Parameter(Operators, Param):
     def trainable(self) -> bool | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The intent: whether it is to be trained, also while `valid()` has it not require grad; None for a hole."""
         meta = meta_of(*self.home)
-        if self.is_hole:
-            return None
         owner, name = self.owners[0]
         tensor = owner._parameters.get(name)
         if tensor is not None:
             return meta.intent(tensor)
+        if self.is_hole:
+            return None
         found = content(owner, name)
         if isinstance(found, DataTree):
             intents = found.intents()

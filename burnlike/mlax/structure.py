@@ -239,4 +239,4 @@ def punch(handle: Parameter, copies: Copies) -> None:
         owner, kind = copies.of(old), kind_at(old, name)
         empty(owner, name, kind)
         share_id(*handle.home, owner, name)
-        set_meta(owner, name, meta_of(owner, name).as_hole(kind))
+        set_meta(owner, name, trainable=None, name=None, hole=True, kind=kind)

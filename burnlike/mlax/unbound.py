@@ -5,8 +5,7 @@ from typing import Any
 from torch import nn
 
 from ..errors import ArgumentError, DTypeError
-from ..module.identity.field_ids import keep_id
-from ..module.identity.field_metadata import set_meta
+from ..module.identity.field_metadata import KeptId, Meta, change_field
 from ..module.identity.param_id import ParamId
 from ..module.tree.param import Kind
 from .data import as_data, check_trainable
@@ -30,14 +29,15 @@ def declared(
     if trainable is None and data is not None:
         raise ArgumentError("Parameter: expected trainable=True or False for data, got None, which marks a hole")
     holder = Unbound()
-    keep_id(holder, "value", param_id or ParamId.new("Parameter"), None)
-    set_meta(holder, "value", name=name, own_id=param_id is not None, kind=kind or "weight")
+    meta = Meta(name=name, own_id=param_id is not None, kind=kind or "weight")
     if data is None:
-        empty(holder, "value", kind or "weight")
-        set_meta(holder, "value", trainable=trainable, hole=trainable is None)
+        meta.trainable, meta.hole = trainable, trainable is None
+        empty(holder, "value", meta.kind)
     else:
         data = as_data(data)
         if trainable:
             check_trainable(data, "Parameter")
-        write(holder, "value", data, bool(trainable), kind or "weight")
+    change_field(holder, "value", {"id": KeptId(param_id or ParamId.new("Parameter")), "meta": meta.plain()})
+    if data is not None:
+        write(holder, "value", data, bool(trainable), meta.kind)
     return holder

@@ -225,7 +225,7 @@ class Module(ModuleMethods):
             super()._apply(fn, recurse)
         except (RecursionError, ModuleTreeError) as error:
             raise _cycle_of(self, error) from None
-        apply_plain(self.__dict__, references_of(self), fn)
+        apply_plain(self, fn)
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:

@@ -12,7 +12,18 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy as is_shapeless
 
 from ...errors import ModuleTreeError
-from .field_metadata import FIRST_USE, NO_FIELD, KeptId, change_field, fields_of, meta_of, put_field, set_meta
+from .field_metadata import (
+    FIRST_USE,
+    NO_FIELD,
+    KeptId,
+    change_field,
+    fields_of,
+    merge_field,
+    meta_of,
+    own_fields,
+    put_field,
+    set_meta,
+)
 from .param_id import ParamId
 
 
@@ -49,11 +60,15 @@ def noted_id(tensor: Tensor | None) -> ParamId | None:
 
 def known_id(module: nn.Module, name: str, tensor: Tensor | None) -> ParamId | None:
     """The id of the tensor `name` of `module`, None if it has none yet; `tensor` is from `noting`."""
-    place = place_id(module, name)
+    kept = fields_of(module).get(name, NO_FIELD).get("id")
+    place = None if kept is None else _id_of(kept)
     if torch.compiler.is_compiling():  # compiled code is not to depend on what ids are
         return place
-    noted = noted_id(tensor)
-    if noted is None or noted == place:
+    noted = None if tensor is None else tensor.__dict__.get(ON_TENSOR)
+    if noted is None or noted is kept:
+        return place
+    noted = _id_of(noted)
+    if noted == place:
         return place
     if place is not None and (not isinstance(tensor, nn.Parameter) or meta_of(module, name).own_id):
         return place
@@ -63,8 +78,14 @@ def known_id(module: nn.Module, name: str, tensor: Tensor | None) -> ParamId | N
 def keep_id(module: nn.Module, name: str, param_id: ParamId, tensor: Tensor | None) -> None:
     """Keep `param_id` for the tensor `name` of `module`, and note it on `tensor`, which is from `noting`."""
     noted = None if tensor is None else tensor.__dict__.get(ON_TENSOR)
-    kept = noted if type(noted) is KeptId and noted.id == param_id else KeptId(param_id)
-    place = change_field(module, name, {"id": kept}).get("id")
+    fields = own_fields(module)
+    place = fields.get(name, NO_FIELD).get("id")
+    if type(noted) is KeptId and noted.id == param_id:
+        kept = noted
+    else:
+        kept = place if type(place) is KeptId and place.id == param_id else KeptId(param_id)
+    if place is not kept:
+        place = merge_field(fields, name, {"id": kept}).get("id")
     if tensor is not None and kept is not noted:
         setattr(tensor, ON_TENSOR, kept)
     if (place is not None and _id_of(place) != param_id) or (noted is not None and kept is not noted):

@@ -46,7 +46,7 @@ class Meta:
     own_id: bool = False
     tied: bool = False
     hole: bool = False
-    kind: str = "weight"
+    kind: Kind = "weight"
 
     def intent(self, tensor: Tensor) -> bool:
         """Whether `tensor`, to which this belongs, is meant to be trained."""
@@ -57,10 +57,6 @@ class Meta:
         if self.stood_for is not None and not isinstance(tensor, nn.Parameter):
             return self.stood_for
         return tensor.requires_grad
-
-    def as_hole(self, kind: str) -> "Meta":
-        """The Meta of a parameter of `kind` that a partition left out."""
-        return Meta(**{**self.plain(), "trainable": None, "name": None, "hole": True, "kind": kind})
 
     def plain(self) -> dict[str, Any]:
         """The form that a module keeps."""
@@ -79,6 +75,7 @@ class Meta:
 
 
 _DEFAULT = Meta()
+_PLAIN = _DEFAULT.plain()
 Holds = Literal["constant", "list", "item"]
 
 
@@ -154,17 +151,30 @@ def fields_with(module: nn.Module, key: str, value: object = None) -> list[str]:
 
 
 def change_field(module: nn.Module, name: str, changes: Field) -> Field:
-    """Merge `changes` into the Field of the attribute `name`; returns the Field from before."""
+    """Merge `changes`, which is not used again, into the Field of the attribute `name`; returns the Field before."""
+    return merge_field(own_fields(module), name, changes)
+
+
+def own_fields(module: nn.Module) -> dict[str, Field]:
+    """The Fields of `module`, to be changed by the functions here; made if there are none yet."""
+    if KEPT not in module.__dict__:
+        fields_of(module)  # upgrades what is from an older pickle
+        module.__dict__.setdefault(KEPT, {})
+    return module.__dict__[KEPT]
+
+
+def merge_field(fields: dict[str, Field], name: str, changes: Field) -> Field:
+    """As `change_field`, of a module with the Fields `fields`."""
     if torch.compiler.is_compiling():
-        return _change(module, name, changes)
+        before = fields.get(name, NO_FIELD)
+        fields[name] = {**before, **changes}
+        return before
+    if fields.setdefault(name, changes) is changes:  # in one step of the interpreter
+        return NO_FIELD
     with FIRST_USE:  # two threads may change different things about it
-        return _change(module, name, changes)
-
-
-def _change(module: nn.Module, name: str, changes: Field) -> Field:
-    before = fields_of(module).get(name, NO_FIELD)
-    module.__dict__.setdefault(KEPT, {})[name] = {**before, **changes} if before else changes
-    return before
+        before = fields.get(name, NO_FIELD)
+        fields[name] = {**before, **changes}
+        return before
 
 
 def put_field(module: nn.Module, name: str, field: Field | None) -> None:
@@ -235,10 +245,16 @@ def group_of(module: nn.Module, kind: Kind) -> dict[str, Any]:
 
 def meta_of(module: nn.Module, name: str) -> Meta:
     """The Meta of the tensor `name`, read only."""
-    field = fields_of(module).get(name, NO_FIELD)
+    field = (module.__dict__.get(KEPT) or fields_of(module)).get(name, NO_FIELD)  # the call is slow for many
     return Meta(**field["meta"]) if "meta" in field else _DEFAULT
 
 
 def set_meta(module: nn.Module, name: str, meta: Meta | None = None, /, **changes: Any) -> None:
     """Set the Meta of the tensor `name` to `meta`, or the present one, with `changes`."""
-    change_field(module, name, {"meta": {**(meta or meta_of(module, name)).plain(), **changes}})
+    before = fields_of(module).get(name, NO_FIELD).get("meta", _PLAIN) if meta is None else meta.plain()
+    change_field(module, name, {"meta": {**before, **changes}})
+
+
+def copy_meta(module: nn.Module, name: str, other: nn.Module, other_name: str) -> None:
+    """Let the tensor `other_name` of `other` have the Meta of `name` of `module`."""
+    change_field(other, other_name, {"meta": fields_of(module).get(name, NO_FIELD).get("meta", _PLAIN)})

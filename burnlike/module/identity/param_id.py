@@ -21,6 +21,7 @@ from ... import _env
 from ..._torch_compat.distributed import meeting_place
 
 _BYTES = 8
+_LARGEST = 2**64 - 1
 _CHARACTERS, _UUID_CHARACTERS = 13, 36
 _KEY_BYTES = 16
 MOST_COUNTED = 100_000
@@ -36,7 +37,7 @@ class IdSource:
 
     def __init__(self) -> None:
         self.key: bytes | None = None
-        self._met: dict[bytes, int] = {}
+        self._met: dict[str, int] = {}
         self._lock: Any = threading.Lock()
         os.register_at_fork(after_in_child=self._lock._at_fork_reinit)  # the thread that held it is not in the child
 
@@ -53,8 +54,7 @@ class IdSource:
                 self._start(secrets.token_bytes(_KEY_BYTES) if job is None else _digest(job, _KEY_BYTES))
             elif len(self._met) >= MOST_COUNTED:
                 self._start(_digest("the next key", _KEY_BYTES, self.key))
-            met = _digest(fingerprint, 8)
-            count = self._met[met] = self._met.get(met, -1) + 1
+            count = self._met[fingerprint] = self._met.get(fingerprint, -1) + 1
             return int.from_bytes(_digest(f"{count} {fingerprint}", 8, self.key), "little")
 
     def _start(self, key: bytes) -> None:
@@ -84,7 +84,7 @@ class ParamId:
     value: int
 
     def __post_init__(self) -> None:
-        if not 0 <= self.value < 2 ** (8 * _BYTES):
+        if not 0 <= self.value <= _LARGEST:
             raise ValueError(f"a ParamId is an unsigned 64-bit number, got {self.value}")
 
     @classmethod

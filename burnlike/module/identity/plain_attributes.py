@@ -3,7 +3,7 @@
 Here are their names, the tensors among them, the lists that came to hold modules unnoticed, and users' containers.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from ...backend import Autodiff, backend_for
 from ...errors import BackendError, ModuleTreeError
 from ...tensor.core.base import TensorBase, wrap
 from ...tensor.core.spec import family_of
+from .constants import references_of
 from .field_metadata import KEPT, OLD_ENTRIES, fields_with
 
 USER_CONTAINER = "_burnlike_user_container"
@@ -64,27 +65,28 @@ def with_items(value: Any, function: Callable[[Any], Any]) -> Any:
     return dict(zip(value, items, strict=True)) if kind is dict else kind(items)
 
 
-def apply_plain(parts: dict[str, Any], skip: Mapping[str, None], function: Callable[[Tensor], Tensor]) -> None:
-    """Replace each plain tensor in the attributes `parts`, also within lists, tuples and dicts, by `function` of it.
+def apply_plain(module: nn.Module, function: Callable[[Tensor], Tensor]) -> None:
+    """Replace each plain tensor in the attributes of `module`, constants excepted, by `function` of it.
 
     Args:
-        parts: the `__dict__` of a module.
-        skip: names of attributes that are left alone.
+        module: its lists, tuples and dicts are looked into, too.
         function: as `nn.Module._apply` takes it; typed tensors stay on their kind of backend.
     """
-    for name, value in _candidates(parts, skip):
-        parts[name] = _applied(value, function)
+    for name, value in _candidates(module):
+        module.__dict__[name] = _applied(value, function)
 
 
-def untrack_plain(parts: dict[str, Any], skip: Mapping[str, None]) -> None:
+def untrack_plain(module: nn.Module) -> None:
     """Detach each plain tensor that autograd tracks; see `apply_plain`."""
-    for name, value in _candidates(parts, skip):
-        parts[name] = _applied(value, lambda tensor: tensor.detach() if tensor.requires_grad else tensor, True)
+    for name, value in _candidates(module):
+        module.__dict__[name] = _applied(value, lambda it: it.detach() if it.requires_grad else it, True)
 
 
-def _candidates(parts: dict[str, Any], skip: Mapping[str, None]) -> list[tuple[str, Any]]:
-    kinds = (Tensor, TensorBase, list, tuple, dict)
-    return [(name, parts[name]) for name in plain_names(parts) if isinstance(parts[name], kinds) and name not in skip]
+def _candidates(module: nn.Module) -> list[tuple[str, Any]]:
+    parts, kinds = module.__dict__, (Tensor, TensorBase, list, tuple, dict)
+    found = [(name, parts[name]) for name in plain_names(parts) if isinstance(parts[name], kinds)]
+    references = references_of(module) if found else ()
+    return [field for field in found if field[0] not in references]
 
 
 def _applied(value: Any, function: Callable[[Tensor], Tensor], untrack: bool = False, depth: int = 0) -> Any:

@@ -5,13 +5,12 @@ from typing import TypeVar
 from torch import Tensor, nn
 
 from ..groups.param_group import ParamGroup, selected
-from ..identity.constants import references_of
 from ..identity.field_metadata import Kind, meta_of, set_meta
 from ..identity.plain_attributes import untrack_plain
 from ..tree.param_values import differentiable, track
 from ..tree.traversal import slots_of
 from ..tree.walk import weights
-from .structural_copy import shell
+from .structural_copy import Copies
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -33,12 +32,13 @@ def valid(module: M) -> M:
         return nn.Parameter(tensor.detach(), requires_grad=False)
 
     originals = weights(module)  # draws the ids, where there are none
-    new = shell(module, place)
-    for param, original in zip(weights(new), originals, strict=True):
-        set_meta(*param.home, trainable=original.trainable)
-    for part in new.modules():
-        untrack_plain(part.__dict__, references_of(part))
-    return new.train(False)
+    copies = Copies(module, place)
+    for param in originals:
+        owner, name = param.home
+        set_meta(copies.of(owner), name, trainable=param.trainable)
+    for part in copies.parts:
+        untrack_plain(part)
+    return copies.root.train(False)  # pyright: ignore[reportReturnType]
 
 
 def train(module: M) -> M:

@@ -9,7 +9,6 @@ from torch.nn.parameter import is_lazy as is_shapeless
 from ..._torch_compat.dispatch import is_traceable_wrapper_subclass
 from ..._torch_compat.tensors import takes_data_of
 from ...errors import MapperError
-from ..identity.constants import references_of
 from ..identity.field_ids import place_id
 from ..identity.field_metadata import meta_of, set_meta
 from ..identity.plain_attributes import apply_plain
@@ -138,4 +137,4 @@ def copy_plain_tensors(root: nn.Module) -> None:
         return copies[id(tensor)]
 
     for module in modules:
-        apply_plain(module.__dict__, references_of(module), copied)
+        apply_plain(module, copied)

@@ -90,8 +90,8 @@ class Copies:
             parts[name] = hooks = parts[name].copy()
             if hooks:
                 self._hooked[key] = new
-        if fields_of(module):
-            parts[KEPT] = dict(fields_of(module))
+        if fields := fields_of(module):
+            parts[KEPT] = dict(fields)
         if USER_CONTAINER in parts:
             self._containers.append(new)
         parts["_non_persistent_buffers_set"] = parts["_non_persistent_buffers_set"].copy()
@@ -144,9 +144,10 @@ def _new(cls: type[nn.Module]) -> nn.Module:
 def _keep_intent(module: nn.Module, name: str, before: Tensor, now: Tensor) -> None:
     """Note whether a parameter required grad when a plain tensor takes its place, and forget it when one is back."""
     meta = meta_of(module, name)
-    if isinstance(before, nn.Parameter) and not isinstance(now, nn.Parameter):
+    if isinstance(now, nn.Parameter):
+        if meta.stood_for is not None:
+            known = meta.trainable is now.requires_grad
+            set_meta(module, name, trainable=None if known else meta.trainable, stood_for=None)
+    elif isinstance(before, nn.Parameter):
         intent = before.requires_grad if meta.trainable is None else meta.trainable
         set_meta(module, name, trainable=intent, stood_for=before.requires_grad)
-    elif meta.stood_for is not None and isinstance(now, nn.Parameter):
-        known = meta.trainable is now.requires_grad
-        set_meta(module, name, trainable=None if known else meta.trainable, stood_for=None)

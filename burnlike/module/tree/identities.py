@@ -47,7 +47,7 @@ class Identities:
         self.known: dict[int, Param] = {}
         self._root = root
         self._tree = ""
-        self._drawn: set[ParamId] = set()
+        self._drawn: set[int] = set()
         self._decided: list[Decision] = []
 
     def resolve(self, path: str, kind: Kind, module: nn.Module, name: str, at_place: Tensor) -> ParamId:
@@ -78,7 +78,8 @@ class Identities:
                     " copy of a layer has; call burnlike.module.fresh_ids(copy) on the copied part"
                 )
             self._change(other, self._draw(other.path))
-        arrived = param_id != place_id(module, name)
+        place = place_id(module, name)
+        arrived = place is not param_id and place != param_id
         self._decided.append(Decision(module, name, param_id, True if arrived else None, tensor))
         return param_id
 
@@ -98,7 +99,7 @@ class Identities:
                     f"'{param.path}' and '{path}' are one tensor that was given two ids, {param.id} and {here};"
                     " give it one, or hold two tensors"
                 )
-            if given_here or there in self._drawn:
+            if given_here or there.value in self._drawn:
                 self._change(param, here)
                 return
         self._decided.append(Decision(module, name, there, True, noting(param.kind, param.tensor)))
@@ -120,7 +121,7 @@ class Identities:
     def _draw(self, path: str) -> ParamId:
         self._tree = self._tree or fingerprint_of_tree(self._root)
         param_id = ParamId.new(f"{self._tree}/{path}")
-        self._drawn.add(param_id)
+        self._drawn.add(param_id.value)
         return param_id
 
 
