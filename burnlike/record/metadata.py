@@ -136,12 +136,6 @@ def decode(
 ) -> Outline:
     """Read the texts of `__metadata__` back.
 
-    Args:
-        texts: the texts.
-        entries: the tensors of the file, by name.
-        path: the file, for messages.
-        budget: of the file; None is one for the texts alone.
-
     Raises:
         RecordFormatError: the texts are damaged, take more than the budget, or are of a version that this reader
             doesn't know.

@@ -45,12 +45,7 @@ def own_record(source: Any) -> Record | None:
 
 
 def load_own(target: Any, source: Any, **options: Any) -> Any:
-    """Put a record into what it is of.
-
-    Args:
-        target: what has a record of its own.
-        source: the record, or what has one.
-        options: those of its `load_record`.
+    """Put a record, or that of another object, into `target`; `options` are those of its `load_record`.
 
     Returns:
         What its `load_record` gives: a LoadReport for modules.
@@ -116,11 +111,6 @@ def load_undoably(target: Any, record: Record, **options: Any) -> Callable[[], N
     """Let `target` load a record by its own method; if that raises, `target` gets its state back.
 
     Takes memory for a copy of the state.
-
-    Args:
-        target: has `into_record` and `load_record`, or is a module.
-        record: what it is to load.
-        options: those of its `load_record`.
 
     Returns:
         What gives `target` the state from before.

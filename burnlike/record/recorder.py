@@ -209,10 +209,7 @@ def recorder_for(path: str | os.PathLike[str], precision: PrecisionRule | None =
 def outline_of(record: Record, precision: PrecisionRule, with_values: bool = True) -> Outline:
     """The record without its values, in the types of `precision`.
 
-    Args:
-        record: the record.
-        precision: the types.
-        with_values: check that there are values to be written; else tensors may be on the meta device.
+    `with_values` refuses tensors that have none, as those on the meta device.
 
     Raises:
         RecordError: a tensor has no values or no plain memory.

@@ -36,12 +36,7 @@ def dump_values(values: Mapping[str, Any]) -> str:
 
 
 def load_values(text: str, place: str, budget: Budget | None = None) -> dict[str, Any]:
-    """The values that `dump_values` made the text of.
-
-    Args:
-        text: JSON.
-        place: where it is, for messages.
-        budget: of the file; None is one for the text alone.
+    """The values that `dump_values` made the text of; a budget of None is one for the text alone.
 
     Raises:
         RecordFormatError: it is damaged, or takes more than the budget.

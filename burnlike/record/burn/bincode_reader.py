@@ -100,12 +100,7 @@ def version_of(text: str, path: str) -> tuple[int, int]:
 
 
 def read_item(cursor: Cursor, layout: Layout, version: str) -> Outline:
-    """The record that begins at the cursor.
-
-    Args:
-        cursor: behind the envelope.
-        layout: of the record.
-        version: of Burn, from the envelope.
+    """The record that begins at the cursor, behind the envelope; `version` is that of Burn, from there.
 
     Raises:
         RecordFormatError: the file is damaged, or the layout is not its own.

@@ -19,15 +19,11 @@ _FIRST_WINDOW, _LARGEST_WINDOW = 1 << 9, 1 << 18
 
 
 def scan(source: Source, name: str = "Bin") -> Outline:
-    """Find the tensors of a file in bincode, whose names and arrangement only its layout could tell.
+    """Find the tensors of an unpacked file in bincode, whose names and arrangement only its layout could tell.
 
     Parameters are found by their ids, the tensors in an optimizer's states behind the ids that they belong to. What has
     no elements is overlooked. The names are made up: `?0`, `?1`, ... in the order of the file, in states
     `<id>.?0`, ...
-
-    Args:
-        source: the file, not compressed.
-        name: of the format.
 
     Returns:
         The tensors and ids; there are no values and no layout.

@@ -91,15 +91,10 @@ def _utf8(text: str) -> bytes:
 
 
 def decode(data: bytes, place: str, budget: Budget | None = None) -> Any:
-    """The value that `data` is, whole.
+    """The value that `data` is, whole. `place` names it in messages; a budget of None is what its length justifies.
 
     Numbers may be longer than need be and lengths indefinite. Tags are passed over; the value that they stand before is
     taken as it is. Keys of maps are texts.
-
-    Args:
-        data: CBOR.
-        place: where it is, for messages.
-        budget: the memory that it may take; None is what its length justifies.
 
     Raises:
         RecordFormatError: it is truncated or damaged, there is more behind it, or it takes more than the budget.

@@ -49,12 +49,7 @@ _RUNNING = ("running_mean", "running_var")
 
 
 def metadata_of(outline: Outline, recorder: str) -> dict[str, str]:
-    """The five texts; without a precision those of the file that the record came from, or what its floats suggest.
-
-    Args:
-        outline: what is written.
-        recorder: Burn's name of the recorder, with its module.
-    """
+    """The five texts; without a precision those of the file that the record came from, or what its floats suggest."""
     found = {key: text for key, text in outline.metadata.items() if key in KEYS and isinstance(text, str)}
     floats = {it.dtype for it in outline.entries.values() if kind_of_name(it.dtype) == "float"}
     if (
@@ -167,13 +162,7 @@ def no_text(error: UnicodeEncodeError) -> RecordError:
 
 
 def outline_of_artifact(found: Any, source: Source, name: str, make: Make | None = None) -> Outline:
-    """The record that the tree of a file holds.
-
-    Args:
-        found: maps, lists, plain values, None and `Blob`s.
-        source: where the blobs are.
-        name: the format's.
-        make: see `outline_of_item`.
+    """The record that the tree of a file holds; `make` is as in `outline_of_item`.
 
     Raises:
         RecordFormatError: it is not a record.

@@ -64,11 +64,7 @@ class Fill:
         return name
 
     def value(self, path: str, leaf: str) -> Any:
-        """The plain value at `path`.
-
-        Args:
-            path: where.
-            leaf: what its layout says it is, one of `SCALARS`.
+        """The plain value at `path`, which its layout says is a `leaf`, one of `SCALARS`.
 
         Raises:
             RecordError: there is none, or it is something else.

@@ -15,11 +15,7 @@ Pairs = Sequence[tuple[StoredTensor, StoredTensor]]
 
 
 class Gathered:
-    """The tensors read so far.
-
-    Args:
-        source_path: what messages call the file.
-        reason: what they say must be the matter with it.
+    """The tensors read so far; errors end with `reason`, what may be wrong with the file.
 
     Attributes:
         entries: the tensors by path, in the file's order.

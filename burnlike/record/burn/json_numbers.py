@@ -86,11 +86,7 @@ def _no_byte(source: Source, text: bytes, begin: int) -> RecordFormatError:
 
 
 class Numbers:
-    """Reads the arrays of bytes in a text; keeps its place, so that reading forward takes one pass.
-
-    Args:
-        source: the text.
-    """
+    """Reads the arrays of bytes in a text; keeps its place, so that reading forward takes one pass."""
 
     def __init__(self, source: Source) -> None:
         self._source = source

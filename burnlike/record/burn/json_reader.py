@@ -25,13 +25,10 @@ _LITERALS = {b"true": True, b"false": False, b"null": None}
 
 
 class JsonReader:
-    """Reads one text.
+    """Reads one text, UTF-8.
 
     A list of numbers under the key `bytes`, where one of the keys above is `item`, becomes a `Blob`: its values stay in
     the source. A map that has no shape beside them is none of a tensor, and gets them as a list, if they are few.
-
-    Args:
-        source: the text, UTF-8.
     """
 
     def __init__(self, source: Source) -> None:

@@ -43,12 +43,7 @@ class Pack:
 
 
 def scalar_of(value: Any, leaf: str | None) -> Scalar | None:
-    """The scalar that a plain value is, None if it is none.
-
-    Args:
-        value: anything.
-        leaf: its type in a layout, if that is known.
-    """
+    """The scalar that a plain value is, None if it is none; `leaf` is its type in a layout, if that is known."""
     if isinstance(value, bool):
         return Scalar("Bool", value)
     if isinstance(value, float):

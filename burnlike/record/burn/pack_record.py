@@ -126,10 +126,6 @@ def _shown(outline: Outline) -> Any:
 def outline_of_pack(pack: Pack, source: Source) -> Outline:
     """The record that a file holds.
 
-    Args:
-        pack: the file's content.
-        source: the file.
-
     Raises:
         RecordFormatError: it contradicts itself.
     """

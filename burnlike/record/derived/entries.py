@@ -92,12 +92,9 @@ def versions_in(metadata: Mapping[str, Any], source: str) -> dict[str, dict[str,
 
 
 def renamed_versions(metadata: Mapping[str, Any], source: str, new_name: Callable[[str], str | None]) -> dict[str, str]:
-    """The text of the versions in a record's metadata, by its key, for modules of other names; nothing if it has none.
+    """The versions in a record's metadata, under their key, for modules of other names; nothing if it has none.
 
-    Args:
-        metadata: of the record.
-        source: for messages.
-        new_name: path of a module -> its new one, None to leave it out.
+    A module whose new name is None is left out.
 
     Raises:
         RecordFormatError: it is damaged.
@@ -179,13 +176,7 @@ def state_dict_of(module: nn.Module) -> Mapping[str, Any]:
 
 
 def assigned(saved: Mapping[str, Any], path: str, found: Sequence[Param]) -> Iterator[tuple[str, Any, Param | None]]:
-    """Each name and value of a state dict, and the parameter or buffer that it is of; None if it is an entry.
-
-    Args:
-        saved: the state dict of the module at `path`.
-        path: in the module that has `found`.
-        found: the parameters.
-    """
+    """Each name and value of the state dict of the module at `path`, and the parameter it is of; None for entries."""
     known = {id(param.tensor): param for param in found}
     paths = {it: param for param in found for it in (param.path, *param.aliases)}
     for key, value in saved.items():

@@ -46,13 +46,7 @@ def handling_of(source: Any) -> Handling | None:
 
 
 def put_state(name: str, handling: Handling, state: Any, source: str) -> None:
-    """Put a state back.
-
-    Args:
-        name: of what it is put into, for messages.
-        handling: how.
-        state: what `take` gave.
-        source: where it comes from, for messages.
+    """Put back a state that `take` gave; `name` and `source` are for messages.
 
     Raises:
         RecordMismatchError: it was refused.

@@ -93,10 +93,6 @@ def from_leaves(
 def item_tree(source: Any, name: str) -> Any:
     """A field of a module as `to_leaves` takes it, with its tensors in their places: an entry of a state dict.
 
-    Args:
-        source: of a type with `into_item`.
-        name: of the field, for messages.
-
     Raises:
         RecordError: see `to_leaves`.
     """

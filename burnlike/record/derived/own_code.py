@@ -84,12 +84,7 @@ def origin(function: Callable[..., Any]) -> OwnCode:
 
 
 def overrides(module: nn.Module, *names: str) -> bool:
-    """Whether the class of a module defines `into_record` or `load_record` itself.
-
-    Args:
-        module: the module.
-        names: which of them; none stands for any.
-    """
+    """Whether the class of a module itself defines `into_record` or `load_record`, or the one that is named."""
     cls = own_class(unwrap(module))
     return any(
         getattr(cls, name, None) not in (None, getattr(ModuleMethods, name)) for name in names or _RECORD_METHODS

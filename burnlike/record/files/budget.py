@@ -98,11 +98,7 @@ _limits: ContextVar[tuple[ReadLimits, ...]] = ContextVar("burnlike.ReadLimits", 
 
 
 class Budget:
-    """The time and memory that are left for opening a file, or a set of files.
-
-    Args:
-        path: of the file, for messages.
-    """
+    """The time and memory that are left for opening a file, or a set of files."""
 
     def __init__(self, path: str) -> None:
         limits = _limits.get()[-1]

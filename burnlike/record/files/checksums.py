@@ -73,11 +73,7 @@ def crc32(data: memoryview, start: int = 0) -> int:
 
 
 class PartSums:
-    """The checksums of a file's tensors, from those of the blocks that several threads write.
-
-    Args:
-        parts: how many tensors there are.
-    """
+    """The checksums of a file's tensors, from those of the blocks that several threads write."""
 
     def __init__(self, parts: int) -> None:
         self._blocks: list[list[tuple[int, int, int]]] = [[] for _ in range(parts)]
@@ -152,15 +148,7 @@ def checksum_of(source: Source, start: int, count: int) -> int:
 
 
 class CheckedSource(Source):
-    """A part of a source that has a checksum, which is compared before the first of its bytes is handed out.
-
-    Args:
-        source: where it is.
-        start: offset of its first byte.
-        size: how many bytes it has.
-        crc32: their checksum; None where there is none to compare with.
-        name: what messages call it.
-    """
+    """A part of a source whose checksum, if it has one, is compared before the first of its bytes is handed out."""
 
     def __init__(self, source: Source, start: int, size: int, crc32: int | None, name: str) -> None:
         self.path, self.stored_bytes, self.budget = source.path, size, source.budget

@@ -46,10 +46,7 @@ def text_of(raw: bytes) -> str:
 def text_pairs(text: bytes, budget: Budget, pair_bytes: int) -> Iterator[tuple[str, str]]:
     """The entries of a map from text to text, in order; what comes twice is for the caller to notice.
 
-    Args:
-        text: JSON.
-        budget: of the file.
-        pair_bytes: what the caller keeps of each.
+    The caller keeps `pair_bytes` of each.
 
     Raises:
         NotThisError: `text` is no such map.

@@ -57,12 +57,7 @@ def read_source(
 ) -> tuple[Source, Outline]:
     """The source without what compresses it, and all that it holds but the values.
 
-    Args:
-        source: the file.
-        file_format: its format.
-        layout: see `read_outline`.
-        options: for the format's `read`.
-        ends: whether nothing more is opened with the source's budget.
+    `options` are for the format's `read`; with `ends`, nothing more is opened with the source's budget.
 
     Raises:
         RecordIOError, RecordFormatError: see `read_outline`.

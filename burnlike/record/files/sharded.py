@@ -164,11 +164,7 @@ def is_distributed_record(path: str | os.PathLike[str]) -> bool:
 
 
 def read_sharded(index: str, read: Callable[[str, Budget], Outline]) -> tuple[Source, Outline]:
-    """Read all files of a set.
-
-    Args:
-        index: path of the index.
-        read: reads one of them, with the budget of all.
+    """Read all files of a set by `read`, which gets the path of one and the budget of all.
 
     Returns:
         The index, and what is in the files together.

@@ -160,11 +160,6 @@ class BytesSource(Source):
 class Cursor:
     """Reads a source from front to back, through a small window.
 
-    Args:
-        source: what is read.
-        position: where reading begins.
-        window_bytes: how much is read at once.
-
     Attributes:
         source: what is read.
         position: offset of the next byte.

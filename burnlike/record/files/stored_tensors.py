@@ -22,10 +22,6 @@ from .source import Source
 class StoredTensors(Mapping[str, Tensor]):
     """Name -> tensor of a file, or of several; each access reads it whole, into fresh memory.
 
-    Args:
-        path: the file's or directory's name.
-        entries: what is known of each tensor, by name.
-
     Attributes:
         path: likewise, for messages.
     """

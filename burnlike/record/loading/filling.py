@@ -44,13 +44,7 @@ class Destination:
 
 @torch.no_grad()
 def fill(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], device: torch.device, as_saved: bool) -> None:
-    """Give each parameter its values.
-
-    Args:
-        matches: the parameters and their tensors.
-        tensors: of the record.
-        device: for parameters on the meta device.
-        as_saved: whether parameters take the types of the record.
+    """Give each parameter its values: on the meta device on `device`, and with `as_saved` in the record's types.
 
     Raises:
         RecordIOError, RecordFormatError: reading fails; the message says whether parameters were changed.

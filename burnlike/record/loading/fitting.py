@@ -62,10 +62,7 @@ def untied(
 ) -> Iterator[Mismatch]:
     """The tensors that the module ties and the record holds with different values: one of them would be lost.
 
-    Args:
-        matches: what belongs together.
-        tensors: of the record.
-        names: path -> name in the record.
+    `names` has the name in the record of each path.
     """
     for match in matches:
         for alias in match.param.aliases if match.name in tensors else ():

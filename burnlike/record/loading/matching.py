@@ -71,12 +71,6 @@ class Matching:
 def match(found: Sequence[Param], record: Record, module: nn.Module, options: LoadOptions) -> Matching:
     """Find the tensor of each parameter.
 
-    Args:
-        found: the parameters of `module`.
-        record: where the tensors are.
-        module: for messages.
-        options: say how.
-
     Raises:
         ArgumentError: `remap` or `remap_ids` can't be meant.
         RecordMismatchError: matching by ids needs ids, and the record has none; or two of its tensors have one id.

@@ -122,9 +122,6 @@ def computed_tensors(build: Callable[[], nn.Module]) -> dict[str, Tensor]:
 
     No random number is drawn, and nothing is computed from those that would be: memory for parameters that an
     initializer would fill is set aside, but not touched.
-
-    Args:
-        build: makes the module.
     """
     mode = _WithoutRandomNumbers()
     with torch.device("cpu"), torch.no_grad(), mode:

@@ -91,10 +91,7 @@ def registered(module: nn.Module) -> Places:
 def compute_unsaved(module: nn.Module, places: Places, device: torch.device) -> list[str]:
     """Compute the tensors of a filled module that no record has, as far as the module can.
 
-    Args:
-        module: the module.
-        places: its tensors before it was filled.
-        device: where the values go.
+    `places` are its tensors before it was filled.
 
     Returns:
         The paths of the tensors that still have none.

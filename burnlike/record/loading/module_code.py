@@ -117,13 +117,7 @@ def run_own_code(
 ) -> tuple[Matching, list[str]]:
     """Let the parts of a module that have code of their own read what a record has for them.
 
-    Args:
-        found: the parameters of `module`.
-        record: where the state is.
-        module: gets it.
-        matching: of the two.
-        device: for tensors that have no memory yet.
-        undo: gets what takes back all that the code did.
+    Tensors that have no memory yet go to `device`; `undo` gets what takes back all that the code did.
 
     Returns:
         What is to be loaded then, and the names of the entries that the module took.

@@ -131,13 +131,7 @@ def _forget_frames(error: BaseException | None) -> None:
 
 
 def start_save(write: Callable[[], str], path: str, recorder: object) -> SaveHandle:
-    """Let a thread of its own write.
-
-    Args:
-        write: writes, and returns the path written.
-        path: what it writes to.
-        recorder: on whose behalf.
-    """
+    """Let a thread of its own call `write`, which returns the path written, on behalf of `recorder`."""
     thread = _SaveThread(write, _real(path), recorder)
     thread.start()
     return SaveHandle(thread)

@@ -57,12 +57,7 @@ def can_lose(source: torch.dtype, target: torch.dtype) -> bool:
 
 
 def convert_checked(name: str, source: Tensor, into: Tensor) -> None:
-    """Copy floats into memory of another float type.
-
-    Args:
-        name: of the tensor, for messages.
-        source: on any device, of any strides.
-        into: contiguous, on the CPU.
+    """Copy floats of any device and strides into contiguous memory of the CPU, of another float type.
 
     Raises:
         PrecisionError: a value of `source` is too large for the type of `into`.

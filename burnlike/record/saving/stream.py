@@ -61,12 +61,7 @@ class Part:
         return self.values.numel() * self.dtype.itemsize
 
     def fill(self, first: int, values: Tensor, allow_overflow: bool) -> None:
-        """Fill `values` with the elements from index `first` on.
-
-        Args:
-            first: index of the first element.
-            values: flat, of the part's dtype.
-            allow_overflow: do not check that finite values stay finite.
+        """Fill `values`, flat and of the part's dtype, with the elements from index `first` on.
 
         Raises:
             PrecisionError: a value can't be stored in the part's dtype.

@@ -42,15 +42,7 @@ def write_file(
     allow_overflow: bool = False,
     like: str | None = None,
 ) -> None:
-    """Replace the file at `path`.
-
-    Args:
-        path: the file.
-        file_format: its format.
-        outline: what is written.
-        tensors: the values of its entries, of any types.
-        allow_overflow: do not check that finite values stay finite.
-        like: a file whose owner and permissions a new file gets.
+    """Replace the file at `path`; a new file gets the owner and permissions of the file `like`.
 
     Raises:
         RecordError, PrecisionError, DTypeError: see `FileRecorder.save`; the file is as it was.
@@ -150,13 +142,7 @@ def _megabytes(count: int) -> str:
 
 
 def write_sequential(sink: BinaryIO, content: Iterable[Piece], compressed: bool, allow_overflow: bool = False) -> None:
-    """Write the pieces to `sink`, converted chunk by chunk.
-
-    Args:
-        sink: where to.
-        content: in file order.
-        compressed: whether to write a gzip stream of them.
-        allow_overflow: do not check that finite values stay finite.
+    """Write the pieces to `sink`, converted chunk by chunk, and gzipped if `compressed`.
 
     Raises:
         OSError: the sink failed.
