@@ -135,7 +135,7 @@ def _read(path: str, layout: Any) -> tuple[int, Outline, list[str]]:
             from ..record.burn.bincode_scan import scan
 
             outline = scan(GzipSource(source) if found.compressed else source, found.name)
-            return source.size, outline, [_NAMELESS]
+            return source.stored_bytes, outline, [_NAMELESS]
     _, outline = read_outline(path, layout)
     return _total_bytes(path, outline), outline, []
 

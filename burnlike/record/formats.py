@@ -129,10 +129,9 @@ def detect(source: Source) -> Format:
     begins = ((extension, pattern) for extension, (_, pattern) in _READABLE.items() if pattern is not None)
     extension = next((it for it, pattern in begins if re.match(pattern, head, re.DOTALL)), None)
     if extension is None:
-        size = getattr(source, "size", "?")
         raise RecordFormatError(
-            f"{source.path}: expected a record ({', '.join(_READABLE)}), got {size} bytes that begin with {head[:8]!r};"
-            " it may be an interrupted download or copy: fetch it again"
+            f"{source.path}: expected a record ({', '.join(_READABLE)}), got {source.stored_bytes} bytes that begin"
+            f" with {head[:8]!r}; it may be an interrupted download or copy: fetch it again"
         )
     if compressed:
         extension += ".gz"

@@ -15,7 +15,6 @@ from .derived.entries import OwnState, own_state
 from .derived.module_layout import deferred_layout
 from .derived.own_code import parts_with_records, with_own_records
 from .derived.state_tree import is_array, tensor_of
-from .loading.mappers import saved_form
 from .parts import names_below, step
 
 if TYPE_CHECKING:
@@ -92,6 +91,8 @@ class Record:
             RecordError: a save mapper raised or gave no tensor, or `state_dict()` has an object that can't be stored
                 without code.
         """
+        from .loading.fitting import saved_form
+
         found = selected(module, group)
         own = OwnState() if group is not None else own_state(module, found)
         if own.left_out:
@@ -178,11 +179,7 @@ class Record:
 
 
 def _tensor(name: Any, value: Any) -> Tensor:
-    """The value as a tensor, if it is one or an array of NumPy.
-
-    Raises:
-        RecordError: it is none.
-    """
+    """The value as a tensor, if it is one or an array of NumPy."""
     if isinstance(name, str) and isinstance(value, Tensor):
         return value
     if isinstance(name, str) and isinstance(value, TensorBase):

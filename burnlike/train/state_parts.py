@@ -10,8 +10,8 @@ from torch import nn
 
 from ..errors import RecordError
 from ..optim import AnyLrScheduler
-from ..record.derived import foreign
-from ..record.derived.foreign import Handling, python_state, restore_python
+from ..record import owners
+from ..record.owners import Handling, python_state, restore_python
 
 
 def is_large(part: Any) -> bool:
@@ -34,7 +34,7 @@ def handling_of(name: str, part: Any) -> Handling:
     """
     if isinstance(part, AnyLrScheduler):
         return Handling(part.to_record, part.load_record)
-    found = foreign.handling_of(part)
+    found = owners.handling_of(part)
     if found is not None:
         return found
     if isinstance(part, MutableMapping):

@@ -33,11 +33,7 @@ _COSTS = {
 
 
 def take_envelope(cursor: Cursor) -> dict[str, str]:
-    """The five texts at the beginning of a file.
-
-    Raises:
-        RecordFormatError: they are not there.
-    """
+    """The five texts at the beginning of a file."""
     try:
         return {key: take_text(cursor, _LONGEST_LABEL) for key in KEYS}
     except RecordFormatError as error:
@@ -48,11 +44,7 @@ def take_envelope(cursor: Cursor) -> dict[str, str]:
 
 
 def take_number(cursor: Cursor) -> int:
-    """A whole number.
-
-    Raises:
-        RecordFormatError: there is none.
-    """
+    """A whole number."""
     first = cursor.take_byte()
     if first < 251:
         return first
@@ -65,11 +57,7 @@ def take_number(cursor: Cursor) -> int:
 
 
 def take_text(cursor: Cursor, longest: int) -> str:
-    """A text of at most `longest` bytes.
-
-    Raises:
-        RecordFormatError: there is none.
-    """
+    """A text of at most `longest` bytes."""
     start = cursor.position
     count = take_number(cursor)
     if count > longest:
@@ -118,11 +106,7 @@ def read_item(cursor: Cursor, layout: Layout, version: str) -> Outline:
 
 
 def take_tensor(cursor: Cursor, name: str, version: tuple[int, int], found: Gathered) -> StoredTensor:
-    """A tensor: its bytes, its shape and the number of its dtype.
-
-    Raises:
-        RecordFormatError: there is none.
-    """
+    """A tensor: its bytes, its shape and the number of its dtype."""
     count = take_number(cursor)
     start = cursor.position
     cursor.skip(count)

@@ -124,11 +124,7 @@ class _Decoder:
         return RecordFormatError(f"{self.place}: {what}, at byte {self.position} of the CBOR; it is damaged")
 
     def value(self, depth: int) -> Any:
-        """The next value.
-
-        Raises:
-            RecordFormatError: there is none, or it is damaged.
-        """
+        """The next value."""
         found = self._item(depth)
         if found is _BREAK:
             raise self.wrong("the end of something indefinite, where nothing indefinite is")

@@ -68,11 +68,7 @@ BOOL_STORES = tuple(_BOOL_STORES)
 
 
 def dtype_bytes(dtype: str, name: str) -> bytes:
-    """The bytes that bincode writes for a dtype.
-
-    Raises:
-        DTypeError: see `burn_dtype`.
-    """
+    """The bytes that bincode writes for a dtype."""
     found = burn_dtype(dtype, name)
     return bytes(
         [_NUMBERED.index("Bool"), BOOL_STORES.index("Native")] if dtype == "BOOL" else [_NUMBERED.index(found)]

@@ -77,11 +77,7 @@ def _may_be(settings: str, floats: set[str]) -> bool:
 
 
 def check_metadata(found: Any, path: str) -> dict[str, str]:
-    """The five texts of a file.
-
-    Raises:
-        RecordFormatError: they are not there.
-    """
+    """The five texts of a file."""
     if not isinstance(found, Mapping) or not all(isinstance(found.get(key), str) for key in KEYS):
         raise RecordFormatError(f"{path}: its metadata lacks the texts {', '.join(KEYS)}; it is no record of Burn's")
     return {key: found[key] for key in KEYS}
@@ -145,9 +141,6 @@ def artifact_of(outline: Outline, recorder: str, phantom: Any, finite: bool = Fa
         recorder: Burn's name of the recorder, with its module.
         phantom: what stands for `_b`, which is empty.
         finite: whether the format has no inf and nan; they then stand under `burnlike` alone.
-
-    Raises:
-        RecordError: see `item_of`.
     """
     item, values = item_of(outline, finite)
     extra = _additions(outline, values)
@@ -162,11 +155,7 @@ def no_text(error: UnicodeEncodeError) -> RecordError:
 
 
 def outline_of_artifact(found: Any, source: Source, name: str, make: Make | None = None) -> Outline:
-    """The record that the tree of a file holds; `make` is as in `outline_of_item`.
-
-    Raises:
-        RecordFormatError: it is not a record.
-    """
+    """The record that the tree of a file holds; `make` is as in `outline_of_item`."""
     if not isinstance(found, Mapping) or not {"metadata", "item"} <= found.keys():
         raise RecordFormatError(f"{source.path}: expected a map with metadata and item; it is no record of Burn's")
     metadata = check_metadata(found["metadata"], source.path)

@@ -52,11 +52,7 @@ class Fill:
             tree[""] = {}
 
     def tensor(self, path: str) -> str:
-        """The name of the tensor at `path`, which is another one where a tied tensor comes again.
-
-        Raises:
-            RecordError: there is none.
-        """
+        """The name of the tensor at `path`, which is another one where a tied tensor comes again."""
         name = self.outline.aliases.get(path, path)
         if name not in self.outline.entries:
             raise RecordError(f"the record has no tensor '{path}', for which its layout has a place")
@@ -116,11 +112,7 @@ class Fill:
         return [content] * count
 
     def variant(self, layout: Layout, path: str) -> tuple[str, Layout]:
-        """Name and layout of the variant that an enum is.
-
-        Raises:
-            RecordError: it can't be told.
-        """
+        """Name and layout of the variant that an enum is."""
         variants = dict(layout["$enum"])
         names = (
             [layout["is"]] if layout.get("is") else [name for name in variants if self.names_below(join(path, name))]
@@ -144,11 +136,7 @@ class Fill:
         return max(ranks)
 
     def check_tensors(self) -> None:
-        """Raise if a tensor has got no place.
-
-        Raises:
-            RecordError: the layout has none for it.
-        """
+        """Raise if a tensor has got no place."""
         left = [name for name in self.outline.entries if name not in self._tensors]
         if left:
             raise RecordError(

@@ -54,21 +54,12 @@ class Gathered:
             raise self.wrong(path, f"the ParamId of '{first}' ({param_id}), but another type or shape")
 
     def tensor(self, tensor: StoredTensor) -> None:
-        """Note a tensor without an id.
-
-        Raises:
-            RecordFormatError: another one has its path.
-        """
+        """Note a tensor without an id."""
         self._check_path(tensor.name)
         self.entries[tensor.name] = tensor
 
     def check_ties(self) -> None:
-        """Check that tensors that came with the same id have the same values; called when all has been read.
-
-        Raises:
-            RecordFormatError: they have not.
-            RecordIOError: reading fails.
-        """
+        """Check that tensors that came with the same id have the same values; called when all has been read."""
         for first, again in differing([(self.entries[self.aliases[it.name]], it) for it in self._again]):
             raise self.wrong(again.name, f"the ParamId of '{first.name}' ({self.ids[first.name]}), but other values")
 
@@ -77,11 +68,7 @@ class Gathered:
             raise self.wrong(path, "two tensors")
 
     def check_bytes(self, path: str, count: int, dtype: str, shape: list[int]) -> None:
-        """Check that a tensor has as many bytes as its dtype and shape need.
-
-        Raises:
-            RecordFormatError: it has not.
-        """
+        """Check that a tensor has as many bytes as its dtype and shape need."""
         if prod(shape) > count or byte_count(dtype, shape) != count:
             raise self.wrong(path, f"{count} bytes for {dtype} {shape[:16]}")
 

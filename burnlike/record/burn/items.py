@@ -156,9 +156,6 @@ def outline_of_item(item: Any, source: Source, make: Make | None = None) -> Outl
         item: maps, lists, plain values, None and `Blob`s.
         source: where the blobs are.
         make: the tensor of (blob, name, dtype, shape, dtype of the bytes); None is for blobs of the bytes themselves.
-
-    Raises:
-        RecordFormatError: it is not a record.
     """
     return _Reader(source, make).read(item)
 

@@ -96,12 +96,7 @@ class Numbers:
         self._values, self._begin = b"", 0
 
     def read_into(self, start: int, begin: int, into: memoryview) -> None:
-        """Fill `into` with the bytes from index `begin` on of the array whose `[` is at `start`; several threads may.
-
-        Raises:
-            RecordFormatError: the text has changed since it was checked.
-            RecordIOError: reading fails.
-        """
+        """Fill `into` with the bytes from index `begin` on of the array at `start`; several threads may."""
         with self._lock:
             if start != self._start or begin < self._begin:
                 self._start, self._runs = start, runs(self._source, start)

@@ -85,23 +85,15 @@ def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
         *above, last = name.split(".")
         tree = found
         for part in above:
-            tree = tree.setdefault(part, _Tree())
-            if not isinstance(tree, _Tree):
+            tree = tree.setdefault(part, {})
+            if not isinstance(tree, dict):
                 raise ValueError(name)
         if last in tree:
             raise ValueError(name)
         tree[last] = value
-    return _plain(found)
+    return found
 
 
 def has_tag(name: str) -> bool:
     """Whether a part of the name would be taken for one of the words that layouts have."""
     return name.startswith("$") or ".$" in name
-
-
-class _Tree(dict[str, Any]):
-    """A map that `nested` made, as opposed to one that is a leaf."""
-
-
-def _plain(tree: dict[str, Any]) -> dict[str, Any]:
-    return {key: _plain(below) if isinstance(below, _Tree) else below for key, below in tree.items()}

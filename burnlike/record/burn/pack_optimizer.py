@@ -46,11 +46,7 @@ def _rest(name: str) -> str:
 
 
 def outline_of(pack: Pack, path: str, budget: Budget) -> Outline:
-    """The record that an optimizer's file holds.
-
-    Raises:
-        RecordFormatError: it contradicts itself.
-    """
+    """The record that an optimizer's file holds."""
     layout = _checked_layout(pack, path)
     folded = {it for it in pack.scalars if _rest(it) == _RANK} | _lengths(layout, pack).keys()
     entries = {

@@ -24,11 +24,7 @@ from .state_layouts import is_optimizer_record, leaves_of, normal
 
 
 def pack_of(outline: Outline) -> Pack:
-    """The content of a record's file.
-
-    Raises:
-        RecordError: a value is not a plain value.
-    """
+    """The content of a record's file."""
     made_when_asked = isinstance(outline.layout, LayoutOf)
     if made_when_asked:
         outline = replace(outline, layout=known_layout(outline.layout) if outline.values else None)
@@ -124,11 +120,7 @@ def _shown(outline: Outline) -> Any:
 
 
 def outline_of_pack(pack: Pack, source: Source) -> Outline:
-    """The record that a file holds.
-
-    Raises:
-        RecordFormatError: it contradicts itself.
-    """
+    """The record that a file holds."""
     path, budget = source.path, source.budget
     if pack_optimizer.is_optimizer(pack):
         return pack_optimizer.outline_of(pack, path, budget)
@@ -171,11 +163,7 @@ class _Tensors:
         self._names: dict[int, str] = {}
 
     def add(self, entry: StoredTensor, param_id: int | None) -> None:
-        """Note a tensor.
-
-        Raises:
-            RecordFormatError: its id came before, with other values.
-        """
+        """Note a tensor."""
         name = entry.name
         first = name if param_id is None else self._names.setdefault(param_id, name)
         if first == name:

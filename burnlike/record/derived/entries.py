@@ -60,11 +60,7 @@ def entry_tensors(values: Mapping[str, Any]) -> set[str]:
 
 
 def decoded(tree: Any, name: str, record: "Record") -> Any:
-    """The entry `name` of a record as the module gave it; its tensors are read.
-
-    Raises:
-        RecordFormatError: it is damaged.
-    """
+    """The entry `name` of a record as the module gave it; its tensors are read."""
     tensors = {}
     for at in tensors_in(tree, name):
         first = record.aliases.get(at, at)
@@ -74,11 +70,7 @@ def decoded(tree: Any, name: str, record: "Record") -> Any:
 
 
 def versions_in(metadata: Mapping[str, Any], source: str) -> dict[str, dict[str, Any]] | None:
-    """Path -> what torch noted about that module; None if the record doesn't say.
-
-    Raises:
-        RecordFormatError: it is damaged.
-    """
+    """Path -> what torch noted about that module; None if the record doesn't say."""
     text = metadata.get(VERSIONS)
     if text is None:
         return None
@@ -95,9 +87,6 @@ def renamed_versions(metadata: Mapping[str, Any], source: str, new_name: Callabl
     """The versions in a record's metadata, under their key, for modules of other names; nothing if it has none.
 
     A module whose new name is None is left out.
-
-    Raises:
-        RecordFormatError: it is damaged.
     """
     found = versions_in(metadata, source)
     if found is None:

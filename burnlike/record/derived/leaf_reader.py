@@ -34,11 +34,7 @@ class LeafReader:
                 tree = tree.setdefault(part, {})
 
     def check_all_used(self, kind: type) -> None:
-        """Refuse leaves that were not used.
-
-        Raises:
-            RecordMismatchError: there are some.
-        """
+        """Refuse leaves that were not used."""
         there = (*self._tensors, *(name for name, value in self._values.items() if value not in (None, {}, [])))
         left = [name for name in there if name not in self._used]
         if left:

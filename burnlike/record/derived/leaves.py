@@ -91,11 +91,7 @@ def from_leaves(
 
 
 def item_tree(source: Any, name: str) -> Any:
-    """A field of a module as `to_leaves` takes it, with its tensors in their places: an entry of a state dict.
-
-    Raises:
-        RecordError: see `to_leaves`.
-    """
+    """A field of a module as `to_leaves` takes it, with its tensors in their places: an entry of a state dict."""
     tensors: dict[str, Tensor] = {}
     values = _Leaves(tensors).of({name: source})
     for path, tensor in tensors.items():

@@ -132,11 +132,7 @@ def _free(name: str, tensors: Mapping[str, Tensor]) -> str:
 
 
 def decode_tree(values: Any, tensors: Mapping[str, Tensor], source: str) -> Any:
-    """The tree that `encode_tree` made the values of; each tensor is read once.
-
-    Raises:
-        RecordFormatError: it is damaged.
-    """
+    """The tree that `encode_tree` made the values of; each tensor is read once."""
     if isinstance(values, list):
         return [decode_tree(item, tensors, source) for item in values]
     if not isinstance(values, Mapping):

@@ -156,11 +156,7 @@ def _facts(record: Record, tensors: Mapping[str, Tensor]) -> dict[str, str]:
 
 
 def _write_parts(directory: Path, tensors: dict[str, Any]) -> None:
-    """Write the parts of this process.
-
-    Raises:
-        RecordIOError: it failed, here or elsewhere.
-    """
+    """Write the parts of this process."""
     from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
     from torch.distributed.checkpoint.state_dict_saver import save
@@ -237,11 +233,7 @@ class _Together:
             raise RecordIOError(f"{self._what}: {'; '.join(failed)}") from error
 
     def check_alike(self, facts: Mapping[str, str]) -> None:
-        """Raise on every process if one says something else than the first.
-
-        Raises:
-            RecordError: naming the first difference.
-        """
+        """Raise on every process if one says something else than the first."""
         digest = hashlib.sha256(json.dumps(sorted(facts.items())).encode()).hexdigest()
         if len(set(self._gathered(digest))) == 1:  # all facts of a thousand ranks would be a lot to send
             return

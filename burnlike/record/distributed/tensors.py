@@ -43,11 +43,7 @@ class DistributedTensors(StoredTensors):
         self.read_into({name: target})
 
     def read_into(self, targets: Mapping[str, Tensor]) -> None:
-        """Fill tensors of the right shapes, in their own types; of a DTensor, the part that this process holds.
-
-        Raises:
-            RecordIOError: reading fails.
-        """
+        """Fill tensors of the right shapes, in their own types; of a DTensor, the part that this process holds."""
         from torch.distributed.checkpoint.api import CheckpointException
         from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
         from torch.distributed.checkpoint.state_dict_loader import load

@@ -176,9 +176,9 @@ def read_sharded(index: str, read: Callable[[str, Budget], Outline]) -> tuple[So
     """
     for attempt in range(_TRIES):
         source = FileSource(index)
-        if source.size > MAX_HEADER_BYTES:
-            raise RecordFormatError(f"{index}: has {source.size} bytes, at most {MAX_HEADER_BYTES} are read")
-        text = source.read(0, source.size)
+        if source.stored_bytes > MAX_HEADER_BYTES:
+            raise RecordFormatError(f"{index}: has {source.stored_bytes} bytes, at most {MAX_HEADER_BYTES} are read")
+        text = source.read(0, source.stored_bytes)
         try:
             outline = _merged(index, _places(text, source), read, source.budget)
             source.budget.end()
@@ -192,7 +192,7 @@ def read_sharded(index: str, read: Callable[[str, Budget], Outline]) -> tuple[So
 
 def _text(index: str) -> bytes:
     source = FileSource(index)
-    return source.read(0, source.size)
+    return source.read(0, source.stored_bytes)
 
 
 def _places(text: bytes, source: Source) -> dict[str, str]:

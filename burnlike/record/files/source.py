@@ -107,19 +107,16 @@ class FileSource(Source):
     Args:
         path: its name.
         budget: that of the set of files which it is one of; None makes one for it.
-
-    Attributes:
-        size: its length in bytes when it was opened.
     """
 
     def __init__(self, path: str | os.PathLike[str], budget: Budget | None = None) -> None:
         self.path = os.fspath(path)
         self.descriptor = open_file(path)
         weakref.finalize(self, os.close, self.descriptor)
-        self.size = self.stored_bytes = os.fstat(self.descriptor).st_size
+        self.stored_bytes = os.fstat(self.descriptor).st_size
         if budget is not None:
             self.budget = budget
-            budget.add_file(self.size)
+            budget.add_file(self.stored_bytes)
 
     def read_into(self, offset: int, into: memoryview) -> None:
         """See `Source.read_into`; a file that was cut since it was opened is a RecordIOError."""
@@ -137,9 +134,10 @@ class FileSource(Source):
     def check_length(self) -> None:
         """See `Source.check_length`."""
         length = os.fstat(self.descriptor).st_size
-        if length < self.size:
+        if length < self.stored_bytes:
             raise RecordIOError(
-                f"{self.path}: was cut to {length} of {self.size} bytes after it was opened; save or fetch it again"
+                f"{self.path}: was cut to {length} of {self.stored_bytes} bytes after it was opened; save or fetch it"
+                " again"
             )
 
 
@@ -149,7 +147,7 @@ class BytesSource(Source):
     def __init__(self, data: bytes | bytearray | memoryview, path: str = "the bytes") -> None:
         self.path = path
         self.data = memoryview(data).cast("B")
-        self.size = self.stored_bytes = len(self.data)
+        self.stored_bytes = len(self.data)
 
     def read_into(self, offset: int, into: memoryview) -> None:
         """See `Source.read_into`."""

@@ -82,9 +82,6 @@ def fill_device(
         readings: what to read, and where to; in the order in which it is in the file.
         device: where the targets are.
         stream: its queue; None makes one of CUDA.
-
-    Raises:
-        RecordIOError: reading fails.
     """
     stream = stream or CudaSideStream(device)
     slots: list[tuple[Tensor, Any]] = [(stream.buffer(BLOCK_BYTES), None) for _ in range(BUFFERS)]

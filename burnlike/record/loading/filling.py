@@ -139,9 +139,6 @@ def read_all(readings: Sequence[tuple[FileValues, Tensor]]) -> None:
 
     Args:
         readings: what to read, and where to; in the order in which it is in the file.
-
-    Raises:
-        RecordIOError: reading fails.
     """
     total_bytes = sum(values.entry.stored_bytes for values, _ in readings)
     sequential = any(values.entry.sequential for values, _ in readings)

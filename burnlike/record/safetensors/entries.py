@@ -30,11 +30,7 @@ class TensorForm(NamedTuple):
 
 
 def fields_of(form: bytes) -> Fields:
-    """Type and shape of an entry of the usual form, without its offsets.
-
-    Raises:
-        RecordFormatError: they are no JSON.
-    """
+    """Type and shape of an entry of the usual form, without its offsets."""
     try:
         return msgspec.json.decode(b"{" + form + b',"data_offsets":0}', type=Fields)
     except msgspec.DecodeError as error:  # as for [1,,2]
@@ -42,11 +38,7 @@ def fields_of(form: bytes) -> Fields:
 
 
 def fields_in(name: str, text: bytes, found: re.Match[bytes]) -> Fields:
-    """The fields of the entry `name`, the second group of what was found in `text`.
-
-    Raises:
-        RecordFormatError: they are others, or one comes twice.
-    """
+    """The fields of the entry `name`, the second group of what was found in `text`."""
     try:
         fields = msgspec.json.decode(found[2], type=Fields)
     except msgspec.ValidationError as error:

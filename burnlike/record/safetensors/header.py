@@ -50,15 +50,11 @@ class Header:
     Attributes:
         tensors: by name, in the order of their bytes.
         metadata: the free-form texts under `__metadata__`.
-        data_start: offset of the first tensor's first byte.
-        file_bytes: length of the whole file.
         crc32: checksum of the header, with zeros for the checksums in it; None where it has none.
     """
 
     tensors: Mapping[str, StoredTensor]
     metadata: Mapping[str, str]
-    data_start: int
-    file_bytes: int
     crc32: int | None = None
 
 
@@ -210,7 +206,7 @@ class _Reader:
             raise RecordFormatError(f"truncated: the tensors end at byte {end}, the file ends before")
         if self.source.has(end, 1):
             raise RecordFormatError("bytes lie behind the last tensor")
-        return Header(self.tensors, self.texts or {}, self.data_start, end, self._crc32)
+        return Header(self.tensors, self.texts or {}, self._crc32)
 
     def _check_gaps(self) -> None:
         end = self.data_start

@@ -108,11 +108,7 @@ class PickledTensor:
 
 
 def symbol_of(item: Any) -> Symbol:
-    """`item`, which is to be a Symbol.
-
-    Raises:
-        RecordFormatError: it is none.
-    """
+    """`item`, which is to be a Symbol."""
     if not isinstance(item, Symbol):
         raise RecordFormatError("it calls something that has no name")
     return item

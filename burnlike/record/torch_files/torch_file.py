@@ -152,11 +152,7 @@ def _storage(key: str, place: ArchiveMember, source: Source) -> Source:
 
 
 def _stored(name: str, tensor: PickledTensor, storage: Source | None, source: Source) -> StoredTensor:
-    """The position of the values.
-
-    Raises:
-        RecordFormatError: they are not all in the file.
-    """
+    """The position of the values."""
     what = f"{source.path}: the tensor '{name}'"
     if tensor.dtype not in DTYPE_BITS:
         raise RecordFormatError(
