@@ -1,1 +1,1 @@
-"""The base of every operation: specs, kinds, element types, operands, axes and sizes."""
+"""The base of every operation: specs, kinds, element types, operands, dimensions and slices."""
