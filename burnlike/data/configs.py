@@ -34,7 +34,6 @@ class TextCorpusConfig(DatasetConfig, tag="Text"):
     context_length: Size = 128
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        """The rules that concern several fields."""
         if PurePosixPath(self.pattern).is_absolute() or ".." in PurePosixPath(self.pattern).parts:
             yield "pattern", f"expected a pattern below the directory, such as '**/*.txt', got '{self.pattern}'"
         if PurePosixPath(self.pattern).parts.count("**") > _MOST_WILD:

@@ -12,11 +12,11 @@ from ..errors import ConfigError
 from ..module import Param, ParamGroup
 from ..module.tree.walk import weights
 from ..optim import ModuleLearningRate, OptimizerAdaptor
+from ..optim.schedules.learning_rates import checked_rate
 from ..record.methods import RecordMethods
 from .group_options import OPTIONS, refuse_unknown
 from .torch_groups import (
     GroupRule,
-    check_rate,
     common_options,
     group_in_config,
     groups_of,
@@ -34,7 +34,7 @@ class GroupedOptimizer(RecordMethods, torch.optim.Optimizer):
 
     def __init__(self, module: nn.Module, adaptor: OptimizerAdaptor[Any], lr: float, params: Any) -> None:
         """See TorchOptimizer."""
-        check_rate(lr)
+        checked_rate(lr)
         adaptor.check(module)
         self._module, self._adaptor = module, adaptor
         self._configured = adaptor.rules
@@ -64,7 +64,7 @@ class GroupedOptimizer(RecordMethods, torch.optim.Optimizer):
         refuse_unknown(rule.rule, param_group, self._adaptor.maximize)
         rule = rule.with_options(param_group)
         param_group.setdefault("lr", self.defaults["lr"] * self._configured.lr_factor(group))
-        check_rate(param_group["lr"])
+        checked_rate(param_group["lr"])
         param_group["params"] = [(param.path, param.tensor) for param in members]
         param_group["param_names"] = []  # which torch replaces by the names of the parameters, if there are any
         super().add_param_group(param_group)

@@ -11,10 +11,10 @@ from torch import Tensor
 from ..errors import RecordMismatchError
 from ..module import ParamId
 from ..module.identity.paths import listed
-from ..optim.states.matching import StateEntry, StateOwner, match_entries
+from ..optim.schedules.learning_rates import checked_rate
+from ..optim.states.matching import StateEntry, StateOwner, match_entries, options_of_groups
 from ..optim.states.torch_rules import parts_of, rule_in
 from ..record import LoadReport, Record
-from .torch_groups import check_rate
 
 _SOURCE = "the state dict"
 _RANDOM_STEP = "random_step"
@@ -148,21 +148,12 @@ def options_for(
     group_of = {id(entry): it.group for entry, it in zip(entries, saved.params, strict=True)}
     matches, _ = match_entries(entries, targets, report)
     origin = {str(target.id): group_of[id(entry)] for entry, target in matches if target is not None}
-    found = []
-    for place, ids in enumerate(groups):
-        origins = sorted({origin[it] for it in ids if it in origin})
-        options = [saved.options[it] for it in origins]
-        different = next((it for it in options if repr(it) != repr(options[0])), None)
-        if different is not None:
-            raise RecordMismatchError(
-                f"{_SOURCE}: the parameters of group {place} were in the groups {origins}, whose options differ:"
-                f" {options[0]} and {different}; pass keep_options=True to go on with those that the optimizer has now."
-                " The optimizer is as it was"
-            )
-        if options and "lr" in options[0]:
-            check_rate(options[0]["lr"])
-        found.append(copy.deepcopy(options[0]) if options else {})
-    return found
+    remedy = "pass keep_options=True to go on with those that the optimizer has now"
+    found = options_of_groups(groups, origin, saved.options, _SOURCE, remedy)
+    for options in found:
+        if "lr" in options:
+            checked_rate(options["lr"])
+    return [copy.deepcopy({**options}) for options in found]
 
 
 def _joined(states: Mapping[Any, Mapping[str, Any]], keys: Set[Any]) -> Mapping[Any, Mapping[str, Any]]:

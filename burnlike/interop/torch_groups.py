@@ -1,7 +1,6 @@
 """The parameter groups of a TorchOptimizer: their parameters and rules."""
 
 import copy
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -161,20 +160,6 @@ def group_in_config(rules: RuleSet, members: Sequence[Param]) -> int:
     if place == BASE and rules.base is None:
         raise ConfigError("TorchOptimizer: the parameters of a group are in no group of the config, which has no base")
     return place
-
-
-def check_rate(lr: Any) -> None:
-    """Refuse a learning rate that is none.
-
-    Raises:
-        ArgumentError: it is not a number, negative or not finite.
-    """
-    try:
-        fits = 0 <= float(lr) < math.inf
-    except (TypeError, ValueError):
-        fits = False
-    if isinstance(lr, str) or not fits:
-        raise ArgumentError(f"TorchOptimizer: expected a learning rate of at least 0, got {lr!r}")
 
 
 def refuse_sparse(grads: Sequence[tuple[Param, Tensor]]) -> None:

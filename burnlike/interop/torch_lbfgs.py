@@ -11,10 +11,10 @@ from .._torch_compat.optimizers import after_pre_hooks, run_post_hooks
 from ..errors import ArgumentError, ConfigError, RecordMismatchError
 from ..module.tree.walk import weights
 from ..optim import Lbfgs, LbfgsConfig
+from ..optim.schedules.learning_rates import checked_rate
 from ..optim.states.torch_records import read_torch_record, torch_record, trained_by
 from ..record import Record
 from ..record.methods import RecordMethods
-from .torch_groups import check_rate
 
 _SOURCE = "the state dict"
 
@@ -52,7 +52,7 @@ class TorchLbfgs(RecordMethods, torch.optim.Optimizer):
             ArgumentError: the rate is negative or not finite, or the module has no parameters.
             ConfigError: `params` is not None.
         """
-        check_rate(lr)
+        checked_rate(lr)
         if params is not None:
             raise ConfigError("TorchLbfgs: params: all parameters are one vector; freeze those that are not to change")
         found = weights(module)
@@ -135,7 +135,7 @@ class TorchLbfgs(RecordMethods, torch.optim.Optimizer):
         given = after_pre_hooks(self, state_dict)
         fields, group = _parts(given)
         self._check_same_parameters(group)
-        check_rate(group.get("lr", 0.0))
+        checked_rate(group.get("lr", 0.0))
         tensors = {name: it.detach().clone() for name, it in fields.items() if isinstance(it, Tensor)}
         values = {name: it for name, it in fields.items() if name not in tensors}
         self._lbfgs.load_record(Record(tensors=tensors, values=values, source=_SOURCE), self._module)

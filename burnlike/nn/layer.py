@@ -7,5 +7,4 @@ class Layer(Module):
     """A Module that is displayed on one line, as Burn's layers are."""
 
     def custom_settings(self) -> DisplaySettings:
-        """On one line."""
         return DisplaySettings(new_line_after_attribute=False)

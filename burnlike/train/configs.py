@@ -85,7 +85,6 @@ class TrainConfig(Config):
     threads: Annotated[int, Meta(ge=1), _THREADS] | None = None
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        """The rules that concern several parts."""
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
             yield "device", f"expected auto, cpu, cuda or cuda:N, such as cuda:0; got '{self.device}'"
         vocab_size, wanted = (getattr(part, "vocab_size", None) for part in (self.model, self.data))

@@ -28,7 +28,6 @@ class SwiGluConfig(ModuleConfig, tag="SwiGlu"):
     initializer: Initializer = KaimingUniform()
 
     def init(self, device: "torch.device | str | None" = None) -> "SwiGlu":
-        """Make the layer on `device`."""
         from .swiglu import SwiGlu
 
         return SwiGlu(self, device)

@@ -28,7 +28,6 @@ class SwiGlu(Layer):
         return functional.silu(self.linear_inner(x)) * self.linear_outer(x)
 
     def custom_content(self, content: Content) -> Content:
-        """Show the arguments of the layer."""
         d_input, d_output = content.shape("linear_inner.weight")
         bias = content.has("linear_inner.bias")
         return content.add("d_input", d_input).add("d_output", d_output).add("bias", bias)

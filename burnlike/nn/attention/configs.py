@@ -28,7 +28,6 @@ class RotaryEncodingConfig(ModuleConfig, tag="RotaryEncoding"):
     theta: Positive = 10000.0
 
     def init(self, device: "torch.device | str | None" = None) -> "RotaryEncoding":
-        """Make the layer on `device`."""
         from .rotary_encoding import RotaryEncoding
 
         return RotaryEncoding(self, device)
@@ -52,7 +51,6 @@ class CausalAttentionConfig(ModuleConfig, tag="CausalAttention"):
     output_initializer: Initializer = KaimingUniform()
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        """The rules that concern several fields."""
         if self.d_model % self.n_heads:
             yield "n_heads", f"expected a divisor of d_model ({self.d_model}), got {self.n_heads}"
 

@@ -70,6 +70,5 @@ class RotaryEncoding(Layer):
         return {"freq_complex": "constant", "theta": "constant", "start_offset": "constant"}
 
     def custom_content(self, content: Content) -> Content:
-        """Show the arguments of the layer."""
         config = self.config
         return content.add("d_model", config.d_model).add("max_sequence_length", config.max_sequence_length)

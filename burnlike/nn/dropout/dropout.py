@@ -32,5 +32,4 @@ class Dropout(Layer):
         return torch.where(uniform(rng, x) >= self.prob, x / (1 - self.prob), 0.0)
 
     def custom_content(self, content: Content) -> Content:
-        """Show the arguments of the layer."""
         return content.add("prob", self.prob)

@@ -26,7 +26,6 @@ class EmbeddingConfig(ModuleConfig, tag="Embedding"):
     initializer: Initializer = Normal()
 
     def init(self, device: "torch.device | str | None" = None) -> "Embedding":
-        """Make the layer on `device`."""
         from .embedding import Embedding
 
         return Embedding(self, device)

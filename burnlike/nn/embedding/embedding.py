@@ -27,6 +27,5 @@ class Embedding(Layer):
         return functional.embedding(indices, self.weight)
 
     def custom_content(self, content: Content) -> Content:
-        """Show the arguments of the layer."""
         n_embedding, d_model = content.shape("weight")
         return content.add("n_embedding", n_embedding).add("d_model", d_model)

@@ -31,7 +31,6 @@ class LinearConfig(ModuleConfig, tag="Linear"):
     layout: Literal["row", "col"] = "row"
 
     def init(self, device: "torch.device | str | None" = None) -> "Linear":
-        """Make the layer on `device`."""
         from .linear import Linear
 
         return Linear(self, device)

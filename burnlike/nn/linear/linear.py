@@ -46,6 +46,5 @@ class Linear(Layer):
         return functional.linear(x, self.weight.mT, self.bias)
 
     def custom_content(self, content: Content) -> Content:
-        """Show the arguments of the layer."""
         d_input, d_output = content.shape("weight")
         return content.add("d_input", d_input).add("d_output", d_output).add("bias", content.has("bias"))

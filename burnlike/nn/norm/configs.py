@@ -23,7 +23,6 @@ class RmsNormConfig(ModuleConfig, tag="RmsNorm"):
     epsilon: Positive = 1e-5
 
     def init(self, device: "torch.device | str | None" = None) -> "RmsNorm":
-        """Make the layer on `device`."""
         from .rms_norm import RmsNorm
 
         return RmsNorm(self, device)

@@ -29,6 +29,5 @@ class RmsNorm(Layer):
         return rms_norm(x, self.gamma, self.epsilon)
 
     def custom_content(self, content: Content) -> Content:
-        """Show the arguments of the layer."""
         (d_model,) = content.shape("gamma")
         return content.add("d_model", d_model).add("epsilon", self.epsilon)

@@ -38,12 +38,10 @@ class DecoderLmConfig(ModuleConfig, tag="DecoderLm"):
     norm_epsilon: Positive = 1e-5
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        """The rules that concern several fields."""
         if self.d_model % (2 * self.n_heads):
             yield "n_heads", f"expected heads of even size: d_model ({self.d_model}) / {self.n_heads} is not even"
 
     def init(self, device: "torch.device | str | None" = None) -> "DecoderLm":
-        """Make the model on `device`."""
         from .decoder_lm import DecoderLm
 
         return DecoderLm(self, device)

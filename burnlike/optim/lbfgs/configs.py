@@ -32,7 +32,6 @@ class LbfgsConfig(OptimizerConfig, tag="Lbfgs"):
     line_search_fn: Literal["StrongWolfe"] | None = None
 
     def init(self) -> "Lbfgs":
-        """The optimizer, without a state."""
         from .lbfgs import Lbfgs
 
         return Lbfgs(self)

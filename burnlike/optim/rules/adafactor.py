@@ -52,13 +52,11 @@ class Adafactor(ForeachOptimizer[AdafactorState]):
                 return None  # no field of this rule: not its shape is what is wrong
 
     def first(self, tensor: Tensor) -> AdafactorState:
-        """See `ForeachOptimizer.first`."""
         rows = tensor.new_zeros(factored_shape(tensor.shape, rows=True))
         columns = tensor.new_zeros(factored_shape(tensor.shape, rows=False)) if tensor.dim() > 1 else None
         return AdafactorState(0, rows, columns)
 
     def update(self, lr: float, tensors: list[Tensor], grads: list[Tensor], states: Sequence[AdafactorState]) -> None:
-        """See `ForeachOptimizer.update`."""
         config = self.config
         self._advance(grads, states)
         updates = _divided(grads, states)

@@ -38,11 +38,9 @@ class AdaGrad(ForeachOptimizer[AdaGradState]):
         self.config = config
 
     def first(self, tensor: Tensor) -> AdaGradState:
-        """See `ForeachOptimizer.first`."""
         return AdaGradState(LrDecayState(0, torch.zeros_like(tensor)))
 
     def update(self, lr: float, tensors: list[Tensor], grads: list[Tensor], states: Sequence[AdaGradState]) -> None:
-        """See `ForeachOptimizer.update`."""
         config = self.config
         decays = [state.lr_decay for state in states]
         sums = [decay.sum for decay in decays]

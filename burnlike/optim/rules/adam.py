@@ -27,5 +27,4 @@ class Adam(AdaptiveMomentum[AdamState]):
         super().__init__(config, config.weight_decay, coupled=True)
 
     def first(self, fields: dict[str, Tensor]) -> AdamState:
-        """The state of a parameter before its first step."""
         return AdamState(AdaptiveMomentumState(0, **fields))

@@ -27,5 +27,4 @@ class AdamW(AdaptiveMomentum[AdamWState]):
         super().__init__(config, config.weight_decay, cautious=config.cautious_weight_decay)
 
     def first(self, fields: dict[str, Tensor]) -> AdamWState:
-        """The state of a parameter before its first step."""
         return AdamWState(AdaptiveMomentumState(0, **fields))

@@ -43,11 +43,9 @@ class Adan(ForeachOptimizer[AdanState]):
         self.config = config
 
     def first(self, tensor: Tensor) -> AdanState:
-        """See `ForeachOptimizer.first`."""
         return AdanState(AdaptiveNesterovMomentumState(0, *(torch.zeros_like(tensor) for _ in range(4))))
 
     def update(self, lr: float, tensors: list[Tensor], grads: list[Tensor], states: Sequence[AdanState]) -> None:
-        """See `ForeachOptimizer.update`."""
         config = self.config
         momenta = [state.momentum for state in states]
         for momentum, grad in zip(momenta, grads, strict=True):

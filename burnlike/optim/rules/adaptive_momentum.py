@@ -51,11 +51,9 @@ class AdaptiveMomentum(KernelOptimizer[State]):
             self.moments += (Moment("max_moment_2", config.moment_2),)
 
     def holder(self, state: Any) -> AdaptiveMomentumState:
-        """The part of a state that has the moments."""
         return state.momentum
 
     def take_back(self, states: Sequence[Any], steps: int) -> None:
-        """Let steps that changed nothing not have counted."""
         for state in states:
             state.momentum.time -= steps
 

@@ -117,7 +117,15 @@ class ModuleOptimizerConfig(OptimizerConfig):
         Raises:
             ConfigError: a group asks for what its rule can't do.
         """
-        return adaptor_of(self, self)
+        base = None if isinstance(self, OptimizerGroupsConfig) else self
+        return resolve("burnlike.optim:OptimizerAdaptor")(
+            None if base is None else base.build(),
+            self.grad_clipping,
+            [group.init_within(base) for group in self.groups],
+            maximize=self.maximize,
+            skip_non_finite=self.skip_non_finite,
+            stochastic_rounding=self.stochastic_rounding,
+        )
 
 
 class OptimizerGroupsConfig(ModuleOptimizerConfig, tag="OptimizerGroups"):
@@ -133,31 +141,6 @@ class OptimizerGroupsConfig(ModuleOptimizerConfig, tag="OptimizerGroups"):
             if group.optimizer is None:
                 yield f"groups.{place}.optimizer", "expected a rule: there is no other one that the group could have"
         yield from ModuleOptimizerConfig.validate(self)
-
-    def init(self) -> "OptimizerAdaptor[Any]":
-        """The optimizer of a module.
-
-        Raises:
-            ConfigError: a group asks for what its rule can't do.
-        """
-        return adaptor_of(self, None)
-
-
-def adaptor_of(config: ModuleOptimizerConfig, base: ModuleOptimizerConfig | None) -> "OptimizerAdaptor[Any]":
-    """The optimizer of a module.
-
-    Args:
-        config: what it is made of.
-        base: the rule of what is in no group; None if that is an error.
-    """
-    return resolve("burnlike.optim:OptimizerAdaptor")(
-        None if base is None else base.build(),
-        config.grad_clipping,
-        [group.init_within(base) for group in config.groups],
-        maximize=config.maximize,
-        skip_non_finite=config.skip_non_finite,
-        stochastic_rounding=config.stochastic_rounding,
-    )
 
 
 class MomentumConfig(Config):
@@ -197,7 +180,6 @@ class AdaptiveMomentumConfig(ModuleOptimizerConfig):
     has_kernel: ClassVar[bool] = True
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        """The rules that concern several fields."""
         if self.amsgrad and self.moment_2 == "blockwise8":
             yield "moment_2", "with amsgrad expected auto, float32 or bfloat16: a largest value so far needs its digits"
         yield from ModuleOptimizerConfig.validate(self)

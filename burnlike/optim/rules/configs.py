@@ -1,6 +1,5 @@
 """The configs of all rules. Imports no torch."""
 
-import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -29,7 +28,6 @@ class SgdConfig(ModuleOptimizerConfig, tag="Sgd"):
     has_kernel: ClassVar[bool] = True
 
     def build(self) -> "sgd.Sgd":
-        """The bare formula, without clipping."""
         from .sgd import Sgd
 
         return Sgd(self)
@@ -45,7 +43,6 @@ class AdamConfig(AdaptiveMomentumConfig, tag="Adam"):
     weight_decay: NotNegative = 0.0
 
     def build(self) -> "adam.Adam":
-        """The bare formula, without clipping."""
         from .adam import Adam
 
         return Adam(self)
@@ -63,7 +60,6 @@ class AdamWConfig(AdaptiveMomentumConfig, tag="AdamW"):
     cautious_weight_decay: bool = False
 
     def build(self) -> "adamw.AdamW":
-        """The bare formula, without clipping."""
         from .adamw import AdamW
 
         return AdamW(self)
@@ -93,7 +89,6 @@ class ScheduleFreeAdamWConfig(ModuleOptimizerConfig, tag="ScheduleFreeAdamW"):
     weight_lr_power: Exponent = 2.0
 
     def build(self) -> "schedule_free_adamw.ScheduleFreeAdamW":
-        """The bare formula, without clipping."""
         from .schedule_free_adamw import ScheduleFreeAdamW
 
         return ScheduleFreeAdamW(self)
@@ -113,7 +108,6 @@ class AdaGradConfig(ModuleOptimizerConfig, tag="AdaGrad"):
     weight_decay: NotNegative = 0.0
 
     def build(self) -> "adagrad.AdaGrad":
-        """The bare formula, without clipping."""
         from .adagrad import AdaGrad
 
         return AdaGrad(self)
@@ -137,7 +131,6 @@ class RmsPropConfig(ModuleOptimizerConfig, tag="RmsProp"):
     weight_decay: NotNegative = 0.0
 
     def build(self) -> "rmsprop.RmsProp":
-        """The bare formula, without clipping."""
         from .rmsprop import RmsProp
 
         return RmsProp(self)
@@ -166,7 +159,6 @@ class AdanConfig(ModuleOptimizerConfig, tag="Adan"):
     no_prox: bool = False
 
     def build(self) -> "adan.Adan":
-        """The bare formula, without clipping."""
         from .adan import Adan
 
         return Adan(self)
@@ -189,7 +181,6 @@ class LionConfig(ModuleOptimizerConfig, tag="Lion"):
     has_kernel: ClassVar[bool] = True
 
     def build(self) -> "lion.Lion":
-        """The bare formula, without clipping."""
         from .lion import Lion
 
         return Lion(self)
@@ -213,7 +204,6 @@ class LambConfig(ModuleOptimizerConfig, tag="Lamb"):
     use_trust_ratio: bool = True
 
     def build(self) -> "lamb.Lamb":
-        """The bare formula, without clipping."""
         from .lamb import Lamb
 
         return Lamb(self)
@@ -243,17 +233,15 @@ class AdafactorConfig(ModuleOptimizerConfig, tag="Adafactor"):
     def validate(self) -> Iterable[tuple[str, str]]:
         """Burn's rules, in Burn's words."""
         for name in ("epsilon_1", "epsilon_2", "clip_threshold"):
-            value = getattr(self, name)
-            if not (value > 0 and math.isfinite(value)):
+            if not (value := getattr(self, name)) > 0:
                 yield name, f"Adafactor {name} must be positive and finite, got {value}"
-        if not (self.decay_rate < 0 and math.isfinite(self.decay_rate)):
+        if not self.decay_rate < 0:
             yield "decay_rate", f"Adafactor decay_rate must be negative and finite, got {self.decay_rate}"
-        if not (self.weight_decay >= 0 and math.isfinite(self.weight_decay)):
+        if not self.weight_decay >= 0:
             yield "weight_decay", f"Adafactor weight_decay must be nonnegative and finite, got {self.weight_decay}"
         yield from ModuleOptimizerConfig.validate(self)
 
     def build(self) -> "adafactor.Adafactor":
-        """The bare formula, without clipping."""
         from .adafactor import Adafactor
 
         return Adafactor(self)
@@ -293,7 +281,6 @@ class MuonConfig(ModuleOptimizerConfig, tag="Muon"):
     ns_dtype: Literal["bfloat16"] | None = None
 
     def build(self) -> "muon.Muon":
-        """The bare formula, without clipping."""
         from .muon import Muon
 
         return Muon(self)

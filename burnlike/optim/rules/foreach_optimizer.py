@@ -36,7 +36,6 @@ class ForeachOptimizer(SimpleOptimizer[State]):
     """A rule that is written over lists: `first` makes a state, `update` is the formula."""
 
     def state_shape(self, field: str, shape: torch.Size) -> torch.Size | None:
-        """The parameter's; see `SimpleOptimizer.state_shape`."""
         return shape
 
     @abstractmethod
@@ -61,7 +60,6 @@ class ForeachOptimizer(SimpleOptimizer[State]):
     def step(
         self, lr: float, tensor: Tensor[B, D], grad: Tensor[B, D], state: State | None
     ) -> tuple[Tensor[B, D], State]:
-        """One update of one tensor; see `SimpleOptimizer.step`."""
         return typed_step(self.step_many, lr, tensor, grad, state)
 
     @torch.no_grad()
@@ -73,7 +71,6 @@ class ForeachOptimizer(SimpleOptimizer[State]):
         states: Sequence[State | None],
         options: StepOptions = PLAIN,
     ) -> Sequence[State | None]:
-        """Update all tensors at once; see `SimpleOptimizer.step_many`."""
         if is_skipped(options):
             finish(tensors, grads, options, written=False)
             return states

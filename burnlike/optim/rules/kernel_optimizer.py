@@ -90,7 +90,6 @@ class KernelOptimizer(SimpleOptimizer[State]):
     def step(
         self, lr: float, tensor: "TypedTensor[B, D]", grad: "TypedTensor[B, D]", state: State | None
     ) -> "tuple[TypedTensor[B, D], State]":
-        """One update of one tensor; see `SimpleOptimizer.step`."""
         return typed_step(self.step_many, lr, tensor, grad, state)
 
     @torch.no_grad()

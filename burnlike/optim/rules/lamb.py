@@ -35,11 +35,9 @@ class Lamb(ForeachOptimizer[LambState]):
         self.config = config
 
     def first(self, tensor: Tensor) -> LambState:
-        """See `ForeachOptimizer.first`."""
         return LambState(0, torch.zeros_like(tensor), torch.zeros_like(tensor))
 
     def update(self, lr: float, tensors: list[Tensor], grads: list[Tensor], states: Sequence[LambState]) -> None:
-        """See `ForeachOptimizer.update`."""
         config = self.config
         for state in states:
             state.time += 1

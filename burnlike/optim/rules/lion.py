@@ -33,7 +33,6 @@ class Lion(KernelOptimizer[LionState]):
         self.moments = (Moment("momentum", config.moment, "scales"),)
 
     def first(self, fields: dict[str, Tensor]) -> LionState:
-        """The state of a parameter before its first step."""
         return LionState(**fields)
 
     def holder(self, state: LionState) -> LionState:
@@ -43,7 +42,6 @@ class Lion(KernelOptimizer[LionState]):
     def update(
         self, lr: float, tensors: Sequence[Tensor], grads: Sequence[Tensor], states: ReadyStates, options: StepOptions
     ) -> None:
-        """Call the kernel."""
         config = self.config
         (moment,) = states.moments
         lion_step_(

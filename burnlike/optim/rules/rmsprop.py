@@ -59,12 +59,10 @@ class RmsProp(ForeachOptimizer[RmsPropState]):
         self.config = config
 
     def first(self, tensor: Tensor) -> RmsPropState:
-        """See `ForeachOptimizer.first`."""
         squares = torch.zeros_like(tensor)
         return RmsPropState(SquareAvgState(squares), CenteredState(None, squares), None)
 
     def update(self, lr: float, tensors: list[Tensor], grads: list[Tensor], states: Sequence[RmsPropState]) -> None:
-        """See `ForeachOptimizer.update`."""
         config = self.config
         if config.weight_decay:
             grads = foreach.add(grads, tensors, alpha=config.weight_decay)

@@ -52,7 +52,6 @@ class ScheduleFreeAdamW(ForeachOptimizer[ScheduleFreeAdamWState]):
         self.config = config
 
     def first(self, tensor: Tensor) -> ScheduleFreeAdamWState:
-        """See `ForeachOptimizer.first`."""
         return ScheduleFreeAdamWState(0, 0.0, 0.0, tensor.clone(), torch.zeros_like(tensor))
 
     def check_states(self, states: Sequence[ScheduleFreeAdamWState | None]) -> None:
@@ -70,7 +69,6 @@ class ScheduleFreeAdamW(ForeachOptimizer[ScheduleFreeAdamWState]):
     def update(
         self, lr: float, tensors: list[Tensor], grads: list[Tensor], states: Sequence[ScheduleFreeAdamWState]
     ) -> None:
-        """See `ForeachOptimizer.update`."""
         config = self.config
         self.check_states(states)
         steps = [self._rate_and_share(lr, state) for state in states]

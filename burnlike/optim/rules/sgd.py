@@ -40,17 +40,14 @@ class Sgd(KernelOptimizer[SgdState]):
         self.moments = () if config.momentum is None else (Moment("velocity", config.velocity, "scales"),)
 
     def first(self, fields: dict[str, Tensor]) -> SgdState:
-        """The state of a parameter before its first step."""
         return SgdState(MomentumState(**fields) if fields else None)
 
     def holder(self, state: SgdState) -> MomentumState | None:
-        """The part of a state that has the velocity; None if there is none."""
         return state.momentum
 
     def update(
         self, lr: float, tensors: Sequence[Tensor], grads: Sequence[Tensor], states: ReadyStates, options: StepOptions
     ) -> None:
-        """Call the kernel."""
         momentum = self.config.momentum
         factors = {}
         if momentum is not None:

@@ -26,11 +26,9 @@ class ComposedLr(LrScheduler):
 
     @property
     def children(self) -> Sequence[LrScheduler]:
-        """The schedules."""
         return self.schedulers
 
     def step(self) -> float:
-        """Advance by one optimizer step and return its learning rate."""
         rates = [scheduler.step() for scheduler in self.schedulers]
         if self.reduction == "prod":
             return math.prod(rates)
@@ -49,11 +47,9 @@ class SequentialLr(LrScheduler):
 
     @property
     def children(self) -> Sequence[LrScheduler]:
-        """The schedules."""
         return self.schedulers
 
     def step(self) -> float:
-        """Advance by one optimizer step and return its learning rate."""
         current = bisect_right(self.milestones, self.state["step"])
         self.state["step"] += 1
         return self.schedulers[current].step()
@@ -77,11 +73,9 @@ class WarmupLr(LrScheduler):
 
     @property
     def children(self) -> Sequence[LrScheduler]:
-        """The schedule."""
         return [self.scheduler]
 
     def step(self) -> float:
-        """Advance by one optimizer step and return its learning rate."""
         step = self.state["step"]
         self.state["step"] += 1
         if step >= self.warmup_steps:
@@ -121,11 +115,9 @@ class ModuleLrScheduler(AnyLrScheduler[ModuleLearningRate]):
 
     @property
     def children(self) -> Sequence[LrScheduler]:
-        """The base and the schedules of the groups."""
         return [self.base, *self.schedulers]
 
     def step(self) -> ModuleLearningRate:
-        """Advance by one optimizer step and return its learning rates."""
         # The same groups each time: an optimizer then looks up only once which parameters they are.
         rates = tuple(scheduler.step() for scheduler in self.schedulers)
         return ModuleLearningRate(self.base.step(), self.groups, rates)

@@ -39,7 +39,6 @@ class ModuleLrSchedulerConfig(LrSchedulerConfig, tag="ModuleLrScheduler"):
     groups: tuple[LrGroupConfig, ...] = ()
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        """Groups can't have groups."""
         yield from _refuse_groups("base", [self.base])
         for place, group in enumerate(self.groups):
             yield from _refuse_groups(f"groups.{place}.scheduler", [group.scheduler])
@@ -83,7 +82,6 @@ class ComposedLrConfig(LrSchedulerConfig, tag="ComposedLr"):
     reduction: Reduction = "prod"
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        """The rule about the list."""
         if not self.schedulers:
             yield "schedulers", "expected at least one scheduler, got none"
         yield from _refuse_groups("schedulers.{}", self.schedulers)
@@ -114,7 +112,6 @@ class SequentialLrConfig(LrSchedulerConfig, tag="SequentialLr"):
     milestones: list[Count]
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        """The rules about the lists."""
         if not self.schedulers:
             yield "schedulers", "expected at least one scheduler, got none"
         elif len(self.milestones) != len(self.schedulers) - 1:
@@ -157,7 +154,6 @@ class WarmupLrConfig(LrSchedulerConfig, tag="WarmupLr"):
     initial_lr: NotNegative | None = None
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        """The rule about the schedule."""
         yield from _refuse_groups("scheduler", [self.scheduler])
 
     def init(self, num_iters: int | None = None) -> "WarmupLr":

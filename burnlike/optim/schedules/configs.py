@@ -22,7 +22,6 @@ class ConstantLrConfig(LrSchedulerConfig, tag="ConstantLr"):
     lr: NotNegative
 
     def init(self, num_iters: int | None = None) -> "ConstantLr":
-        """Make the schedule; how long the run is does not matter."""
         from .simple import ConstantLr
 
         return ConstantLr(self.lr)
@@ -78,7 +77,6 @@ class CosineAnnealingConfig(LrSchedulerConfig, tag="CosineAnnealing"):
     restart: bool = False
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        """The rules that concern several fields."""
         if self.min_lr > self.initial_lr:
             yield "min_lr", f"expected at most initial_lr ({self.initial_lr}), got {self.min_lr}"
 
@@ -117,7 +115,6 @@ class ExponentialLrConfig(LrSchedulerConfig, tag="ExponentialLr"):
     gamma: Annotated[float, Meta(gt=0, le=1)]
 
     def init(self, num_iters: int | None = None) -> "ExponentialLr":
-        """Make the schedule; how long the run is does not matter."""
         from .simple import ExponentialLr
 
         return ExponentialLr(self.initial_lr, self.gamma)
@@ -137,7 +134,6 @@ class StepLrConfig(LrSchedulerConfig, tag="StepLr"):
     gamma: Positive = 0.1
 
     def init(self, num_iters: int | None = None) -> "StepLr":
-        """Make the schedule; how long the run is does not matter."""
         from .simple import StepLr
 
         return StepLr(self.initial_lr, self.step_size, self.gamma)
@@ -157,7 +153,6 @@ class NoamLrConfig(LrSchedulerConfig, tag="NoamLr"):
     model_size: Count = 512
 
     def init(self, num_iters: int | None = None) -> "NoamLr":
-        """Make the schedule; how long the run is does not matter."""
         from .simple import NoamLr
 
         return NoamLr(self.factor, self.warmup_steps, self.model_size)

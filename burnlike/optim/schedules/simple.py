@@ -17,7 +17,6 @@ class ConstantLr(LrScheduler):
         self.lr = lr
 
     def step(self) -> float:
-        """The learning rate."""
         return self.lr
 
 
@@ -34,7 +33,6 @@ class LinearLr(LrScheduler):
         self.step_size = (final_lr - initial_lr) / num_iters
 
     def step(self) -> float:
-        """Advance by one optimizer step and return its learning rate."""
         remaining = self.state["remaining_iters"] = max(self.state["remaining_iters"] - 1, 0)
         return self.final_lr - self.step_size * remaining
 
@@ -72,7 +70,6 @@ class CosineAnnealing(LrScheduler):
         self.restart = restart
 
     def step(self) -> float:
-        """Advance by one optimizer step and return its learning rate."""
         step = (self.state["current_iter"] + 1) % 2**64
         if self.restart and step > self.warmup_steps:
             step = self.warmup_steps + (step - self.warmup_steps) % (self.num_iters + 1)
@@ -100,7 +97,6 @@ class ExponentialLr(LrScheduler):
         self.gamma = gamma
 
     def step(self) -> float:
-        """Advance by one optimizer step and return its learning rate."""
         self.state["previous_lr"] *= self.gamma
         return self.state["previous_lr"]
 
@@ -118,7 +114,6 @@ class StepLr(LrScheduler):
         self.gamma = gamma
 
     def step(self) -> float:
-        """Advance by one optimizer step and return its learning rate."""
         self.state["iter_idx"] += 1
         return self.initial_lr * self.gamma ** (self.state["iter_idx"] // self.step_size)
 
@@ -139,7 +134,6 @@ class NoamLr(LrScheduler):
         self.model_size = model_size
 
     def step(self) -> float:
-        """Advance by one optimizer step and return its learning rate."""
         step = self.state["step"] = self.state["step"] + 1.0
         rate = min(step**-0.5, step * self.warmup_steps**-1.5)
         return self.factor * self.model_size**-0.5 * rate

@@ -234,6 +234,39 @@ def refuse_mismatched(found: OptimizerLoadReport, source: str) -> None:
         raise error
 
 
+def options_of_groups(
+    members: Sequence[Sequence[Any]],
+    group_of: Mapping[Any, int],
+    options: Sequence[Mapping[str, Any]],
+    source: str,
+    remedy: str,
+) -> list[Mapping[str, Any]]:
+    """For each group of an optimizer the saved options of the group that its parameters were in; none for new ones.
+
+    Args:
+        members: the parameters of each group, by whatever `group_of` knows them by.
+        group_of: parameter -> place of the saved group that it was in.
+        options: of each saved group.
+        source: what messages call the record.
+        remedy: what to do if the options differ.
+
+    Raises:
+        RecordMismatchError: parameters of one group were in groups with different options.
+    """
+    found = []
+    for place, some in enumerate(members):
+        origins = sorted({group_of[it] for it in some if it in group_of})
+        different = next((it for it in origins if repr(options[it]) != repr(options[origins[0]])), None)
+        if different is not None:
+            raise RecordMismatchError(
+                f"{source}: group {place} has parameters that were in the groups {origins[0]} and {different}, whose"
+                f" options differ: {dict(options[origins[0]])} and {dict(options[different])}; {remedy}. The optimizer"
+                " is as it was"
+            )
+        found.append(options[origins[0]] if origins else {})
+    return found
+
+
 def tensors_of(entry: StateEntry, record: Record) -> dict[str, Tensor]:
     """Field -> tensor, in memory of its own: an optimizer writes into its states."""
     stored = isinstance(record.tensors, StoredTensors)

@@ -19,6 +19,7 @@ from .matching import (
     StateOwner,
     entries_of,
     match_entries,
+    options_of_groups,
     refuse_mismatched,
     refuse_orphans,
 )
@@ -202,20 +203,17 @@ def _groups(
         origins: place of a parameter in `optimizer` -> its id in the record.
         record: for what its tensors hold.
     """
-    options = [_decoded(group, record) for group in saved]
+    groups = optimizer.state_dict()[GROUPS]
     number_of = {str(text): number for number, group in enumerate(saved) for text in group.get("params", ())}
-    found = []
-    for place, group in enumerate(optimizer.state_dict()[GROUPS]):
-        numbers = sorted({number_of[origins[it]] for it in group["params"] if origins.get(it) in number_of})
-        different = next((it for it in numbers if repr(options[it]) != repr(options[numbers[0]])), None)
-        if different is not None:
-            raise RecordMismatchError(
-                f"{record.source}: group {place} has parameters that were in the groups {numbers[0]} and {different},"
-                f" whose options differ: {dict(options[numbers[0]])} and {dict(options[different])}; divide them into"
-                " groups as they were. The optimizer is as it was"
-            )
-        found.append({**group, **(options[numbers[0]] if numbers else {})})
-    return found
+    group_of = {place: number_of[text] for place, text in origins.items() if text in number_of}
+    options = options_of_groups(
+        [group["params"] for group in groups],
+        group_of,
+        [_decoded(group, record) for group in saved],
+        record.source,
+        "divide them into groups as they were",
+    )
+    return [{**group, **new} for group, new in zip(groups, options, strict=True)]
 
 
 def _decoded(group: Mapping[str, Any], record: Record) -> Mapping[str, Any]:
