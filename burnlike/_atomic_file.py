@@ -10,7 +10,7 @@ import stat
 import sys
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from .errors import RecordIOError
 
@@ -131,7 +131,6 @@ def remove_abandoned(directory: str, belongs: Callable[[str], bool]) -> None:
     """Remove temporary files that no living process holds.
 
     Args:
-        directory: where they are.
         belongs: whether those for a file of this name, cut off after 100 characters, are to be removed.
     """
     try:
@@ -141,15 +140,16 @@ def remove_abandoned(directory: str, belongs: Callable[[str], bool]) -> None:
     for name in names:
         temporary = _TEMPORARY.fullmatch(name)
         if temporary is not None and belongs(temporary[1]):
-            _remove_unless_held(os.path.join(directory, name))
+            remove_unless_held(os.path.join(directory, name), os.unlink)
 
 
-def _remove_unless_held(path: str) -> None:
+def remove_unless_held(path: str | os.PathLike[str], remove: Callable[[Any], object]) -> None:
+    """Remove a file or a directory, unless a living process has locked it."""
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.unlink(path)
+            remove(path)
         finally:
             os.close(descriptor)
 

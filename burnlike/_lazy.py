@@ -13,10 +13,6 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
 
     The names are those that the stub beside the package's file imports (`from .linear import Linear as Linear`): type
     checkers read the same list.
-
-    Args:
-        package: the package's `__name__`.
-        file: the package's `__file__`.
     """
     submodules = _listed(Path(file).with_suffix(".pyi"))
     # Importing a submodule sets it as an attribute of the package: it would hide a function of the same name.

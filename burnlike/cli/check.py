@@ -55,9 +55,6 @@ def examine(file: str, root: type[Config], overrides: list[str], *, paths: bool 
     """Check one file.
 
     Args:
-        file: its path.
-        root: the class of the config.
-        overrides: `a.b=c` each.
         paths: whether files and directories that it names have to be there.
 
     Returns:

@@ -66,10 +66,7 @@ def summarize(path: str, file_bytes: int, outline: Outline, notes: Sequence[str]
     """The content of `--json`.
 
     Args:
-        path: of the file.
         file_bytes: its length; of a set of files that of all.
-        outline: what it holds.
-        notes: what the reader should know.
     """
     aliases: dict[str, list[str]] = {}
     for alias, name in outline.aliases.items():

@@ -46,7 +46,6 @@ def read_model(path: str, imports: list[str]) -> Model:
     """Read the config of a run (`burnlike train`) or of a module alone (`type: DecoderLm`). Imports no torch.
 
     Args:
-        path: the YAML file.
         imports: modules to import first, that `type:` may name their classes.
 
     Raises:

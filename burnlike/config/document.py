@@ -31,7 +31,6 @@ def parse(text: str, source: str) -> tuple[Node, list[Problem]]:
     """The tree of a YAML document and the mistakes that do not stop one from reading on.
 
     Args:
-        text: one YAML document.
         source: what messages call it: a file's path or a `--set` option.
 
     Raises:
@@ -162,7 +161,6 @@ class _Builder:
         """Put a complete node where it belongs: the root, a list, or a mapping's next key or value.
 
         Args:
-            node: the node.
             size: how many values it holds, itself counted.
             height: how many levels of collections it has.
         """

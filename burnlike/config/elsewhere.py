@@ -14,10 +14,7 @@ def path_elsewhere(root: ConfigType, node: Node, key: str, path: str, *, exactly
     """The path of the field that is called `key`, or nearly so, in another mapping than the one at `path`.
 
     Args:
-        root: the class of the whole config.
         node: the tree that it is read from, which says what stands where a role is due.
-        key: what was written.
-        path: of the mapping in which it was written.
         exactly: whether only a field of exactly this name is looked for.
     """
     paths: dict[str, str] = {}

@@ -18,12 +18,7 @@ FilePath = Annotated[str, Meta(extra={_MARK: True})]
 
 
 def missing_files(config: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """The path of each field that names what is no file or directory, and what is wrong.
-
-    Args:
-        config: a config, or a value within one.
-        path: of the value.
-    """
+    """The path of each field that names what is no file or directory, and what is wrong."""
     if isinstance(config, msgspec.Struct):
         for key, field in fields_of(type(config)).items():
             value, here = getattr(config, field.name), f"{path}.{key}" if path else key

@@ -49,13 +49,7 @@ class NodeReader:
         return INVALID
 
     def read(self, node: Node, wanted: mi.Type, path: str) -> Any:
-        """The value of `node` as the type `wanted`, or INVALID.
-
-        Args:
-            node: where the value comes from.
-            wanted: the type, as msgspec describes it.
-            path: the dotted path of the node, for messages.
-        """
+        """The value of `node` as the type `wanted`, or INVALID."""
         match wanted:
             case mi.Metadata(mi.IntType() | mi.FloatType()):
                 value = plain_value(node, wanted.type)

@@ -12,11 +12,7 @@ def shipped_configs() -> dict[str, Path]:
 
 
 def config_file(text: str) -> str:
-    """The file that `text` names: itself, or where there is none and `text` is a shipped config's name, that config's.
-
-    Args:
-        text: a path, or a name such as `char_gpt`.
-    """
+    """The file that `text` names: a shipped config's where `text` is its name and no file is called so; else itself."""
     if os.path.basename(text) == text and not os.path.lexists(text) and (path := shipped_configs().get(text)):
         return str(path)
     return text

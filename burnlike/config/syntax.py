@@ -34,7 +34,6 @@ def explain(error: yaml.MarkedYAMLError, text: str) -> tuple[int, int, str]:
 
     Args:
         error: what PyYAML or libyaml raised; the two differ in wording.
-        text: the document.
     """
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line, mark.column) if mark else (0, 0)

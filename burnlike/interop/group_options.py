@@ -38,7 +38,6 @@ def with_options(rule: SimpleOptimizer[Any], given: Mapping[str, Any]) -> Simple
 
     Args:
         rule: is not changed.
-        given: some of its options.
 
     Raises:
         ConfigError: it does not have one of them, or a value is out of range.

@@ -161,7 +161,6 @@ class Members:
         Args:
             groups: of torch; their `params`, `param_names` and `param_ids` are changed. A parameter that the module
                 no longer has is left out.
-            found: the parameters of the module.
 
         Raises:
             ConfigError: a group has a tensor that never was the module's.

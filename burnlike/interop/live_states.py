@@ -83,7 +83,6 @@ class LiveStates(MutableMapping[Tensor, Any]):
         """Show the states of `optimizer`.
 
         Args:
-            optimizer: has the states.
             param_of: gives the parameter of a tensor, None if it has none.
             members: gives all parameters, with their tensors.
         """

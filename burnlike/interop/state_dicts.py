@@ -62,7 +62,6 @@ def plain_state_dict(state_dict: Mapping[str, Any], random_step: int) -> dict[st
     """A state dict of plain dicts and lists, whose groups name the parameters that have a state.
 
     Args:
-        state_dict: as torch's Optimizer gives it.
         random_step: how many steps have rounded stochastically.
     """
     groups = [
@@ -80,10 +79,6 @@ def plain_state_dict(state_dict: Mapping[str, Any], random_step: int) -> dict[st
 
 def read_state_dict(state_dict: Mapping[str, Any], targets: Sequence[StateOwner]) -> SavedState:
     """Read a state dict, changing nothing.
-
-    Args:
-        state_dict: what a TorchOptimizer gave.
-        targets: the parameters that are to get the states.
 
     Raises:
         RecordMismatchError: it is none, or says neither ids nor names of its parameters.
@@ -115,7 +110,6 @@ def warn_of_left_out(saved: SavedState, without: Sequence[str]) -> None:
     """Say which states the checkpoint has and this load could not bring back.
 
     Args:
-        saved: what was read.
         without: paths of parameters that have no state after the load.
     """
     lost = [path for path in without if path in saved.left_out]
@@ -136,9 +130,6 @@ def options_for(
 
     Args:
         groups: the ids in each, as texts.
-        saved: from `read_state_dict`.
-        targets: the parameters of all groups.
-        report: that of the module's load.
 
     Raises:
         RecordMismatchError: its parameters were in groups with different options.

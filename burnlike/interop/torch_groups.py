@@ -70,13 +70,7 @@ def own_rule(rules: RuleSet, group: int, taken: Iterable[GroupRule]) -> GroupRul
 
 
 def rule_set(configured: RuleSet, rules: Sequence[GroupRule], members: Sequence[ParamGroup]) -> RuleSet:
-    """The rules of torch's groups, in place of those of the config.
-
-    Args:
-        configured: as the config says.
-        rules: of torch's groups.
-        members: which parameters each has.
-    """
+    """The rules of torch's groups, in place of those of the config."""
     groups = []
     for rule, params in zip(rules, members, strict=True):
         clipping = None if rule.group == BASE else configured.groups[rule.group].grad_clipping
@@ -90,9 +84,6 @@ def groups_of(rules: RuleSet, module: nn.Module, lr: float, params: Any) -> list
     """The groups as `add_param_group` takes them.
 
     Args:
-        rules: as the config says.
-        module: what is trained.
-        lr: learning rate.
         params: None for all parameters of the module, by the groups of the config, the base first; a sequence of
             parameters, or of names with parameters, for some of them; of dicts for groups as torch has them.
 
@@ -124,9 +115,7 @@ def members_of(module: nn.Module, tensors: Iterable[Any], where: str) -> list[Pa
     """The parameters of `module` that these tensors are, each once.
 
     Args:
-        module: what is trained.
         tensors: or pairs of a name and a tensor; or one tensor.
-        where: for the message.
 
     Raises:
         ConfigError: one is not among them.

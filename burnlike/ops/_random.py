@@ -17,11 +17,8 @@ def random_bits(seed: int, tensor: int, stream: int, count: int, device: torch.d
     """32 random bits for each value of a tensor, int64 `[count]`.
 
     Args:
-        seed: 64 bits.
         tensor: place of the parameter in the list.
         stream: 0 for the weight, then one for each of its moments.
-        count: number of values.
-        device: where the bits are needed.
     """
     key = _mix(_mix(seed & _MASK) ^ (seed >> 32 & _MASK))
     key = _mix(_mix(key ^ tensor) ^ stream)

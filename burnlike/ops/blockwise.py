@@ -78,8 +78,6 @@ def encode(x: Tensor, dtype: torch.dtype, draws: Tensor | None) -> tuple[Tensor,
     """Codes and scales of float32 values `[n]`.
 
     Args:
-        x: the values.
-        dtype: of the codes.
         draws: for each value a number in [0, 1): the code above is taken where the place of the value between its
             neighbours is larger, so the mean over draws is the value. None takes the nearest code.
     """

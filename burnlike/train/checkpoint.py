@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from .._atomic_file import sync_directory
+from .._atomic_file import remove_unless_held, sync_directory
 from ..errors import BurnlikeError, CheckpointError, RecordError
 from ..record import Record, SafetensorsRecorder, verify
 
@@ -202,13 +202,12 @@ def remove_abandoned(parent: Path, name: str | None = None) -> None:
     """Remove what killed processes left half written or half removed in `parent`.
 
     Args:
-        parent: where to look.
         name: only what was meant to be called so; None for all.
     """
     for path in parent.iterdir() if parent.is_dir() else ():
         found = _HIDDEN.fullmatch(path.name)
         if found and name in (None, found[1]):
-            _remove_unless_locked(path)
+            remove_unless_held(path, lambda it: shutil.rmtree(it, ignore_errors=True))
 
 
 def _made(directory: Path) -> tuple[Path, int]:
@@ -222,13 +221,3 @@ def _made(directory: Path) -> tuple[Path, int]:
         if partial.exists():  # no other process took it for abandoned before it was locked
             return partial, lock
         os.close(lock)
-
-
-def _remove_unless_locked(path: Path) -> None:
-    with contextlib.suppress(OSError):
-        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path, ignore_errors=True)
-        finally:
-            os.close(lock)

@@ -71,9 +71,6 @@ def is_out_of_memory(error: Exception) -> bool:
 def build_on_meta(config: Any) -> nn.Module:
     """The module of a config, on the meta device.
 
-    Args:
-        config: has `init(device)`, as a ModuleConfig.
-
     Raises:
         ConfigError: a tensor of it would have more bytes than 64 bits can count.
         BurnlikeError: the config can't be built.

@@ -26,9 +26,6 @@ def check_resumable(before: TrainConfig, now: TrainConfig, run: str, said: Seque
     """Compare the config of a run with the one to go on with.
 
     Args:
-        before: the run's.
-        now: the one to go on with.
-        run: what messages call the run.
         said: the paths that were set for this resume; a field that differs must be one of them or below one. None
             where a program made `now`.
 

@@ -18,12 +18,8 @@ def is_large(part: Any) -> bool:
     """Whether a part has its own file: modules, optimizers, and anything with `into_record` and `load_record`."""
     if isinstance(part, nn.Module | torch.optim.Optimizer):
         return True
-    return has_own_record(part) and not isinstance(part, AnyLrScheduler)
-
-
-def has_own_record(part: Any) -> bool:
-    """Whether a part has record methods."""
-    return callable(getattr(part, "into_record", None)) and callable(getattr(part, "load_record", None))
+    has_record = all(callable(getattr(part, name, None)) for name in ("into_record", "load_record"))
+    return has_record and not isinstance(part, AnyLrScheduler)
 
 
 def handling_of(name: str, part: Any) -> Handling:

@@ -29,7 +29,6 @@ def local_state(state: Any, tensor: Tensor) -> Any:
 
     Args:
         state: a dataclass of tensors of the parameter's shape, or None.
-        tensor: the parameter, a DTensor or not.
 
     Returns:
         The state with this rank's parts; the state itself where it has them.
@@ -67,12 +66,7 @@ def division_of(tensor: Any) -> Division | None:
 
 
 def divided_state(state: Any, division: Division | None) -> Any:
-    """The state of a parameter with this rank's parts as DTensors that are divided as the parameter is.
-
-    Args:
-        state: a dataclass of this rank's parts.
-        division: the parameter's; None where it is whole.
-    """
+    """The state of a parameter with this rank's parts as DTensors that are divided as the parameter is."""
     if division is None:
         return state
     return map_tensors(state, lambda value: _divided(value, division))
@@ -105,7 +99,6 @@ def summed_over_ranks(sums: Tensor, tensors: Sequence[Any]) -> Tensor:
     """Sums over the parts of tensors that this rank has as sums over the whole tensors: one reduction for each mesh.
 
     Args:
-        sums: one for each tensor.
         tensors: DTensors and others, which are taken as whole. What is there several times is counted once.
     """
     places: dict[Any, list[int]] = {}
@@ -128,10 +121,6 @@ def placed_gradients(params: Sequence[Param], grads: Sequence[Tensor]) -> list[T
 
     Under sequence parallelism each rank has a summand of the gradient of a replicated parameter (`Partial` of torch):
     these are added up. All ranks call it.
-
-    Args:
-        params: the parameters.
-        grads: of each.
     """
     divided = distributed_type()
     if divided is None or not any(isinstance(grad, divided) for grad in grads):

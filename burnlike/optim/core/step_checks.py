@@ -25,9 +25,7 @@ class Ranks:
         Ranks on GPUs are not asked: to know the answer, each step would wait for the device.
 
         Args:
-            module: what is trained.
             stepped: the parameters that have a gradient on this rank.
-            waits_for_ranks: whether the step waits for all ranks.
 
         Raises:
             ArgumentError: there is such a gradient; on every rank.

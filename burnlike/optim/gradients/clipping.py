@@ -56,7 +56,6 @@ def limits(
     """The limits of the gradients' values and the factors by which gradients are multiplied.
 
     Args:
-        rule: how they are clipped.
         squares: sums of squares of all gradients that share the rule; needed where `needs_norms`.
         unscale: gradients are multiplied by it before.
 

@@ -163,9 +163,6 @@ def check_gradient(param: Param, tensor: Tensor, grad: Tensor, otherwise: str = 
     """Refuse a gradient that does not fit its parameter.
 
     Args:
-        param: the parameter, for the message.
-        tensor: its values.
-        grad: the gradient.
         otherwise: end of the message.
 
     Raises:

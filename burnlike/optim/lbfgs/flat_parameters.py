@@ -21,7 +21,6 @@ class FlatParameters:
     the whole vectors.
 
     Attributes:
-        params: the parameters.
         device: where they are.
         dtype: of the vectors: the widest of the parameters', float32 at least.
         size: values of a vector.

@@ -165,10 +165,6 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
     def read_state(self, record: Record, module: nn.Module | None = None) -> LbfgsState:
         """A state for `load_record`, checked; nothing is changed yet, so that several parts can be loaded together.
 
-        Args:
-            record: see `load_record`.
-            module: likewise.
-
         Raises:
             RecordMismatchError, RecordIOError: see `load_record`.
         """

@@ -44,8 +44,6 @@ def strong_wolfe(
     """Search along a line.
 
     Args:
-        evaluate: gives the sample at a step length.
-        start: the sample at 0.
         t: step length to try first, > 0.
         largest: magnitude of the largest value of the direction.
         tolerance_change: an interval is not divided further where no value changes by more within it.

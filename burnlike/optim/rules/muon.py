@@ -121,10 +121,8 @@ def orthogonalized(
     together.
 
     Args:
-        matrices: of two dimensions.
         coefficients: a, b, c.
         epsilon: least norm that a matrix is divided by.
-        steps: number of iterations.
         dtype: of the iterations and of the result.
     """
     found: list[Tensor] = list(matrices)

@@ -63,7 +63,6 @@ def _refuse_groups(path: str, configs: Sequence[LrSchedulerConfig]) -> Iterable[
 
     Args:
         path: of the field; that of a list has `{}` where the number goes.
-        configs: what it holds.
     """
     for place, config in enumerate(configs):
         if isinstance(config, ModuleLrSchedulerConfig):

@@ -76,8 +76,6 @@ def check_groups(groups: Sequence[ParamGroup], weights: Sequence[Param], owner: 
     """Refuse groups that match nothing.
 
     Args:
-        groups: which parameters they have.
-        weights: the parameters of a module.
         owner: of the groups, for the message.
 
     Raises:

@@ -114,7 +114,3 @@ class LrScheduler(AnyLrScheduler[float]):
 
     One of your own defines `step`, and keeps all that changes in `state`; see `AnyLrScheduler`.
     """
-
-    @abstractmethod
-    def step(self) -> float:
-        """Advance by one optimizer step and return its learning rate."""

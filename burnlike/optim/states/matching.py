@@ -246,9 +246,6 @@ def options_of_groups(
     Args:
         members: the parameters of each group, by whatever `group_of` knows them by.
         group_of: parameter -> place of the saved group that it was in.
-        options: of each saved group.
-        source: what messages call the record.
-        remedy: what to do if the options differ.
 
     Raises:
         RecordMismatchError: parameters of one group were in groups with different options.

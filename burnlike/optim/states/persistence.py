@@ -145,10 +145,7 @@ class StatefulOptimizer(Optimizer):
         """States for `load_record`, checked; nothing is changed yet, so that several parts can be loaded together.
 
         Args:
-            record: see `load_record`.
             targets: the parameters with the ids that they will have; None keeps those of the record.
-            report: see `load_record`.
-            prune_orphans: see `load_record`.
 
         Raises:
             RecordMismatchError, RecordIOError: see `load_record`.

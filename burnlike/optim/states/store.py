@@ -112,7 +112,6 @@ def layout_of_state(rule: Rule, state: Any = None) -> Any:
     """The layout of a rule's states, None if it can't be told.
 
     Args:
-        rule: says the type.
         state: one of its states, which may hold what Burn's don't; None for those of a rule as it is configured.
     """
     return layout_of_type(rule.state_type) if fits_layout(state) else None
@@ -142,11 +141,7 @@ def read_states(
     """Read a record whole, each tensor in the dtype it was saved in, without changing anything.
 
     Args:
-        record: what `KeptStates.into_record` gave, or what Burn saved.
         targets: the parameters with the ids that they will have; None keeps those of the record.
-        rule_of: gives the rule of a parameter.
-        report: that of the module's load: where it renamed parameters or gave them other ids, the states follow.
-        prune_orphans: leave out states that belong to none of `targets`, which is an error otherwise.
 
     Raises:
         RecordMismatchError: the record is not one of such rules, or does not fit the parameters.

@@ -137,11 +137,7 @@ def read_torch_record(
     """A state for `load_torch_record`, checked; nothing is changed yet.
 
     Args:
-        optimizer: see `load_torch_record`.
-        record: see `load_torch_record`.
         targets: its parameters in the order of its groups, with the ids that they will have.
-        report: see `load_torch_record`.
-        prune_orphans: see `load_torch_record`.
 
     Raises:
         RecordMismatchError: see `load_torch_record`.
@@ -198,10 +194,7 @@ def _groups(
     """Each group with the options of the one that its parameters were in, and its own where they are all new.
 
     Args:
-        optimizer: whose groups these are.
-        saved: groups in the record.
         origins: place of a parameter in `optimizer` -> its id in the record.
-        record: for what its tensors hold.
     """
     groups = optimizer.state_dict()[GROUPS]
     number_of = {str(text): number for number, group in enumerate(saved) for text in group.get("params", ())}

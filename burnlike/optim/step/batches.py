@@ -49,7 +49,6 @@ def batches_of(
 
     Args:
         stepped: parameters, and the places of their gradients.
-        groups: of rules.
         lr: which may have groups of its own.
     """
     rate_groups = lr.groups if isinstance(lr, ModuleLearningRate) else ()
@@ -132,10 +131,6 @@ def step_batch(
     """Update the parameters of a batch; gives the states after it.
 
     Args:
-        batch: the parameters and their states.
-        rule: of all of them.
-        lr: learning rate.
-        tensors: the parameters.
         grads: their gradients; DTensors where the parameters are.
         options: of this rank's parts.
 

@@ -59,11 +59,7 @@ def put_weights(module: nn.Module, kept: KeptStates, rules: RuleSet, copies: Cop
     """Put the weights to evaluate with, or those to train with, into `module` and into the copies of its weights.
 
     Args:
-        module: the one that is trained.
         kept: the states; what is taken out of the module is kept in them.
-        rules: of the parameters.
-        copies: of weights, by parameter.
-        to_evaluate: which weights are put.
 
     Returns:
         Whether anything has changed.

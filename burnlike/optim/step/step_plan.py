@@ -29,14 +29,8 @@ def plan_step(
     """Find out what to do; nothing waits for a device.
 
     Args:
-        batches: of the step.
-        grads: of each.
-        rules: which clipping each has.
-        maximize: go up the gradient.
-        skip_non_finite: change nothing if a gradient is not finite.
         loss_scale: what the loss was multiplied by.
         found_inf: change nothing if its one value is not 0.
-        zero_grads: zero the gradients.
         seed: of stochastic rounding, whose last 16 bits are 0 and get the number of the batch; None rounds to nearest.
 
     Returns:
