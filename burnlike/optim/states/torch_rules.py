@@ -79,7 +79,7 @@ def parts_of(state_dict: Any) -> tuple[Mapping[Any, Mapping[str, Any]], list[Map
     states = state_dict.get("state") if isinstance(state_dict, Mapping) else None
     groups = state_dict.get("param_groups") if isinstance(state_dict, Mapping) else None
     fits = isinstance(states, Mapping) and all(isinstance(it, Mapping) for it in states.values())
-    if not fits or not isinstance(groups, list) or not all(map(is_group, groups)):
+    if not fits or not isinstance(groups, list) or not all(map(_is_group, groups)):
         whole = isinstance(state_dict, Mapping) and not {"state", "param_groups"} & state_dict.keys()
         got = f"a dict with {listed([str(key) for key in state_dict])}" if whole else f"{state_dict!r:.80}"
         raise RecordMismatchError(
@@ -89,8 +89,7 @@ def parts_of(state_dict: Any) -> tuple[Mapping[Any, Mapping[str, Any]], list[Map
     return states, groups  # pyright: ignore[reportReturnType]
 
 
-def is_group(group: Any) -> bool:
-    """Whether it may be a group of parameters."""
+def _is_group(group: Any) -> bool:
     return isinstance(group, Mapping) and isinstance(group.get("params"), list)
 
 
@@ -155,6 +154,11 @@ def _steps(value: Any, path: str, source: str) -> int:
 def is_of_adaptor(record: Record) -> bool:
     """Whether it is the record of an OptimizerAdaptor, and not of one of torch's optimizers."""
     return "optimizer" not in record.values and isinstance(record.values.get("states"), Mapping)
+
+
+def is_group(saved: Any) -> bool:
+    """Whether it may be a group of parameters."""
+    return isinstance(saved, Mapping) and isinstance(saved.get("params", []), list)
 
 
 def torchs_state(entry: StateEntry, record: Record) -> dict[str, Any]:
