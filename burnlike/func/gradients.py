@@ -1,4 +1,4 @@
-"""Gradients with respect to modules: `torch.func.grad`, for arguments that hold modules."""
+"""Gradients with respect to modules: `torch.func.grad`, and the forward of a module that is given in parts."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ArgumentError, AutodiffError, DTypeError
+from ..mlax import apply, combine
 from ..mlax.structure import leaves
 from ..module.identity.field_metadata import set_meta
 from ..module.identity.param_id import ParamId
@@ -210,3 +211,27 @@ def _gradient(inputs: Inputs, packed: Sequence[Any]) -> Any:
             set_meta(owner, name, trainable=True, stood_for=False)
         values.append(module)
     return inputs.structure(values)
+
+
+def fwd(*parts: nn.Module, x: Any, rng: Any = None, inference_mode: bool | None = None) -> tuple[Any, nn.Module]:
+    """Combine the parts of a module, the first that has a parameter winning, and apply it.
+
+    Args:
+        parts: of one module, as `burnlike.mlax.partition` gives them.
+        x: the input.
+        rng: a `burnlike.mlax.Key` or generator, for layers that draw random numbers.
+        inference_mode: None is what the `training` flag says.
+
+    Returns:
+        The output, and the module with its new state; the parts are as they were.
+
+    Example:
+        >>> import torch, burnlike as bl
+        >>> t, n = bl.mlax.partition(torch.nn.Linear(2, 1))
+        >>> y, module = bl.func.fwd(t, n, x=torch.ones(3, 2))
+        >>> y.shape
+        torch.Size([3, 1])
+    """
+    if not parts:
+        raise ArgumentError("fwd: expected at least one part of a module")
+    return apply(combine(*parts), x, rng, inference_mode)

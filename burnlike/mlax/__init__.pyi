@@ -2,13 +2,20 @@
 
 from .applying import apply as apply
 from .combining import combine as combine, overlay as overlay
-from .filters import All as All, Any as Any, Filter as Filter, Not as Not
+from .filters import (
+    All as All,
+    Any as Any,
+    Filter as Filter,
+    Not as Not,
+    is_non_trainable as is_non_trainable,
+    is_parameter as is_parameter,
+    is_trainable as is_trainable,
+)
 from .hyperparameters import static_key as static_key
 from .layered import Parallel as Parallel, ParallelRng as ParallelRng, Series as Series, SeriesRng as SeriesRng
 from .mapped import map as map
 from .module import Module as Module
 from .parameter import Parameter as Parameter
-from .predicates import is_non_trainable as is_non_trainable, is_parameter as is_parameter, is_trainable as is_trainable
 from .random_key import Key as Key
 from .selecting import filter as filter, partition as partition, split as split
 from .sequence import ModuleSeq as ModuleSeq

@@ -22,7 +22,7 @@ from ..module.printing.parts import sequence_text
 from ..module.tree.param import Kind, Param
 from ..module.tree.param_values import differentiable
 from ..tensor.core.base import TensorBase
-from .levels import Level, level_of
+from .pytrees import Level, level_of
 
 
 def as_data(value: Any, where: str = "data") -> Any:

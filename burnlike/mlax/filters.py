@@ -1,4 +1,4 @@
-"""Turns a filter of parameters, in any of its forms, into a predicate."""
+"""Filters of parameters, in all their forms, and common predicates."""
 
 import re
 from collections.abc import Callable, Iterable, Set
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ..module.groups.param_group import ParamGroup
 from ..module.identity.param_id import ParamId
 from ..module.identity.paths import no_parameter
+from ..module.tree.param import Param
 from ..module.tree.walk import params
 from .parameter import Parameter
 from .structure import leaves
@@ -118,3 +119,18 @@ def _asked(f: Callable[..., Anything], with_path: bool) -> Predicate:
         return bool(answer)
 
     return predicate
+
+
+def is_parameter(value: object) -> bool:
+    """Whether `value` is a parameter's handle; a hole's too."""
+    return isinstance(value, Param)
+
+
+def is_trainable(param: Param) -> bool:
+    """Whether `param` is meant to be trained; False for a hole."""
+    return param.trainable is True
+
+
+def is_non_trainable(param: Param) -> bool:
+    """Whether `param` is frozen or a state; False for a hole."""
+    return param.trainable is False

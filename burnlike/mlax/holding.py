@@ -5,12 +5,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..errors import ArgumentError, DTypeError
 from ..module.identity.field_ids import copy_id, keep_id, known_id, noting_at
-from ..module.identity.field_metadata import copy_meta, meta_of
+from ..module.identity.field_metadata import KeptId, Meta, change_field, copy_meta, meta_of
 from ..module.identity.param_id import ParamId
 from ..module.transforms.structural_copy import shell
 from ..module.tree.param import Kind
-from .data import DataTree, grow, put, put_tensor, refill
+from .data import DataTree, as_data, check_trainable, grow, put, put_tensor, refill
 
 
 def content(owner: nn.Module, name: str) -> Tensor | DataTree | None:
@@ -100,3 +101,34 @@ def holders(owners: tuple[tuple[nn.Module, str], ...], held: Any) -> list[tuple[
             trees = [(name, child) for name, child in owner._modules.items() if isinstance(child, DataTree)]
             places += [(owner, name) for name, tree in trees if tree.first() is first]
     return list(dict.fromkeys(places))
+
+
+class Unbound(nn.Module):
+    """Holds, as `value`, a Parameter that no module has yet."""
+
+
+def declared(
+    trainable: bool | None, data: Any, name: str | None, kind: Kind | None, param_id: ParamId | None
+) -> Unbound:
+    """The object that holds a Parameter until a module has it; arguments and errors are those of `Parameter`."""
+    if trainable is not None and not isinstance(trainable, bool):
+        raise TypeError(f"Parameter: expected trainable to be True, False or None, got {trainable!r}")
+    if kind not in (None, "weight", "state"):
+        raise ArgumentError(f"Parameter: expected kind 'weight' or 'state', got {kind!r}")
+    if kind == "state" and trainable:
+        raise DTypeError("Parameter: a state can't be trainable; use trainable=False")
+    if trainable is None and data is not None:
+        raise ArgumentError("Parameter: expected trainable=True or False for data, got None, which marks a hole")
+    holder = Unbound()
+    meta = Meta(name=name, own_id=param_id is not None, kind=kind or "weight")
+    if data is None:
+        meta.trainable, meta.hole = trainable, trainable is None
+        empty(holder, "value", meta.kind)
+    else:
+        data = as_data(data)
+        if trainable:
+            check_trainable(data, "Parameter")
+    change_field(holder, "value", {"id": KeptId(param_id or ParamId.new("Parameter")), "meta": meta.plain()})
+    if data is not None:
+        write(holder, "value", data, bool(trainable), meta.kind)
+    return holder

@@ -15,8 +15,8 @@ from ..module.tree.param import Param
 from .comparing import check_same_structure
 from .data import as_data, check_trainable, tensors_in
 from .guards import guard_holes
-from .levels import level_of, map_items
 from .parameter import Parameter
+from .pytrees import level_of, map_items
 from .structure import at_same_places, counterpart, leaves, update_references, view
 
 M = TypeVar("M", bound=nn.Module)

@@ -19,15 +19,13 @@ from ..module.transforms.mapping import Mapping
 from ..module.tree.param import Param
 from . import applying, combining, mapped, selecting, structure
 from .data import DataTree
-from .filters import Filter
+from .filters import Filter, is_trainable
 from .guards import guard_holes, guarding
-from .holding import share
+from .holding import Unbound, share
 from .hyperparameters import static_key
 from .moving import converting, fork_weights
 from .parameter import Parameter
-from .predicates import is_trainable
 from .tree_parameter import TreeParameter
-from .unbound import Unbound
 
 
 class Module(BaseModule):

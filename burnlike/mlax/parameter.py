@@ -11,10 +11,9 @@ from ..module.identity.lazy_parameter import initialize_param, is_lazy
 from ..module.identity.param_id import ParamId
 from ..module.tree.param import Kind, Param
 from .data import DataTree, as_data, check_trainable
-from .holding import content, holders, id_at, is_hole, kind_at, share, write
+from .holding import content, declared, holders, id_at, is_hole, kind_at, share, write
 from .operators import Operators
-from .parameter_pytree import register_handle
-from .unbound import declared
+from .pytrees import register_handle
 
 
 class Parameter(Operators, Param):
@@ -86,8 +85,7 @@ class Parameter(Operators, Param):
         self.owners = owners  # pyright: ignore[reportIncompatibleMethodOverride, reportAttributeAccessIssue]
         self.path = owners[0][1] if path is None else path
         self.aliases = aliases
-        found = owners[0] if home is None else home
-        self.home = found  # pyright: ignore[reportIncompatibleMethodOverride, reportAttributeAccessIssue]
+        self.home = home or owners[0]  # pyright: ignore[reportIncompatibleMethodOverride, reportAttributeAccessIssue]
 
     @property
     def id(self) -> ParamId:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -176,10 +174,8 @@ class Parameter(Operators, Param):
         if self.is_hole:
             return None
         found = content(owner, name)
-        if isinstance(found, DataTree):
-            intents = found.intents()
-            if intents:
-                return all(intents)
+        if isinstance(found, DataTree) and (intents := found.intents()):
+            return all(intents)
         return not isinstance(found, Tensor) and bool(meta.trainable)
 
     @property

@@ -8,10 +8,9 @@ from torch import nn
 
 from ..errors import ArgumentError
 from .comparing import check_same_structure
-from .filters import Filter, Predicate, as_predicate
+from .filters import Filter, Predicate, as_predicate, is_trainable
 from .guards import guard_holes
 from .parameter import Parameter
-from .predicates import is_trainable
 from .structure import at_same_places, leaves, punch, update_references, view
 
 M = TypeVar("M", bound=nn.Module)

@@ -9,10 +9,9 @@ from ..module.containers.assignment import holds_part
 from ..module.containers.mappings import ModuleDict
 from ..module.containers.sequences import Container, ModuleTuple, ModuleVec
 from ..module.tree.param import Param
-from .holding import share
+from .holding import Unbound, share
 from .module import Module
 from .parameter import Parameter
-from .unbound import Unbound
 
 
 class _Items(Module, Container):  # pyright: ignore[reportIncompatibleMethodOverride]

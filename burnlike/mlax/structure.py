@@ -15,8 +15,7 @@ from ..errors import DuplicateParamIdError, ModuleTreeError
 from ..module.identity.field_metadata import meta_of, ordered_fields, set_meta
 from ..module.identity.plain_attributes import refresh_container
 from ..module.identity.torch_wrappers import unwrap
-from ..module.transforms.rebinding import rebind_attributes, rebind_hooks
-from ..module.transforms.structural_copy import Copies
+from ..module.transforms.structural_copy import Copies, rebind_attributes, rebind_hooks
 from ..module.tree.param import Kind
 from ..module.tree.walk import params
 from .data import DataTree

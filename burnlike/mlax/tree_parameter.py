@@ -3,7 +3,7 @@
 from torch import nn
 
 from .parameter import Parameter
-from .parameter_pytree import register_handle
+from .pytrees import register_handle
 
 
 class TreeParameter(Parameter, nn.Module):  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -14,11 +14,10 @@ from torch.nn.utils.parametrize import ParametrizationList
 from ...errors import ModuleTreeError
 from ..identity.lazy_parameter import is_lazy
 from ..identity.plain_attributes import USER_CONTAINER
-from ..identity.torch_wrappers import is_distributed, is_sharded, own_class
+from ..identity.torch_wrappers import is_distributed, is_sharded, own_class, parametrizations_of, reparameterization_of
 from ..module import Module
 from ..tree.param import Param
 from ..tree.param_values import differentiable
-from ..tree.parametrizations import parametrizations_of, reparameterization_of
 from ..tree.walk import params, weights
 from .parametrized import Snapshot, give_back, take_over
 

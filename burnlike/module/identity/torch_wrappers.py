@@ -1,11 +1,11 @@
-"""Finds the module inside torch's wrappers, and its class behind the classes that torch puts before it."""
+"""What torch puts around modules and tensors: wrappers, classes of its own, parametrizations."""
 
 import sys
 from typing import Any
 
 from torch import Tensor, nn
 
-from ..._torch_compat.fsdp import is_managed
+from ..._torch_compat.fsdp import is_managed, sharded
 from ..._torch_compat.modules import INFIX, WRAPPED, WRAPPERS
 
 _CONTAINERS = {
@@ -99,3 +99,41 @@ def container_of(module: nn.Module) -> str:
     if kind is not None:
         return kind
     return (cls.__module__.startswith("torch.nn") and _CONTAINERS.get(cls.__name__)) or f"Struct:{cls.__name__}"
+
+
+def parametrizations_of(module: nn.Module) -> dict[str, Any]:
+    """Tensor name -> the ParametrizationList that took it over (`torch.nn.utils.parametrize`); the dict torch keeps."""
+    lists = module._modules.get("parametrizations")
+    return lists._modules if isinstance(lists, nn.ModuleDict) and type(module) is not own_class(module) else {}
+
+
+def base_tensor(module: nn.Module, name: str) -> Tensor | None:
+    """The tensor of the field `name`, without computing it: of a parametrized one, what it is computed from."""
+    list_of = parametrizations_of(module).get(name)
+    if list_of is not None:
+        key = base_name(list_of)
+        module, name = list_of, key
+    groups = (module._parameters, module._buffers, module.__dict__)
+    shown = next((group[name] for group in groups if isinstance(group.get(name), Tensor)), None)
+    return None if shown is None else sharded(module, name, shown)
+
+
+def reparameterization_of(module: nn.Module, name: str) -> nn.Module | None:
+    """The burnlike reparameterization (LoRA, ...) of the tensor `name` of `module`, or None."""
+    found = parametrizations_of(module).get(name)
+    first = found._modules.get("0") if found is not None else None
+    return first if hasattr(type(first), "reparameterization_name") else None
+
+
+def base_name(list_of: nn.Module) -> str:
+    """Which of a parametrization's tensors takes the place of the original: the largest, of equal ones the last.
+
+    In a part of a module, from which tensors were filtered out, it is noted which it was.
+    """
+    if "_base_name" in list_of.__dict__:
+        return list_of.__dict__["_base_name"]
+    sizes = {
+        key: 0 if tensor is None else tensor.numel()
+        for key, tensor in (*list_of._parameters.items(), *list_of._buffers.items())
+    }
+    return max(sizes, key=lambda key: (sizes[key], key))

@@ -10,9 +10,8 @@ from ...errors import ArgumentError, DuplicateParamIdError, ModuleTreeError
 from ..identity.field_ids import known_id, noting
 from ..identity.param_id import ParamId
 from ..identity.plain_attributes import refresh_container
-from ..identity.torch_wrappers import container_of, own_class, unwrap
+from ..identity.torch_wrappers import base_tensor, container_of, own_class, unwrap
 from ..tree.param import Param
-from ..tree.parametrizations import base_tensor
 from ..tree.traversal import field_names, slots_of
 from ..tree.walk import params
 from .parts import count_params, has_missing, is_state, missing_text, param_text, sequence_kind, shown_names, top_text

@@ -9,10 +9,9 @@ from ...errors import ModuleTreeError
 from ..identity.field_metadata import fields_with, meta_of, ordered_fields
 from ..identity.param_id import ParamId
 from ..identity.plain_attributes import USER_CONTAINER
-from ..identity.torch_wrappers import container_of, own_class
+from ..identity.torch_wrappers import base_tensor, container_of, own_class
 from ..transforms.placement import num_params
 from ..transforms.visiting import kind_of
-from ..tree.parametrizations import base_tensor
 from .settings import DisplaySettings
 from .values import tensor_text, type_text
 

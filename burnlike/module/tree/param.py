@@ -12,9 +12,9 @@ from ..identity.field_metadata import Kind, Mapper, Meta, group_of, meta_of, set
 from ..identity.lazy_parameter import Init, LazyParameter, initialize_param, is_lazy, mapped_lazy
 from ..identity.param_id import ParamId
 from ..identity.plain_attributes import refresh_container
+from ..identity.torch_wrappers import reparameterization_of
 from . import param_values
 from .param_values import AnyTensor, Mappers, differentiable, track
-from .parametrizations import reparameterization_of
 
 
 class Param:

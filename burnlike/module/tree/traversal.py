@@ -15,8 +15,15 @@ from ..._torch_compat.modules import FORWARD_PRE_HOOKS, moved_names
 from ...errors import ModuleTreeError
 from ..identity.field_metadata import KEPT, Kind, fields_of, ordered_fields
 from ..identity.plain_attributes import USER_CONTAINER, refresh_container
-from ..identity.torch_wrappers import check_module, container_of, unwrap, wrapped_name
-from .parametrizations import base_name, parametrizations_of, reparameterization_of
+from ..identity.torch_wrappers import (
+    base_name,
+    check_module,
+    container_of,
+    parametrizations_of,
+    reparameterization_of,
+    unwrap,
+    wrapped_name,
+)
 
 
 class Slot(NamedTuple):
