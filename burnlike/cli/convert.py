@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import RecordError
-from ..record.files.sharded import EXTENSION, INDEX_SUFFIX, listed_names
-from ..record.formats import EXTENSIONS, format_of_path
+from ..record.files.sharded import INDEX_SUFFIX, listed_names
+from ..record.formats import DEFAULT_EXTENSION, EXTENSIONS, format_of_path
 from ..record.layout import tag_of
 from .record_options import (
     FORMATS,
@@ -123,7 +123,7 @@ def _file_name(output: str, format_name: str | None, sharded: bool) -> str:
     if sharded:
         if format_name not in (None, "safetensors"):
             raise RecordError(f"--shard-size writes safetensors files, got --format {format_name}; leave one out")
-        if output.endswith(tuple(it for it in EXTENSIONS if it != EXTENSION)):
+        if output.endswith(tuple(it for it in EXTENSIONS if it != DEFAULT_EXTENSION)):
             raise RecordError(f"--shard-size writes a directory of safetensors files, got {output}; leave out one")
         return "model.safetensors"
     if format_name is not None:

@@ -69,7 +69,7 @@ _OF_TORCH = re.compile(
 )
 """Names, in lower case, that are those of files of `torch.save`: readers would take them for such."""
 
-_OF_AN_INDEX = ".index.json"
+INDEX_SUFFIX = ".index.json"
 """What the name of the index of a sharded set ends in."""
 
 EXTENSIONS = tuple(_FORMATS)
@@ -105,7 +105,7 @@ def check_name(path: str | os.PathLike[str]) -> None:
             f"{text}: files of this name are read by torch.load, and burnlike writes no pickles; choose a name that"
             f" ends in {DEFAULT_EXTENSION}, or call torch.save(module.state_dict(), path)"
         )
-    if name.endswith(_OF_AN_INDEX):
+    if name.endswith(INDEX_SUFFIX):
         raise RecordError(
             f"{text}: is the name of the index of a set of files; write one by SafetensorsRecorder(shard_bytes=...)"
         )

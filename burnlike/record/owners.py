@@ -26,6 +26,8 @@ from .record import Record
 _OPTIMIZERS = "burnlike.optim.states.torch_records"
 """What knows torch's optimizers; it is above this package."""
 
+_STATE, _KIND = "state", "kind"
+
 
 def own_record(source: Any) -> Record | None:
     """The record that `source` itself has; None for what is only a part of one, as tensors, maps and dataclasses.
@@ -126,9 +128,6 @@ def load_undoably(target: Any, record: Record, **options: Any) -> Callable[[], N
         load_own(target, before)
         raise
     return lambda: load_own(target, before)
-
-
-_STATE, _KIND = "state", "kind"
 
 
 class Handling(NamedTuple):

@@ -17,21 +17,6 @@ from ..values import from_json, to_json
 from .gathered import differing
 from .items import Make, item_of, outline_of_item
 
-
-@dataclass(frozen=True)
-class EnvelopeFormat(Format):
-    """A format of v0.21.
-
-    Attributes:
-        recorder: Burn's name of the recorder, with its module.
-    """
-
-    name: str
-    extension: str
-    compressed: bool
-    recorder: str
-
-
 VERSION = "0.21.0"
 """Of burn-core, whose files these are."""
 
@@ -46,6 +31,20 @@ KEYS = ("float", "int", "format", "version", "settings")
 
 _KEY = "burnlike"
 _RUNNING = ("running_mean", "running_var")
+
+
+@dataclass(frozen=True)
+class EnvelopeFormat(Format):
+    """A format of v0.21.
+
+    Attributes:
+        recorder: Burn's name of the recorder, with its module.
+    """
+
+    name: str
+    extension: str
+    compressed: bool
+    recorder: str
 
 
 def metadata_of(outline: Outline, recorder: str) -> dict[str, str]:

@@ -19,26 +19,6 @@ from ..dtypes import plain
 from ..layout import join
 from ..values import MAX_DEPTH
 
-
-def is_array(value: Any) -> bool:
-    """Whether it is an array of NumPy."""
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(value, numpy.ndarray)
-
-
-def tensor_of(array: Any, place: str) -> Tensor:
-    """The array as a tensor that shares its memory, where torch can: not if it is read-only or runs backwards.
-
-    Raises:
-        RecordError: its type is none of torch's, or its bytes are in the other order.
-    """
-    shared = array.flags.writeable and all(step >= 0 for step in array.strides)
-    try:
-        return torch.from_numpy(array if shared else array.copy())
-    except (TypeError, ValueError) as error:
-        raise RecordError(f"{place} can't become a tensor: {error}") from error
-
-
 _TENSOR, _ARRAY, _TUPLE, _ITEMS, _COUNTER = "$tensor", "$array", "$tuple", "$items", "$counter"
 _SET, _BYTES, _DTYPE, _DEVICE, _QUANTIZED = "$set", "$bytes", "$dtype", "$device", "$quantized"
 
@@ -177,3 +157,22 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     _DEVICE: torch.device,
     _QUANTIZED: _quantized,
 }
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is an array of NumPy."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def tensor_of(array: Any, place: str) -> Tensor:
+    """The array as a tensor that shares its memory, where torch can: not if it is read-only or runs backwards.
+
+    Raises:
+        RecordError: its type is none of torch's, or its bytes are in the other order.
+    """
+    shared = array.flags.writeable and all(step >= 0 for step in array.strides)
+    try:
+        return torch.from_numpy(array if shared else array.copy())
+    except (TypeError, ValueError) as error:
+        raise RecordError(f"{place} can't become a tensor: {error}") from error

@@ -17,7 +17,7 @@ import msgspec
 
 from ...errors import RecordError, RecordFormatError, RecordIOError, nearest
 from ...module.identity.param_id import ParamId
-from ..formats import DEFAULT_EXTENSION as EXTENSION
+from ..formats import DEFAULT_EXTENSION, INDEX_SUFFIX
 from ..outline import Outline, TensorEntry
 from ..safetensors.header import MAX_HEADER_BYTES
 from .budget import Budget
@@ -29,7 +29,7 @@ DETAILS = "record.safetensors"
 SINGLE_NAME = "model.safetensors"
 """What `transformers` looks for in a directory."""
 
-INDEX_SUFFIX = ".index.json"
+_TRIES = 5
 
 
 def divide(outline: Outline, shard_bytes: int) -> list[Outline]:
@@ -64,12 +64,12 @@ def _part(outline: Outline, group: Sequence[TensorEntry]) -> Outline:
 def shard_name(stem: str, tag: str, number: int, count: int) -> str:
     """The name of file `number` of `count`, from 1; the tag tells apart sets that are there at the same time."""
     between = f"-{tag}-" if tag else "-"
-    return f"{stem}{between}{number:05}-of-{count:05}{EXTENSION}"
+    return f"{stem}{between}{number:05}-of-{count:05}{DEFAULT_EXTENSION}"
 
 
 def shard_pattern(stem: str) -> re.Pattern[str]:
     """Finds the names of files that `shard_name` makes, by `fullmatch`."""
-    return re.compile(rf"{re.escape(stem)}(-\d{{1,4}})?-\d{{5,}}-of-\d{{5,}}{re.escape(EXTENSION)}")
+    return re.compile(rf"{re.escape(stem)}(-\d{{1,4}})?-\d{{5,}}-of-\d{{5,}}{re.escape(DEFAULT_EXTENSION)}")
 
 
 def index_text(shards: Sequence[Outline], names: Sequence[str]) -> bytes:
@@ -106,7 +106,7 @@ def listed_names(index: bytes) -> set[str] | None:
         places = places_of(index, Budget("the index"))
     except (NotThisError, RecordFormatError):
         return None
-    return {name for name in places.values() if name.endswith(EXTENSION) and os.path.basename(name) == name}
+    return {name for name in places.values() if name.endswith(DEFAULT_EXTENSION) and os.path.basename(name) == name}
 
 
 def single_path(path: str | os.PathLike[str]) -> str:
@@ -121,12 +121,11 @@ def single_path(path: str | os.PathLike[str]) -> str:
     extension = os.path.splitext(text.removesuffix(INDEX_SUFFIX))[1]
     if os.path.isdir(text) or text.endswith(os.sep) or not extension:
         return os.path.join(text, SINGLE_NAME)
-    if extension != EXTENSION:
-        raise RecordError(f"{text}: expected a directory or a name that ends in {EXTENSION}, to divide among files")
+    if extension != DEFAULT_EXTENSION:
+        raise RecordError(
+            f"{text}: expected a directory or a name that ends in {DEFAULT_EXTENSION}, to divide among files"
+        )
     return text.removesuffix(INDEX_SUFFIX)
-
-
-_TRIES = 5
 
 
 def find_record(path: str | os.PathLike[str]) -> str:
@@ -149,7 +148,7 @@ def find_record(path: str | os.PathLike[str]) -> str:
             f"{text}: expected a record's file, got a directory without {SINGLE_NAME} and {SINGLE_NAME}{INDEX_SUFFIX}"
         )
     if not os.path.exists(text):
-        for suffix in (EXTENSION, INDEX_SUFFIX):
+        for suffix in (DEFAULT_EXTENSION, INDEX_SUFFIX):
             if os.path.exists(text + suffix):
                 return text + suffix
     return text

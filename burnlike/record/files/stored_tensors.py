@@ -18,6 +18,8 @@ from ..saving.stream import bytes_at
 from ..saving.workers import BLOCK_BYTES, MAX_WORKERS, run_steps
 from .source import Source
 
+_CHUNK_BYTES = 4 << 20
+
 
 class StoredTensors(Mapping[str, Tensor]):
     """Name -> tensor of a file, or of several; each access reads it whole, into fresh memory.
@@ -73,9 +75,6 @@ def dtype_in(tensors: Mapping[str, Tensor], name: str) -> torch.dtype:
 def shape_in(tensors: Mapping[str, Tensor], name: str) -> torch.Size:
     """The shape of a tensor of a record, without reading it."""
     return tensors.shape(name) if isinstance(tensors, StoredTensors) else tensors[name].shape
-
-
-_CHUNK_BYTES = 4 << 20
 
 
 class LazyTensors(StoredTensors):

@@ -9,6 +9,11 @@ from torch import Tensor, nn
 
 from ...module.identity.plain_attributes import DEEPEST, plain_names, with_items
 
+RESET = "reset_non_persistent_buffers"
+"""The method of a module that computes its tensors which are in no record."""
+
+Places = dict[int, tuple[nn.Module, str, str, Tensor]]
+
 
 def unset_tensors(module: nn.Module) -> dict[str, Tensor]:
     """Path -> tensor on the meta device, see `all_tensors`."""
@@ -69,12 +74,6 @@ def _attributes(value: Any, seen: set[int]) -> dict[str, Any] | None:
         return None
     seen.add(id(value))
     return parts
-
-
-RESET = "reset_non_persistent_buffers"
-"""The method of a module that computes its tensors which are in no record."""
-
-Places = dict[int, tuple[nn.Module, str, str, Tensor]]
 
 
 def registered(module: nn.Module) -> Places:

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 
 from ..._atomic_file import AtomicFile, remove_abandoned, sync_directory
 from ...errors import RecordError, RecordIOError
-from ..files.sharded import EXTENSION, INDEX_SUFFIX, index_text, listed_names, shard_name, shard_pattern
+from ..files.sharded import INDEX_SUFFIX, index_text, listed_names, shard_name, shard_pattern
+from ..formats import DEFAULT_EXTENSION
 from ..outline import Outline
 from .writing import write_error
 
@@ -65,7 +66,7 @@ class _Directory:
         self.single = os.path.abspath(single)
         self.index = self.single + INDEX_SUFFIX
         self.path, name = os.path.split(self.single)
-        self._stem = name.removesuffix(EXTENSION)
+        self._stem = name.removesuffix(DEFAULT_EXTENSION)
         self._pattern = shard_pattern(self._stem)
 
     def replace_by_one(self, shard: Outline, write: Write) -> str:
@@ -151,7 +152,7 @@ class _Directory:
             names = os.listdir(self.path)
             found = {name for name in names if self._pattern.fullmatch(name)} | (also or set())
             found -= {*keep, os.path.basename(self.single)}
-            others = [name for name in names if name.endswith(EXTENSION + INDEX_SUFFIX)] if found else []
+            others = [name for name in names if name.endswith(DEFAULT_EXTENSION + INDEX_SUFFIX)] if found else []
             for name in others:
                 path = os.path.join(self.path, name)
                 listed = set() if path == self.index else self._listed(path)

@@ -211,9 +211,6 @@ class _File(io.RawIOBase):
         return True
 
 
-TORCH = TorchFormat()
-
-
 def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether the elements lie one behind the other, in row-major order."""
     expected = 1
@@ -278,3 +275,6 @@ class StridedSource(Source):
         into = torch.frombuffer(ordered, dtype=dtype).view(self._shape)
         into.copy_(torch.frombuffer(found, dtype=dtype).as_strided(self._shape, self._strides))
         return memoryview(ordered)
+
+
+TORCH = TorchFormat()
