@@ -1,7 +1,6 @@
 """The public names of `burnlike.mlax`: each is imported from where it is defined, at its first use."""
 
 from .applying import apply as apply
-from .combining import combine as combine, overlay as overlay
 from .filters import (
     All as All,
     Any as Any,
@@ -16,7 +15,13 @@ from .layered import Parallel as Parallel, ParallelRng as ParallelRng, Series as
 from .mapped import map as map
 from .module import Module as Module
 from .parameter import Parameter as Parameter
+from .partitioning import (
+    combine as combine,
+    filter as filter,
+    overlay as overlay,
+    partition as partition,
+    split as split,
+)
 from .random_key import Key as Key
-from .selecting import filter as filter, partition as partition, split as split
 from .sequence import ModuleSeq as ModuleSeq
 from .structure import leaves as leaves

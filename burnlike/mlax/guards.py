@@ -15,6 +15,7 @@ from torch import nn
 from ..errors import EmptyParamError
 from ..module.identity.constants import Above
 from ..module.identity.field_metadata import fields_with, meta_of
+from ..module.tree.traversal import parts_of
 
 C = TypeVar("C", bound=Callable[..., Any])
 _OWN = "_burnlike_forward"
@@ -37,7 +38,7 @@ class Guard(Above):
         """
         module = self.module()
         assert module is not None, "it is called as an attribute of the module"
-        _refuse(module, "")
+        _refuse(module)
         own = module.__dict__.get(_OWN)
         return own(*args, **options) if own is not None else type(module).forward(module, *args, **options)
 
@@ -58,7 +59,7 @@ def refuse_holes(module: nn.Module) -> None:
         EmptyParamError: it has; the message has the path.
     """
     if type(module.__dict__.get("forward")) is Guard:
-        _refuse(module, "")
+        _refuse(module)
 
 
 def guarding(call: C) -> C:
@@ -115,13 +116,10 @@ def _own_hole(module: nn.Module) -> str | None:
     return None
 
 
-def _refuse(module: nn.Module, prefix: str) -> None:
-    name = _own_hole(module)
-    if name is not None:
-        raise EmptyParamError(
-            f"Parameter '{prefix}{name}' of {type(module).__name__} is a hole: combine the part with the one that has"
-            " it"
-        )
-    for name, child in module._modules.items():
-        if child is not None:
-            _refuse(child, f"{prefix}{name}.")
+def _refuse(root: nn.Module) -> None:
+    for prefix, module in parts_of(root):
+        if (name := _own_hole(module)) is not None:
+            raise EmptyParamError(
+                f"Parameter '{prefix}{name}' of {type(module).__name__} is a hole: combine the part with the one that"
+                " has it"
+            )

@@ -17,7 +17,7 @@ from ..module.module import Module as BaseModule
 from ..module.transforms import modes
 from ..module.transforms.mapping import Mapping
 from ..module.tree.param import Param
-from . import applying, combining, mapped, selecting, structure
+from . import applying, mapped, partitioning, structure
 from .data import DataTree
 from .filters import Filter, is_trainable
 from .guards import guard_holes, guarding
@@ -197,23 +197,23 @@ class Module(BaseModule):
 
     def filter(self, f: Filter, *rest: nn.Module, inverse: bool = False, with_path: bool = False) -> Self:
         """A view that keeps what `f` selects; see `burnlike.mlax.filter`."""
-        return selecting.filter(self, f, *rest, inverse=inverse, with_path=with_path)
+        return partitioning.filter(self, f, *rest, inverse=inverse, with_path=with_path)
 
     def partition(self, f: Filter = is_trainable, *rest: nn.Module, with_path: bool = False) -> tuple[Self, Self]:
         """Two views, of what `f` selects and of what it does not; see `burnlike.mlax.partition`."""
-        return selecting.partition(self, f, *rest, with_path=with_path)
+        return partitioning.partition(self, f, *rest, with_path=with_path)
 
     def split(self, *filters: Filter, with_path: bool = False) -> tuple[Self, ...]:
         """One view for each filter; see `burnlike.mlax.split`."""
-        return selecting.split(self, *filters, with_path=with_path)
+        return partitioning.split(self, *filters, with_path=with_path)
 
     def combine(self, *rest: nn.Module, strict: bool = False) -> Self:
         """A new module of the first parameter that is there, this module's first; see `burnlike.mlax.combine`."""
-        return combining.combine(self, *rest, strict=strict)
+        return partitioning.combine(self, *rest, strict=strict)
 
     def overlay(self, *patches: nn.Module) -> Self:
         """A new module of the last parameter that is there; see `burnlike.mlax.overlay`."""
-        return combining.overlay(self, *patches)
+        return partitioning.overlay(self, *patches)
 
     def apply(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, x: Any, rng: Any = None, inference_mode: bool | None = None
