@@ -256,6 +256,27 @@ def test_process_that_ends_waits_for_its_saves(how: str, tmp_path: Path) -> None
     assert len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.parametrize("most", [0, 1, 2])
+def test_values_are_written_by_as_many_threads_as_can_be_started(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python 3.12 starts no thread once the program has begun to end, and a system has limits."""
+    values, left, start = torch.arange(4_000_000.0), [most], threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise RuntimeError("can't create new thread at interpreter shutdown")
+        start(thread)
+
+    threads = torch.get_num_threads()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        path = SafetensorsRecorder().save(Record({"a": values}), tmp_path / "x")
+    assert left[0] < 0 and torch.get_num_threads() == threads
+    assert torch.equal(safetensors.torch.load_file(path)["a"], values)
+
+
 def test_error_is_printed_when_the_process_ends(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", END, tmp_path / "none" / "x"], check=True, capture_output=True, text=True

@@ -29,6 +29,8 @@ def run_steps(
 ) -> None:
     """Do every step, begun in the order of the list; what one thread can do is done in the caller's.
 
+    So is everything where no thread can be started: Python 3.12 starts none once the program has begun to end.
+
     Args:
         steps: what there is to do.
         do: does one step; the buffer is its thread's own.
@@ -39,30 +41,38 @@ def run_steps(
         BaseException: what the first step that failed raised; steps that were not begun then are left out.
     """
     workers = min(most_workers, len(steps))
-    if workers < 2:
-        buffer = torch.empty(buffer_bytes, dtype=torch.uint8, device="cpu")
-        for step in steps:
-            do(step, buffer)
-        return
+    threads: list[threading.Thread] = []
     pool = _Pool(steps, do, workers)
-    ready = threading.Barrier(workers + 1)
-    threads = [
-        threading.Thread(target=pool.work, args=(number, buffer, ready))
-        for number, buffer in enumerate(_buffers(workers, buffer_bytes))
-    ]
     try:
-        with _one_torch_thread_each():
-            for thread in threads:
-                thread.start()
-            ready.wait()
+        if workers > 1:
+            with _one_torch_thread_each():
+                threads = _start(pool, _buffers(workers, buffer_bytes))
+                for _ in threads:
+                    pool.ready.acquire()
         for thread in threads:
             thread.join()
     except BaseException as error:  # an interrupt of the main thread: the workers must not outlive what they use
         pool.stop(error)
-        ready.abort()
         raise
+    if not threads:
+        buffer = torch.empty(buffer_bytes, dtype=torch.uint8, device="cpu")
+        for step in steps:
+            do(step, buffer)
     if pool.error is not None:
         raise pool.error
+
+
+def _start(pool: "_Pool", buffers: Sequence[Tensor]) -> list[threading.Thread]:
+    """Start a worker for each buffer, or as many as the system lets one start."""
+    started: list[threading.Thread] = []
+    for number, buffer in enumerate(buffers):
+        thread = threading.Thread(target=pool.work, args=(number, buffer))
+        try:
+            thread.start()
+        except RuntimeError:  # the system's limit, or the interpreter ends
+            break
+        started.append(thread)
+    return started
 
 
 class _Pool:
@@ -72,6 +82,7 @@ class _Pool:
         self.steps = iter(steps)
         self.do = do
         self.error: BaseException | None = None
+        self.ready = threading.Semaphore(0)
         self._busy = [False] * workers
 
     def stop(self, error: BaseException) -> None:
@@ -88,11 +99,11 @@ class _Pool:
             except KeyboardInterrupt:
                 continue
 
-    def work(self, number: int, buffer: Tensor, ready: threading.Barrier) -> None:
+    def work(self, number: int, buffer: Tensor) -> None:
         """Do steps, as one of several threads, until none is left or one has failed; keeps the first error of all."""
         try:
             torch.set_num_threads(1)
-            ready.wait()
+            self.ready.release()
             for step in self.steps:
                 self._busy[number] = True  # before it looks at `error`, which `stop` sets before it looks at this
                 if self.error is not None:
@@ -128,8 +139,11 @@ def _one_torch_thread_each() -> Iterator[None]:
             yield
         finally:
             thread = threading.Thread(target=torch.set_num_threads, args=(before,))
-            thread.start()
-            thread.join()
+            try:
+                thread.start()
+                thread.join()
+            except RuntimeError:  # no thread can be started
+                torch.set_num_threads(before)
 
 
 def _buffers(count: int, buffer_bytes: int) -> list[Tensor]:
