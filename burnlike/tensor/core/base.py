@@ -22,8 +22,6 @@ B2 = TypeVar("B2", bound=Backend)
 E = TypeVar("E", bound=int)
 K2 = TypeVar("K2", bound=Kind)
 
-_new = object.__new__
-
 
 @dataclasses.dataclass(slots=True, eq=False, repr=False, init=False)
 class TensorBase(Generic[B, D, K]):
@@ -87,7 +85,7 @@ IntOperand: TypeAlias = "Tensor[B, D, Int] | torch.Tensor | int"
 
 def wrap(inner: torch.Tensor, spec: Spec) -> "Tensor[Any, Any, Any]":
     """The result of an operation whose type is known: `inner` has the dtype and rank of `spec`."""
-    out = _new(spec.tensor)
+    out = object.__new__(spec.tensor)
     out.inner = inner
     out.spec = spec
     return out
@@ -95,7 +93,7 @@ def wrap(inner: torch.Tensor, spec: Spec) -> "Tensor[Any, Any, Any]":
 
 def like(inner: torch.Tensor, spec: Spec) -> "Tensor[Any, Any, Any]":
     """The result of an operation that keeps rank and kind, but whose element type autocast may have changed."""
-    out = _new(spec.tensor)
+    out = object.__new__(spec.tensor)
     out.inner = inner
     out.spec = spec if inner.dtype is spec.dtype else spec.family[inner.dtype][spec.rank]
     return out
@@ -103,7 +101,7 @@ def like(inner: torch.Tensor, spec: Spec) -> "Tensor[Any, Any, Any]":
 
 def derive(inner: torch.Tensor, spec: Spec) -> "Tensor[Any, Any, Any]":
     """The result of an operation on a tensor of `spec`; its dtype and rank are read from torch."""
-    out = _new(spec.tensor)
+    out = object.__new__(spec.tensor)
     out.inner = inner
     out.spec = spec.family[inner.dtype][inner.ndim]
     return out

@@ -141,7 +141,7 @@ def _build(backend: Backend) -> Family:
     tables = {Float: backend.float_ops, Int: backend.int_ops, Bool: backend.bool_ops}
     ops = {kind: _with_refusals(table, kind) for kind, table in tables.items()}
     module, activation = (
-        _in_slots({name: getattr(table, name) for name in dir(table) if not name.startswith("_")})
+        _as_class({name: getattr(table, name) for name in dir(table) if not name.startswith("_")})
         for table in (backend.module_ops, backend.activation_ops)
     )
     family: Family = {}
@@ -168,15 +168,12 @@ def _spec(backend: Backend, kind: type[Kind], rank: int, dtype: torch.dtype, ops
 
 def _with_refusals(table: object, kind: type[Kind]) -> Any:
     """The functions of `table`, and for the names of other kinds' tables a function that says that there is none."""
-    return _in_slots({name: getattr(table, name, None) or _refusal(name, kind) for name in op_names()})
+    return _as_class({name: getattr(table, name, None) or _refusal(name, kind) for name in op_names()})
 
 
-def _in_slots(functions: dict[str, Any]) -> Any:
-    """An object with these attributes in slots, the fastest there are: each operation looks one up."""
-    table = type("Ops", (), {"__slots__": tuple(functions)})()
-    for name, function in functions.items():
-        setattr(table, name, function)
-    return table
+def _as_class(functions: dict[str, Any]) -> Any:
+    """A class with these attributes: each operation looks one up, fast, and torch.compile traces that."""
+    return type("Ops", (), functions)
 
 
 def _refusal(name: str, kind: type[Kind]) -> Any:
