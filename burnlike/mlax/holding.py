@@ -14,6 +14,14 @@ from ..module.tree.param import Kind
 from .data import DataTree, as_data, check_trainable, grow, put, put_tensor, refill
 
 
+class TracedProperty(property):
+    """A property whose setter torch.compile runs: torch 2.11 leaves out that of a plain one without a word."""
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        assert self.fset is not None
+        self.fset(instance, value)
+
+
 def content(owner: nn.Module, name: str) -> Tensor | DataTree | None:
     """The data that `owner` holds under `name`; None for a hole or an uninitialized parameter."""
     if name in owner._parameters:

@@ -11,7 +11,7 @@ from ..module.identity.lazy_parameter import initialize_param, is_lazy
 from ..module.identity.param_id import ParamId
 from ..module.tree.param import Kind, Param
 from .data import DataTree, as_data, check_trainable
-from .holding import content, declared, holders, id_at, is_hole, kind_at, share, write
+from .holding import TracedProperty, content, declared, holders, id_at, is_hole, kind_at, share, write
 from .operators import Operators
 from .pytrees import register_handle
 
@@ -102,7 +102,7 @@ class Parameter(Operators, Param):
         """`weight` for what an optimizer might train, frozen or not; `state` for the rest."""
         return kind_at(*self.owners[0])
 
-    @property
+    @TracedProperty
     def data(self) -> Any:
         """The tensor, or list, tuple or dict of tensors, that the module holds; tracked by autograd.
 

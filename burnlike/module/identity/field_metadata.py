@@ -159,7 +159,10 @@ def own_fields(module: nn.Module) -> dict[str, Field]:
     """The Fields of `module`, to be changed by the functions here; made if there are none yet."""
     if KEPT not in module.__dict__:
         fields_of(module)  # upgrades what is from an older pickle
-        module.__dict__.setdefault(KEPT, {})
+        if torch.compiler.is_compiling():  # torch 2.11 traces no `setdefault` of a module's `__dict__`
+            module.__dict__[KEPT] = {}
+        else:
+            module.__dict__.setdefault(KEPT, {})
     return module.__dict__[KEPT]
 
 
@@ -189,7 +192,7 @@ def put_field(module: nn.Module, name: str, field: Field | None) -> None:
 def remember_field(module: nn.Module, name: str) -> None:
     """Note the place of `name` in the order of declaration."""
     if name not in fields_of(module):
-        module.__dict__.setdefault(KEPT, {}).setdefault(name, NO_FIELD)
+        own_fields(module).setdefault(name, NO_FIELD)
 
 
 def ordered_fields(module: nn.Module) -> Mapping[str, Field]:
