@@ -95,6 +95,13 @@ def lion(weight_decay: float = 0.3) -> StepRule:
     return StepRule("lion_step", lion_step_, lion_step_reference, (False,), scalars, has_times=False)
 
 
+def with_clear_sign(gradient: Tensor, moment: Tensor, rule: StepRule) -> Tensor:
+    """The gradient, but the moment's where the sum whose sign Lion takes is within rounding of 0."""
+    beta = rule.scalars["beta_1"]
+    old, new = beta * moment.double(), (1 - beta) * GRAD_SCALE * gradient.double()
+    return torch.where((old + new).abs() < 1e-5 * old.abs(), moment.to(gradient.dtype), gradient)
+
+
 def split(tensors: Sequence[Tensor], kinds: int) -> list[list[Tensor]]:
     """The tensors as lists of equal length."""
     count = len(tensors) // kinds
@@ -117,7 +124,10 @@ def step_case(
             [tensor.square() if square else tensor for tensor in tensors]
             for tensors, square in zip(states, rule.squares, strict=True)
         ]
-        return [tensor for tensors in (make(dtype), make(dtype), *signed) for tensor in tensors]
+        parameters, gradients = make(dtype), make(dtype)
+        if rule.op == "lion_step":
+            gradients = [with_clear_sign(*pair, rule) for pair in zip(gradients, signed[0], strict=True)]
+        return [tensor for tensors in (parameters, gradients, *signed) for tensor in tensors]
 
     def stepped(step: Callable[..., None]) -> Callable[..., list[Tensor]]:
         def call(*tensors: Tensor) -> list[Tensor]:

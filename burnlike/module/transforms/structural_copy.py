@@ -27,6 +27,7 @@ M = TypeVar("M", bound=nn.Module)
 _PLAIN = frozenset({type(None), bool, int, float, str, type})
 _NESTING = frozenset({list, tuple, dict, partial})
 _HOOKS = (*HOOKS, *HOOK_FLAGS)
+_TRACED = torch.__version__ >= (2, 13)  # torch.compile of torch 2.11 can't list the attributes of a module
 _REGISTRIES: tuple[tuple[str, Kind], ...] = (("_parameters", "weight"), ("_buffers", "state"))
 
 
@@ -44,7 +45,8 @@ def shell(module: M, place: Place) -> M:
             name without one. Non-persistent buffers are passed too.
 
     Raises:
-        ModuleTreeError: the tree is sharded by `fully_shard`, whose state belongs to the original.
+        ModuleTreeError: the tree is sharded by `fully_shard`, whose state belongs to the original; or compiled code
+            of a torch before 2.13 makes a copy.
     """
     return Copies(module, place).root  # pyright: ignore[reportReturnType]
 
@@ -61,6 +63,11 @@ class Copies:
         self._place = place
         # torch.compile guards what `id` is taken of: a new module would be compiled anew. Else, modules need not hash.
         self._compiling = torch.compiler.is_compiling()
+        if not _TRACED and torch.compiler.is_dynamo_compiling():
+            raise ModuleTreeError(
+                "compiled code can take modules apart, map and call them in MLAX form only with torch 2.13 or newer,"
+                " as torch.compile before can't list their attributes; do it outside of torch.compile, or update torch"
+            )
         self._modules: dict[object, nn.Module] = {}
         self._tensors: dict[Tensor, Tensor | None] = {}
         self._ordinary: set[type] = set()  # the classes met that are neither wrappers nor sharded

@@ -145,6 +145,11 @@ def test_torch_moves_and_applies_to_what_containers_hold() -> None:
     assert seen.count("Linear") == 5
 
 
+def backwards(layers: list[Any]) -> Any:
+    """torch.compile of torch 2.11 knows no `reversed` of a module."""
+    return reversed(layers) if torch.__version__ >= (2, 13) else layers[::-1]
+
+
 class Chain(Module):
     def __init__(self) -> None:
         super().__init__()
@@ -155,7 +160,7 @@ class Chain(Module):
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers:
             x = layer(x)
-        for index, layer in enumerate(reversed(self.layers)):
+        for index, layer in enumerate(backwards(self.layers)):
             x = layer(x) + index + len(self.layers)
         layer, function = self.pair
         for head in self.heads.values():

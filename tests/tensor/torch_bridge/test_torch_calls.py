@@ -18,6 +18,14 @@ def typed(*shape: int) -> Any:
     return Tensor(torch.rand(shape), Cpu())
 
 
+def in_a_group(communicate: Any) -> None:
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        communicate()
+    finally:
+        torch.distributed.destroy_process_group()
+
+
 @pytest.mark.parametrize(
     "write",
     [
@@ -32,8 +40,7 @@ def typed(*shape: int) -> Any:
         lambda x, s: torch.ops.aten.native_batch_norm(x, None, None, s, s, True, 0.1, 1e-5),
         lambda x, s: torch.ops.aten._native_batch_norm_legit(x, None, None, s, s, True, 0.1, 1e-5),
         lambda x, s: torch.ops.aten.rrelu_with_noise(x.inner, x, training=True),
-        lambda x, s: torch.distributed.all_reduce(x),
-        lambda x, s: torch.distributed.broadcast(x, 0),
+        lambda x, s: in_a_group(lambda: torch.distributed.all_reduce(x)),
         lambda x, s: torch.ops.aten.add_.Tensor(x, x),
         lambda x, s: torch.ops.aten.add.out(x.inner, x.inner, out=x),
     ],
@@ -45,6 +52,15 @@ def test_hidden_writes_are_refused(write: Any) -> None:
         write(x, statistics)
     assert torch.equal(x.inner, before[0])
     assert torch.equal(statistics.inner, before[1])
+
+
+def test_broadcast_is_refused_by_torch_or_by_us() -> None:
+    x = Tensor(torch.rand(3, 3))
+    before = x.inner.clone()
+    message = "written to|writes? into" if torch.__version__ >= (2, 13) else "of type torch.Tensor"
+    with pytest.raises(TypeError, match=message):
+        in_a_group(lambda: torch.distributed.broadcast(x, 0))  # pyright: ignore[reportArgumentType]
+    assert torch.equal(x.inner, before)
 
 
 def test_layers_that_write_only_to_their_own_tensors_work() -> None:
