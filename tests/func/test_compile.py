@@ -15,6 +15,8 @@ from burnlike import func, mlax
 from tests.func.models import assert_no_traced_tensor, assert_untouched, batch, snapshot
 from tests.mlax.samples import Counter, Foo
 
+from ..torch_versions import copies_in_compiled_code
+
 
 class Frames:
     """A backend that counts how many graphs are compiled, and hands them on."""
@@ -122,6 +124,7 @@ def test_36_a_counter_in_a_plain_number_is_compiled_anew_and_one_in_a_parameter_
     assert frames.count == 1
 
 
+@copies_in_compiled_code
 def test_36_a_counter_in_a_state_is_compiled_once_through_apply() -> None:
     frames = Frames()
     compiled = torch.compile(mlax.apply, fullgraph=True, backend=frames)
@@ -132,6 +135,7 @@ def test_36_a_counter_in_a_state_is_compiled_once_through_apply() -> None:
     assert frames.count <= 2
 
 
+@copies_in_compiled_code
 def test_37_each_mode_is_compiled_once_and_a_changed_flag_once_more() -> None:
     frames, module, x = Frames(), Counter(), torch.ones(2, 3)
 
@@ -151,6 +155,7 @@ def test_37_each_mode_is_compiled_once_and_a_changed_flag_once_more() -> None:
     assert frames.count == 3
 
 
+@copies_in_compiled_code
 @pytest.mark.parametrize(
     ("make", "backend"), [(held, "eager"), (tied, "aot_eager"), pytest.param(normed, "eager", marks=pytest.mark.slow)]
 )
@@ -183,6 +188,7 @@ def test_53_a_train_step_is_compiled_whole_for_ever_new_modules(make: Callable[[
     assert_no_traced_tensor(found)
 
 
+@copies_in_compiled_code
 def test_a_compiled_gradient_is_a_module_with_holes() -> None:
     module = counter()
     t, n = module.partition()
@@ -200,6 +206,7 @@ def test_a_compiled_gradient_is_a_module_with_holes() -> None:
     assert torch.equal(found.combine(n).seen.data, module.seen.data)
 
 
+@copies_in_compiled_code
 def test_compiled_ensembles_and_per_sample_gradients() -> None:
     members = [tied(), tied()]
     x = batch(members[0])
@@ -224,6 +231,7 @@ def test_compiled_ensembles_and_per_sample_gradients() -> None:
         torch.testing.assert_close(a.detach(), b.detach())
 
 
+@copies_in_compiled_code
 def test_restored_parameters_are_trained_by_torch_and_ties_stay() -> None:
     module = tied()
     bl.module.params(module)
@@ -240,6 +248,7 @@ def test_restored_parameters_are_trained_by_torch_and_ties_stay() -> None:
     assert all(a is again[name] for name, a in func.restore_parameters(restored).named_parameters())
 
 
+@copies_in_compiled_code
 def test_a_module_without_ids_is_refused_with_what_to_do() -> None:
     compiled = torch.compile(train_step, fullgraph=True, backend="eager")
     with pytest.raises(Exception, match=r"no ParamId yet.*burnlike\.module\.params"):

@@ -13,6 +13,8 @@ from burnlike import func, mlax
 from burnlike.errors import ArgumentError
 from tests.func.models import assert_no_traced_tensor, assert_untouched, batch, reference_gradients, snapshot
 
+from ..torch_versions import copies_in_compiled_code
+
 
 @func.register_pytree
 class Stock(nn.Module):
@@ -142,6 +144,7 @@ def test_structures_are_equal_where_modules_can_be_mapped_together() -> None:
     assert len({structure.context, pytree.tree_structure(mlax.partition(Handles())[0]).context}) == 1
 
 
+@copies_in_compiled_code
 @pytest.mark.parametrize("cls", CLASSES)
 def test_compiled_functions_of_torchs_transforms_take_modules(cls: type[nn.Module]) -> None:
     module, x = made(cls)

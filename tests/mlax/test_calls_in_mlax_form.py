@@ -13,6 +13,8 @@ import burnlike as bl
 from burnlike import func, mlax
 from burnlike.errors import ArgumentError, EmptyParamError
 
+from ..torch_versions import copies_in_compiled_code
+
 X = torch.ones(4, 3)
 KEY = mlax.Key(3)
 
@@ -125,6 +127,7 @@ def test_layers_without_a_mode_of_their_own_follow_that_of_the_call() -> None:
     assert (mlax.Parallel([layers[0]])([torch.ones(1000)], inference_mode=False)[0][0] == 0).any()
 
 
+@copies_in_compiled_code
 def test_calls_in_this_form_are_compiled_whole() -> None:
     series = mlax.Series([Scale(), Noise(), bl.nn.DropoutConfig(prob=0.5).init()])
     counter = torch._dynamo.testing.CompileCounter()
@@ -170,6 +173,7 @@ def loss(t: nn.Module, n: nn.Module, key: mlax.Key) -> Tensor:
     return func.fwd(t, n, x=X, rng=key)[0].square().sum()
 
 
+@copies_in_compiled_code
 def test_gradients_are_taken_through_it() -> None:
     t, n = mlax.Series([Scale(), Noise()]).partition()
     gradient = func.grad(loss)(t, n, KEY)

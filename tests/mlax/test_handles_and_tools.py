@@ -15,6 +15,7 @@ from burnlike import mlax
 from burnlike.errors import EmptyParamError, StructureMismatchError
 from burnlike.module import LoraConfig, apply_lora, params
 
+from ..torch_versions import copies_in_compiled_code
 from .samples import PATHS, Bar, Counter, Foo, by_path, paths
 
 
@@ -51,6 +52,7 @@ def test_handles_are_compiled_whole_and_state_needs_no_recompilation(make: type[
         torch.testing.assert_close(ours, theirs)
 
 
+@copies_in_compiled_code
 def test_parts_are_made_and_put_together_inside_of_compiled_code() -> None:
     def step(m: mlax.Module, x: Tensor) -> tuple[Tensor, mlax.Module]:
         t, n = m.partition()

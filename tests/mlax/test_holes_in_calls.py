@@ -17,6 +17,8 @@ import burnlike as bl
 from burnlike import func, mlax
 from burnlike.errors import EmptyParamError
 
+from ..torch_versions import copies_in_compiled_code
+
 X = torch.ones(2, 3)
 IMAGE = torch.ones(2, 4, 5, 5)
 WORDS = torch.tensor([[1, 2, 0]])
@@ -175,6 +177,7 @@ def test_holes_are_filled_for_a_functional_call() -> None:
         t(X)
 
 
+@copies_in_compiled_code
 @pytest.mark.parametrize("name", ["Linear", "own layer of mlax", "own layer by __call__", "reads its parts"])
 def test_holes_are_refused_in_compiled_code(name: str) -> None:
     make, x = LAYERS[name]
@@ -195,6 +198,7 @@ def test_holes_are_refused_in_compiled_code(name: str) -> None:
         torch.export.export(part, (x,))
 
 
+@copies_in_compiled_code
 def test_parts_that_compiled_code_made_refuse_too() -> None:
     split = torch.compile(mlax.partition, fullgraph=True, backend="eager")
     layer = nn.Linear(3, 2)

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 import burnlike as bl
 from burnlike import func, mlax
 
+from ..torch_versions import copies_in_compiled_code
 from .samples import Bar, Counter, Foo
 
 
@@ -156,6 +157,7 @@ class WithKey(mlax.Module):
         return x + mine.rand(x.shape), self
 
 
+@copies_in_compiled_code
 def test_a_key_in_a_parameter_goes_on_from_call_to_call() -> None:
     module, x = WithKey(), torch.zeros(3)
     first, second = mlax.Key(-3).split(2)

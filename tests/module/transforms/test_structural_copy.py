@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations, parametrize
 
+from burnlike import mlax
 from burnlike.errors import ModuleTreeError
 from burnlike.module import Module, Param, clone, map as map_module, params, train, valid
 from burnlike.module.transforms.structural_copy import shell
@@ -311,3 +312,14 @@ def test_a_view_of_a_parametrized_layer_shares_the_memory_of_what_it_computes_fr
     with torch.no_grad():
         view.parametrizations["weight"].original.zero_()  # one memory
     torch.testing.assert_close(model(x), model.bias)
+
+
+def test_compiled_code_of_an_older_torch_is_told_where_to_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("burnlike.module.transforms.structural_copy._TRACED", False)
+    torch.compiler.reset()
+    layer = nn.Linear(2, 2)
+    params(layer)
+    compiled = torch.compile(lambda m, x: mlax.map(m, lambda p: p.data)(x), fullgraph=True, backend="eager")
+    with pytest.raises(Exception, match=r"with torch 2\.13 or newer.*do it outside of torch\.compile"):
+        compiled(layer, torch.ones(2))
+    assert mlax.map(layer, lambda p: p.data)(torch.ones(2)).shape == (2,)
