@@ -12,7 +12,10 @@ import pytest
 from burnlike.config import Config, LrSchedulerConfig, OptimizerConfig
 from burnlike.train import TrainingConfig
 
+from .torch_versions import copies_in_compiled_code
+
 DOCS = Path(__file__).parent.parent / "docs"
+
 GUIDES = ["training", "modules", "mlax", "drop_in", "optimizers", "tensor", "backends", "formats", "records"]
 _MODEL = """
 import torch
@@ -62,7 +65,10 @@ scheduler, scaler, loader, counters = {"iteration": 1}, torch.amp.GradScaler("cp
 PYTHON_3_13_0 = "ignore:Guards may run slower on Python 3.13.0:RuntimeWarning"  # of torch.compile
 
 
-@pytest.mark.parametrize("guide", GUIDES)
+@pytest.mark.parametrize(
+    "guide",
+    [pytest.param(guide, marks=copies_in_compiled_code) if guide == "mlax" else guide for guide in GUIDES],
+)
 def test_the_programs_of_a_guide_run(guide: str, tmp_path: Path) -> None:
     found = re.findall(r"^ *```python\n(.*?)^ *```", (DOCS / f"{guide}.md").read_text(), re.DOTALL | re.MULTILINE)
     assert found
