@@ -27,7 +27,7 @@ M = TypeVar("M", bound=nn.Module)
 _PLAIN = frozenset({type(None), bool, int, float, str, type})
 _NESTING = frozenset({list, tuple, dict, partial})
 _HOOKS = (*HOOKS, *HOOK_FLAGS)
-_TRACED = torch.__version__ >= (2, 13)  # torch.compile of torch 2.11 can't list the attributes of a module
+_TRACED = torch.__version__ >= "2.13"  # torch.compile of torch 2.11 can't list the attributes of a module
 _REGISTRIES: tuple[tuple[str, Kind], ...] = (("_parameters", "weight"), ("_buffers", "state"))
 
 

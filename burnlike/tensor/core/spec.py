@@ -4,6 +4,7 @@ There is one Spec object for each combination, so that one identity comparison s
 and an operation finds the type of its result by one attribute or one index.
 """
 
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -141,7 +142,7 @@ def _build(backend: Backend) -> Family:
     tables = {Float: backend.float_ops, Int: backend.int_ops, Bool: backend.bool_ops}
     ops = {kind: _with_refusals(table, kind) for kind, table in tables.items()}
     module, activation = (
-        _as_class({name: getattr(table, name) for name in dir(table) if not name.startswith("_")})
+        _as_module({name: getattr(table, name) for name in dir(table) if not name.startswith("_")})
         for table in (backend.module_ops, backend.activation_ops)
     )
     family: Family = {}
@@ -168,12 +169,14 @@ def _spec(backend: Backend, kind: type[Kind], rank: int, dtype: torch.dtype, ops
 
 def _with_refusals(table: object, kind: type[Kind]) -> Any:
     """The functions of `table`, and for the names of other kinds' tables a function that says that there is none."""
-    return _as_class({name: getattr(table, name, None) or _refusal(name, kind) for name in op_names()})
+    return _as_module({name: getattr(table, name, None) or _refusal(name, kind) for name in op_names()})
 
 
-def _as_class(functions: dict[str, Any]) -> Any:
-    """A class with these attributes: each operation looks one up, fast, and torch.compile traces that."""
-    return type("Ops", (), functions)
+def _as_module(functions: dict[str, Any]) -> Any:
+    """A module with these functions: Python finds them in one as fast as in slots, and torch.compile traces it."""
+    table = ModuleType("ops")
+    vars(table).update(functions)
+    return table
 
 
 def _refusal(name: str, kind: type[Kind]) -> Any:
