@@ -28,6 +28,7 @@ nn.initializers: initializer_config>configs initializer>initialize
 nn.linear: linear_config>configs
 nn.norm: rms_norm_config>configs rms_norm
 nn.transformer: decoder_lm_config>configs decoder_lm
+ops: step_options>_step_lists
 optim.core: treatment>gradient_transform ranks>step_checks state
 optim.gradients: clipping clipping_config>configs gradients_accumulator multi_gradients>gradients
 optim.lbfgs: lbfgs_config>configs lbfgs_flat>flat_parameters lbfgs_state>state

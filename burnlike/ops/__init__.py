@@ -5,6 +5,7 @@ are used.
 """
 
 from ._library import LibraryStatus, NativeStatus, force_cpu_isa, native_status
+from ._step_lists import StepOptions
 from .adamw_step import adamw_step_, adamw_step_reference
 from .blockwise import BLOCK, dequantize_blockwise, quantize_blockwise, scale_count
 from .convert import convert_, convert_reference
@@ -14,7 +15,6 @@ from .lion_step import lion_step_, lion_step_reference
 from .read_values import can_read_values, read_values_, read_values_reference
 from .rms_norm import rms_norm, rms_norm_reference
 from .sgd_step import sgd_step_, sgd_step_reference
-from .step_options import StepOptions
 
 __all__ = [
     "BLOCK",

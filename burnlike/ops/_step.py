@@ -11,9 +11,8 @@ from torch import Tensor
 from ._checks import DEVICES, check_memory, note_written, refuse_tracked
 from ._library import WITHOUT_NATIVE, fake, op, refuse_lazy_negation
 from ._random import random_bits, round_stochastically, uniform
-from ._step_lists import Step, check_lists, spread
+from ._step_lists import Step, StepOptions, check_lists, spread
 from .blockwise import dequantize_blockwise, encode
-from .step_options import StepOptions
 
 P = ParamSpec("P")
 _HALF = (torch.bfloat16, torch.float16)

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from ._step import ReferenceValues, reference_of, step_op
-from ._step_lists import States, Step
-from .step_options import StepOptions
+from ._step_lists import States, Step, StepOptions
 
 _DEFAULT = StepOptions()
 

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from ..errors import ArgumentError
 from ._step import ReferenceValues, reference_of, step_op
-from ._step_lists import States, Step
-from .step_options import StepOptions
+from ._step_lists import States, Step, StepOptions
 
 _DEFAULT = StepOptions()
 
