@@ -20,6 +20,8 @@ export TORCHINDUCTOR_CACHE_DIR := $(CURDIR)/.cache/inductor
 ifeq ($(shell test -w "$${TMPDIR:-/tmp}" && echo writable),)
 export TMPDIR := $(CURDIR)/.cache/tmp
 endif
+# Tests start hundreds of processes; without the bytecode of the first each would compile every file anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 train: build
 	$(python) -m burnlike train $(CONFIG)
@@ -28,7 +30,7 @@ test: build
 	$(python) -m pytest $(PARALLEL)
 
 test-slow: build
-	$(python) -m pytest $(PARALLEL) -m "not cuda"
+	$(python) -m pytest $(PARALLEL) -m "slow and not cuda"
 
 test-cuda: build
 	$(python) -m pytest -m cuda

@@ -58,7 +58,9 @@ tensor.signal: windows>short_time short_time
 tensor.torch_bridge: checkpointing>torch_function interop lifting>torch_function registration
 record: opening>shortcuts verifying>shortcuts
 record.safetensors: safetensors_recorder>recorder
-mlax: levels>pytrees parameter_pytree>pytrees predicates>filters unbound>holding
+func: forward>gradients
+mlax: combining>partitioning levels>pytrees parameter_pytree>pytrees predicates>filters selecting>partitioning
+  unbound>holding
 train: config>configs
 """
 

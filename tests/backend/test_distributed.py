@@ -14,11 +14,15 @@ def run_two(worker: str, how: str, tmp_path: Path) -> None:
     assert_succeed(workers, logs)
 
 
-@pytest.mark.parametrize("how", ["plain", "ddp", "ddp_unused", "fsdp"])
+@pytest.mark.parametrize(
+    "how", ["fsdp", *(pytest.param(how, marks=pytest.mark.slow) for how in ("plain", "ddp", "ddp_unused"))]
+)
 def test_two_processes_equal_the_joined_batch(how: str, tmp_path: Path) -> None:
     run_two("gradient_worker", how, tmp_path)
 
 
-@pytest.mark.parametrize("how", ["ddp", "ddp_bucket_views", "fsdp"])
+@pytest.mark.parametrize(
+    "how", ["ddp", *(pytest.param(how, marks=pytest.mark.slow) for how in ("ddp_bucket_views", "fsdp"))]
+)
 def test_loops_end_with_the_weights_of_torchs_own(how: str, tmp_path: Path) -> None:
     run_two("loop_worker", how, tmp_path)

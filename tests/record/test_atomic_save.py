@@ -1,7 +1,7 @@
 """A save that fails at any point leaves the old file whole and nothing beside it."""
 
-import contextlib
 import errno
+import itertools
 import os
 import resource
 import signal
@@ -117,15 +117,15 @@ def test_interrupts_of_the_main_thread_wait_for_the_workers(target: Path, monkey
         interrupted.set()
 
     def slow_write(descriptor: int, data: memoryview, offset: int) -> int:
-        with contextlib.suppress(IndexError):
-            interrupter.pop().start()
+        if next(writes) == 1:  # two are at it
+            threading.Thread(target=interrupt_twice).start()
         assert interrupted.wait(HANGS_S)
         descriptors.append(os.fstat(descriptor).st_nlink == 1)
         return write(descriptor, data, offset)
 
     monkeypatch.setattr(os, "pwrite", slow_write)
     main = threading.get_ident()
-    interrupted, interrupter = threading.Event(), [threading.Thread(target=interrupt_twice)]
+    interrupted, writes = threading.Event(), itertools.count()
     with pytest.raises(KeyboardInterrupt):
         SafetensorsRecorder(BFloat16Precision).save(record(), target)
     assert len(descriptors) > 1

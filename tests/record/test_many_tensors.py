@@ -66,6 +66,7 @@ def seconds(recorder: FileRecorder, record: Record) -> float:
         gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SafetensorsRecorder", "NamedMpkFileRecorder", "BinFileRecorder", "BurnpackRecorder"])
 @pytest.mark.parametrize("make", [of_a_module, of_an_optimizer])
 def test_eight_times_the_tensors_take_far_less_than_64_times_the_time(name: str, make: Callable[[int], Record]) -> None:

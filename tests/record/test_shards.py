@@ -230,6 +230,7 @@ for value, files in zip(range(10**9), itertools.cycle([3, 1, 3, 2])):
 """
 
 
+@pytest.mark.slow
 def test_process_killed_at_any_moment_leaves_a_whole_set(tmp_path: Path) -> None:
     generator = torch.Generator().manual_seed(0)
     for _ in range(2):

@@ -22,6 +22,8 @@ from .sharded_training import (
 )
 from .tensor_parallel import LACKING, WAYS
 
+pytestmark = pytest.mark.slow
+
 Found = list[dict[str, float | str]]
 LARGEST = 1e-12
 
