@@ -11,10 +11,10 @@ from ..errors import TracedLeakError
 from ..mlax.hyperparameters import hyperparameters, own_containers
 from ..module.identity.field_metadata import meta_of, set_meta
 from ..module.identity.lazy_parameter import initialize_param
+from ..module.identity.torch_wrappers import parts_of
 from ..module.transforms.structural_copy import Copies, shell
 from ..module.tree.param import Kind
 from ..module.tree.param_values import differentiable
-from ..module.tree.traversal import parts_of
 from ..module.tree.walk import params, weights
 
 M = TypeVar("M", bound=nn.Module)

@@ -15,7 +15,7 @@ from ...errors import BackendError, ModuleTreeError
 from ...tensor.core.base import TensorBase, wrap
 from ...tensor.core.spec import family_of
 from .constants import references_of
-from .field_metadata import KEPT, OLD_ENTRIES, fields_with
+from .field_metadata import KEPT, OLD_ENTRIES
 
 USER_CONTAINER = "_burnlike_user_container"
 """Where the module that stands for a user's container in the tree has that container."""
@@ -120,14 +120,6 @@ def _applied_typed(tensor: Any, function: Callable[[Tensor], Tensor]) -> Any:
             return tensor
         backend = Autodiff(target) if backend.ad_enabled else target
     return wrap(moved, family_of(backend)[moved.dtype][moved.ndim])
-
-
-def plain_lists(modules: Iterable[nn.Module]) -> list[tuple[nn.Module, str, Any]]:
-    """The plain lists and dicts among the fields of `modules`, each with its module and name."""
-    noted = [
-        (module, name, module.__dict__.get(name)) for module in modules for name in fields_with(module, "holds", "list")
-    ]
-    return [field for field in noted if isinstance(field[2], list | dict)]
 
 
 def check_loose_parts(fields: Iterable[tuple[nn.Module, str, Any]], known: Container[int]) -> None:

@@ -1,6 +1,7 @@
 """What torch puts around modules and tensors: wrappers, classes of its own, parametrizations."""
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from torch import Tensor, nn
@@ -137,3 +138,15 @@ def base_name(list_of: nn.Module) -> str:
         for key, tensor in (*list_of._parameters.items(), *list_of._buffers.items())
     }
     return max(sizes, key=lambda key: (sizes[key], key))
+
+
+def parts_of(module: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
+    """Each place of a module in the tree, as torch has them, after what holds it; with the prefix of the paths in it.
+
+    Wrappers are passed over, and nothing is decided or checked, so that torch.compile traces it.
+    """
+    module = unwrap(module)
+    yield prefix, module
+    for name, child in module._modules.items():
+        if child is not None:
+            yield from parts_of(child, f"{prefix}{name}.")

@@ -5,7 +5,8 @@ tensor elsewhere.
 """
 
 import copyreg
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from torch import Tensor, jit, nn
@@ -21,7 +22,6 @@ from ..identity.torch_wrappers import (
     container_of,
     parametrizations_of,
     reparameterization_of,
-    unwrap,
     wrapped_name,
 )
 
@@ -75,12 +75,16 @@ def slots_of(root: nn.Module) -> list[Slot]:
         ModuleTreeError: a module holds itself, or a part of the tree is in `__slots__`.
     """
     slots: list[Slot] = []
-    traverse(root, lambda *slot: slots.append(Slot(*slot)), lambda mark: None, [])
+    traverse(root, lambda *slot: slots.append(Slot(*slot)), lambda mark: None, [], [])
     return slots
 
 
 def traverse(
-    root: nn.Module, found: Callable[..., object], passed: Callable[..., object], seen: list[nn.Module]
+    root: nn.Module,
+    found: Callable[..., object],
+    passed: Callable[..., object],
+    seen: list[nn.Module],
+    lists: list[tuple[nn.Module, str, Any]],
 ) -> None:
     """Call `found` with the attributes of each Slot, and `passed` with the Enter and Exit of the fields around them.
 
@@ -89,13 +93,14 @@ def traverse(
         found: not called with a Slot, which is slow to make in large trees.
         passed: called between.
         seen: collects every module that was passed, wrappers included.
+        lists: collects the fields that held plain lists and dicts when they were assigned: module, name, value.
 
     Raises:
         ModuleTreeError: a module holds itself, or a part of the tree is in `__slots__`.
     """
     if forms := sharded_forms():
         found = _with_sharded(found, forms)
-    _Traversal(found, passed, seen).walk(root, "")
+    _Traversal(found, passed, seen, lists).walk(root, "")
 
 
 def _with_sharded(found: Callable[..., object], forms: dict[int, Tensor]) -> Callable[..., object]:
@@ -109,21 +114,24 @@ def _with_sharded(found: Callable[..., object], forms: dict[int, Tensor]) -> Cal
     return called
 
 
+@dataclass
 class _Traversal:
     """One traversal in progress.
 
     Attributes:
-        found, passed, seen: as `traverse` was given them.
+        found, passed, seen, lists: as `traverse` was given them.
         above: the modules around the present one, by address, each with the prefix of the paths in it.
         marks: Enter and Exit of the fields met; most trees repeat a few.
         ordinary: the classes met that wrap no module and have no slots, and whether their Fields are in order.
     """
 
-    def __init__(self, found: Callable[..., object], passed: Callable[..., object], seen: list[nn.Module]) -> None:
-        self.found, self.passed, self.seen = found, passed, seen
-        self.above: dict[int, str] = {}
-        self.marks: dict[tuple[str, str], tuple[Enter, Exit]] = {}
-        self.ordinary: dict[type, bool] = {}
+    found: Callable[..., object]
+    passed: Callable[..., object]
+    seen: list[nn.Module]
+    lists: list[tuple[nn.Module, str, Any]]
+    above: dict[int, str] = field(default_factory=dict)
+    marks: dict[tuple[str, str], tuple[Enter, Exit]] = field(default_factory=dict)
+    ordinary: dict[type, bool] = field(default_factory=dict)
 
     def walk(self, module: nn.Module, prefix: str) -> None:
         """Visit `module` and everything in it."""
@@ -140,16 +148,17 @@ class _Traversal:
         fields = parts.get(KEPT)
         if fields is None:
             fields = fields_of(module)
-        names = _ordered_names(module, parts, fields if ordered else _NO_NAMES)
         found = self.found
         if not modules and not buffers:  # most modules: a few parameters and nothing else
-            for name in names:
+            for name in _ordered_names(module, parts, fields) if ordered else parameters:
                 if (tensor := parameters.get(name)) is not None:
                     found(prefix + name, module, name, "weight", tensor, module, moved.get(name, name))
+                elif (kept := fields.get(name)) and kept.get("holds") == "list":
+                    self.lists.append((module, name, parts.get(name)))
             return
         self._go_below(module, prefix)
         container = container_of(module)
-        for name in names:
+        for name in _ordered_names(module, parts, fields if ordered else _NO_NAMES):
             if (child := modules.get(name)) is not None:
                 self._walk_field(name, container, child, f"{prefix}{name}.")
             elif (tensor := parameters.get(name)) is not None:
@@ -159,6 +168,8 @@ class _Traversal:
                     found(prefix + name, module, name, "state", tensor, module, name)
             elif "parametrizations" in modules and name in parametrizations_of(module):
                 self._walk_parametrized(module, name, prefix)
+            elif (kept := fields.get(name)) and kept.get("holds") == "list":
+                self.lists.append((module, name, parts.get(name)))
         del self.above[id(module)]
 
     def _unwrap(self, module: nn.Module, prefix: str) -> nn.Module:
@@ -231,12 +242,12 @@ class _Traversal:
         self._exit(fields)
 
     def _enter(self, fields: tuple[Enter, ...]) -> None:
-        for field in fields:
-            self.passed(field)
+        for begin in fields:
+            self.passed(begin)
 
     def _exit(self, fields: tuple[Enter, ...]) -> None:
-        for field in reversed(fields):
-            self.passed(Exit(*field))
+        for begin in reversed(fields):
+            self.passed(Exit(*begin))
 
 
 def _check_slots(module: nn.Module, slots: list[str], prefix: str) -> None:
@@ -284,15 +295,3 @@ def _ordered_names(module: nn.Module, parts: dict[str, Any], fields: Mapping[str
         names.update(parametrized)
         del names["parametrizations"]
     return names
-
-
-def parts_of(module: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
-    """Each place of a module in the tree, as torch has them, after what holds it; with the prefix of the paths in it.
-
-    Wrappers are passed over, and nothing is decided or checked, so that torch.compile traces it.
-    """
-    module = unwrap(module)
-    yield prefix, module
-    for name, child in module._modules.items():
-        if child is not None:
-            yield from parts_of(child, f"{prefix}{name}.")

@@ -13,7 +13,7 @@ from ..._torch_compat.fsdp import sharded_forms
 from ..identity.field_ids import ON_TENSOR, RENAMED, keep_id, noting
 from ..identity.field_metadata import FIRST_USE, KEPT, Field, KeptId, meta_of, set_meta
 from ..identity.param_id import ParamId
-from ..identity.plain_attributes import USER_CONTAINER, check_loose_parts, plain_lists, refresh_container
+from ..identity.plain_attributes import USER_CONTAINER, check_loose_parts, refresh_container
 from ..identity.torch_wrappers import container_of
 from .identities import Identities, fingerprint_of_tree
 from .kept_param import KeptParam
@@ -223,8 +223,9 @@ class Walk:
             add_step(param)
             add_param(param)
 
-        traverse(root, found, add_step, modules)
-        lists = plain_lists(modules)
+        lists: list[tuple[nn.Module, str, Any]] = []
+        traverse(root, found, add_step, modules, lists)
+        lists = [it for it in lists if isinstance(it[2], list | dict)]
         if lists:
             check_loose_parts(lists, param_of.keys() | set(map(id, modules)))
         identities.keep()
