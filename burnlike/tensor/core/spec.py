@@ -83,7 +83,10 @@ def _find(backend: Backend, dtype: torch.dtype, rank: int) -> Spec:
 
 
 Family = dict[torch.dtype, tuple[Any, ...]]
-_FAMILIES: dict[Backend, Family] = {}
+_FAMILIES: dict[type, dict[Backend, Family]] = {}
+"""By class first: torch.compile of torch 2.11 fails at a dict that has any other backend with a hash of its own."""
+
+_NO_FAMILIES: dict[Backend, Family] = {}
 
 
 def family_of(backend: Backend) -> Family:
@@ -94,14 +97,15 @@ def family_of(backend: Backend) -> Family:
         DeviceError: this machine does not have the backend's CUDA device.
     """
     # Looked up by value, not kept on the backend: a backend of someone else's may have no room for it.
-    family = _FAMILIES.get(backend)
+    family = _FAMILIES.get(type(backend), _NO_FAMILIES).get(backend)
     if family is None:
         if torch.compiler.is_compiling():
             raise BackendError(
                 "a backend's first tensor can't be made inside of torch.compile;"
                 " make one on it before, such as Tensor.zeros((1,), backend)"
             )
-        family = _FAMILIES.setdefault(backend, _build(backend))  # all threads must have the same one
+        families = _FAMILIES.setdefault(type(backend), {})
+        family = families.setdefault(backend, _build(backend))  # all threads must have the same one
     return family
 
 
