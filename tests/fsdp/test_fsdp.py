@@ -26,6 +26,7 @@ def wrong_cells(folder: Path, *arguments: str) -> dict[str, str]:
     return {f"{name}, rank {rank}": it for rank, each in enumerate(found) for name, it in each.items() if it}
 
 
+@pytest.mark.slow
 def test_a_sharded_module_holds_its_sharded_parameters(tmp_path: Path) -> None:
     assert wrong_cells(tmp_path) == {}
 

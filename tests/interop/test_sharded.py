@@ -28,6 +28,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, float | st
     return [json.loads((folder / f"found{rank}.json").read_text()) for rank in range(2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", CHECKS)
 def test_two_processes_give_the_weights_of_one(found: list[dict[str, float | str]], check: str) -> None:
     for of_rank in found:

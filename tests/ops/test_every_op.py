@@ -66,6 +66,12 @@ def test_every_isa_and_thread_count_gives_the_same_bits(case: OpCase, isa: str) 
         torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize(
+    "case",
+    # Registrations do not depend on sizes; the other forms are tried by the slow tests.
+    [case if "-odd-" in case.name else pytest.param(case, marks=pytest.mark.slow) for case in CASES],
+    ids=str,
+)
 def test_opcheck(case: OpCase) -> None:
     inputs = [tensor.requires_grad_(case.differentiable) for tensor in case.inputs()]
     torch.library.opcheck(case.raw, case.raw_arguments(inputs))

@@ -82,6 +82,7 @@ def test_a_file_of_300_000_tensors_opens_by_default(extension: str, tmp_path: Pa
     opens(path, FEW, scaled(), layout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extension", EXTENSIONS)
 def test_an_optimizers_record_of_300_000_tensors_opens_by_default(extension: str, tmp_path: Path) -> None:
     record = of_an_optimizer(FEW)

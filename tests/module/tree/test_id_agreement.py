@@ -35,6 +35,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Found]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", ["launched", "spawned"])
 def test_ranks_draw_equal_ids_whatever_one_of_them_does(jobs: dict[str, list[Found]], job: str) -> None:
     first, second = jobs[job]
@@ -44,6 +45,7 @@ def test_ranks_draw_equal_ids_whatever_one_of_them_does(jobs: dict[str, list[Fou
         assert (found == second[scenario]) != scenario.startswith("differs"), scenario
 
 
+@pytest.mark.slow
 def test_two_jobs_draw_different_ids(jobs: dict[str, list[Found]]) -> None:
     (one, _), (other, _) = jobs["launched"], jobs["spawned"]
     for scenario in other:

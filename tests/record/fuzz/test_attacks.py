@@ -34,6 +34,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
     return {case["name"]: case for case in map(json.loads, result.stdout.splitlines())}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_takes_no_more_than_the_rule(name: str, found: dict[str, dict[str, Any]]) -> None:
     case, limits = found[name], ReadLimits()
@@ -45,6 +46,7 @@ HARMLESS = {"lists in an index", "members of an archive"}
 """What is passed over, or is what a record may hold."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(ATTACKS) - HARMLESS))
 def test_an_attack_is_refused(name: str, found: dict[str, dict[str, Any]]) -> None:
     assert found[name]["outcome"].startswith("refused: "), found[name]
