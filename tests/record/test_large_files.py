@@ -115,6 +115,7 @@ def test_a_real_file_of_torch_opens_by_default(what: str, zipped: bool, tmp_path
 
 
 @pytest.mark.slow
-def test_a_safetensors_file_of_a_million_tensors_opens_by_default(tmp_path: Path) -> None:
-    records.save(Record(tensors(1_000_000)), path := tmp_path / "x.safetensors")
-    opens(path, 1_000_000, ReadLimits())
+def test_the_longest_header_of_a_safetensors_file_opens_by_default(tmp_path: Path) -> None:
+    count = 950_000  # readers accept headers of 100 MB; the checksum of each tensor is in it
+    records.save(Record(tensors(count)), path := tmp_path / "x.safetensors")
+    opens(path, count, ReadLimits())
