@@ -98,9 +98,6 @@ def _keep(module: M, found: list[Parameter], kept: list[bool]) -> M:
     return copies.root  # pyright: ignore[reportReturnType]
 
 
-M = TypeVar("M", bound=nn.Module)
-
-
 def combine(module: M, *rest: nn.Module, strict: bool = False) -> M:
     """A new module that has, of each parameter, the first that is not a hole: of `module`, then of `rest` in order.
 
