@@ -1,4 +1,4 @@
-"""Burn's configs of optimizers and schedulers, as its files and vectors have them, as configs of burnlike.
+"""Burn's configs of layers, optimizers and schedulers, as its files and vectors have them, as configs of burnlike.
 
 Nothing is passed over: a type, a clipping or a field that is not known is an error.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from burnlike import optim
-from burnlike.config import LrSchedulerConfig
+from burnlike.config import LrSchedulerConfig, ModuleConfig, registry
 from burnlike.module import ParamGroup
 from burnlike.optim import ClipByNorm, ClipByValue, GradientClipping, ModuleOptimizerConfig
 from burnlike.record.burn.state_layouts import STATES
@@ -121,6 +121,48 @@ def scheduler_config(kind: str, fields: Mapping[str, Any] | float, *, restart: b
     if "reduction" in fields:
         converted["reduction"] = fields["reduction"].lower()
     return made(**_known(made, converted))
+
+
+def module_types() -> Mapping[str, type[ModuleConfig]]:
+    """The configs of the layers and losses of `burnlike.nn`, by Burn's names."""
+    registry.load_built_in()
+    found = registry.imported(ModuleConfig)
+    return {name: made for name, made in found.items() if made.__module__.startswith("burnlike.nn.")}
+
+
+def module_config(kind: str, fields: Mapping[str, Any]) -> ModuleConfig:
+    """The config of burnlike for one of Burn's layers or losses.
+
+    Args:
+        kind: Burn's name of the layer.
+        fields: of its config as Burn writes them; those left out have their defaults.
+
+    Raises:
+        UnknownConfigError: the layer or a field is unknown.
+        ConfigError: a value is out of range.
+    """
+    made = module_types().get(kind)
+    if made is None:
+        raise UnknownConfigError(f"the type {kind!r} is unknown")
+    known = {name if name != "lambda" else "lambd": value for name, value in fields.items()}
+    return made.from_dict({"type": kind, **{name: _field(name, it) for name, it in _known(made, known).items()}})
+
+
+_LOWER = ("layout", "reduction")
+
+
+def _field(name: str, value: Any) -> Any:
+    """A value in Burn's form, whose enums are `"Variant"` or `{"Variant": its fields}`, as a config takes it."""
+    if name in _LOWER:
+        return value.lower()
+    if name == "padding" and isinstance(value, Mapping):
+        return _only(value, "Explicit")
+    if name == "initializer" or name.endswith("activation"):
+        if isinstance(value, str):
+            return {"type": value}
+        ((variant, fields),) = value.items()
+        return {"type": variant, **(fields or {})}
+    return value
 
 
 def _nested_scheduler(config: Mapping[str, Any], restart: bool) -> LrSchedulerConfig:

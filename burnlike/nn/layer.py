@@ -1,5 +1,10 @@
-"""The base of layers."""
+"""The base of layers, and the check of their inputs' shapes."""
 
+from typing import Any
+
+from torch import Tensor
+
+from ..errors import ShapeError
 from ..module import DisplaySettings, Module
 
 
@@ -8,3 +13,38 @@ class Layer(Module):
 
     def custom_settings(self) -> DisplaySettings:
         return DisplaySettings(new_line_after_attribute=False)
+
+
+def expect_shape(layer: object, x: Tensor, *sizes: int | str, name: str = "") -> None:
+    """Check the shape of a layer's input before anything is computed.
+
+    Args:
+        layer: whose type the message names.
+        x: the input.
+        sizes: one for each dimension: a number, or the name of a size that may be any; `"..."` as the first stands for
+            any number of dimensions.
+        name: of the input, for a layer with several.
+
+    Raises:
+        ShapeError: such as `Conv2d: expected [batch, 3, height, width], got [8, 1, 28, 28]`.
+    """
+    shape = x.shape
+    if sizes[0] == "...":
+        fits, start = len(shape) >= len(sizes) - 1, 1
+    else:
+        fits, start = len(shape) == len(sizes), 0
+    if fits:
+        last = len(sizes)
+        for index in range(start, last):
+            size = sizes[index]
+            if type(size) is not str and shape[index - last] != size:
+                break
+        else:
+            return
+    raise shape_error(layer, f"[{', '.join(map(str, sizes))}]", list(shape), name=name)
+
+
+def shape_error(layer: object, expected: str, got: Any, name: str = "") -> ShapeError:
+    """The error of an input whose shape does not fit."""
+    place = f"{type(layer).__name__}: {name}: " if name else f"{type(layer).__name__}: "
+    return ShapeError(f"{place}expected {expected}, got {got}")

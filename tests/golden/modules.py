@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from burnlike import nn as layers
-from burnlike.config import ModuleConfig
 from burnlike.module import Module, display, num_params, params
 from burnlike.record import Record
+from tests.burn_configs import module_config
 
 from .contents import params_of
 from .files import RecordFile
@@ -17,16 +17,6 @@ from .folder import Golden
 from .later import check_layers
 from .numbers import check_close, check_same, dtype_of, stored_form, tensor_of
 from .outcomes import CheckError, LaterError, expect
-
-CONFIGS: Mapping[str, type[ModuleConfig]] = {
-    "Dropout": layers.DropoutConfig,
-    "Embedding": layers.EmbeddingConfig,
-    "Linear": layers.LinearConfig,
-    "RmsNorm": layers.RmsNormConfig,
-    "RotaryEncoding": layers.RotaryEncodingConfig,
-    "SwiGlu": layers.SwiGluConfig,
-}
-"""The layers that exist, by Burn's names."""
 
 Case = tuple[str, Callable[[], object]]
 
@@ -64,13 +54,8 @@ def built(config: Mapping[str, Any]) -> nn.Module:
     if isinstance(config.get("fields"), list):
         named = type(str(config.get("type", "Net")), (Net,), {})  # the display says the model's name
         return named([(name, built(below)) for name, below in config["fields"]])
-    kind = str(config.get("type"))
-    if kind not in CONFIGS:
-        raise CheckError(f"the type {kind!r} is neither known nor listed as of later work")
     fields = {name: value for name, value in config.items() if name not in ("type", "initializer")}
-    if kind == "Linear" and "layout" in fields:
-        fields["layout"] = fields["layout"].lower()
-    return CONFIGS[kind](**fields).init()
+    return module_config(str(config.get("type")), fields).init()
 
 
 def module_cases(golden: Golden, files: list[RecordFile]) -> Iterator[Case]:

@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
-from ..layer import Layer
+from ..layer import Layer, expect_shape
 from .configs import LinearConfig
 
 
@@ -42,7 +42,12 @@ class Linear(Layer):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., d_input] -> [..., d_output]`."""
+        """`[..., d_input] -> [..., d_output]`.
+
+        Raises:
+            ShapeError: the last dimension of x is not `d_input`.
+        """
+        expect_shape(self, x, "...", self.weight.shape[0])
         return functional.linear(x, self.weight.mT, self.bias)
 
     def custom_content(self, content: Content) -> Content:

@@ -1,0 +1,1 @@
+"""Convolutions, and the rearrangements of pixels and windows."""

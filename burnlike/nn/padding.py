@@ -1,0 +1,1 @@
+"""Padding of convolutions and pools: Burn's `Valid`, `Same` and explicit sizes."""

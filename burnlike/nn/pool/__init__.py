@@ -1,0 +1,1 @@
+"""Pools: maxima and averages of windows."""
