@@ -72,6 +72,16 @@ class DTypeError(BurnlikeError, TypeError):
     """A tensor has an element type that the operation does not take."""
 
 
+class NoCounterpartError(BurnlikeError, ValueError):
+    """A layer, or one of its options, exists only in torch or only in burnlike; nothing was converted.
+
+    Attributes:
+        problems: of the conversion of a whole module, the path of each such layer and what is wrong with it.
+    """
+
+    problems: "tuple[tuple[str, str], ...]" = ()
+
+
 class DeviceError(BurnlikeError, RuntimeError):
     """A device does not exist, is not supported, or two tensors are on different ones."""
 

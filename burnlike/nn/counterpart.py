@@ -3,19 +3,17 @@
 Each family has a file `counterparts.py` with a `COUNTERPARTS` list of these; `burnlike.interop` converts by them.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from ..config import ModuleConfig
-from ..errors import BurnlikeError
+from ..errors import NoCounterpartError
 
-
-class NoCounterpartError(BurnlikeError, ValueError):
-    """A layer, or one of its options, exists on one side only."""
+Call = Literal["same", "one_tensor", "other"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +47,11 @@ class Counterpart:
         build: the torch layer of a burnlike layer, its tensors not filled in yet; it raises `NoCounterpartError` for an
             option that only burnlike has.
         tensors: path of each parameter and buffer in the burnlike layer, to where it is in torch's. What is not there
-            (no bias) is left out.
+            (no bias) is left out. A `*` stands for the numbers of the layers in a stack, on both sides.
         ignored: torch's buffers that burnlike does without.
         layer: the name of the burnlike class.
+        call: whether both layers are called alike and return the same, so that one may take the other's place in a
+            program: `same`; `one_tensor`, only where one tensor is all that is given; or `other`.
     """
 
     layer: str
@@ -60,27 +60,54 @@ class Counterpart:
     build: Callable[[Any, torch.device], nn.Module]
     tensors: Mapping[str, TorchTensor] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
+    call: Call = "same"
 
     def to_burn(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """burnlike's tensors by path, from torch's by name."""
-        return {path: it.taken_from(tensors[it.name]) for path, it in self.tensors.items() if it.name in tensors}
+        return {path: it.taken_from(tensors[it.name]) for path, it in self.places(tensors).items()}
 
     def to_torch(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """torch's tensors by name, from burnlike's by path; those of `ignored` are not among them."""
-        chunks: dict[str, list[Tensor | None]] = {}
+        """torch's tensors by name, from burnlike's by path; those of `ignored` are not among them.
+
+        Raises:
+            NoCounterpartError: one of torch's tensors has parts, of which some are not there.
+        """
+        return {name: joined(parts, tensors) for name, parts in self.parts(tensors).items()}
+
+    def places(self, names: Iterable[str]) -> dict[str, TorchTensor]:
+        """Path of each of burnlike's tensors that lies in torch's tensors `names` -> where."""
+        known = set(names)
+        return {path: it for path, it in self._numbered(known) if it.name in known}
+
+    def parts(self, paths: Iterable[str]) -> dict[str, list[tuple[str, bool]]]:
+        """Name of each of torch's tensors -> those of burnlike's tensors `paths` in it, and if they are transposed.
+
+        Raises:
+            NoCounterpartError: some parts of a tensor are not there.
+        """
+        known = set(paths)
+        found: dict[str, list[tuple[str, bool] | None]] = {}
+        for path, place in self._numbered(known):
+            if path in known:
+                index, count = place.chunk
+                found.setdefault(place.name, [None] * count)[index] = (path, place.transposed)
+        for name, parts in found.items():
+            if None in parts:
+                there = len(parts) - parts.count(None)
+                raise NoCounterpartError(f"torch's '{name}' has {len(parts)} parts, of which {there} are there")
+        return found  # pyright: ignore[reportReturnType]
+
+    def _numbered(self, names: set[str]) -> Iterator[tuple[str, TorchTensor]]:
+        """The entries of `tensors`, those with a `*` for each number in `names`."""
+        numbers = sorted({part for name in names for part in name.split(".") if part.isdecimal()}, key=int)
         for path, place in self.tensors.items():
-            if path not in tensors:
-                continue
-            index, count = place.chunk
-            parts = chunks.setdefault(place.name, [None] * count)
-            parts[index] = tensors[path].mT if place.transposed else tensors[path]
-        return {name: _joined(name, parts) for name, parts in chunks.items()}
+            for number in numbers if "*" in path else [""]:
+                yield path.replace("*", number), replace(place, name=place.name.replace("*", number))
 
 
-def _joined(name: str, parts: list[Tensor | None]) -> Tensor:
-    found = [part for part in parts if part is not None]
-    if len(found) != len(parts):
-        raise NoCounterpartError(f"torch's '{name}' has {len(parts)} parts, of which {len(found)} are there")
+def joined(parts: list[tuple[str, bool]], tensors: Mapping[str, Tensor]) -> Tensor:
+    """torch's tensor, made of burnlike's: paths, and whether they are transposed."""
+    found = [tensors[path].mT if transposed else tensors[path] for path, transposed in parts]
     return found[0].contiguous() if len(found) == 1 else torch.cat(found)
 
 
