@@ -41,3 +41,5 @@ NotNegative = Annotated[float, Meta(ge=0), _FLOAT]
 """From 0 on, and finite."""
 Positive = Annotated[float, Meta(gt=0), _FLOAT]
 """Above 0, and finite."""
+Dimension = Annotated[int, Meta(ge=-64), at_most(63, "torch's tensors have at most 64 dimensions")]
+"""The number of a dimension; negative ones count from the last."""

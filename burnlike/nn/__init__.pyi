@@ -1,6 +1,67 @@
 """The public names of `burnlike.nn`: each is imported from where it is defined, at its first use."""
 
-from .activation.configs import SwiGluConfig as SwiGluConfig
+from .activation.activation import Activation as Activation
+from .activation.configs import (
+    CeluConfig as CeluConfig,
+    EluConfig as EluConfig,
+    GeluConfig as GeluConfig,
+    GLUConfig as GLUConfig,
+    HardShrinkConfig as HardShrinkConfig,
+    HardSigmoidConfig as HardSigmoidConfig,
+    HardSwishConfig as HardSwishConfig,
+    HardtanhConfig as HardtanhConfig,
+    LeakyReluConfig as LeakyReluConfig,
+    LogSigmoidConfig as LogSigmoidConfig,
+    MishConfig as MishConfig,
+    PReluConfig as PReluConfig,
+    Relu6Config as Relu6Config,
+    ReluConfig as ReluConfig,
+    RReluConfig as RReluConfig,
+    SeluConfig as SeluConfig,
+    ShrinkConfig as ShrinkConfig,
+    SigmoidConfig as SigmoidConfig,
+    SiLUConfig as SiLUConfig,
+    SoftplusConfig as SoftplusConfig,
+    SoftShrinkConfig as SoftShrinkConfig,
+    SoftsignConfig as SoftsignConfig,
+    SwiGluConfig as SwiGluConfig,
+    TanhConfig as TanhConfig,
+    TanhshrinkConfig as TanhshrinkConfig,
+    ThresholdConfig as ThresholdConfig,
+    ThresholdedReluConfig as ThresholdedReluConfig,
+)
+from .activation.glu import GLU as GLU
+from .activation.prelu import PRelu as PRelu
+from .activation.rectifiers import (
+    Celu as Celu,
+    Elu as Elu,
+    Gelu as Gelu,
+    HardSwish as HardSwish,
+    LeakyRelu as LeakyRelu,
+    Mish as Mish,
+    Relu as Relu,
+    Relu6 as Relu6,
+    Selu as Selu,
+    SiLU as SiLU,
+    Softplus as Softplus,
+    Threshold as Threshold,
+    ThresholdedRelu as ThresholdedRelu,
+)
+from .activation.rrelu import RRelu as RRelu
+from .activation.shrinks import (
+    HardShrink as HardShrink,
+    Shrink as Shrink,
+    SoftShrink as SoftShrink,
+    Tanhshrink as Tanhshrink,
+)
+from .activation.sigmoids import (
+    HardSigmoid as HardSigmoid,
+    Hardtanh as Hardtanh,
+    LogSigmoid as LogSigmoid,
+    Sigmoid as Sigmoid,
+    Softsign as Softsign,
+    Tanh as Tanh,
+)
 from .activation.swiglu import SwiGlu as SwiGlu
 from .attention.causal_attention import CausalAttention as CausalAttention
 from .attention.configs import (
@@ -25,9 +86,11 @@ from .initializers.configs import (
     XavierUniform as XavierUniform,
     Zeros as Zeros,
 )
-from .linear.configs import LinearConfig as LinearConfig
+from .linear.configs import IdentityConfig as IdentityConfig, LinearConfig as LinearConfig
+from .linear.identity import Identity as Identity
 from .linear.linear import Linear as Linear
 from .norm.configs import RmsNormConfig as RmsNormConfig
 from .norm.rms_norm import RmsNorm as RmsNorm
+from .roles import ActivationConfig as ActivationConfig
 from .transformer.configs import DecoderLmConfig as DecoderLmConfig
 from .transformer.decoder_lm import DecoderBlock as DecoderBlock, DecoderLm as DecoderLm

@@ -1,1 +1,1 @@
-"""Activations that have weights."""
+"""Activations."""

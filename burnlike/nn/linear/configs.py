@@ -5,11 +5,22 @@ from typing import TYPE_CHECKING, Literal
 from ...config import ModuleConfig
 from ...config.bounds import Size
 from ..initializers.configs import Initializer, KaimingUniform
+from ..roles import ActivationConfig
 
 if TYPE_CHECKING:
     import torch
 
+    from .identity import Identity
     from .linear import Linear
+
+
+class IdentityConfig(ActivationConfig, tag="Identity"):
+    """y = x, in place of a layer that is left out."""
+
+    def init(self, device: "torch.device | str | None" = None) -> "Identity":
+        from .identity import Identity
+
+        return Identity()
 
 
 class LinearConfig(ModuleConfig, tag="Linear"):

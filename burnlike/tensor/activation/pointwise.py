@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-# Above these, e^x overflows in the element type.
 _LARGEST_EXPONENT = {torch.float16: 11.0, torch.float64: 709.0}
+
+
+def largest_exponent(dtype: torch.dtype) -> float:
+    """The largest x of which e^x can be computed in `dtype`, rounded down."""
+    return _LARGEST_EXPONENT.get(dtype, 88.0)
 
 
 def relu(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
@@ -187,7 +191,7 @@ def softplus_with_threshold(x: "Tensor[B2, E, Float]", beta: float, threshold: f
     Differs: the threshold is lowered to 11 (float16), 88 (float32, bfloat16), 709 (float64): there e^x overflows.
     """
     spec = float_spec("softplus", x)
-    threshold = min(threshold, _LARGEST_EXPONENT.get(spec.dtype, 88.0))
+    threshold = min(threshold, largest_exponent(spec.dtype))
     return like(spec.activation.softplus(x.inner, beta, threshold), spec)
 
 

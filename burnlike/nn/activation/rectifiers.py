@@ -1,0 +1,183 @@
+"""Activations that are x, or nearly so, where x is large."""
+
+from torch import Tensor
+from torch.nn import functional
+
+from ...module import Content, Module
+from ...tensor.activation.pointwise import largest_exponent
+from ...tensor.torch_bridge.torch_function import lift
+from ..layer import Layer
+from .configs import (
+    CeluConfig,
+    EluConfig,
+    GeluConfig,
+    LeakyReluConfig,
+    SoftplusConfig,
+    ThresholdConfig,
+    ThresholdedReluConfig,
+)
+
+
+class Relu(Layer):
+    """max(0, x)."""
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[...] -> [...]`."""
+        return functional.relu(x)
+
+
+class Relu6(Layer):
+    """min(max(0, x), 6)."""
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[...] -> [...]`."""
+        return functional.relu6(x)
+
+
+class LeakyRelu(Layer):
+    """x where x >= 0, negative_slope * x elsewhere (Maas et al. 2013)."""
+
+    def __init__(self, config: LeakyReluConfig) -> None:
+        super().__init__()
+        self.negative_slope = config.negative_slope
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[...] -> [...]`."""
+        return functional.leaky_relu(x, self.negative_slope)
+
+    def custom_content(self, content: Content) -> Content:
+        return content.add("negative_slope", self.negative_slope)
+
+
+class ThresholdedRelu(Layer):
+    """x where x > alpha, 0 elsewhere."""
+
+    def __init__(self, config: ThresholdedReluConfig) -> None:
+        super().__init__()
+        self.alpha = config.alpha
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[...] -> [...]`."""
+        return functional.threshold(x, self.alpha, 0.0)
+
+    def custom_content(self, content: Content) -> Content:
+        return content.add("alpha", self.alpha)
+
+
+class Threshold(Layer):
+    """x where x > threshold, value elsewhere."""
+
+    def __init__(self, config: ThresholdConfig) -> None:
+        super().__init__()
+        self.threshold = config.threshold
+        self.value = config.value
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[...] -> [...]`."""
+        return functional.threshold(x, self.threshold, self.value)
+
+    def custom_content(self, content: Content) -> Content:
+        return content.add("threshold", self.threshold).add("value", self.value)
+
+
+class Elu(Layer):
+    """x where x > 0, alpha * (e^x - 1) elsewhere (Clevert et al. 2016, eq. 15)."""
+
+    def __init__(self, config: EluConfig) -> None:
+        super().__init__()
+        self.alpha = config.alpha
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[...] -> [...]`."""
+        return functional.elu(x, self.alpha)
+
+    def custom_content(self, content: Content) -> Content:
+        return content.add("alpha", self.alpha)
+
+
+class Selu(Layer):
+    """ELU with a scale and an alpha that keep mean 0 and variance 1 (Klambauer et al. 2017, eq. 2)."""
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[...] -> [...]`."""
+        return functional.selu(x)
+
+
+class Celu(Layer):
+    """max(0, x) + min(0, alpha * (e^(x / alpha) - 1)) (Barron 2017, eq. 2)."""
+
+    def __init__(self, config: CeluConfig) -> None:
+        super().__init__()
+        self.alpha = config.alpha
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[...] -> [...]`."""
+        return functional.celu(x, self.alpha)
+
+    def custom_content(self, content: Content) -> Content:
+        return content.add("alpha", self.alpha)
+
+
+class Softplus(Layer):
+    """log(1 + e^(beta * x)) / beta, and x itself where beta * x > threshold (Dugas et al. 2001)."""
+
+    def __init__(self, config: SoftplusConfig) -> None:
+        super().__init__()
+        self.beta = config.beta
+        self.threshold = config.threshold
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[...] -> [...]`."""
+        return functional.softplus(x, self.beta, min(self.threshold, largest_exponent(x.dtype)))
+
+    def custom_content(self, content: Content) -> Content:
+        return content.add("beta", self.beta).add("threshold", self.threshold)
+
+
+class Gelu(Module):
+    """x * Phi(x), Phi the distribution function of the normal distribution (Hendrycks & Gimpel 2016)."""
+
+    def __init__(self, config: GeluConfig) -> None:
+        super().__init__()
+        self.approximate = config.approximate
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[...] -> [...]`."""
+        return functional.gelu(x, approximate="tanh" if self.approximate else "none")
+
+
+class SiLU(Layer):
+    """x * sigmoid(x) (Elfwing et al. 2018, eq. 2)."""
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[...] -> [...]`."""
+        return functional.silu(x)
+
+
+class Mish(Layer):
+    """x * tanh(softplus(x)) (Misra 2020, eq. 1)."""
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[...] -> [...]`."""
+        return functional.mish(x)
+
+
+class HardSwish(Layer):
+    """x * min(max(0, x + 3), 6) / 6 (Howard et al. 2019)."""
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[...] -> [...]`."""
+        return functional.hardswish(x)

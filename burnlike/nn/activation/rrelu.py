@@ -1,0 +1,40 @@
+"""Randomized leaky rectified linear unit."""
+
+import torch
+from torch import Generator, Tensor
+from torch.nn import functional
+
+from ...mlax.random_key import Key, uniform
+from ...module import Content
+from ...tensor.torch_bridge.torch_function import lift
+from ..layer import Layer
+from .configs import RReluConfig
+
+
+class RRelu(Layer):
+    """x where x >= 0, a slope times x elsewhere (Xu et al. 2015, eq. 3).
+
+    In training the slope is drawn from U(lower, upper) for each value, in evaluation it is (lower + upper) / 2.
+    """
+
+    def __init__(self, config: RReluConfig) -> None:
+        super().__init__()
+        self.lower = config.lower
+        self.upper = config.upper
+
+    @lift
+    def forward(self, x: Tensor, rng: Key | Generator | None = None) -> Tensor:
+        """`[...] -> [...]`.
+
+        Args:
+            x: floating-point.
+            rng: what the slopes are drawn by: with equal keys they are the same, compiled or not. None draws them by
+                torch's global generator.
+        """
+        if rng is None or not self.training:
+            return functional.rrelu(x, self.lower, self.upper, self.training)
+        slope = self.lower + (self.upper - self.lower) * uniform(rng, x).to(x.dtype)
+        return torch.where(x < 0, x * slope, x)
+
+    def custom_content(self, content: Content) -> Content:
+        return content.add("lower", self.lower).add("upper", self.upper)

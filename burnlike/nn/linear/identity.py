@@ -1,0 +1,13 @@
+"""The layer that changes nothing."""
+
+from torch import Tensor
+
+from ..layer import Layer
+
+
+class Identity(Layer):
+    """y = x, in place of a layer that is left out."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[...] -> [...]`, x itself."""
+        return x
