@@ -66,7 +66,7 @@ class Module(ModuleMethods):
                 )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "training":
+        if name in ("training", "__dict__"):  # torch.export gives a stand-in for a module that module's __dict__
             super().__setattr__(name, value)
             return
         if type(value) is Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from burnlike import Autodiff, Cpu, Tensor as Typed
 from burnlike.errors import ShapeError
-from burnlike.module import params
+from burnlike.module import display, params
 from burnlike.record import NamedMpkFileRecorder, init_from, load, save
 
 from .cases import CASES, COUNTERPARTS, Case, tensors_of
@@ -141,10 +141,14 @@ def test_it_can_be_exported(case: Case) -> None:
     skip_where_not(case, "export")
     layer = case.layer().eval()
     inputs, named = case.drawn()
+    shown, attributes = display(layer), {*vars(layer)}
     program = torch.export.export(layer, inputs, named)
     expect_equal(program.module()(*inputs, **named), layer(*inputs, **named))
+    assert (display(layer), {*vars(layer)}) == (shown, attributes)
 
 
+# torch has no batching rule for some fused functions, and says that its fallback is slow.
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
 @each_case
 def test_vmap_over_inputs(case: Case) -> None:
     skip_where_not(case, "vmap")
