@@ -69,6 +69,8 @@ from .attention.configs import (
     RotaryEncodingConfig as RotaryEncodingConfig,
 )
 from .attention.rotary_encoding import RotaryEncoding as RotaryEncoding
+from .conv.configs import Conv1dConfig as Conv1dConfig, Conv2dConfig as Conv2dConfig, Conv3dConfig as Conv3dConfig
+from .conv.conv import Conv1d as Conv1d, Conv2d as Conv2d, Conv3d as Conv3d
 from .dropout.configs import DropoutConfig as DropoutConfig
 from .dropout.dropout import Dropout as Dropout
 from .embedding.configs import EmbeddingConfig as EmbeddingConfig
@@ -92,5 +94,26 @@ from .linear.linear import Linear as Linear
 from .norm.configs import RmsNormConfig as RmsNormConfig
 from .norm.rms_norm import RmsNorm as RmsNorm
 from .roles import ActivationConfig as ActivationConfig
+from .padding import (
+    PaddingConfig1d as PaddingConfig1d,
+    PaddingConfig2d as PaddingConfig2d,
+    PaddingConfig3d as PaddingConfig3d,
+)
+from .pool.adaptive_avg_pool import (
+    AdaptiveAvgPool1d as AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d as AdaptiveAvgPool2d,
+    AdaptiveAvgPool3d as AdaptiveAvgPool3d,
+)
+from .pool.avg_pool import AvgPool1d as AvgPool1d, AvgPool2d as AvgPool2d
+from .pool.configs import (
+    AdaptiveAvgPool1dConfig as AdaptiveAvgPool1dConfig,
+    AdaptiveAvgPool2dConfig as AdaptiveAvgPool2dConfig,
+    AdaptiveAvgPool3dConfig as AdaptiveAvgPool3dConfig,
+    AvgPool1dConfig as AvgPool1dConfig,
+    AvgPool2dConfig as AvgPool2dConfig,
+    MaxPool1dConfig as MaxPool1dConfig,
+    MaxPool2dConfig as MaxPool2dConfig,
+)
+from .pool.max_pool import MaxPool1d as MaxPool1d, MaxPool2d as MaxPool2d
 from .transformer.configs import DecoderLmConfig as DecoderLmConfig
 from .transformer.decoder_lm import DecoderBlock as DecoderBlock, DecoderLm as DecoderLm

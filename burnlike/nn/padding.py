@@ -1,1 +1,188 @@
-"""Padding of convolutions and pools: Burn's `Valid`, `Same` and explicit sizes."""
+"""Padding of convolutions and pools: Burn's `Valid`, `Same` and explicit sizes. Imports no torch.
+
+`Same` gives ceil(size / stride) outputs. It needs max((outputs - 1) * stride + kernel_size - size, 0) zeros, half of
+them, rounded down, at the start. Dilation does not count (burn-nn 0.22.1, padding.rs).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from ..config import Meta
+from ..config.bounds import CountOrZero, Size
+from ..errors import ShapeError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# Not `tuple[Size, Size]`: msgspec 0.22 reads wrong memory for a number with bounds beside a tuple of a fixed length.
+_Sizes2d: TypeAlias = Annotated[tuple[Size, ...], Meta(min_length=2, max_length=2)]
+_Sizes3d: TypeAlias = Annotated[tuple[Size, ...], Meta(min_length=3, max_length=3)]
+_Ends2: TypeAlias = Annotated[tuple[CountOrZero, ...], Meta(min_length=2, max_length=2)]
+_Ends3: TypeAlias = Annotated[tuple[CountOrZero, ...], Meta(min_length=3, max_length=3)]
+_Ends4: TypeAlias = Annotated[tuple[CountOrZero, ...], Meta(min_length=4, max_length=4)]
+
+Size2d: TypeAlias = Size | _Sizes2d
+"""One size for height and width, or one for each."""
+Size3d: TypeAlias = Size | _Sizes3d
+"""One size for depth, height and width, or one for each."""
+SizeOrZero2d: TypeAlias = CountOrZero | _Ends2
+"""One size from 0 on for height and width, or one for each."""
+SizeOrZero3d: TypeAlias = CountOrZero | _Ends3
+"""One size from 0 on for depth, height and width, or one for each."""
+
+PaddingConfig1d: TypeAlias = Literal["Valid", "Same"] | CountOrZero | _Ends2
+"""`Valid` (none), `Same`, one size for both ends, or `[left, right]`."""
+PaddingConfig2d: TypeAlias = Literal["Valid", "Same"] | CountOrZero | _Ends4
+"""`Valid` (none), `Same`, one size for all sides, or `[top, left, bottom, right]`."""
+PaddingConfig3d: TypeAlias = Literal["Valid", "Same"] | CountOrZero | _Ends3
+"""`Valid` (none), `Same`, one size for all sides, or `[depth, height, width]`, each for both ends."""
+
+Padding: TypeAlias = str | tuple[int, ...]
+"""The padding that a layer has: `Valid`, `Same`, or the explicit sizes."""
+
+
+def calculate_padding_1d_pair(padding: PaddingConfig1d, length: int, kernel_size: int, stride: int) -> tuple[int, int]:
+    """Padding (left, right) of an input of `length`."""
+    begin, end = both_ends(layer_padding(padding, 2), (length,), (kernel_size,), (stride,))
+    return begin[0], end[0]
+
+
+def calculate_padding_2d_pairs(
+    padding: PaddingConfig2d, height: int, width: int, kernel_size: tuple[int, ...], stride: tuple[int, ...]
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Padding ((top, bottom), (left, right)) of an input of `height` and `width`."""
+    (top, left), (bottom, right) = both_ends(layer_padding(padding, 4), (height, width), kernel_size, stride)
+    return (top, bottom), (left, right)
+
+
+def calculate_padding_2d(
+    padding: PaddingConfig2d, height: int, width: int, kernel_size: tuple[int, ...], stride: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Padding (height, width), the same at both ends.
+
+    Raises:
+        ShapeError: it is not the same at both ends.
+    """
+    return equal_ends("padding", layer_padding(padding, 4), (height, width), kernel_size, stride)
+
+
+def calculate_padding_3d(
+    padding: PaddingConfig3d,
+    depth: int,
+    height: int,
+    width: int,
+    kernel_size: tuple[int, ...],
+    stride: tuple[int, ...],
+) -> tuple[int, ...]:
+    """Padding (depth, height, width), the same at both ends.
+
+    Raises:
+        ShapeError: it is not the same at both ends.
+    """
+    return equal_ends("padding", layer_padding(padding, 3), (depth, height, width), kernel_size, stride)
+
+
+def each(size: int | tuple[int, ...], dims: int) -> tuple[int, ...]:
+    """One size for each dimension."""
+    return size if isinstance(size, tuple) else (size,) * dims
+
+
+def layer_size(size: Any, dims: int) -> Any:
+    """The size that a layer has as its attribute: an int in one dimension, else one int for each."""
+    return size if dims == 1 else each(size, dims)
+
+
+def shown_size(size: int | tuple[int, ...]) -> int | list[int]:
+    """As Burn prints it: `3`, `[3, 3]`."""
+    return list(size) if isinstance(size, tuple) else size
+
+
+def layer_padding(padding: Padding | int, count: int) -> Padding:
+    """The padding of a config with one size written out as `count` sizes."""
+    return (padding,) * count if isinstance(padding, int) else padding
+
+
+def padding_text(padding: Padding) -> str:
+    """As Burn prints it: `Same`, `Explicit(1, 0, 1, 0)`."""
+    return padding if isinstance(padding, str) else f"Explicit({', '.join(map(str, padding))})"
+
+
+def both_ends(
+    padding: Padding, sizes: Sequence[int], kernel_size: tuple[int, ...], stride: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What is added before and after an input of `sizes`, in each dimension."""
+    dims = len(kernel_size)
+    if padding == "Valid":
+        return (0,) * dims, (0,) * dims
+    if isinstance(padding, str):
+        total = [
+            max((-(-size // step) - 1) * step + kernel - size, 0)
+            for size, kernel, step in zip(sizes, kernel_size, stride, strict=True)
+        ]
+        return tuple(it // 2 for it in total), tuple(it - it // 2 for it in total)
+    if len(padding) == dims:
+        return padding, padding
+    return padding[:dims], padding[dims:]
+
+
+def equal_ends(
+    name: str, padding: Padding, sizes: Sequence[int], kernel_size: tuple[int, ...], stride: tuple[int, ...]
+) -> tuple[int, ...]:
+    """What is added at both ends of each dimension of an input of `sizes`.
+
+    Args:
+        name: what the message starts with.
+        padding: of the layer.
+        sizes: of the input.
+        kernel_size: one for each dimension.
+        stride: one for each dimension.
+
+    Raises:
+        ShapeError: it is not the same at both ends.
+    """
+    begin, end = both_ends(padding, sizes, kernel_size, stride)
+    if begin != end:
+        raise ShapeError(
+            f"{name}: expected the same padding at both ends, got {list(begin)} and {list(end)} by "
+            f"{padding_text(padding)} for {_by(sizes)} with a kernel of {_by(kernel_size)} and strides of {_by(stride)}"
+        )
+    return begin
+
+
+def span(kernel_size: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[int, ...]:
+    """From the first to the last element that a kernel reads, in each dimension."""
+    return tuple((kernel - 1) * gap + 1 for kernel, gap in zip(kernel_size, dilation, strict=True))
+
+
+def expect_window(
+    layer: object, x: "Tensor", window: tuple[int, ...], begin: tuple[int, ...], end: tuple[int, ...]
+) -> None:
+    """Check that the padded input is as large as one window.
+
+    Raises:
+        ShapeError: such as `Conv2d: expected sizes of 5 x 5 or more after padding for its kernel, got 3 x 8 from ...`.
+    """
+    sizes = x.shape[2:]
+    for size, needed, before, after in zip(sizes, window, begin, end, strict=True):
+        if size + before + after < needed:
+            break
+    else:
+        return
+    padded = [size + before + after for size, before, after in zip(sizes, begin, end, strict=True)]
+    raise ShapeError(
+        f"{type(layer).__name__}: expected sizes of {_by(window)} or more after padding, as its kernel covers, "
+        f"got {_by(padded)} from {list(x.shape)}"
+    )
+
+
+def even_kernel(padding: Padding | int, kernel_size: int | tuple[int, ...]) -> Iterator[tuple[str, str]]:
+    """The rule of layers that can't pad the two ends differently: no `Same` with an even kernel."""
+    if padding == "Same" and any(size % 2 == 0 for size in each(kernel_size, 1)):
+        yield (
+            "padding",
+            f"expected odd kernel sizes for Same, got {shown_size(kernel_size)}; write the sizes of the padding",
+        )
+
+
+def _by(sizes: Sequence[int]) -> str:
+    return " x ".join(map(str, sizes))

@@ -1,0 +1,120 @@
+"""The configs of convolutions, and of the layers that rearrange pixels and windows. Imports no torch."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ...config import ModuleConfig
+from ...config.bounds import Size
+from ..initializers.configs import Initializer, KaimingUniform
+from ..padding import PaddingConfig1d, PaddingConfig2d, PaddingConfig3d, Size2d, Size3d, even_kernel
+
+if TYPE_CHECKING:
+    import torch
+
+    from .conv import Conv1d, Conv2d, Conv3d
+
+
+class Conv1dConfig(ModuleConfig, tag="Conv1d"):
+    """Convolution over one dimension.
+
+    Attributes:
+        channels_in: of the input.
+        channels_out: of the output.
+        kernel_size: of the window.
+        stride: from one window to the next.
+        dilation: from one element of a window to the next.
+        groups: into which the channels are divided; each is convolved by itself.
+        padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for both ends, or `[left, right]`.
+        bias: whether a bias is added.
+        initializer: of weight and bias.
+    """
+
+    channels_in: Size
+    channels_out: Size
+    kernel_size: Size
+    stride: Size = 1
+    dilation: Size = 1
+    groups: Size = 1
+    padding: PaddingConfig1d = "Valid"
+    bias: bool = True
+    initializer: Initializer = KaimingUniform()
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        yield from _divided(self.channels_in, self.channels_out, self.groups)
+
+    def init(self, device: "torch.device | str | None" = None) -> "Conv1d":
+        from .conv import Conv1d
+
+        return Conv1d(self, device)
+
+
+class Conv2dConfig(ModuleConfig, tag="Conv2d"):
+    """Convolution over height and width.
+
+    Attributes:
+        channels: of input and output, `[in, out]`.
+        kernel_size: of the window; one size, or `[height, width]`, as in stride and dilation.
+        stride: from one window to the next.
+        dilation: from one element of a window to the next.
+        groups: into which the channels are divided; each is convolved by itself.
+        padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for all sides, or
+            `[top, left, bottom, right]`.
+        bias: whether a bias is added.
+        initializer: of weight and bias.
+    """
+
+    channels: tuple[Size, Size]
+    kernel_size: Size2d
+    stride: Size2d = 1
+    dilation: Size2d = 1
+    groups: Size = 1
+    padding: PaddingConfig2d = "Valid"
+    bias: bool = True
+    initializer: Initializer = KaimingUniform()
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        yield from _divided(*self.channels, self.groups)
+
+    def init(self, device: "torch.device | str | None" = None) -> "Conv2d":
+        from .conv import Conv2d
+
+        return Conv2d(self, device)
+
+
+class Conv3dConfig(ModuleConfig, tag="Conv3d"):
+    """Convolution over depth, height and width.
+
+    Attributes:
+        channels: of input and output, `[in, out]`.
+        kernel_size: of the window; one size, or `[depth, height, width]`, as in stride and dilation.
+        stride: from one window to the next.
+        dilation: from one element of a window to the next.
+        groups: into which the channels are divided; each is convolved by itself.
+        padding: `Valid` (none), `Same` (ceil(size / stride) outputs; odd kernels only), one size for all sides, or
+            `[depth, height, width]`, each for both ends.
+        bias: whether a bias is added.
+        initializer: of weight and bias.
+    """
+
+    channels: tuple[Size, Size]
+    kernel_size: Size3d
+    stride: Size3d = 1
+    dilation: Size3d = 1
+    groups: Size = 1
+    padding: PaddingConfig3d = "Valid"
+    bias: bool = True
+    initializer: Initializer = KaimingUniform()
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        yield from _divided(*self.channels, self.groups)
+        yield from even_kernel(self.padding, self.kernel_size)
+
+    def init(self, device: "torch.device | str | None" = None) -> "Conv3d":
+        from .conv import Conv3d
+
+        return Conv3d(self, device)
+
+
+def _divided(channels_in: int, channels_out: int, groups: int) -> Iterator[tuple[str, str]]:
+    if channels_in % groups or channels_out % groups:
+        yield "groups", f"expected a divisor of both channels ({channels_in} and {channels_out}), got {groups}"
