@@ -1,6 +1,7 @@
 """The public names of `burnlike.interop`: each is imported from where it is defined, at its first use."""
 
 from .torch_lbfgs import TorchLbfgs as TorchLbfgs
+from .torch_modules import from_torch as from_torch, to_torch as to_torch
 from .torch_optimizer import TorchOptimizer as TorchOptimizer
 from .torch_states import (
     export_torch_optimizer as export_torch_optimizer,

@@ -106,11 +106,13 @@ class Field(TypedDict, total=False):
         meta: what else is known of that tensor: a Meta as a dict.
         holds: of what is no tensor and no module: a `constant` only refers to what belongs elsewhere; a plain `list`
             or dict may come to hold parts of a tree; an `item` has a state that is saved.
+        parts: of a tensor of torch's that holds several of burnlike's, the numbers of their ids.
     """
 
     id: "KeptId | bytearray"
     meta: dict[str, Any]
     holds: Holds
+    parts: tuple[int, ...]
 
 
 FIRST_USE: Any = threading.RLock()

@@ -1,7 +1,7 @@
 """Counting, moving and copying modules."""
 
 import copy
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 import torch
@@ -72,18 +72,32 @@ def clone(module: M, new_ids: bool = False) -> M:
         ModuleTreeError: the tree is sharded by `fully_shard`.
     """
     original = unwrap(module)
-    for part in original.modules():
-        check_copyable(part)
     if not new_ids:
         params(original)  # draws the ids that are not known yet
-    memo: dict[int, Any] = _computed(original)
+    copied = copy_with(original, {})
+    return fresh_ids(copied) if new_ids else copied  # pyright: ignore[reportReturnType]
+
+
+def copy_with(module: M, replaced: Mapping[int, Any]) -> M:
+    """A copy of `module`, that wraps nothing, which holds other objects in place of some of its modules and tensors.
+
+    Args:
+        module: any `nn.Module`.
+        replaced: address of a module or tensor of it -> what stands for it everywhere in the copy.
+
+    Raises:
+        ModuleTreeError: see `clone`.
+    """
+    for part in module.modules():
+        check_copyable(part)
+    memo: dict[int, Any] = {**_computed(module), **replaced}
     begin_references(memo)
     try:
-        copied = copy.deepcopy(original, memo)
+        copied = copy.deepcopy(module, memo)
     except Exception as error:
-        raise _uncopied(original, error) or error from error
+        raise _uncopied(module, error) or error from error
     resolve_references(memo)
-    return fresh_ids(copied) if new_ids else copied  # pyright: ignore[reportReturnType]
+    return copied
 
 
 def _uncopied(module: nn.Module, error: Exception) -> ModuleTreeError | None:

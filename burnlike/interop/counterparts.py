@@ -1,0 +1,32 @@
+"""All pairs of a layer of `torch.nn` and a layer of `burnlike.nn`, from the families' `counterparts.py`."""
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
+
+from torch import nn
+
+from .. import nn as layers
+from ..nn.counterpart import Counterpart
+
+
+@cache
+def of_torch() -> Mapping[type[nn.Module], Counterpart]:
+    """Each pair by torch's class."""
+    return {it.torch: it for it in _all()}
+
+
+@cache
+def of_burnlike() -> Mapping[type[nn.Module], Mapping[type[nn.Module], Counterpart]]:
+    """The pairs of each class of burnlike, by torch's class; the last of them stands for those that nothing tells."""
+    found: dict[type[nn.Module], dict[type[nn.Module], Counterpart]] = {}
+    for it in _all():
+        found.setdefault(getattr(layers, it.layer), {})[it.torch] = it
+    return found
+
+
+def _all() -> list[Counterpart]:
+    names = [f"{layers.__name__}.{it.name}.counterparts" for it in pkgutil.iter_modules(layers.__path__) if it.ispkg]
+    return [it for name in names if find_spec(name) for it in importlib.import_module(name).COUNTERPARTS]
