@@ -4,7 +4,8 @@ from typing import Any
 
 from torch import nn
 
-from .module_twins import Conversion, FromTorch, ToTorch
+from .directions import FromTorch, ToTorch
+from .module_twins import Conversion
 
 
 def from_torch(module: nn.Module) -> Any:
@@ -14,7 +15,7 @@ def from_torch(module: nn.Module) -> Any:
     layers in place of torch's. `nn.Identity`, `nn.Flatten` and `nn.Unflatten` stay. The copy shares no memory with
     `module`. Kept are dtypes, devices, training mode, `requires_grad`, tied layers and tensors, and the ids that
     `module` has; where torch has one tensor for several of burnlike's (as gates), these get ids of their own.
-    Gradients are not copied.
+    Gradients are not copied, nor attributes that you gave to layers of torch.
 
     A layer whose twin is called in another way (`nn.LSTM`, `nn.MultiheadAttention`, ...) is converted only where no
     code of torch's calling convention is left: as `module` itself; a twin that differs only in arguments beside the

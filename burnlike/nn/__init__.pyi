@@ -93,7 +93,6 @@ from .linear.identity import Identity as Identity
 from .linear.linear import Linear as Linear
 from .norm.configs import RmsNormConfig as RmsNormConfig
 from .norm.rms_norm import RmsNorm as RmsNorm
-from .roles import ActivationConfig as ActivationConfig
 from .padding import (
     PaddingConfig1d as PaddingConfig1d,
     PaddingConfig2d as PaddingConfig2d,
@@ -115,5 +114,6 @@ from .pool.configs import (
     MaxPool2dConfig as MaxPool2dConfig,
 )
 from .pool.max_pool import MaxPool1d as MaxPool1d, MaxPool2d as MaxPool2d
+from .roles import ActivationConfig as ActivationConfig
 from .transformer.configs import DecoderLmConfig as DecoderLmConfig
 from .transformer.decoder_lm import DecoderBlock as DecoderBlock, DecoderLm as DecoderLm

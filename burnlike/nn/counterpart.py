@@ -14,6 +14,7 @@ from ..config import ModuleConfig
 from ..errors import NoCounterpartError
 
 Call = Literal["same", "one_tensor", "other"]
+Build = Callable[[Any, torch.device], nn.Module]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Counterpart:
     layer: str
     torch: type[nn.Module]
     config: Callable[[Any], ModuleConfig]
-    build: Callable[[Any, torch.device], nn.Module]
+    build: Build
     tensors: Mapping[str, TorchTensor] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     call: Call = "same"

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -87,7 +89,9 @@ def test_gradients_are_those_of_torch() -> None:
     x = torch.randn(4, 2, dtype=torch.float64)
     for module in (model, twin):
         module(x).square().sum().backward()
-    torch.testing.assert_close(twin.layers[0].weight.grad, model.layers[0].weight.grad.mT, rtol=1e-12, atol=1e-12)
+    found, expected = twin.layers[0].weight.grad, model.get_parameter("layers.0.weight").grad
+    assert expected is not None
+    torch.testing.assert_close(found, expected.mT, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(twin.scale.grad, model.scale.grad, rtol=1e-12, atol=1e-12)
 
 
@@ -127,7 +131,7 @@ def test_a_module_without_ids_gets_none() -> None:
 
 
 def test_labels_and_intents_are_kept() -> None:
-    model = layers.LinearConfig(d_input=2, d_output=2).init()
+    model: Any = layers.LinearConfig(d_input=2, d_output=2).init()
     model.weight = Param.from_tensor(torch.zeros(2, 2), name="decayed", id=ParamId(7))
     (param, _) = params(to_torch(model.valid()))
     assert (param.name, param.id, param.trainable, param.tensor.requires_grad) == ("decayed", ParamId(7), True, False)
@@ -172,7 +176,7 @@ def test_all_that_has_no_counterpart_is_in_one_error() -> None:
 
     model = nn.ModuleDict({
         "fine": nn.Linear(2, 2),
-        "unknown": nn.Sequential(nn.Hardtanh(), nn.Fold((2, 2), 2)),
+        "unknown": nn.Sequential(nn.Bilinear(2, 2, 2), nn.Fold((2, 2), 2)),
         "own": Scaled(2, 2),
         "lazy": nn.LazyLinear(2),
         "hooked": nn.Linear(2, 2),
@@ -183,7 +187,7 @@ def test_all_that_has_no_counterpart_is_in_one_error() -> None:
     with pytest.raises(NoCounterpartError, match="nothing was converted") as caught:
         from_torch(model)
     assert [path for path, _ in caught.value.problems] == [
-        "unknown.0 (Hardtanh)",
+        "unknown.0 (Bilinear)",
         "unknown.1 (Fold)",
         "own (Scaled)",
         "lazy (LazyLinear)",
@@ -195,9 +199,17 @@ def test_all_that_has_no_counterpart_is_in_one_error() -> None:
         assert f"  {path}: {reason}" in str(caught.value)
 
 
+@pytest.mark.parametrize("convert", [from_torch, to_torch])
+def test_a_buffer_that_was_added_to_a_layer_is_named(convert: Callable[[nn.Module], Any]) -> None:
+    layer = nn.Linear(2, 2) if convert is from_torch else layers.LinearConfig(d_input=2, d_output=2).init()
+    layer.register_buffer("mask", torch.ones(2))
+    with pytest.raises(NoCounterpartError, match="Linear: 'mask' was added to it"):
+        convert(layer)
+
+
 def test_a_layer_by_itself_names_itself() -> None:
-    with pytest.raises(NoCounterpartError, match=r"(?m)^  Hardtanh: burnlike has no such layer"):
-        from_torch(nn.Hardtanh())
+    with pytest.raises(NoCounterpartError, match=r"(?m)^  Fold: burnlike has no such layer"):
+        from_torch(nn.Fold((2, 2), 2))
     with pytest.raises(NoCounterpartError, match=r"(?m)^  SwiGlu: torch\.nn has no such layer"):
         to_torch(layers.SwiGluConfig(d_input=2, d_output=2).init())
 
