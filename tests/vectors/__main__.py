@@ -1,6 +1,7 @@
 """`python -m tests.vectors [--backend cpu|cuda] FILE...`: check burnlike against files of vectors.
 
-The files are lists of records of operations and programs, or have sections of optimizers (see `optim`).
+The files are lists of records of operations, programs, layers and losses (see `modules`), or have sections of
+optimizers (see `optim`).
 
 Prints each failure and each skip, and last `N passed, N failed, N skipped`. The exit status is 0 if nothing failed, 1
 if a case failed, 2 if a file can't be used.
@@ -20,6 +21,7 @@ from burnlike import Backend
 from .backends import backends_for, plain_backend
 from .cases import Outcome, is_program, name_of, run
 from .files import FileError, read_either
+from .modules import records as modules
 from .optim import sections
 
 
@@ -38,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     torch.manual_seed(0)
     counts: Counter[str] = Counter()
     for path, found in records:
-        for name, where, outcome in outcomes(found, plain):
+        for name, where, outcome in outcomes(found, plain, chosen.backend):
             counts[outcome.verdict] += 1
             if outcome.verdict != "passed" or outcome.reason:
                 print(f"{outcome.verdict.upper()} {path.name}: {name}{where}: {outcome.reason}")
@@ -46,12 +48,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if counts["failed"] else 0
 
 
-def outcomes(found: list[Any] | dict[str, Any], plain: Backend | None) -> Iterator[tuple[str, str, Outcome]]:
+def outcomes(
+    found: list[Any] | dict[str, Any], plain: Backend | None, device: str
+) -> Iterator[tuple[str, str, Outcome]]:
     """Run what a file holds: each name, where it ran, and what became of it.
 
     Args:
         found: the records of a file, or its sections.
         plain: the backend; None where there is no device for it.
+        device: its name, `cpu` or `cuda`.
     """
     no_device = "", Outcome("skipped", "no CUDA device")
     if isinstance(found, dict):
@@ -61,6 +66,10 @@ def outcomes(found: list[Any] | dict[str, Any], plain: Backend | None) -> Iterat
         return
     for index, record in enumerate(found):
         name = name_of(record, index)
+        if modules.is_module(record):
+            for where, outcome in modules.outcomes(record, device):
+                yield name, where, outcome
+            continue
         if plain is None:
             yield name, *no_device
             continue

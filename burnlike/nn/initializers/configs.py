@@ -70,14 +70,14 @@ class Normal(Initializer, tag="Normal"):
 class KaimingUniform(Initializer, tag="KaimingUniform"):
     """U(-a, a) with a = sqrt(3) * gain / sqrt(fan) (He et al. 2015); the default gain is that of Burn's Linear."""
 
-    gain: Finite = 3**-0.5
+    gain: Finite = 1 / 3**0.5
     fan_out_only: bool = False
 
 
 class KaimingNormal(Initializer, tag="KaimingNormal"):
     """N(0, gain / sqrt(fan)) (He et al. 2015)."""
 
-    gain: Finite = 3**-0.5
+    gain: Finite = 1 / 3**0.5
     fan_out_only: bool = False
 
 

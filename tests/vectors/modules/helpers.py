@@ -1,0 +1,48 @@
+"""Functions of the vectors that are no layers: padding, output sizes, sinusoids, masks."""
+
+from collections.abc import Callable
+from typing import Any
+
+from burnlike.nn import padding
+
+from ..problems import UnknownError
+from .results import Result
+from .subject import Subject
+
+PADDINGS = ("Valid", "Same")
+
+
+def padding_of(config: Any) -> Any:
+    """A padding in burnlike's form."""
+    if isinstance(config, dict) and config.keys() == {"Explicit"}:
+        return tuple(config["Explicit"])
+    if config not in PADDINGS:
+        raise UnknownError(f"unknown padding {config!r}")
+    return config
+
+
+def only_argument(subject: Subject) -> dict[str, Any]:
+    """The named arguments of a call."""
+    args = subject.record.get("args")
+    if not isinstance(args, list) or len(args) != 1 or not isinstance(args[0], dict):
+        raise UnknownError(f"unknown arguments {args!r}")
+    return {name: tuple(it) if isinstance(it, list) else it for name, it in args[0].items()}
+
+
+def pads(name: str) -> Callable[[Subject], Result]:
+    """A function of `burnlike.nn.padding`."""
+
+    def call(subject: Subject) -> Result:
+        found = getattr(padding, name)(padding_of(subject.record["config"]), **only_argument(subject))
+        return Result(subject.world, {"value": found})
+
+    return call
+
+
+HELPERS: dict[str, Callable[[Subject], Result]] = {
+    "calculate_padding_1d_pair -> (start, end)": pads("calculate_padding_1d_pair"),
+    "calculate_padding_2d_pairs -> ((top, bottom), (left, right))": pads("calculate_padding_2d_pairs"),
+    "calculate_padding_2d -> [top, left]": pads("calculate_padding_2d"),
+    "calculate_padding_3d -> [d, h, w]": pads("calculate_padding_3d"),
+}
+"""By their call."""

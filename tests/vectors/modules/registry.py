@@ -1,0 +1,21 @@
+"""All calls and properties of the vectors, by their texts."""
+
+from collections.abc import Callable
+
+from . import calls, helpers, properties
+from .decoding import DECODED
+from .results import Result
+from .states import REFUSED, STATES
+from .subject import Subject
+from .wrappers import WRAPPED
+
+CALLS: dict[str, Callable[[Subject], Result]] = {**calls.CALLS, **helpers.HELPERS, **REFUSED}
+PROPERTIES: dict[tuple[str, str], Callable[[Subject], Result]] = {
+    **properties.PROPERTIES,
+    **STATES,
+    **DECODED,
+    **WRAPPED,
+}
+WITHOUT_INPUTS = {"display", "init", "layout", "p", "beta", "config", "config.stride", "config.strides"}
+WITHOUT_INPUTS |= helpers.HELPERS.keys()
+"""Calls that have nothing to do with the kind of tensors."""

@@ -1,0 +1,135 @@
+"""Write docs/nn.md from the code: `python -m tools.nn_api`, or `--check` to compare only.
+
+The introduction is `tools/nn_introduction.md`. Each layer and loss is one row: its config with the defaults, and the
+`Torch:` and `Differs:` lines of the class's docstring.
+"""
+
+import argparse
+import importlib
+import inspect
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from burnlike import nn
+from burnlike.config import Config, ModuleConfig, registry
+
+from .tensor_api import line_of
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "nn.md"
+INTRODUCTION = ROOT / "tools" / "nn_introduction.md"
+FAMILIES = (
+    *("linear", "embedding", "conv", "pool", "interpolate", "norm", "activation", "dropout"),
+    *("recurrent", "attention", "transformer", "similarity", "loss"),
+)
+NOT_OF_BURN = {"CausalAttention", "DecoderLm"}
+
+
+class Row(NamedTuple):
+    """One layer or loss.
+
+    Attributes:
+        name: of the class.
+        burn: Burn's name, `-` where Burn has none.
+        config: the config as one writes it, with the defaults.
+        torch: what torch has for it.
+        differs: how that differs, or `-`.
+    """
+
+    name: str
+    burn: str
+    config: str
+    torch: str
+    differs: str
+
+
+class Family(NamedTuple):
+    """A folder of layers and its rows."""
+
+    title: str
+    rows: list[Row]
+
+
+def shown(value: Any) -> str:
+    """A default as one writes it: a config by its class, with the fields that are not its own defaults."""
+    if not isinstance(value, Config):
+        return repr(value)
+    given = [
+        f"{field.name}={shown(getattr(value, field.name))}"
+        for field in msgspec.structs.fields(value)
+        if getattr(value, field.name) != field.default
+    ]
+    return f"{type(value).__name__}({', '.join(given)})"
+
+
+def signature_of(config: type[ModuleConfig]) -> str:
+    """The config as one writes it: needed fields by name, the others with their defaults."""
+    parts = []
+    for field in msgspec.structs.fields(config):
+        if field.default is not msgspec.NODEFAULT:
+            parts.append(f"{field.name}={shown(field.default)}")
+        elif field.default_factory is not msgspec.NODEFAULT:
+            parts.append(f"{field.name}={shown(field.default_factory())}")
+        else:
+            parts.append(field.name)
+    return f"{config.__name__}({', '.join(parts)})"
+
+
+def configs() -> dict[str, type[ModuleConfig]]:
+    """The configs of the layers of `burnlike.nn` by the names of the layers."""
+    registry.load_built_in()
+    found = registry.imported(ModuleConfig)
+    return {name: config for name, config in found.items() if config.__module__.startswith("burnlike.nn.")}
+
+
+def row_of(name: str, config: type[ModuleConfig]) -> Row:
+    """The row of a layer."""
+    doc = inspect.getdoc(getattr(nn, name)) or ""
+    burn = "-" if name in NOT_OF_BURN else f"`{name}`"
+    return Row(name, burn, f"`{signature_of(config)}`", line_of(doc, "Torch"), line_of(doc, "Differs") or "-")
+
+
+def families() -> list[Family]:
+    """Everything public, in the order of the page; a family without a place in it comes last."""
+    by_family: dict[str, list[Row]] = {name: [] for name in FAMILIES}
+    for name, config in configs().items():
+        by_family.setdefault(config.__module__.split(".")[2], []).append(row_of(name, config))
+    return [
+        Family(inspect.getdoc(importlib.import_module(f"burnlike.nn.{name}")) or name, sorted(rows))
+        for name, rows in by_family.items()
+        if rows
+    ]
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [INTRODUCTION.read_text()]
+    for title, rows in families():
+        heading = title.splitlines()[0].rstrip(".")
+        parts.append(
+            f"\n### {heading}\n\n| layer | Burn | config | torch | difference |\n| --- | --- | --- | --- | --- |\n"
+        )
+        for row in rows:
+            cells = [f"`{row.name}`", row.burn, row.config, row.torch.rstrip("."), row.differs.rstrip(".")]
+            parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n")
+    return "".join(parts)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the page, or check that it is what would be written."""
+    parser = argparse.ArgumentParser(prog="python -m tools.nn_api", description="Write docs/nn.md.")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit status 1 if the page is stale")
+    if parser.parse_args(arguments).check:
+        stale = not PAGE.exists() or PAGE.read_text() != page()
+        if stale:
+            print(f"{PAGE.name} is stale; run `make docs`", file=sys.stderr)
+        return int(stale)
+    PAGE.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
