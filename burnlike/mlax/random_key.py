@@ -139,3 +139,12 @@ def uniform(rng: Key | torch.Generator, like: Tensor) -> Tensor:
     if isinstance(rng, Key):
         return rng.rand(like.shape, dtype=torch.float32, device=like.device)
     return torch.rand(like.shape, generator=rng, device=like.device)
+
+
+def normal(rng: Key | torch.Generator | None, like: Tensor) -> Tensor:
+    """Normal numbers of the shape, on the device and in the dtype of `like`; None draws by torch's global generator."""
+    if rng is None:
+        return torch.randn_like(like)
+    if isinstance(rng, Key):
+        return rng.randn(like.shape, dtype=like.dtype, device=like.device)
+    return torch.randn(like.shape, generator=rng, dtype=like.dtype, device=like.device)

@@ -72,7 +72,9 @@ from .attention.rotary_encoding import RotaryEncoding as RotaryEncoding
 from .conv.configs import Conv1dConfig as Conv1dConfig, Conv2dConfig as Conv2dConfig, Conv3dConfig as Conv3dConfig
 from .conv.conv import Conv1d as Conv1d, Conv2d as Conv2d, Conv3d as Conv3d
 from .dropout.configs import DropoutConfig as DropoutConfig
+from .dropout.configs import DropoutConfig as DropoutConfig, GaussianNoiseConfig as GaussianNoiseConfig
 from .dropout.dropout import Dropout as Dropout
+from .dropout.gaussian_noise import GaussianNoise as GaussianNoise
 from .embedding.configs import EmbeddingConfig as EmbeddingConfig
 from .embedding.embedding import Embedding as Embedding
 from .initializers.configs import (
@@ -115,5 +117,11 @@ from .pool.configs import (
 )
 from .pool.max_pool import MaxPool1d as MaxPool1d, MaxPool2d as MaxPool2d
 from .roles import ActivationConfig as ActivationConfig
+from .similarity.configs import (
+    CosineSimilarityConfig as CosineSimilarityConfig,
+    PairwiseDistanceConfig as PairwiseDistanceConfig,
+)
+from .similarity.cosine_similarity import CosineSimilarity as CosineSimilarity
+from .similarity.pairwise_distance import PairwiseDistance as PairwiseDistance
 from .transformer.configs import DecoderLmConfig as DecoderLmConfig
 from .transformer.decoder_lm import DecoderBlock as DecoderBlock, DecoderLm as DecoderLm

@@ -13,7 +13,7 @@ from burnlike.errors import ConfigError
 from burnlike.module import LoraConfig
 from burnlike.train import TrainConfig
 
-MAY_BE_INFINITE = {"threshold"}  # of a clipping, which then clips nothing
+MAY_BE_INFINITE = {"threshold", "p"}  # of a clipping, which then clips nothing; of a norm, then the largest value
 
 
 def descendants(cls: type) -> set[type]:

@@ -31,8 +31,10 @@ class RRelu(Layer):
             rng: what the slopes are drawn by: with equal keys they are the same, compiled or not. None draws them by
                 torch's global generator.
         """
-        if rng is None or not self.training:
-            return functional.rrelu(x, self.lower, self.upper, self.training)
+        if not self.training:
+            return functional.leaky_relu(x, (self.lower + self.upper) / 2)
+        if rng is None:
+            return functional.rrelu(x, self.lower, self.upper, training=True)
         slope = self.lower + (self.upper - self.lower) * uniform(rng, x).to(x.dtype)
         return torch.where(x < 0, x * slope, x)
 

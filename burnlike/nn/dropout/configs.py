@@ -3,11 +3,13 @@
 from typing import TYPE_CHECKING, Annotated
 
 from ...config import Meta, ModuleConfig
+from ...config.bounds import NotNegative
 
 if TYPE_CHECKING:
     import torch
 
     from .dropout import Dropout
+    from .gaussian_noise import GaussianNoise
 
 
 class DropoutConfig(ModuleConfig, tag="Dropout"):
@@ -24,3 +26,19 @@ class DropoutConfig(ModuleConfig, tag="Dropout"):
         from .dropout import Dropout
 
         return Dropout(self)
+
+
+class GaussianNoiseConfig(ModuleConfig, tag="GaussianNoise"):
+    """Add normal noise in training.
+
+    Attributes:
+        std: standard deviation of the noise.
+    """
+
+    std: NotNegative
+
+    def init(self, device: "torch.device | str | None" = None) -> "GaussianNoise":
+        """Make the layer; it has no tensors, so `device` does not matter."""
+        from .gaussian_noise import GaussianNoise
+
+        return GaussianNoise(self)

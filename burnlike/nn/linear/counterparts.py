@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from ..counterpart import Counterpart, TorchTensor
-from .configs import LinearConfig
+from .configs import IdentityConfig, LinearConfig
 from .linear import Linear
 
 
@@ -23,5 +23,6 @@ COUNTERPARTS = [
         _config,
         _build,
         {"weight": TorchTensor("weight", transposed=True), "bias": TorchTensor("bias")},
-    )
+    ),
+    Counterpart("Identity", nn.Identity, lambda _: IdentityConfig(), lambda _, device: nn.Identity()),
 ]

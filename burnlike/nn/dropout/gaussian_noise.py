@@ -1,0 +1,34 @@
+"""Gaussian noise."""
+
+import torch
+from torch import Generator, Tensor
+
+from ...mlax.random_key import Key, normal
+from ...module import Content
+from ...tensor.torch_bridge.torch_function import lift
+from ..layer import Layer
+from .configs import GaussianNoiseConfig
+
+
+class GaussianNoise(Layer):
+    """Add a number of N(0, std^2) to each value in training."""
+
+    def __init__(self, config: GaussianNoiseConfig) -> None:
+        super().__init__()
+        self.std = config.std
+
+    @lift
+    def forward(self, x: Tensor, rng: Key | Generator | None = None) -> Tensor:
+        """`[...] -> [...]`; x itself in evaluation, or if `std` is 0.
+
+        Args:
+            x: floating-point.
+            rng: what the noise is drawn by: with equal keys it is the same, compiled or not. None draws it by torch's
+                global generator.
+        """
+        if not self.training or self.std == 0:
+            return x
+        return torch.add(x, normal(rng, x), alpha=self.std)
+
+    def custom_content(self, content: Content) -> Content:
+        return content.add("std", self.std)

@@ -1,0 +1,46 @@
+"""The configs of similarities and distances. Imports no torch."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from ...config import Meta, ModuleConfig
+from ...config.bounds import Dimension, Finite, NotNegative
+
+if TYPE_CHECKING:
+    import torch
+
+    from .cosine_similarity import CosineSimilarity
+    from .pairwise_distance import PairwiseDistance
+
+
+class CosineSimilarityConfig(ModuleConfig, tag="CosineSimilarity"):
+    """The cosine of the angle between vectors.
+
+    Attributes:
+        dim: along which the vectors lie; negative ones count from the last.
+        eps: the smallest length that a vector is divided by.
+    """
+
+    dim: Dimension = 1
+    eps: NotNegative = 1e-8
+
+    def init(self, device: "torch.device | str | None" = None) -> "CosineSimilarity":
+        from .cosine_similarity import CosineSimilarity
+
+        return CosineSimilarity(self)
+
+
+class PairwiseDistanceConfig(ModuleConfig, tag="PairwiseDistance"):
+    """The p-norm of the difference of vectors.
+
+    Attributes:
+        p: of the norm; infinity for the largest difference.
+        eps: added to each difference.
+    """
+
+    p: Annotated[float, Meta(ge=0)] = 2.0
+    eps: Finite = 1e-6
+
+    def init(self, device: "torch.device | str | None" = None) -> "PairwiseDistance":
+        from .pairwise_distance import PairwiseDistance
+
+        return PairwiseDistance(self)

@@ -1,0 +1,35 @@
+"""torch's counterparts of similarities and distances."""
+
+import torch
+from torch import nn
+
+from ..counterpart import Counterpart, refuse
+from .configs import CosineSimilarityConfig, PairwiseDistanceConfig
+from .cosine_similarity import CosineSimilarity
+from .pairwise_distance import PairwiseDistance
+
+
+def _cosine_config(layer: nn.CosineSimilarity) -> CosineSimilarityConfig:
+    return CosineSimilarityConfig(dim=layer.dim, eps=layer.eps)
+
+
+def _cosine_built(layer: CosineSimilarity, device: torch.device) -> nn.CosineSimilarity:
+    return nn.CosineSimilarity(layer.dim, layer.eps)
+
+
+def _distance_config(layer: nn.PairwiseDistance) -> PairwiseDistanceConfig:
+    if layer.keepdim:
+        raise refuse(layer, "keepdim=True has no counterpart")
+    if layer.norm < 0:
+        raise refuse(layer, f"p={layer.norm} has no counterpart")
+    return PairwiseDistanceConfig(p=layer.norm, eps=layer.eps)
+
+
+def _distance_built(layer: PairwiseDistance, device: torch.device) -> nn.PairwiseDistance:
+    return nn.PairwiseDistance(layer.p, layer.eps)
+
+
+COUNTERPARTS = [
+    Counterpart("CosineSimilarity", nn.CosineSimilarity, _cosine_config, _cosine_built),
+    Counterpart("PairwiseDistance", nn.PairwiseDistance, _distance_config, _distance_built),
+]
