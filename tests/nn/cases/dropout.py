@@ -21,7 +21,9 @@ def dropped(layer: Any, x: Tensor, rng: Key) -> Tensor:
     return kept * x / (1 - layer.prob)
 
 
-OTHER_NOISE: Mapping[str, str] = dict.fromkeys(("bfloat16", "float32", "autocast"), "each element type draws numbers of its own")
+OTHER_NOISE: Mapping[str, str] = dict.fromkeys(
+    ("bfloat16", "float32", "autocast"), "each element type draws numbers of its own"
+)
 
 CASES = [
     Case("Dropout", nn.DropoutConfig(prob=0.4), lambda: (floats(4, 6),)),

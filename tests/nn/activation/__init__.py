@@ -1,0 +1,1 @@
+"""Tests of activations beside the table of cases."""
