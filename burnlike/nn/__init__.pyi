@@ -71,7 +71,6 @@ from .attention.configs import (
 from .attention.rotary_encoding import RotaryEncoding as RotaryEncoding
 from .conv.configs import Conv1dConfig as Conv1dConfig, Conv2dConfig as Conv2dConfig, Conv3dConfig as Conv3dConfig
 from .conv.conv import Conv1d as Conv1d, Conv2d as Conv2d, Conv3d as Conv3d
-from .dropout.configs import DropoutConfig as DropoutConfig
 from .dropout.configs import DropoutConfig as DropoutConfig, GaussianNoiseConfig as GaussianNoiseConfig
 from .dropout.dropout import Dropout as Dropout
 from .dropout.gaussian_noise import GaussianNoise as GaussianNoise
