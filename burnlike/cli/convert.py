@@ -17,6 +17,7 @@ from .record_options import (
     add_precision_options,
     byte_size,
     extension_named,
+    format_of_file,
     is_nameless,
     layout_of,
     open_file,
@@ -25,8 +26,14 @@ from .record_options import (
 from .tables import amount, printable, say
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from ..record import Precision, Record
     from ..record.outline import Outline
+
+
+_OF_TORCH = (".pt", DEFAULT_EXTENSION)
+"""Extensions of the formats in which PyTorch programs save."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Write a record in another format, in other types or under other names, in a few megabytes of memory. OUT is"
         " replaced when the new file is whole; nothing is lost: values, ids, ties and metadata are kept."
     )
-    parser.epilog = "Example: burnlike convert model.safetensors model.mpk --precision bf16 --keep norm --ids"
+    parser.epilog = (
+        "Examples: burnlike convert model.safetensors model.mpk --precision bf16 --keep norm --ids; and of a model that"
+        " was trained in PyTorch, for Burn: burnlike convert model.pt model.mpk --model model.yaml"
+    )
     parser.add_argument(
         "input", metavar="IN", help="a record of any format, told by its content; a directory or index of shards, too"
     )
@@ -70,6 +80,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--top-level-key", metavar="KEY", help="of a file of torch.save take only what is under this key, such as model"
     )
     add_layout_options(parser)
+    parser.add_argument(
+        "--names",
+        choices=("torch", "burn"),
+        help="with --model, whose names and layouts IN has: those of torch.nn's layers, which become Burn's in OUT, or"
+        " Burn's; default: told by names and shapes, where IN is a file of torch.save or plain safetensors",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -93,7 +109,11 @@ def run(args: argparse.Namespace) -> int:
     from ..record.tools.changing import rename, with_ids
 
     record = rename(record, rules) if rules else record
-    if layout is not None and not is_nameless(args.input):
+    if _has_torchs_names(args, record):
+        from ..interop import record_from_torch
+
+        record = record_from_torch(_model(args), record)
+    elif layout is not None and not is_nameless(args.input):
         record = replace(record, layout=layout)  # which has the new names
     if not format_of_path(name).has_names and (record.layout is None or tag_of(record.layout) == "$named"):
         raise RecordError(
@@ -105,6 +125,39 @@ def run(args: argparse.Namespace) -> int:
     written = _save(record, args.output, name, precision, shard_bytes)
     say("\n".join(_report(args.input, written, record, precision, time.perf_counter() - began)))
     return 0
+
+
+def _has_torchs_names(args: argparse.Namespace, record: "Record") -> bool:
+    """Whether the tensors of the input are those of torch's layers.
+
+    Raises:
+        RecordError: that can't be told, or `--model` is missing.
+    """
+    if args.names is not None and args.model is None:
+        raise RecordError(f"--names {args.names} needs --model CONFIG, which says what layers there are")
+    if args.model is None or args.names == "burn":
+        return False
+    if args.names == "torch":
+        return True
+    if record.ids or format_of_file(args.input).extension not in _OF_TORCH:
+        return False
+    from ..interop.torch_names import differs_in_torch, fits_burnlike, fits_torch
+
+    module = _model(args)
+    if not fits_burnlike(module, record) or not differs_in_torch(module):
+        return True
+    if fits_torch(module, record):
+        raise RecordError(
+            f"{args.input}: its names and shapes are those of {type(module).__name__} in torch and in Burn, which lay"
+            " some of them out in different ways; say by --names torch or --names burn whose they are"
+        )
+    return False
+
+
+def _model(args: argparse.Namespace) -> "nn.Module":
+    from .models import read_model
+
+    return read_model(args.model, args.imports).build()
 
 
 def _rule(text: str) -> tuple[str, str]:
