@@ -104,23 +104,28 @@ def compare(
     return result
 
 
-def main(description: str, run: Callable[[int], Sequence[Comparison]]) -> None:
+def main(description: str, run: Callable[..., Sequence[Comparison]], *, names: Sequence[str] = ()) -> None:
     """The command line of a benchmark: threads, repeats, a JSON file.
 
     Args:
         description: what is measured and how.
-        run: takes the number of repeats and returns what was measured.
+        run: takes the number of repeats and returns what was measured; with `names` also a list of those chosen.
+        names: of what the command line can choose.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--threads", type=int, help="threads that torch uses (default: as it chooses)")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     parser.add_argument("--repeats", type=int, default=50, help="calls of each side (default 50)")
+    if names:
+        parser.add_argument("names", nargs="*", help="measure these only", metavar="NAME")
     arguments = parser.parse_args()
+    if unknown := sorted(set(getattr(arguments, "names", ())) - set(names)):
+        parser.error(f"unknown: {', '.join(unknown)}; known are {', '.join(names)}")
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     print(
         f"{description}\ntorch {torch.__version__}, {torch.get_num_threads()} threads, medians of {arguments.repeats}"
     )
-    results = run(arguments.repeats)
+    results = run(arguments.repeats, arguments.names) if names else run(arguments.repeats)
     if arguments.json:
         arguments.json.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n")

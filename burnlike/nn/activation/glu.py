@@ -10,7 +10,11 @@ from .configs import GLUConfig
 
 
 class GLU(Module):
-    """a * sigmoid(b), a and b the halves of x along the dimension `dim` (Dauphin et al. 2017, eq. 1)."""
+    """a * sigmoid(b), a and b the halves of x along the dimension `dim` (Dauphin et al. 2017, eq. 1).
+
+    Torch: `nn.GLU`.
+    Differs: `dim` has no default.
+    """
 
     def __init__(self, config: GLUConfig) -> None:
         super().__init__()

@@ -14,6 +14,9 @@ from .configs import PReluConfig
 class PRelu(Layer):
     """x where x >= 0, alpha * x elsewhere (He et al. 2015, eq. 1).
 
+    Torch: `nn.PReLU`.
+    Differs: the weight is `alpha`.
+
     Attributes:
         alpha: `[1]` or `[channels]`; torch's name is `weight`.
         alpha_value: its first value.

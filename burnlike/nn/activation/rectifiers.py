@@ -19,7 +19,10 @@ from .configs import (
 
 
 class Relu(Layer):
-    """max(0, x)."""
+    """max(0, x).
+
+    Torch: `nn.ReLU`.
+    """
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -28,7 +31,10 @@ class Relu(Layer):
 
 
 class Relu6(Layer):
-    """min(max(0, x), 6)."""
+    """min(max(0, x), 6).
+
+    Torch: `nn.ReLU6`.
+    """
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -37,7 +43,10 @@ class Relu6(Layer):
 
 
 class LeakyRelu(Layer):
-    """x where x >= 0, negative_slope * x elsewhere (Maas et al. 2013)."""
+    """x where x >= 0, negative_slope * x elsewhere (Maas et al. 2013).
+
+    Torch: `nn.LeakyReLU`.
+    """
 
     def __init__(self, config: LeakyReluConfig) -> None:
         super().__init__()
@@ -53,7 +62,10 @@ class LeakyRelu(Layer):
 
 
 class ThresholdedRelu(Layer):
-    """x where x > alpha, 0 elsewhere."""
+    """x where x > alpha, 0 elsewhere.
+
+    Torch: `nn.Threshold(alpha, 0)`.
+    """
 
     def __init__(self, config: ThresholdedReluConfig) -> None:
         super().__init__()
@@ -69,7 +81,10 @@ class ThresholdedRelu(Layer):
 
 
 class Threshold(Layer):
-    """x where x > threshold, value elsewhere."""
+    """x where x > threshold, value elsewhere.
+
+    Torch: `nn.Threshold`.
+    """
 
     def __init__(self, config: ThresholdConfig) -> None:
         super().__init__()
@@ -86,7 +101,10 @@ class Threshold(Layer):
 
 
 class Elu(Layer):
-    """x where x > 0, alpha * (e^x - 1) elsewhere (Clevert et al. 2016, eq. 15)."""
+    """x where x > 0, alpha * (e^x - 1) elsewhere (Clevert et al. 2016, eq. 15).
+
+    Torch: `nn.ELU`.
+    """
 
     def __init__(self, config: EluConfig) -> None:
         super().__init__()
@@ -102,7 +120,10 @@ class Elu(Layer):
 
 
 class Selu(Layer):
-    """ELU with a scale and an alpha that keep mean 0 and variance 1 (Klambauer et al. 2017, eq. 2)."""
+    """ELU with a scale and an alpha that keep mean 0 and variance 1 (Klambauer et al. 2017, eq. 2).
+
+    Torch: `nn.SELU`.
+    """
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -111,7 +132,10 @@ class Selu(Layer):
 
 
 class Celu(Layer):
-    """max(0, x) + min(0, alpha * (e^(x / alpha) - 1)) (Barron 2017, eq. 2)."""
+    """max(0, x) + min(0, alpha * (e^(x / alpha) - 1)) (Barron 2017, eq. 2).
+
+    Torch: `nn.CELU`.
+    """
 
     def __init__(self, config: CeluConfig) -> None:
         super().__init__()
@@ -127,7 +151,11 @@ class Celu(Layer):
 
 
 class Softplus(Layer):
-    """log(1 + e^(beta * x)) / beta, and x itself where beta * x > threshold (Dugas et al. 2001)."""
+    """log(1 + e^(beta * x)) / beta, and x itself where beta * x > threshold (Dugas et al. 2001).
+
+    Torch: `nn.Softplus`.
+    Differs: the threshold is lowered where e^x would not fit the dtype.
+    """
 
     def __init__(self, config: SoftplusConfig) -> None:
         super().__init__()
@@ -144,7 +172,11 @@ class Softplus(Layer):
 
 
 class Gelu(Module):
-    """x * Phi(x), Phi the distribution function of the normal distribution (Hendrycks & Gimpel 2016)."""
+    """x * Phi(x), Phi the distribution function of the normal distribution (Hendrycks & Gimpel 2016).
+
+    Torch: `nn.GELU`.
+    Differs: `approximate` is a bool, for torch's `tanh`.
+    """
 
     def __init__(self, config: GeluConfig) -> None:
         super().__init__()
@@ -157,7 +189,10 @@ class Gelu(Module):
 
 
 class SiLU(Layer):
-    """x * sigmoid(x) (Elfwing et al. 2018, eq. 2)."""
+    """x * sigmoid(x) (Elfwing et al. 2018, eq. 2).
+
+    Torch: `nn.SiLU`.
+    """
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -166,7 +201,10 @@ class SiLU(Layer):
 
 
 class Mish(Layer):
-    """x * tanh(softplus(x)) (Misra 2020, eq. 1)."""
+    """x * tanh(softplus(x)) (Misra 2020, eq. 1).
+
+    Torch: `nn.Mish`.
+    """
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -175,7 +213,10 @@ class Mish(Layer):
 
 
 class HardSwish(Layer):
-    """x * min(max(0, x + 3), 6) / 6 (Howard et al. 2019)."""
+    """x * min(max(0, x + 3), 6) / 6 (Howard et al. 2019).
+
+    Torch: `nn.Hardswish`.
+    """
 
     @lift
     def forward(self, x: Tensor) -> Tensor:

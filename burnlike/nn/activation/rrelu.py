@@ -15,6 +15,8 @@ class RRelu(Layer):
     """x where x >= 0, a slope times x elsewhere (Xu et al. 2015, eq. 3).
 
     In training the slope is drawn from U(lower, upper) for each value, in evaluation it is (lower + upper) / 2.
+
+    Torch: `nn.RReLU`.
     """
 
     def __init__(self, config: RReluConfig) -> None:

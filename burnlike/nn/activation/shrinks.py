@@ -10,7 +10,10 @@ from .configs import HardShrinkConfig, ShrinkConfig, SoftShrinkConfig
 
 
 class Tanhshrink(Layer):
-    """x - tanh(x)."""
+    """x - tanh(x).
+
+    Torch: `nn.Tanhshrink`.
+    """
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -19,7 +22,10 @@ class Tanhshrink(Layer):
 
 
 class HardShrink(Layer):
-    """x where |x| > lambd, 0 elsewhere."""
+    """x where |x| > lambd, 0 elsewhere.
+
+    Torch: `nn.Hardshrink`.
+    """
 
     def __init__(self, config: HardShrinkConfig) -> None:
         super().__init__()
@@ -35,7 +41,10 @@ class HardShrink(Layer):
 
 
 class SoftShrink(Layer):
-    """x moved by lambd towards 0 where |x| > lambd, 0 elsewhere."""
+    """x moved by lambd towards 0 where |x| > lambd, 0 elsewhere.
+
+    Torch: `nn.Softshrink`.
+    """
 
     def __init__(self, config: SoftShrinkConfig) -> None:
         super().__init__()
@@ -51,7 +60,10 @@ class SoftShrink(Layer):
 
 
 class Shrink(Layer):
-    """x - sign(x) * bias where |x| > lambd, 0 elsewhere (ONNX)."""
+    """x - sign(x) * bias where |x| > lambd, 0 elsewhere (ONNX).
+
+    Torch: -.
+    """
 
     def __init__(self, config: ShrinkConfig) -> None:
         super().__init__()

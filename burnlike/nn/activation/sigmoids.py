@@ -11,7 +11,10 @@ from .configs import HardSigmoidConfig, HardtanhConfig
 
 
 class Sigmoid(Layer):
-    """1 / (1 + e^-x)."""
+    """1 / (1 + e^-x).
+
+    Torch: `nn.Sigmoid`.
+    """
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -20,7 +23,10 @@ class Sigmoid(Layer):
 
 
 class LogSigmoid(Layer):
-    """log(1 / (1 + e^-x))."""
+    """log(1 / (1 + e^-x)).
+
+    Torch: `nn.LogSigmoid`.
+    """
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -29,7 +35,11 @@ class LogSigmoid(Layer):
 
 
 class HardSigmoid(Layer):
-    """alpha * x + beta, at least 0 and at most 1."""
+    """alpha * x + beta, at least 0 and at most 1.
+
+    Torch: `nn.Hardsigmoid`.
+    Differs: `alpha` is 0.2 by default; torch has 1/6, fixed.
+    """
 
     def __init__(self, config: HardSigmoidConfig) -> None:
         super().__init__()
@@ -48,7 +58,10 @@ class HardSigmoid(Layer):
 
 
 class Tanh(Layer):
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    Torch: `nn.Tanh`.
+    """
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -57,7 +70,10 @@ class Tanh(Layer):
 
 
 class Hardtanh(Layer):
-    """x, at least min_val and at most max_val."""
+    """x, at least min_val and at most max_val.
+
+    Torch: `nn.Hardtanh`.
+    """
 
     def __init__(self, config: HardtanhConfig) -> None:
         super().__init__()
@@ -74,7 +90,10 @@ class Hardtanh(Layer):
 
 
 class Softsign(Layer):
-    """x / (1 + |x|)."""
+    """x / (1 + |x|).
+
+    Torch: `nn.Softsign`.
+    """
 
     @lift
     def forward(self, x: Tensor) -> Tensor:

@@ -12,7 +12,10 @@ from .configs import SwiGluConfig
 
 
 class SwiGlu(Layer):
-    """silu(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5)."""
+    """silu(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5).
+
+    Torch: -.
+    """
 
     def __init__(self, config: SwiGluConfig, device: torch.device | str | None = None) -> None:
         super().__init__()

@@ -12,7 +12,10 @@ from .rotary_encoding import RotaryEncoding
 
 
 class CausalAttention(Module):
-    """softmax(q k^T / sqrt(d_head)) v over the past (Vaswani et al. 2017, eq. 1), without biases."""
+    """softmax(q k^T / sqrt(d_head)) v over the past (Vaswani et al. 2017, eq. 1), without biases.
+
+    Torch: `functional.scaled_dot_product_attention(..., is_causal=True)` between two `nn.Linear`.
+    """
 
     def __init__(
         self,

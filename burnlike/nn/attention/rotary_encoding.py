@@ -14,6 +14,8 @@ class RotaryEncoding(Layer):
     """Rotate the pair (x[2i], x[2i+1]) at position p by p * theta^(-2i/d) (Su et al. 2021, eq. 34).
 
     The tables are computed, never saved; `init_from` asks for them through `reset_non_persistent_buffers`.
+
+    Torch: -.
     """
 
     cosine: Tensor

@@ -84,6 +84,9 @@ class _Conv(Layer):
 class Conv1d(_Conv):
     """Convolution over one dimension, `[batch, channels_in, length] -> [batch, channels_out, length_out]`.
 
+    Torch: `nn.Conv1d`.
+    Differs: padding is `Valid`, `Same` or sizes, which may differ at the two ends; zeros only, no `padding_mode`.
+
     Attributes:
         weight: `[channels_out, channels_in / groups, kernel_size]`.
         bias: `[channels_out]` or None.
@@ -100,6 +103,9 @@ class Conv2d(_Conv):
 
     An input in torch's `channels_last` format gives an output in it.
 
+    Torch: `nn.Conv2d`.
+    Differs: padding is `Valid`, `Same` or sizes, which may differ at the two ends; zeros only, no `padding_mode`.
+
     Attributes:
         weight: `[channels_out, channels_in / groups, height, width]`.
         bias: `[channels_out]` or None.
@@ -113,6 +119,9 @@ class Conv2d(_Conv):
 
 class Conv3d(_Conv):
     """Convolution, `[batch, channels_in, depth, height, width] -> [batch, channels_out, *sizes_out]`.
+
+    Torch: `nn.Conv3d`.
+    Differs: padding is `Valid`, `Same` (odd kernels) or sizes; zeros only, no `padding_mode`.
 
     Attributes:
         weight: `[channels_out, channels_in / groups, depth, height, width]`.

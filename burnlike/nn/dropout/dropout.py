@@ -12,7 +12,11 @@ from .configs import DropoutConfig
 
 
 class Dropout(Layer):
-    """Zero each value with probability `prob` in training and scale the rest by 1 / (1 - prob)."""
+    """Zero each value with probability `prob` in training and scale the rest by 1 / (1 - prob).
+
+    Torch: `nn.Dropout`.
+    Differs: `prob` below 1; takes a key (`rng`) to draw by.
+    """
 
     def __init__(self, config: DropoutConfig) -> None:
         super().__init__()

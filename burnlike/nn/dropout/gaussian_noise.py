@@ -11,7 +11,10 @@ from .configs import GaussianNoiseConfig
 
 
 class GaussianNoise(Layer):
-    """Add a number of N(0, std^2) to each value in training."""
+    """Add a number of N(0, std^2) to each value in training.
+
+    Torch: -.
+    """
 
     def __init__(self, config: GaussianNoiseConfig) -> None:
         super().__init__()

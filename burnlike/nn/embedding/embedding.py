@@ -13,6 +13,9 @@ from .configs import EmbeddingConfig
 class Embedding(Layer):
     """Rows of a table.
 
+    Torch: `nn.Embedding`.
+    Differs: indices are `[batch, sequence]`; no `padding_idx`, `max_norm`, `sparse`, nor gradients scaled by frequency.
+
     Attributes:
         weight: `[n_embedding, d_model]`.
     """

@@ -6,7 +6,10 @@ from ..layer import Layer
 
 
 class Identity(Layer):
-    """y = x, in place of a layer that is left out."""
+    """y = x, in place of a layer that is left out.
+
+    Torch: `nn.Identity`.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """`[...] -> [...]`, x itself."""

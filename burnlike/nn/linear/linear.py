@@ -18,6 +18,9 @@ def transposed(weight: Tensor) -> Tensor:
 class Linear(Layer):
     """y = x @ weight + bias.
 
+    Torch: `nn.Linear`.
+    Differs: the weight is `[d_input, d_output]`, torch's transpose.
+
     Attributes:
         weight: `[d_input, d_output]`, the transpose of `torch.nn.Linear`'s; in records with the layout "col"
             `[d_output, d_input]`.

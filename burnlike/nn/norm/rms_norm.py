@@ -14,6 +14,10 @@ from .configs import RmsNormConfig
 class RmsNorm(Layer):
     """x / sqrt(mean(x^2) + epsilon) * gamma over the last dimension (Zhang & Sennrich 2019, eq. 4).
 
+    Torch: `nn.RMSNorm`.
+    Differs: over the last dimension only; epsilon is 1e-5, torch's default the smallest step of the dtype; the weight
+    is `gamma`.
+
     Attributes:
         gamma: `[d_model]`, ones at first.
     """

@@ -45,7 +45,10 @@ class _AdaptiveAvgPool(Layer):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """Averages over windows that share the input evenly, `[batch, channels, length] -> [.., output_size]`."""
+    """Averages over windows that share the input evenly, `[batch, channels, length] -> [.., output_size]`.
+
+    Torch: `nn.AdaptiveAvgPool1d`.
+    """
 
     _axes = ("length",)
 
@@ -57,6 +60,9 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     """Averages over windows that share the input evenly, `[batch, channels, height, width] -> [.., *output_size]`.
 
     An input in torch's `channels_last` format gives an output in it.
+
+    Torch: `nn.AdaptiveAvgPool2d`.
+    Differs: no None for a size that stays.
     """
 
     _axes = ("height", "width")
@@ -66,7 +72,11 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    """Averages over windows that share the input evenly, `[batch, channels, *sizes] -> [.., *output_size]`."""
+    """Averages over windows that share the input evenly, `[batch, channels, *sizes] -> [.., *output_size]`.
+
+    Torch: `nn.AdaptiveAvgPool3d`.
+    Differs: no None for a size that stays.
+    """
 
     _axes = ("depth", "height", "width")
 

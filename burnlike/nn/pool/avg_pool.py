@@ -61,7 +61,11 @@ class _AvgPool(Layer):
 
 
 class AvgPool1d(_AvgPool):
-    """The average of each window, `[batch, channels, length] -> [batch, channels, length_out]`."""
+    """The average of each window, `[batch, channels, length] -> [batch, channels, length_out]`.
+
+    Torch: `nn.AvgPool1d`.
+    Differs: padding is `Valid`, `Same` or sizes, which may differ at the two ends.
+    """
 
     _axes = ("length",)
 
@@ -73,6 +77,10 @@ class AvgPool2d(_AvgPool):
     """The average of each window, `[batch, channels, height, width] -> [batch, channels, *sizes_out]`.
 
     An input in torch's `channels_last` format gives an output in it.
+
+    Torch: `nn.AvgPool2d`.
+    Differs: the field is `strides`; padding is `Valid`, `Same` or sizes, which may differ at the two ends; no
+    `divisor_override`.
     """
 
     _axes = ("height", "width")

@@ -62,7 +62,11 @@ class _MaxPool(Layer):
 
 
 class MaxPool1d(_MaxPool):
-    """The largest element of each window, `[batch, channels, length] -> [batch, channels, length_out]`."""
+    """The largest element of each window, `[batch, channels, length] -> [batch, channels, length_out]`.
+
+    Torch: `nn.MaxPool1d`.
+    Differs: padding is `Valid`, `Same` or sizes, which may differ at the two ends; no indices.
+    """
 
     _axes = ("length",)
 
@@ -74,6 +78,9 @@ class MaxPool2d(_MaxPool):
     """The largest element of each window, `[batch, channels, height, width] -> [batch, channels, *sizes_out]`.
 
     An input in torch's `channels_last` format gives an output in it.
+
+    Torch: `nn.MaxPool2d`.
+    Differs: the field is `strides`; padding is `Valid`, `Same` or sizes, which may differ at the two ends; no indices.
     """
 
     _axes = ("height", "width")

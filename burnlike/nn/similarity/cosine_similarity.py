@@ -11,7 +11,10 @@ from .pairs import expect_pair
 
 
 class CosineSimilarity(Layer):
-    """The sum of x1 / max(|x1|, eps) * x2 / max(|x2|, eps) along the dimension `dim`."""
+    """The sum of x1 / max(|x1|, eps) * x2 / max(|x2|, eps) along the dimension `dim`.
+
+    Torch: `nn.CosineSimilarity`.
+    """
 
     def __init__(self, config: CosineSimilarityConfig) -> None:
         super().__init__()

@@ -11,7 +11,11 @@ from .pairs import expect_pair
 
 
 class PairwiseDistance(Layer):
-    """The p-norm of x1 - x2 + eps along the last dimension."""
+    """The p-norm of x1 - x2 + eps along the last dimension.
+
+    Torch: `nn.PairwiseDistance`.
+    Differs: no `keepdim`.
+    """
 
     def __init__(self, config: PairwiseDistanceConfig) -> None:
         super().__init__()

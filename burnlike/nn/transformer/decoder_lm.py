@@ -46,7 +46,10 @@ class DecoderBlock(Module):
 
 
 class DecoderLm(Module):
-    """Token numbers to the logits of the next token; the output head is the transposed embedding."""
+    """Token numbers to the logits of the next token; the output head is the transposed embedding.
+
+    Torch: -.
+    """
 
     def __init__(self, config: DecoderLmConfig, device: torch.device | str | None = None) -> None:
         super().__init__()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from . import calls, helpers, properties
 from .decoding import DECODED
+from .quantized import QUANTIZED
 from .results import Result
 from .states import REFUSED, STATES
 from .subject import Subject
@@ -15,6 +16,7 @@ PROPERTIES: dict[tuple[str, str], Callable[[Subject], Result]] = {
     **STATES,
     **DECODED,
     **WRAPPED,
+    **QUANTIZED,
 }
 WITHOUT_INPUTS = {"display", "init", "layout", "p", "beta", "config", "config.stride", "config.strides"}
 WITHOUT_INPUTS |= helpers.HELPERS.keys()

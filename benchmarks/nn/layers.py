@@ -1,0 +1,103 @@
+"""Forward and backward pass of each layer at a usual size, beside its counterpart in torch.nn: plain, and typed.
+
+The weights are the same on both sides. Names of layers choose some of them: `python -m benchmarks.nn.layers Conv2d`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn as torch_nn
+
+from benchmarks._harness import Comparison, compare, main
+from burnlike import Autodiff, Cpu, Tensor
+from burnlike.module import params
+from burnlike.nn.counterpart import Counterpart
+
+from .sizes import SIZES, Size, counterparts
+
+PLAIN_BAR = 0.97
+TYPED_BAR = 0.95
+
+
+def first(output: Any) -> Any:
+    """The first tensor of an output."""
+    return output if isinstance(output, torch.Tensor | Tensor) else first(output[0])
+
+
+def leaves_of(inputs: tuple[Any, ...]) -> list[Any]:
+    """The inputs, floats of their own that get a gradient."""
+    return [
+        it.clone().requires_grad_() if isinstance(it, torch.Tensor) and it.is_floating_point() else it for it in inputs
+    ]
+
+
+def forget(leaves: list[Any], layer: torch_nn.Module) -> None:
+    """Drop all gradients, so that none are added up."""
+    for it in (*leaves, *layer.parameters()):
+        if isinstance(it, torch.Tensor):
+            it.grad = None
+
+
+def pass_of(layer: torch_nn.Module, arguments: list[Any], typed: bool) -> Callable[[], None]:
+    """A forward and a backward pass; one with typed tensors starts from ones by itself."""
+
+    def plain_pass() -> None:
+        output = first(layer(*arguments))
+        if output.requires_grad:
+            output.backward(torch.ones_like(output))
+
+    def typed_pass() -> None:
+        output = first(layer(*arguments))
+        if output.is_tracked():
+            output.backward()
+
+    return typed_pass if typed else plain_pass
+
+
+def measure(name: str, size: Size, twin: Counterpart, repeats: int) -> list[Comparison]:
+    """One layer: plain, and typed."""
+    torch.manual_seed(0)
+    layer: Any = size.config.init()
+    theirs = twin.build(layer, torch.device("cpu"))
+    theirs.load_state_dict(twin.to_torch({it.path: it.tensor.detach() for it in params(layer)}), strict=False)
+    inputs = size.inputs()
+    ours, others = leaves_of(inputs), leaves_of(inputs)
+    backend = Autodiff(Cpu())
+    typed = [Tensor(it, backend) if isinstance(it, torch.Tensor) else it for it in ours]
+    their_arguments = list(size.torch_inputs(*others))
+    torch.manual_seed(1)
+    expected = first(theirs(*their_arguments))
+    found = []
+    for kind, given, bar in (("", ours, PLAIN_BAR), (", typed", typed, TYPED_BAR)):
+        arguments = list(size.our_inputs(*given))
+        torch.manual_seed(1)
+        output = first(layer(*arguments))
+        plain = output.inner if isinstance(output, Tensor) else output
+        error = (plain.reshape(expected.shape) - expected).abs().max().item()
+        result = compare(
+            f"{name}{kind}",
+            pass_of(layer, arguments, typed=bool(kind)),
+            pass_of(theirs, their_arguments, typed=False),
+            theirs_name=f"torch.nn.{type(theirs).__name__}",
+            bar=bar,
+            repeats=repeats,
+            note="" if error < 1e-4 else f"outputs differ by {error:.1e}",
+            before_ours=lambda: forget(ours, layer),
+            before_theirs=lambda: forget(others, theirs),
+        )
+        found.append(result)
+    return found
+
+
+def run(repeats: int, names: list[str] | None = None) -> list[Comparison]:
+    """Measure all layers, or some by name."""
+    known = counterparts()
+    chosen = {name: size for name, size in SIZES.items() if not names or name in names}
+    return [
+        result for name, size in chosen.items() for result in measure(name, size, known[name.split("/")[0]], repeats)
+    ]
+
+
+if __name__ == "__main__":
+    main(__doc__ or "", run, names=[*SIZES])
