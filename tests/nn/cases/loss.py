@@ -40,7 +40,7 @@ def yes_or_no(*shape: int) -> tuple[Tensor, Tensor]:
 
 
 def rates(*shape: int) -> tuple[Tensor, Tensor]:
-    return torch.rand(shape, dtype=torch.float64), yes_or_no(*shape)[1]
+    return torch.rand(shape, dtype=torch.float64) / 2, yes_or_no(*shape)[1]
 
 
 def as_floats(x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
