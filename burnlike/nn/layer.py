@@ -22,22 +22,23 @@ def expect_shape(layer: object, x: Tensor, *sizes: int | str, name: str = "") ->
         layer: whose type the message names.
         x: the input.
         sizes: one for each dimension: a number, or the name of a size that may be any; `"..."` as the first stands for
-            any number of dimensions.
+            any number of dimensions, and so does a `"..."` as the last.
         name: of the input, for a layer with several.
 
     Raises:
         ShapeError: such as `Conv2d: expected [batch, 3, height, width], got [8, 1, 28, 28]`.
     """
-    shape = x.shape
+    shape, last = x.shape, len(sizes)
     if sizes[0] == "...":
-        fits, start = len(shape) >= len(sizes) - 1, 1
+        fits, start, offset = len(shape) >= last - 1, 1, len(shape) - last
+    elif sizes[-1] == "...":
+        fits, start, offset, last = len(shape) >= last - 1, 0, 0, last - 1
     else:
-        fits, start = len(shape) == len(sizes), 0
+        fits, start, offset = len(shape) == last, 0, 0
     if fits:
-        last = len(sizes)
         for index in range(start, last):
             size = sizes[index]
-            if type(size) is not str and shape[index - last] != size:
+            if type(size) is not str and shape[offset + index] != size:
                 break
         else:
             return

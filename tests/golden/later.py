@@ -11,7 +11,6 @@ from .outcomes import LaterError
 
 LAYERS = frozenset(
     (
-        *("BatchNorm", "LayerNorm", "GroupNorm", "InstanceNorm", "LocalResponseNorm"),
         *("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "DeformConv2d"),
         *("Rnn", "BiRnn", "Gru", "BiGru", "Lstm", "BiLstm"),
         *("MultiHeadAttention", "CrossAttention", "PositionWiseFeedForward", "PositionalEncoding"),

@@ -1,5 +1,6 @@
 """Records loaded into modules, and what these compute."""
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -126,17 +127,21 @@ def check_outputs(module: nn.Module, file: RecordFile) -> None:
     """
     values = file.golden.values
     _fill(module, file)
-    inputs = [_input(entry) for entry in values["inputs"].values() if isinstance(entry, Mapping)]
-    found = module(*inputs)
-    outputs = list(found) if isinstance(found, tuple | list) else [found]
-    expected = values["outputs"]
-    expect(len(outputs) == len(expected), f"{len(outputs)} outputs, expected {sorted(expected)}")
-    for output, (name, entry) in zip(outputs, expected.items(), strict=True):
-        check_close(output, tensor_of(entry), name)
+    entries = {name: _input(entry) for name, entry in values["inputs"].items() if isinstance(entry, Mapping)}
+    takes = inspect.signature(module.forward).parameters
+    named = {name: it for name, it in entries.items() if name != "input" and name in takes}
+    outputs = _named_outputs(module(*(it for name, it in entries.items() if name not in named), **named))
+    after = {
+        name: getattr(module, name.removesuffix("_after")) for name in values["outputs"] if name.endswith("_after")
+    }
+    found = {**outputs, **after}
+    expect(found.keys() == values["outputs"].keys(), f"outputs {sorted(found)}, expected {sorted(values['outputs'])}")
+    for name, entry in values["outputs"].items():
+        check_close(found[name], tensor_of(entry), name)
     grads = [entry for entry in values.get("grads", []) if entry.get("values") is not None]
     if not grads:
         return
-    sum((_weighted(output) for output in outputs), torch.zeros(())).backward()
+    sum((_weighted(output) for output in outputs.values()), torch.zeros(())).backward()
     by_path = {param.path: param for param in params(module)}
     for entry in grads:
         expect(entry["path"] in by_path, f"the module has no '{entry['path']}', which has a gradient")
@@ -149,6 +154,17 @@ def check_outputs(module: nn.Module, file: RecordFile) -> None:
 def _input(entry: Mapping[str, Any]) -> Tensor:
     tensor = tensor_of(entry)
     return tensor if tensor.is_floating_point() or dtype_of(entry["dtype"]) == torch.bool else tensor.long()
+
+
+def _named_outputs(found: Any) -> dict[str, Tensor]:
+    """Each tensor of an output by its name: those of named tuples, `output`, and `state` for a state of one tensor."""
+    if isinstance(found, Tensor):
+        return {"output": found}
+    if hasattr(found, "_fields"):
+        return found._asdict()
+    output, state = found
+    parts = {"state": state} if isinstance(state, Tensor) else state._asdict()
+    return {"output": output, **(parts if len(parts) > 1 else {"state": next(iter(parts.values()))})}
 
 
 def _weighted(output: Tensor) -> Tensor:

@@ -1,11 +1,11 @@
 """The configs of linear layers. Imports no torch."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from ...config import ModuleConfig
 from ...config.bounds import Size
 from ..initializers.configs import Initializer, KaimingUniform
-from ..roles import ActivationConfig
+from ..roles import ActivationConfig, NormalizationConfig
 
 if TYPE_CHECKING:
     import torch
@@ -14,8 +14,15 @@ if TYPE_CHECKING:
     from .linear import Linear
 
 
-class IdentityConfig(ActivationConfig, tag="Identity"):
+class IdentityConfig(ActivationConfig, NormalizationConfig, tag="Identity"):
     """y = x, in place of a layer that is left out."""
+
+    @property
+    def num_features(self) -> int:
+        return 0
+
+    def with_num_features(self, num_features: int) -> Self:
+        return self
 
     def init(self, device: "torch.device | str | None" = None) -> "Identity":
         from .identity import Identity

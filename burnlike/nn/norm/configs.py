@@ -1,17 +1,130 @@
 """The configs of normalizations. Imports no torch."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Self
 
-from ...config import ModuleConfig
-from ...config.bounds import Positive, Size
+from ...config import Meta, ModuleConfig
+from ...config.bounds import Finite, NotNegative, Positive, Size
+from ..roles import NormalizationConfig
 
 if TYPE_CHECKING:
     import torch
 
+    from .batch_norm import BatchNorm
+    from .group_norm import GroupNorm
+    from .instance_norm import InstanceNorm
+    from .layer_norm import LayerNorm
+    from .local_response_norm import LocalResponseNorm
     from .rms_norm import RmsNorm
 
 
-class RmsNormConfig(ModuleConfig, tag="RmsNorm"):
+class BatchNormConfig(NormalizationConfig, tag="BatchNorm"):
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (Ioffe & Szegedy 2015).
+
+    Attributes:
+        num_features: channels, dimension 1 of x.
+        epsilon: added to the variance.
+        momentum: weight of a batch in the running mean and variance.
+    """
+
+    num_features: Size  # pyright: ignore[reportIncompatibleVariableOverride]
+    epsilon: Positive = 1e-5
+    momentum: Annotated[float, Meta(ge=0, le=1)] = 0.1
+
+    def with_num_features(self, num_features: int) -> Self:
+        return self.replace(num_features=num_features)
+
+    def init(self, device: "torch.device | str | None" = None) -> "BatchNorm":
+        from .batch_norm import BatchNorm
+
+        return BatchNorm(self, device)
+
+
+class LayerNormConfig(NormalizationConfig, tag="LayerNorm"):
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last dimension (Ba et al. 2016).
+
+    Attributes:
+        d_model: size of the last dimension.
+        epsilon: added to the variance.
+        bias: whether beta is added.
+    """
+
+    d_model: Size
+    epsilon: NotNegative = 1e-5
+    bias: bool = True
+
+    @property
+    def num_features(self) -> int:
+        return self.d_model
+
+    def with_num_features(self, num_features: int) -> Self:
+        return self.replace(d_model=num_features)
+
+    def init(self, device: "torch.device | str | None" = None) -> "LayerNorm":
+        from .layer_norm import LayerNorm
+
+        return LayerNorm(self, device)
+
+
+class GroupNormConfig(NormalizationConfig, tag="GroupNorm"):
+    """(x - mean) / sqrt(variance + epsilon) over groups of channels, then * gamma + beta (Wu & He 2018).
+
+    Attributes:
+        num_groups: groups; must divide num_channels.
+        num_channels: channels, dimension 1 of x.
+        epsilon: added to the variance.
+        affine: whether there are gamma and beta.
+    """
+
+    num_groups: Size
+    num_channels: Size
+    epsilon: NotNegative = 1e-5
+    affine: bool = True
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.num_channels % self.num_groups:
+            yield "num_groups", f"expected a divisor of num_channels ({self.num_channels}), got {self.num_groups}"
+
+    @property
+    def num_features(self) -> int:
+        return self.num_channels
+
+    def with_num_features(self, num_features: int) -> Self:
+        return self.replace(num_channels=num_features)
+
+    def init(self, device: "torch.device | str | None" = None) -> "GroupNorm":
+        from .group_norm import GroupNorm
+
+        return GroupNorm(self, device)
+
+
+class InstanceNormConfig(NormalizationConfig, tag="InstanceNorm"):
+    """(x - mean) / sqrt(variance + epsilon) for each item and channel, then * gamma + beta (Ulyanov et al. 2016).
+
+    Attributes:
+        num_channels: channels, dimension 1 of x.
+        epsilon: added to the variance.
+        affine: whether there are gamma and beta.
+    """
+
+    num_channels: Size
+    epsilon: NotNegative = 1e-5
+    affine: bool = True
+
+    @property
+    def num_features(self) -> int:
+        return self.num_channels
+
+    def with_num_features(self, num_features: int) -> Self:
+        return self.replace(num_channels=num_features)
+
+    def init(self, device: "torch.device | str | None" = None) -> "InstanceNorm":
+        from .instance_norm import InstanceNorm
+
+        return InstanceNorm(self, device)
+
+
+class RmsNormConfig(NormalizationConfig, tag="RmsNorm"):
     """x / sqrt(mean(x^2) + epsilon) * gamma over the last dimension (Zhang & Sennrich 2019).
 
     Attributes:
@@ -22,7 +135,36 @@ class RmsNormConfig(ModuleConfig, tag="RmsNorm"):
     d_model: Size
     epsilon: Positive = 1e-5
 
+    @property
+    def num_features(self) -> int:
+        return self.d_model
+
+    def with_num_features(self, num_features: int) -> Self:
+        return self.replace(d_model=num_features)
+
     def init(self, device: "torch.device | str | None" = None) -> "RmsNorm":
         from .rms_norm import RmsNorm
 
         return RmsNorm(self, device)
+
+
+class LocalResponseNormConfig(ModuleConfig, tag="LocalResponseNorm"):
+    """x / (k + alpha / size * sum(x^2))^beta over neighbouring channels (Krizhevsky et al. 2012, section 3.3).
+
+    Attributes:
+        size: channels of a window: (size - 1) // 2 before the channel, size // 2 behind it, and itself.
+        alpha: factor of the mean square.
+        beta: exponent.
+        k: added to the mean square.
+    """
+
+    size: Size
+    alpha: Finite = 1e-4
+    beta: Finite = 0.75
+    k: Finite = 1.0
+
+    def init(self, device: "torch.device | str | None" = None) -> "LocalResponseNorm":
+        """Make the layer; it has no tensors, so `device` does not matter."""
+        from .local_response_norm import LocalResponseNorm
+
+        return LocalResponseNorm(self)

@@ -7,7 +7,7 @@ from ...module import Content
 from ...ops import rms_norm
 from ...tensor.torch_bridge.torch_function import lift
 from ..initializers.configs import Ones
-from ..layer import Layer
+from ..layer import Layer, expect_shape
 from .configs import RmsNormConfig
 
 
@@ -29,7 +29,12 @@ class RmsNorm(Layer):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., d_model] -> [..., d_model]`, in x's dtype."""
+        """`[..., d_model] -> [..., d_model]`, in x's dtype.
+
+        Raises:
+            ShapeError: the last dimension of x is not `d_model`.
+        """
+        expect_shape(self, x, "...", self.gamma.shape[0])
         return rms_norm(x, self.gamma, self.epsilon)
 
     def custom_content(self, content: Content) -> Content:

@@ -46,9 +46,13 @@ class Case:
     not_in: Mapping[str, str] = field(default_factory=dict)
 
     def layer(self) -> nn.Module:
-        """The layer with random weights, in float64."""
+        """The layer with random weights and statistics, none of them constant, in float64."""
         torch.manual_seed(0)
-        return self.config.init().double().train(self.train)
+        layer = self.config.init()
+        for tensor in layer.state_dict().values():
+            if tensor.is_floating_point():
+                tensor.add_(0.1 * torch.rand_like(tensor))
+        return layer.double().train(self.train)
 
     def drawn(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The inputs in their order, and those by name."""

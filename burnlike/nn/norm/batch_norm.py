@@ -1,0 +1,83 @@
+"""Batch normalization, with Burn's running variance."""
+
+import torch
+from torch import Tensor
+from torch.backends import cudnn
+from torch.nn import functional
+
+from ...module import Content
+from ...tensor.torch_bridge.torch_function import lift
+from ..initializers.configs import Ones, Zeros
+from ..layer import Layer, expect_shape
+from .configs import BatchNormConfig
+
+
+class BatchNorm(Layer):
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (Ioffe & Szegedy 2015, algorithm 1).
+
+    In training mode the mean and the variance are those of the batch, and the running ones move towards them by
+    `momentum`; in evaluation they are the running ones. One layer serves all ranks.
+
+    Attributes:
+        gamma: `[num_features]`, ones at first.
+        beta: `[num_features]`, zeros at first.
+        running_mean: buffer `[num_features]`.
+        running_var: buffer `[num_features]`, of the variance with the divisor n, other than torch's n - 1.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, config: BatchNormConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        shape = [config.num_features]
+        self.gamma = Ones().init(shape, device=device)
+        self.beta = Zeros().init(shape, device=device)
+        self.register_buffer("running_mean", torch.zeros(shape, device=device))
+        self.register_buffer("running_var", torch.ones(shape, device=device))
+        self.momentum = config.momentum
+        self.epsilon = config.epsilon
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, num_features, ...] -> [batch, num_features, ...]`.
+
+        Raises:
+            ShapeError: x has another number of channels, or no such dimension.
+        """
+        gamma = self.gamma
+        channels = gamma.shape[0]
+        expect_shape(self, x, "batch", channels, "...")
+        if not self.training:
+            return functional.batch_norm(x, self.running_mean, self.running_var, gamma, self.beta, eps=self.epsilon)
+        count = x.numel() // channels
+        if count < 2:
+            return self._normalize_single(x)
+        # With s as the variance of divisor n, torch makes (1 - m) w + m s n / (n - 1) of a running variance w. For
+        # w = -v m n / (n - 1) / (1 - m) this is m (s - v) n / (n - 1): Burn's step from v to s, but for n / (n - 1).
+        # Autograd keeps w and refuses to see it changed, so it is no view of v.
+        variance, rest, part = self.running_var, 1 - self.momentum, 1 - 1 / count
+        scale = -self.momentum / (rest * part) if rest else 1.0
+        step = torch.add(variance, variance, alpha=scale - 1)
+        y = torch.batch_norm(
+            x, gamma, self.beta, self.running_mean, step, True, self.momentum, self.epsilon, cudnn.enabled
+        )
+        if rest:
+            variance.add_(step, alpha=part)
+        else:
+            variance.copy_(step * part)
+        return y
+
+    def _normalize_single(self, x: Tensor) -> Tensor:
+        """One value in each channel, which torch refuses, or none: no value leaves the statistics as they are."""
+        shape = [1, -1] + [1] * (x.ndim - 2)
+        if x.numel():
+            value = x.detach().reshape(-1).to(self.running_mean.dtype)
+            self.running_mean.lerp_(value, self.momentum)
+            self.running_var.mul_(1 - self.momentum)
+        return ((x - x) * self.gamma.reshape(shape) + self.beta.reshape(shape)).to(x.dtype)
+
+    def custom_content(self, content: Content) -> Content:
+        (num_features,) = content.shape("beta")
+        content = content.add("num_features", num_features).add("momentum", self.momentum)
+        return content.add("epsilon", self.epsilon)

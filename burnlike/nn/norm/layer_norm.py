@@ -1,0 +1,44 @@
+"""Layer normalization."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ...module import Content
+from ...tensor.torch_bridge.torch_function import lift
+from ..initializers.configs import Ones, Zeros
+from ..layer import Layer, expect_shape
+from .configs import LayerNormConfig
+
+
+class LayerNorm(Layer):
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last dimension (Ba et al. 2016, eq. 4).
+
+    Attributes:
+        gamma: `[d_model]`, ones at first.
+        beta: `[d_model]`, zeros at first, or None.
+    """
+
+    gamma: nn.Parameter
+    beta: nn.Parameter | None
+
+    def __init__(self, config: LayerNormConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        self.gamma = Ones().init([config.d_model], device=device)
+        self.beta = Zeros().init([config.d_model], device=device) if config.bias else None
+        self.epsilon = config.epsilon
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[..., d_model] -> [..., d_model]`.
+
+        Raises:
+            ShapeError: the last dimension of x is not `d_model`.
+        """
+        shape = self.gamma.shape
+        expect_shape(self, x, "...", shape[0])
+        return functional.layer_norm(x, shape, self.gamma, self.beta, self.epsilon)
+
+    def custom_content(self, content: Content) -> Content:
+        (d_model,) = content.shape("gamma")
+        return content.add("d_model", d_model).add("epsilon", self.epsilon).add("bias", content.has("beta"))

@@ -1,0 +1,44 @@
+"""Normalization by the neighbouring channels."""
+
+from torch import Tensor
+from torch.nn import functional
+
+from ...module import Content
+from ...tensor.torch_bridge.torch_function import lift
+from ..layer import Layer, shape_error
+from .configs import LocalResponseNormConfig
+
+
+class LocalResponseNorm(Layer):
+    """x / (k + alpha * mean(x^2))^beta over a window of channels (Krizhevsky et al. 2012, section 3.3).
+
+    The mean is over `size` channels, those outside counting as 0. Of an even size the channel behind is one more than
+    before; torch has it the other way.
+    """
+
+    def __init__(self, config: LocalResponseNormConfig) -> None:
+        super().__init__()
+        self.size = config.size
+        self.alpha = config.alpha
+        self.beta = config.beta
+        self.k = config.k
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, channels, ..., length] -> [batch, channels, ..., length]`.
+
+        Raises:
+            ShapeError: x has fewer than three dimensions.
+        """
+        if x.ndim < 3:
+            raise shape_error(self, "[batch, channels, ..., length]", list(x.shape))
+        squares = x.square().flatten(2).unsqueeze(1)
+        before = (self.size - 1) // 2
+        if self.size % 2 == 0:
+            squares, before = functional.pad(squares, (0, 0, before, before + 1)), 0
+        mean = functional.avg_pool2d(squares, (self.size, 1), stride=1, padding=(before, 0))
+        return x / (mean.reshape(x.shape) * self.alpha + self.k) ** self.beta
+
+    def custom_content(self, content: Content) -> Content:
+        content = content.add("size", self.size).add("alpha", self.alpha)
+        return content.add("beta", self.beta).add("k", self.k)
