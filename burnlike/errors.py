@@ -90,6 +90,10 @@ class ArgumentError(BurnlikeError, ValueError):
     """A number or a list given to an operation is outside of what it takes."""
 
 
+class TargetError(BurnlikeError, IndexError, ValueError):
+    """A target of a loss is no class or no count, or a length exceeds its sequence."""
+
+
 class AutodiffError(BurnlikeError, RuntimeError):
     """A derivative that does not exist was asked for, or a write would make autograd lose track of a tensor."""
 

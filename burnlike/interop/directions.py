@@ -66,7 +66,7 @@ class FromTorch(Direction):
             plain.__dict__["inplace"] = False
         made = pair.config(plain).init("meta")
         places = pair.places(tensors)
-        used = {it.name for it in places.values()} | {*pair.ignored}
+        used = {it.name for it in places.values()} | {*pair.ignored, *pair.constants.values()}
         if own := sorted(tensors.keys() - used):
             raise NoCounterpartError(f"'{own[0]}' was added to it; keep it in the module around")
         assert places.keys() == tensors_of(made).keys()
@@ -92,6 +92,9 @@ class FromTorch(Direction):
                 ids = fields_of(source[0]).get(source[1], {}).get("parts")
                 param_id = ParamId(ids[index]) if ids else None
             _describe(source, target, param_id)
+        for path, name in pair.constants.items():
+            if (buffer := buffer_of(layer, name)) is not None:
+                setattr(made, path, buffer.clone())
         inplace = getattr(layer, "inplace", False)
         if inplace:
             made.register_forward_hook(write_into_input)
@@ -132,7 +135,7 @@ class ToTorch(Direction):
         parts = pair.parts(tensors)
         if own := sorted(tensors.keys() - {name for names in parts.values() for name, _ in names}):
             raise NoCounterpartError(f"'{own[0]}' was added to it; keep it in the module around")
-        assert tensors_of(made).keys() - parts.keys() <= {*pair.ignored}
+        assert tensors_of(made).keys() - parts.keys() <= {*pair.ignored, *pair.constants.values()}
         forms = {
             name: tuple(Part(id(tensors[path]), transposed=transposed) for path, transposed in found)
             for name, found in parts.items()
@@ -156,6 +159,9 @@ class ToTorch(Direction):
             if (buffer := buffer_of(made, name)) is not None:
                 value = torch.tensor(origin.buffers.get(name, 0), dtype=buffer.dtype, device=device)
                 setattr(*owner_of(made, name), value)
+        for path, name in pair.constants.items():
+            if (constant := getattr(layer, path)) is not None:
+                setattr(made, name, constant.clone())
         if origin.inplace:
             made.__dict__["inplace"] = True
 

@@ -92,6 +92,45 @@ from .initializers.configs import (
 from .linear.configs import IdentityConfig as IdentityConfig, LinearConfig as LinearConfig
 from .linear.identity import Identity as Identity
 from .linear.linear import Linear as Linear
+from .loss.binary_cross_entropy import BinaryCrossEntropyLoss as BinaryCrossEntropyLoss
+from .loss.configs import (
+    BinaryCrossEntropyLossConfig as BinaryCrossEntropyLossConfig,
+    CosineEmbeddingLossConfig as CosineEmbeddingLossConfig,
+    CrossEntropyLossConfig as CrossEntropyLossConfig,
+    CTCLossConfig as CTCLossConfig,
+    GaussianNLLLossConfig as GaussianNLLLossConfig,
+    HingeEmbeddingLossConfig as HingeEmbeddingLossConfig,
+    HuberLossConfig as HuberLossConfig,
+    KLDivLossConfig as KLDivLossConfig,
+    LpLossConfig as LpLossConfig,
+    MarginRankingLossConfig as MarginRankingLossConfig,
+    MseLossConfig as MseLossConfig,
+    MultiMarginLossConfig as MultiMarginLossConfig,
+    PoissonNllLossConfig as PoissonNllLossConfig,
+    Reduction as Reduction,
+    RNNTLossConfig as RNNTLossConfig,
+    SmoothL1LossConfig as SmoothL1LossConfig,
+    SoftMarginLossConfig as SoftMarginLossConfig,
+    TripletMarginLossConfig as TripletMarginLossConfig,
+)
+from .loss.cosine_embedding import CosineEmbeddingLoss as CosineEmbeddingLoss
+from .loss.cross_entropy import CrossEntropyLoss as CrossEntropyLoss
+from .loss.ctc import CTCLoss as CTCLoss
+from .loss.likelihoods import (
+    GaussianNLLLoss as GaussianNLLLoss,
+    KLDivLoss as KLDivLoss,
+    PoissonNllLoss as PoissonNllLoss,
+)
+from .loss.margins import (
+    HingeEmbeddingLoss as HingeEmbeddingLoss,
+    MarginRankingLoss as MarginRankingLoss,
+    MultiMarginLoss as MultiMarginLoss,
+    SoftMarginLoss as SoftMarginLoss,
+    TripletMarginLoss as TripletMarginLoss,
+)
+from .loss.residuals import HuberLoss as HuberLoss, LpLoss as LpLoss, MseLoss as MseLoss, SmoothL1Loss as SmoothL1Loss
+from .loss.rnnt import RNNTLoss as RNNTLoss
+from .norm.configs import RmsNormConfig as RmsNormConfig
 from .norm.batch_norm import BatchNorm as BatchNorm
 from .norm.configs import (
     BatchNormConfig as BatchNormConfig,

@@ -50,6 +50,8 @@ class Counterpart:
         tensors: path of each parameter and buffer in the burnlike layer, to where it is in torch's. What is not there
             (no bias) is left out. A `*` stands for the numbers of the layers in a stack, on both sides.
         ignored: torch's buffers that burnlike does without.
+        constants: path of each plain tensor of the burnlike layer, to torch's buffer of the same values; `config` and
+            `build` give them their values where the device has them.
         layer: the name of the burnlike class.
         call: whether both layers are called alike and return the same, so that one may take the other's place in a
             program: `same`; `one_tensor`, only where one tensor is all that is given; or `other`.
@@ -61,6 +63,7 @@ class Counterpart:
     build: Build
     tensors: Mapping[str, TorchTensor] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
+    constants: Mapping[str, str] = field(default_factory=dict)
     call: Call = "same"
 
     def to_burn(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,0 +1,328 @@
+"""The configs of losses. Imports no torch."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from ...config import Meta, ModuleConfig
+from ...config.bounds import Finite, NotNegative, Positive, at_most
+
+if TYPE_CHECKING:
+    import torch
+
+    from .binary_cross_entropy import BinaryCrossEntropyLoss
+    from .cosine_embedding import CosineEmbeddingLoss
+    from .cross_entropy import CrossEntropyLoss
+    from .ctc import CTCLoss
+    from .likelihoods import GaussianNLLLoss, KLDivLoss, PoissonNllLoss
+    from .margins import (
+        HingeEmbeddingLoss,
+        MarginRankingLoss,
+        MultiMarginLoss,
+        SoftMarginLoss,
+        TripletMarginLoss,
+    )
+    from .residuals import HuberLoss, LpLoss, MseLoss, SmoothL1Loss
+    from .rnnt import RNNTLoss
+
+Reduction = Literal["mean", "sum", "batch_mean", "auto"]
+"""How the values of a loss become one: their mean, their sum, their sum divided by the first size, or as the loss has
+it by default."""
+
+_MOST_CLASSES = at_most(2**31 - 1, "no tensor has more classes")
+_Class = Annotated[int, Meta(ge=0), _MOST_CLASSES]
+_Target = Annotated[int, Meta(ge=-(2**31)), _MOST_CLASSES]
+_Weights = Annotated[tuple[Positive, ...], Meta(min_length=1)]
+_Smoothing = Annotated[float, Meta(ge=0, le=1)]
+
+
+class CrossEntropyLossConfig(ModuleConfig, tag="CrossEntropyLoss"):
+    """Minus the logarithm of the probability of the target class.
+
+    Attributes:
+        pad_tokens: targets whose rows do not count. They need not be classes: torch's default is `[-100]`.
+        weights: one for each class; None counts all alike.
+        smoothing: part of the target's probability that is spread over all classes (Szegedy et al. 2016, section 7).
+        logits: whether the inputs are logits; otherwise they are probabilities.
+    """
+
+    pad_tokens: Annotated[tuple[_Target, ...], Meta(min_length=1)] | None = None
+    weights: _Weights | None = None
+    smoothing: _Smoothing | None = None
+    logits: bool = True
+
+    def init(self, device: "torch.device | str | None" = None) -> "CrossEntropyLoss":
+        from .cross_entropy import CrossEntropyLoss
+
+        return CrossEntropyLoss(self, device)
+
+
+class BinaryCrossEntropyLossConfig(ModuleConfig, tag="BinaryCrossEntropyLoss"):
+    """Minus the logarithm of the probability of the target, yes or no.
+
+    Attributes:
+        weights: one for each class, the last dimension; of inputs of one dimension, those of the targets 0 and 1.
+        smoothing: part of the target that is spread over all classes.
+        logits: whether the inputs are logits; otherwise they are probabilities.
+    """
+
+    weights: _Weights | None = None
+    smoothing: _Smoothing | None = None
+    logits: bool = False
+
+    def init(self, device: "torch.device | str | None" = None) -> "BinaryCrossEntropyLoss":
+        from .binary_cross_entropy import BinaryCrossEntropyLoss
+
+        return BinaryCrossEntropyLoss(self, device)
+
+
+class MseLossConfig(ModuleConfig, tag="MseLoss"):
+    """The squared difference."""
+
+    def init(self, device: "torch.device | str | None" = None) -> "MseLoss":
+        """Make the loss; it has no tensors, so `device` does not matter."""
+        from .residuals import MseLoss
+
+        return MseLoss()
+
+
+class HuberLossConfig(ModuleConfig, tag="HuberLoss"):
+    """Squared near 0, linear beyond (Huber 1964).
+
+    Attributes:
+        delta: where the two meet.
+    """
+
+    delta: Positive
+
+    def init(self, device: "torch.device | str | None" = None) -> "HuberLoss":
+        """Make the loss; it has no tensors, so `device` does not matter."""
+        from .residuals import HuberLoss
+
+        return HuberLoss(self)
+
+
+class SmoothL1LossConfig(ModuleConfig, tag="SmoothL1Loss"):
+    """Huber's loss divided by beta (Girshick 2015, eq. 3).
+
+    Attributes:
+        beta: where the squared and the linear part meet.
+    """
+
+    beta: Positive = 1.0
+
+    def init(self, device: "torch.device | str | None" = None) -> "SmoothL1Loss":
+        """Make the loss; it has no tensors, so `device` does not matter."""
+        from .residuals import SmoothL1Loss
+
+        return SmoothL1Loss(self)
+
+
+class LpLossConfig(ModuleConfig, tag="LpLoss"):
+    """The absolute difference to a power.
+
+    Attributes:
+        p: the power.
+    """
+
+    p: Positive
+
+    def init(self, device: "torch.device | str | None" = None) -> "LpLoss":
+        """Make the loss; it has no tensors, so `device` does not matter."""
+        from .residuals import LpLoss
+
+        return LpLoss(self)
+
+    @classmethod
+    def l1(cls) -> "LpLoss":
+        """The loss of the absolute difference."""
+        return cls(p=1.0).init()
+
+    @classmethod
+    def l2(cls) -> "LpLoss":
+        """The loss of the squared difference."""
+        return cls(p=2.0).init()
+
+
+class KLDivLossConfig(ModuleConfig, tag="KLDivLoss"):
+    """The Kullback-Leibler divergence of predictions, given as logarithms, from targets.
+
+    Attributes:
+        log_target: whether the targets are logarithms, too.
+    """
+
+    log_target: bool = False
+
+    def init(self, device: "torch.device | str | None" = None) -> "KLDivLoss":
+        """Make the loss; it has no tensors, so `device` does not matter."""
+        from .likelihoods import KLDivLoss
+
+        return KLDivLoss(self)
+
+
+class PoissonNllLossConfig(ModuleConfig, tag="PoissonNllLoss"):
+    """Minus the logarithm of the likelihood of counts under a Poisson distribution.
+
+    Attributes:
+        log_input: whether the predictions are logarithms of rates; otherwise they are rates.
+        full: whether Stirling's approximation of log(target!) is added, for targets above 1.
+        eps: added to rates before their logarithm is taken.
+    """
+
+    log_input: bool = True
+    full: bool = False
+    eps: Positive = 1e-8
+
+    def init(self, device: "torch.device | str | None" = None) -> "PoissonNllLoss":
+        """Make the loss; it has no tensors, so `device` does not matter."""
+        from .likelihoods import PoissonNllLoss
+
+        return PoissonNllLoss(self)
+
+
+class GaussianNLLLossConfig(ModuleConfig, tag="GaussianNLLLoss"):
+    """Minus the logarithm of the likelihood under normal distributions (Nix & Weigend 1994).
+
+    Attributes:
+        eps: the least variance.
+        full: whether the constant log(2 pi) / 2 is added.
+    """
+
+    eps: Positive = 1e-6
+    full: bool = False
+
+    def init(self, device: "torch.device | str | None" = None) -> "GaussianNLLLoss":
+        """Make the loss; it has no tensors, so `device` does not matter."""
+        from .likelihoods import GaussianNLLLoss
+
+        return GaussianNLLLoss(self)
+
+
+class CosineEmbeddingLossConfig(ModuleConfig, tag="CosineEmbeddingLoss"):
+    """Draws pairs of vectors together or apart by their angle.
+
+    Attributes:
+        margin: cosine up to which vectors are apart enough.
+        reduction: of `forward`.
+    """
+
+    margin: Annotated[float, Meta(ge=-1, le=1)] = 0.0
+    reduction: Literal["mean", "sum", "auto"] = "mean"
+
+    def init(self, device: "torch.device | str | None" = None) -> "CosineEmbeddingLoss":
+        """Make the loss; it has no tensors, so `device` does not matter."""
+        from .cosine_embedding import CosineEmbeddingLoss
+
+        return CosineEmbeddingLoss(self)
+
+
+class HingeEmbeddingLossConfig(ModuleConfig, tag="HingeEmbeddingLoss"):
+    """Distances of pairs: small if they belong together, at least a margin if not.
+
+    Attributes:
+        margin: distance from which pairs are apart enough.
+    """
+
+    margin: Finite = 1.0
+
+    def init(self, device: "torch.device | str | None" = None) -> "HingeEmbeddingLoss":
+        """Make the loss; it has no tensors, so `device` does not matter."""
+        from .margins import HingeEmbeddingLoss
+
+        return HingeEmbeddingLoss(self)
+
+
+class MarginRankingLossConfig(ModuleConfig, tag="MarginRankingLoss"):
+    """Which of two scores is to be the larger one.
+
+    Attributes:
+        margin: by how much it is to be larger.
+    """
+
+    margin: NotNegative = 0.0
+
+    def init(self, device: "torch.device | str | None" = None) -> "MarginRankingLoss":
+        """Make the loss; it has no tensors, so `device` does not matter."""
+        from .margins import MarginRankingLoss
+
+        return MarginRankingLoss(self)
+
+
+class MultiMarginLossConfig(ModuleConfig, tag="MultiMarginLoss"):
+    """The score of the target class is to exceed the others by a margin.
+
+    Attributes:
+        margin: by how much it is to exceed them.
+        p: power of what is missing, 1 or 2.
+    """
+
+    margin: NotNegative = 1.0
+    p: Literal[1, 2] = 1
+
+    def init(self, device: "torch.device | str | None" = None) -> "MultiMarginLoss":
+        """Make the loss; it has no tensors, so `device` does not matter."""
+        from .margins import MultiMarginLoss
+
+        return MultiMarginLoss(self)
+
+
+class SoftMarginLossConfig(ModuleConfig, tag="SoftMarginLoss"):
+    """The logistic loss of targets -1 and 1."""
+
+    def init(self, device: "torch.device | str | None" = None) -> "SoftMarginLoss":
+        """Make the loss; it has no tensors, so `device` does not matter."""
+        from .margins import SoftMarginLoss
+
+        return SoftMarginLoss()
+
+
+class TripletMarginLossConfig(ModuleConfig, tag="TripletMarginLoss"):
+    """An anchor is to be nearer to one vector than to another (Balntas et al. 2016).
+
+    Attributes:
+        margin: by how much it is to be nearer.
+        p: of the norm that measures distances.
+    """
+
+    margin: Finite = 1.0
+    p: Positive = 2.0
+
+    def init(self, device: "torch.device | str | None" = None) -> "TripletMarginLoss":
+        """Make the loss; it has no tensors, so `device` does not matter."""
+        from .margins import TripletMarginLoss
+
+        return TripletMarginLoss(self)
+
+
+class CTCLossConfig(ModuleConfig, tag="CTCLoss"):
+    """Connectionist temporal classification (Graves et al. 2006): all alignments of a target with a longer sequence.
+
+    Attributes:
+        blank: the class that stands for no label.
+        zero_infinity: whether the loss of a target that has no alignment is 0 instead of infinity.
+    """
+
+    blank: _Class = 0
+    zero_infinity: bool = False
+
+    def init(self, device: "torch.device | str | None" = None) -> "CTCLoss":
+        """Make the loss; it has no tensors, so `device` does not matter."""
+        from .ctc import CTCLoss
+
+        return CTCLoss(self)
+
+
+class RNNTLossConfig(ModuleConfig, tag="RNNTLoss"):
+    """The transducer's loss (Graves 2012): all alignments of a target with a sequence.
+
+    Attributes:
+        blank: the class that stands for a step in time.
+        logits: whether the inputs are logits; otherwise they are logarithms of probabilities.
+    """
+
+    blank: _Class = 0
+    logits: bool = True
+
+    def init(self, device: "torch.device | str | None" = None) -> "RNNTLoss":
+        """Make the loss; it has no tensors, so `device` does not matter."""
+        from .rnnt import RNNTLoss
+
+        return RNNTLoss(self)

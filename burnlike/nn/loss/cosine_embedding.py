@@ -1,0 +1,45 @@
+"""The loss of angles between vectors."""
+
+from torch import Tensor
+from torch.nn import functional
+
+from ...module import Content
+from ...tensor.torch_bridge.torch_function import lift
+from ..layer import Layer, expect_shape
+from .configs import CosineEmbeddingLossConfig
+from .inputs import expect_equal_shapes, reduced
+
+
+class CosineEmbeddingLoss(Layer):
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1, 0 elsewhere."""
+
+    def __init__(self, config: CosineEmbeddingLossConfig) -> None:
+        super().__init__()
+        self.margin = config.margin
+        self.reduction = config.reduction
+
+    @lift
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        """`[batch, size], [batch, size], [batch] -> []`, reduced as the config says.
+
+        Raises:
+            ShapeError: the shapes do not fit each other.
+        """
+        return reduced(self, self.forward_no_reduction(input1, input2, target), self.reduction)
+
+    @lift
+    def forward_no_reduction(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        """`[batch, size], [batch, size], [batch] -> [batch]`.
+
+        Raises:
+            ShapeError: the shapes do not fit each other.
+        """
+        expect_shape(self, input1, "batch", "size")
+        expect_equal_shapes(self, input1, input2, "input2")
+        expect_shape(self, target, input1.shape[0], name="target")
+        cosine = functional.cosine_similarity(input1, input2, dim=1, eps=1e-8)
+        apart = functional.relu(cosine - self.margin).where(target == -1, 0)
+        return (1 - cosine).where(target == 1, apart)
+
+    def custom_content(self, content: Content) -> Content:
+        return content.add("margin", self.margin).add("reduction", self.reduction.capitalize())

@@ -1,0 +1,72 @@
+"""Checks of what losses are given, and their reductions."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ..._torch_compat.transforms import transforming
+from ...errors import ArgumentError, DTypeError, TargetError
+from ..layer import shape_error
+from .configs import Reduction
+
+
+def expect_equal_shapes(layer: object, x: Tensor, other: Tensor, name: str = "targets") -> None:
+    """Raise ShapeError if `other`, called `name`, does not have the shape of `x`."""
+    if other.shape != x.shape:
+        raise shape_error(layer, str(list(x.shape)), list(other.shape), name=name)
+
+
+def expect_integers(layer: object, tensor: Tensor, name: str = "targets") -> None:
+    """Raise DTypeError if `tensor`, called `name`, does not hold integers."""
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+        raise DTypeError(f"{type(layer).__name__}: {name}: expected integers, got {tensor.dtype}")
+
+
+def readable(tensor: Tensor) -> bool:
+    """Whether the values of `tensor` can be checked without waiting for a device, and without a trace in a graph."""
+    return not torch.compiler.is_compiling() and type(tensor) is Tensor and tensor.is_cpu and not transforming()
+
+
+def expect_range(layer: object, values: Tensor, low: int, high: int, name: str = "targets") -> None:
+    """Raise TargetError if a value of `values` is not in low..high; nothing is checked on devices and in graphs."""
+    if readable(values) and values.numel() and not (low <= int(values.min()) and int(values.max()) <= high):
+        raise range_error(layer, values, low, high, name)
+
+
+def range_error(layer: object, values: Tensor, low: int, high: int, name: str = "targets") -> TargetError:
+    """The error of values out of low..high, with the first of them."""
+    outside = values[(values < low) | (values > high)].flatten()
+    got = f", got {outside[0].item()}" if len(outside) else ""
+    return TargetError(f"{type(layer).__name__}: {name}: expected {low}..{high}{got}")
+
+
+def wide(x: Tensor) -> Tensor:
+    """`x`, half precision as float32."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def mean_or_sum(layer: object, reduction: Reduction) -> Literal["mean", "sum"]:
+    """torch's word for a reduction of a loss that has no mean over the batch.
+
+    Raises:
+        ArgumentError: another reduction.
+    """
+    if reduction in ("auto", "mean"):
+        return "mean"
+    if reduction == "sum":
+        return "sum"
+    raise ArgumentError(f"{type(layer).__name__}: reduction: expected 'mean', 'sum' or 'auto', got {reduction!r}")
+
+
+def reduced(layer: object, loss: Tensor, reduction: Reduction) -> Tensor:
+    """The mean or sum of all values of `loss`, a 0-d tensor."""
+    return loss.sum() if mean_or_sum(layer, reduction) == "sum" else loss.mean()
+
+
+def mean_over(loss: Tensor, dims: int | Sequence[int]) -> Tensor:
+    """The mean over `dims`, which remain as sizes of 1; `loss` itself if there are none."""
+    if isinstance(dims, int):
+        dims = (dims,)
+    return loss.mean(dims, keepdim=True) if len(dims) else loss

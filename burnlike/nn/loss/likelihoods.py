@@ -1,0 +1,129 @@
+"""Losses between distributions: divergences, and minus the logarithms of likelihoods."""
+
+import math
+
+from torch import Tensor
+from torch.nn import functional
+
+from ...errors import ArgumentError, TargetError
+from ...module import Content
+from ...tensor.torch_bridge.torch_function import lift
+from ..layer import Layer, shape_error
+from .configs import GaussianNLLLossConfig, KLDivLossConfig, PoissonNllLossConfig, Reduction
+from .inputs import expect_equal_shapes, mean_or_sum, readable, reduced
+
+
+class KLDivLoss(Layer):
+    """target * (log target - prediction), of predictions that are logarithms (Kullback & Leibler 1951, eq. 2.4)."""
+
+    def __init__(self, config: KLDivLossConfig) -> None:
+        super().__init__()
+        self.log_target = config.log_target
+
+    @lift
+    def forward(self, predictions: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
+        """`[batch, ...], [batch, ...] -> []`; "auto" is "batch_mean", the sum divided by the batch.
+
+        Raises:
+            ShapeError: the shapes differ.
+            ArgumentError: the reduction is unknown.
+        """
+        expect_equal_shapes(self, predictions, targets)
+        if reduction in ("auto", "batch_mean"):
+            return functional.kl_div(predictions, targets, reduction="batchmean", log_target=self.log_target)
+        # torch's own "mean" warns that it is seldom what one wants.
+        return reduced(self, self.forward_no_reduction(predictions, targets), reduction)
+
+    @lift
+    def forward_no_reduction(self, predictions: Tensor, targets: Tensor) -> Tensor:
+        """`[...], [...] -> [...]`.
+
+        Raises:
+            ShapeError: the shapes differ.
+        """
+        expect_equal_shapes(self, predictions, targets)
+        return functional.kl_div(predictions, targets, reduction="none", log_target=self.log_target)
+
+
+class PoissonNllLoss(Layer):
+    """rate - target * log(rate), without log(target!) unless `full`."""
+
+    def __init__(self, config: PoissonNllLossConfig) -> None:
+        super().__init__()
+        self.log_input = config.log_input
+        self.full = config.full
+        self.eps = config.eps
+
+    @lift
+    def forward(self, predictions: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
+        """`[...], [...] -> []`; "auto" is the mean.
+
+        Raises:
+            ShapeError: the shapes differ.
+            TargetError, ArgumentError: a target or a rate is negative (on the CPU).
+            ArgumentError: the reduction is "batch_mean" or unknown.
+        """
+        return self._loss(predictions, targets, mean_or_sum(self, reduction))
+
+    @lift
+    def forward_no_reduction(self, predictions: Tensor, targets: Tensor) -> Tensor:
+        """`[...], [...] -> [...]`.
+
+        Raises:
+            ShapeError: the shapes differ.
+            TargetError, ArgumentError: a target or a rate is negative (on the CPU).
+        """
+        return self._loss(predictions, targets, "none")
+
+    def _loss(self, predictions: Tensor, targets: Tensor, reduction: str) -> Tensor:
+        expect_equal_shapes(self, predictions, targets)
+        if readable(targets) and targets.numel() and (least := targets.min().item()) < 0:
+            raise TargetError(f"PoissonNllLoss: targets: expected counts >= 0, got {least:g}")
+        if not self.log_input and readable(predictions) and predictions.numel():
+            least = predictions.detach().min().item()
+            if least < 0:
+                raise ArgumentError(
+                    f"PoissonNllLoss: expected rates >= 0, got {least:g}; for their logarithms, set `log_input: true`"
+                )
+        return functional.poisson_nll_loss(
+            predictions, targets, log_input=self.log_input, full=self.full, eps=self.eps, reduction=reduction
+        )
+
+    def custom_content(self, content: Content) -> Content:
+        return content.add("log_input", self.log_input).add("full", self.full).add("eps", self.eps)
+
+
+class GaussianNLLLoss(Layer):
+    """(log(var) + (input - target)^2 / var) / 2 (Nix & Weigend 1994); variances below `eps` count as `eps`."""
+
+    def __init__(self, config: GaussianNLLLossConfig) -> None:
+        super().__init__()
+        self.eps = config.eps
+        self.full = config.full
+
+    @lift
+    def forward(self, input: Tensor, target: Tensor, var: Tensor, reduction: Reduction = "auto") -> Tensor:
+        """`[...], [...], [...] -> []`; "auto" is the mean.
+
+        Raises:
+            ShapeError: the shapes differ; the last dimension of `var` may be 1.
+            ArgumentError: the reduction is "batch_mean" or unknown.
+        """
+        return reduced(self, self.forward_no_reduction(input, target, var), reduction)
+
+    @lift
+    def forward_no_reduction(self, input: Tensor, target: Tensor, var: Tensor) -> Tensor:
+        """`[...], [...], [...] -> [...]`.
+
+        Raises:
+            ShapeError: the shapes differ; the last dimension of `var` may be 1.
+        """
+        expect_equal_shapes(self, input, target, "target")
+        if var.shape != input.shape and var.shape != (*input.shape[:-1], 1):
+            raise shape_error(self, str(list(input.shape)), list(var.shape), name="var")
+        var = var.clamp_min(self.eps)
+        loss = 0.5 * (var.log() + (input - target).square() / var)
+        return loss + 0.5 * math.log(2 * math.pi) if self.full else loss
+
+    def custom_content(self, content: Content) -> Content:
+        return content.add("eps", self.eps).add("full", self.full)

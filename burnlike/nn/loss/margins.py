@@ -1,0 +1,188 @@
+"""Losses that are 0 once a margin is kept."""
+
+from torch import Tensor, linalg
+from torch.nn import functional
+
+from ...module import Content
+from ...tensor.torch_bridge.torch_function import lift
+from ..layer import Layer, expect_shape
+from .configs import (
+    HingeEmbeddingLossConfig,
+    MarginRankingLossConfig,
+    MultiMarginLossConfig,
+    Reduction,
+    TripletMarginLossConfig,
+)
+from .inputs import expect_equal_shapes, expect_integers, mean_or_sum, range_error, reduced, wide
+
+
+class HingeEmbeddingLoss(Layer):
+    """x where the target is 1, max(0, margin - x) elsewhere; x are distances (Hadsell et al. 2006)."""
+
+    def __init__(self, config: HingeEmbeddingLossConfig) -> None:
+        super().__init__()
+        self.margin = config.margin
+
+    @lift
+    def forward(self, input: Tensor, target: Tensor, reduction: Reduction = "auto") -> Tensor:
+        """`[...], [...] -> []`; "auto" is the mean.
+
+        Raises:
+            ShapeError: the shapes differ.
+            ArgumentError: the reduction is "batch_mean" or unknown.
+        """
+        return reduced(self, self.forward_no_reduction(input, target), reduction)
+
+    @lift
+    def forward_no_reduction(self, input: Tensor, target: Tensor) -> Tensor:
+        """`[...], [...] -> [...]`.
+
+        Raises:
+            ShapeError: the shapes differ.
+        """
+        expect_equal_shapes(self, input, target, "target")
+        return (self.margin - input).clamp_min(0).where(target != 1, input)
+
+    def custom_content(self, content: Content) -> Content:
+        return content.add("margin", self.margin)
+
+
+class MarginRankingLoss(Layer):
+    """max(0, margin - target * (first - second)); a target of 1 ranks `first` higher, -1 `second`."""
+
+    def __init__(self, config: MarginRankingLossConfig) -> None:
+        super().__init__()
+        self.margin = config.margin
+
+    @lift
+    def forward(self, first: Tensor, second: Tensor, target: Tensor, reduction: Reduction = "auto") -> Tensor:
+        """`[...], [...], [...] -> []`; "auto" is the mean.
+
+        Raises:
+            ShapeError: the shapes differ.
+            ArgumentError: the reduction is "batch_mean" or unknown.
+        """
+        return reduced(self, self.forward_no_reduction(first, second, target), reduction)
+
+    @lift
+    def forward_no_reduction(self, first: Tensor, second: Tensor, target: Tensor) -> Tensor:
+        """`[...], [...], [...] -> [...]`.
+
+        Raises:
+            ShapeError: the shapes differ.
+        """
+        expect_equal_shapes(self, first, second, "second")
+        expect_equal_shapes(self, first, target, "target")
+        return functional.relu(self.margin - target * (first - second))
+
+    def custom_content(self, content: Content) -> Content:
+        return content.add("margin", self.margin)
+
+
+class MultiMarginLoss(Layer):
+    """sum over j != y of max(0, margin - x[y] + x[j])^p, divided by the number of classes; y is the target."""
+
+    def __init__(self, config: MultiMarginLossConfig) -> None:
+        super().__init__()
+        self.margin = config.margin
+        self.p = config.p
+
+    @lift
+    def forward(self, input: Tensor, target: Tensor, reduction: Reduction = "auto") -> Tensor:
+        """`[batch, classes], [batch] -> []`; "auto" is the mean.
+
+        Raises:
+            ShapeError: the shapes do not fit.
+            DTypeError: the targets are no integers.
+            TargetError: a target is no class (on the CPU; CUDA aborts with an assertion).
+            ArgumentError: the reduction is "batch_mean" or unknown.
+        """
+        return self._loss(input, target, mean_or_sum(self, reduction))
+
+    @lift
+    def forward_no_reduction(self, input: Tensor, target: Tensor) -> Tensor:
+        """`[batch, classes], [batch] -> [batch]`.
+
+        Raises:
+            ShapeError, DTypeError, TargetError: as `forward`.
+        """
+        return self._loss(input, target, "none")
+
+    def _loss(self, x: Tensor, target: Tensor, reduction: str) -> Tensor:
+        expect_shape(self, x, "batch", "classes")
+        expect_shape(self, target, x.shape[0], name="target")
+        expect_integers(self, target, "target")
+        target = target.long()
+        try:
+            # torch has no kernel of it for half precision on the CPU.
+            loss = functional.multi_margin_loss(
+                wide(x) if x.is_cpu else x, target, self.p, self.margin, reduction=reduction
+            )
+            return loss.to(x.dtype)
+        except RuntimeError as error:
+            if "out of range" not in str(error):
+                raise
+            raise range_error(self, target, 0, x.shape[1] - 1, "target") from error
+
+    def custom_content(self, content: Content) -> Content:
+        return content.add("margin", self.margin).add("p", self.p)
+
+
+class SoftMarginLoss(Layer):
+    """log(1 + exp(-target * logit)), of targets -1 and 1."""
+
+    @lift
+    def forward(self, logits: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
+        """`[...], [...] -> []`; "auto" is the mean.
+
+        Raises:
+            ShapeError: the shapes differ.
+            ArgumentError: the reduction is "batch_mean" or unknown.
+        """
+        return reduced(self, self.forward_no_reduction(logits, targets), reduction)
+
+    @lift
+    def forward_no_reduction(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """`[...], [...] -> [...]`.
+
+        Raises:
+            ShapeError: the shapes differ.
+        """
+        expect_equal_shapes(self, logits, targets)
+        return functional.softplus(-targets * logits)
+
+
+class TripletMarginLoss(Layer):
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with distances in the p-norm (Balntas et al. 2016)."""
+
+    def __init__(self, config: TripletMarginLossConfig) -> None:
+        super().__init__()
+        self.margin = config.margin
+        self.p = config.p
+
+    @lift
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor, reduction: Reduction = "auto") -> Tensor:
+        """`[batch, size]` each `-> []`; "auto" is the mean.
+
+        Raises:
+            ShapeError: the shapes differ.
+            ArgumentError: the reduction is "batch_mean" or unknown.
+        """
+        return reduced(self, self.forward_no_reduction(anchor, positive, negative), reduction)
+
+    @lift
+    def forward_no_reduction(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """`[batch, size]` each `-> [batch]`.
+
+        Raises:
+            ShapeError: the shapes differ.
+        """
+        expect_shape(self, anchor, "batch", "size")
+        expect_equal_shapes(self, anchor, positive, "positive")
+        expect_equal_shapes(self, anchor, negative, "negative")
+        near = linalg.vector_norm(anchor - positive, self.p, dim=1)
+        far = linalg.vector_norm(anchor - negative, self.p, dim=1)
+        return (near - far + self.margin).clamp_min(0)
+
+    def custom_content(self, content: Content) -> Content:
+        return content.add("margin", self.margin).add("p", self.p)

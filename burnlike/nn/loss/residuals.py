@@ -1,0 +1,164 @@
+"""Losses of the difference between predictions and targets."""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+from torch.nn import functional
+
+from ...module import Content, Module
+from ...tensor.torch_bridge.torch_function import lift
+from ..layer import Layer
+from .configs import HuberLossConfig, LpLossConfig, Reduction, SmoothL1LossConfig
+from .inputs import expect_equal_shapes, mean_or_sum, mean_over
+
+
+class MseLoss(Layer):
+    """(predictions - targets)^2."""
+
+    @lift
+    def forward(self, predictions: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
+        """`[...], [...] -> []`; "auto" is the mean.
+
+        Raises:
+            ShapeError: the shapes differ.
+            ArgumentError: the reduction is "batch_mean" or unknown.
+        """
+        expect_equal_shapes(self, predictions, targets)
+        return functional.mse_loss(predictions, targets, reduction=mean_or_sum(self, reduction))
+
+    @lift
+    def forward_no_reduction(self, predictions: Tensor, targets: Tensor) -> Tensor:
+        """`[...], [...] -> [...]`.
+
+        Raises:
+            ShapeError: the shapes differ.
+        """
+        expect_equal_shapes(self, predictions, targets)
+        return functional.mse_loss(predictions, targets, reduction="none")
+
+
+class HuberLoss(Layer):
+    """r^2 / 2 where |r| <= delta, delta * (|r| - delta / 2) elsewhere; r = targets - predictions (Huber 1964)."""
+
+    def __init__(self, config: HuberLossConfig) -> None:
+        super().__init__()
+        self.delta = config.delta
+        self.lin_bias = config.delta * config.delta * 0.5
+
+    @lift
+    def forward(self, predictions: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
+        """`[...], [...] -> []`; "auto" is the mean.
+
+        Raises:
+            ShapeError: the shapes differ.
+            ArgumentError: the reduction is "batch_mean" or unknown.
+        """
+        expect_equal_shapes(self, predictions, targets)
+        return functional.huber_loss(predictions, targets, mean_or_sum(self, reduction), self.delta)
+
+    @lift
+    def forward_no_reduction(self, predictions: Tensor, targets: Tensor) -> Tensor:
+        """`[...], [...] -> [...]`.
+
+        Raises:
+            ShapeError: the shapes differ.
+        """
+        expect_equal_shapes(self, predictions, targets)
+        return functional.huber_loss(predictions, targets, "none", self.delta)
+
+    @lift
+    def forward_residuals(self, residuals: Tensor) -> Tensor:
+        """`[...] -> [...]`, of differences that are computed already."""
+        return functional.huber_loss(residuals, residuals.new_zeros(()).expand_as(residuals), "none", self.delta)
+
+    def custom_content(self, content: Content) -> Content:
+        return content.add("delta", self.delta).add("lin_bias", self.lin_bias)
+
+
+class SmoothL1Loss(Module):
+    """r^2 / (2 beta) where |r| < beta, |r| - beta / 2 elsewhere; r = predictions - targets (Girshick 2015, eq. 3)."""
+
+    def __init__(self, config: SmoothL1LossConfig) -> None:
+        super().__init__()
+        self.beta = config.beta
+
+    @lift
+    def forward(self, predictions: Tensor, targets: Tensor) -> Tensor:
+        """`[...], [...] -> [...]`, not reduced.
+
+        Raises:
+            ShapeError: the shapes differ.
+        """
+        expect_equal_shapes(self, predictions, targets)
+        return functional.smooth_l1_loss(predictions, targets, reduction="none", beta=self.beta)
+
+    @lift
+    def forward_with_reduction(self, predictions: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
+        """`[...], [...] -> []`; "auto" is the mean.
+
+        Raises:
+            ShapeError: the shapes differ.
+            ArgumentError: the reduction is "batch_mean" or unknown.
+        """
+        expect_equal_shapes(self, predictions, targets)
+        word = mean_or_sum(self, reduction)
+        return functional.smooth_l1_loss(predictions, targets, reduction=word, beta=self.beta)
+
+    @lift
+    def forward_reduce_dims(self, predictions: Tensor, targets: Tensor, dims: int | Sequence[int]) -> Tensor:
+        """The mean over `dims`, which remain as sizes of 1.
+
+        Raises:
+            ShapeError: the shapes differ.
+        """
+        return mean_over(self.forward(predictions, targets), dims)
+
+
+class LpLoss(Module):
+    """|predictions - targets|^p."""
+
+    def __init__(self, config: LpLossConfig) -> None:
+        super().__init__()
+        self.p = config.p
+
+    @lift
+    def forward(self, predictions: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
+        """`[...], [...] -> []`; "auto" is the mean.
+
+        Raises:
+            ShapeError: the shapes differ.
+            ArgumentError: the reduction is "batch_mean" or unknown.
+        """
+        return self._loss(predictions, targets, mean_or_sum(self, reduction))
+
+    @lift
+    def forward_no_reduction(self, predictions: Tensor, targets: Tensor) -> Tensor:
+        """`[...], [...] -> [...]`.
+
+        Raises:
+            ShapeError: the shapes differ.
+        """
+        return self._loss(predictions, targets, "none")
+
+    @lift
+    def forward_reduce_dims(self, predictions: Tensor, targets: Tensor, dims: int | Sequence[int]) -> Tensor:
+        """The mean over `dims`, which remain as sizes of 1.
+
+        Raises:
+            ShapeError: the shapes differ.
+        """
+        return mean_over(self._loss(predictions, targets, "none"), dims)
+
+    def _loss(self, predictions: Tensor, targets: Tensor, reduction: str) -> Tensor:
+        expect_equal_shapes(self, predictions, targets)
+        if self.p == 1:
+            return functional.l1_loss(predictions, targets, reduction=reduction)
+        if self.p == 2:
+            return functional.mse_loss(predictions, targets, reduction=reduction)
+        error = (predictions - targets).abs()
+        if self.p > 1:
+            loss = error.pow(self.p)
+        else:  # the derivative at 0 would be infinity times 0
+            hit = error == 0
+            loss = error.masked_fill(hit, 1).pow(self.p).masked_fill(hit, 0)
+        return loss if reduction == "none" else loss.sum() if reduction == "sum" else loss.mean()
