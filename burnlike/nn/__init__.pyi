@@ -130,7 +130,6 @@ from .loss.margins import (
 )
 from .loss.residuals import HuberLoss as HuberLoss, LpLoss as LpLoss, MseLoss as MseLoss, SmoothL1Loss as SmoothL1Loss
 from .loss.rnnt import RNNTLoss as RNNTLoss
-from .norm.configs import RmsNormConfig as RmsNormConfig
 from .norm.batch_norm import BatchNorm as BatchNorm
 from .norm.configs import (
     BatchNormConfig as BatchNormConfig,
