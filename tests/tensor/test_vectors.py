@@ -8,7 +8,6 @@ import pytest
 
 from tests.vectors.backends import backends_for, plain_backend
 from tests.vectors.cases import is_program, run
-from tests.vectors.deviations import DEVIATIONS
 from tests.vectors.files import read
 
 ROOT = Path(__file__).parents[2]
@@ -51,9 +50,3 @@ def test_burns_numbers_on_cuda(group: str) -> None:
 
 def test_the_files_are_whole() -> None:
     assert [len(read(ROOT / "tests" / "vectors" / name)) for name in FILES] == [1256, 184, 173]
-
-
-def test_deviations_are_documented() -> None:
-    page = (ROOT / "docs" / "deviations.md").read_text()
-    ids = {record["id"] for record in RECORDS}
-    assert [name for name in DEVIATIONS if name not in ids or f"`{name}`" not in page] == []

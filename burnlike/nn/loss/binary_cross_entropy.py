@@ -18,6 +18,9 @@ class BinaryCrossEntropyLoss(Layer):
     With smoothing a the target t is t * (1 - a) + a / n, where n is the size of the last dimension, or 2 if there is
     only one dimension.
 
+    Torch: `nn.BCELoss`, with `logits` `nn.BCEWithLogitsLoss`.
+    Differs: targets are integers; weights are of classes; label smoothing; always the mean.
+
     Attributes:
         weights: `[classes]` or None: the classes are the last dimension, or the targets 0 and 1 if there is only one
             dimension. A constant that moves with the module.

@@ -11,7 +11,11 @@ from .inputs import expect_equal_shapes, reduced
 
 
 class CosineEmbeddingLoss(Layer):
-    """1 - cos where the target is 1, max(0, cos - margin) where it is -1, 0 elsewhere."""
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1, 0 elsewhere.
+
+    Torch: `nn.CosineEmbeddingLoss`.
+    Differs: targets are integers.
+    """
 
     def __init__(self, config: CosineEmbeddingLossConfig) -> None:
         super().__init__()

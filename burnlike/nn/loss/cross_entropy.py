@@ -20,6 +20,10 @@ class CrossEntropyLoss(Layer):
     With weights w: sum(w[target] * -log p(target)) / sum(w[target]). With smoothing a the target is 1 - a + a/classes
     for its class and a/classes for the others (Szegedy et al. 2016, section 7), each times the weight of its class.
 
+    Torch: `nn.CrossEntropyLoss`.
+    Differs: logits `[batch, classes]` only, no probabilities as targets; `pad_tokens` are several of torch's
+    `ignore_index`; always the mean.
+
     Attributes:
         pad_tokens: targets whose rows do not count, or None.
         weights: `[classes]` or None; a constant that moves with the module.

@@ -16,6 +16,10 @@ class CTCLoss(Module):
     """-log of the probability of all alignments of the target with the sequence (Graves et al. 2006, eq. 3 and 8).
 
     Gradients are those with respect to logits whose `log_softmax` the inputs are, as torch computes them.
+
+    Torch: `nn.CTCLoss`.
+    Differs: `forward` gives a loss for each sequence; `forward_with_reduction` reduces; targets are padded, `[batch,
+    length]`.
     """
 
     def __init__(self, config: CTCLossConfig) -> None:

@@ -14,7 +14,11 @@ from .inputs import expect_equal_shapes, mean_or_sum, readable, reduced
 
 
 class KLDivLoss(Layer):
-    """target * (log target - prediction), of predictions that are logarithms (Kullback & Leibler 1951, eq. 2.4)."""
+    """target * (log target - prediction), of predictions that are logarithms (Kullback & Leibler 1951, eq. 2.4).
+
+    Torch: `nn.KLDivLoss`.
+    Differs: the reduction is an argument, and `auto` is `batch_mean`.
+    """
 
     def __init__(self, config: KLDivLossConfig) -> None:
         super().__init__()
@@ -46,7 +50,11 @@ class KLDivLoss(Layer):
 
 
 class PoissonNllLoss(Layer):
-    """rate - target * log(rate), without log(target!) unless `full`."""
+    """rate - target * log(rate), without log(target!) unless `full`.
+
+    Torch: `nn.PoissonNLLLoss`.
+    Differs: the reduction is an argument.
+    """
 
     def __init__(self, config: PoissonNllLossConfig) -> None:
         super().__init__()
@@ -94,7 +102,11 @@ class PoissonNllLoss(Layer):
 
 
 class GaussianNLLLoss(Layer):
-    """(log(var) + (input - target)^2 / var) / 2 (Nix & Weigend 1994); variances below `eps` count as `eps`."""
+    """(log(var) + (input - target)^2 / var) / 2 (Nix & Weigend 1994); variances below `eps` count as `eps`.
+
+    Torch: `nn.GaussianNLLLoss`.
+    Differs: the reduction is an argument.
+    """
 
     def __init__(self, config: GaussianNLLLossConfig) -> None:
         super().__init__()

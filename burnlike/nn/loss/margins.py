@@ -17,7 +17,11 @@ from .inputs import expect_equal_shapes, expect_integers, mean_or_sum, range_err
 
 
 class HingeEmbeddingLoss(Layer):
-    """x where the target is 1, max(0, margin - x) elsewhere; x are distances (Hadsell et al. 2006)."""
+    """x where the target is 1, max(0, margin - x) elsewhere; x are distances (Hadsell et al. 2006).
+
+    Torch: `nn.HingeEmbeddingLoss`.
+    Differs: the reduction is an argument.
+    """
 
     def __init__(self, config: HingeEmbeddingLossConfig) -> None:
         super().__init__()
@@ -48,7 +52,11 @@ class HingeEmbeddingLoss(Layer):
 
 
 class MarginRankingLoss(Layer):
-    """max(0, margin - target * (first - second)); a target of 1 ranks `first` higher, -1 `second`."""
+    """max(0, margin - target * (first - second)); a target of 1 ranks `first` higher, -1 `second`.
+
+    Torch: `nn.MarginRankingLoss`.
+    Differs: the reduction is an argument.
+    """
 
     def __init__(self, config: MarginRankingLossConfig) -> None:
         super().__init__()
@@ -80,7 +88,11 @@ class MarginRankingLoss(Layer):
 
 
 class MultiMarginLoss(Layer):
-    """sum over j != y of max(0, margin - x[y] + x[j])^p, divided by the number of classes; y is the target."""
+    """sum over j != y of max(0, margin - x[y] + x[j])^p, divided by the number of classes; y is the target.
+
+    Torch: `nn.MultiMarginLoss`.
+    Differs: no weights of classes; the reduction is an argument.
+    """
 
     def __init__(self, config: MultiMarginLossConfig) -> None:
         super().__init__()
@@ -129,7 +141,11 @@ class MultiMarginLoss(Layer):
 
 
 class SoftMarginLoss(Layer):
-    """log(1 + exp(-target * logit)), of targets -1 and 1."""
+    """log(1 + exp(-target * logit)), of targets -1 and 1.
+
+    Torch: `nn.SoftMarginLoss`.
+    Differs: the reduction is an argument.
+    """
 
     @lift
     def forward(self, logits: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
@@ -153,7 +169,11 @@ class SoftMarginLoss(Layer):
 
 
 class TripletMarginLoss(Layer):
-    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with distances in the p-norm (Balntas et al. 2016)."""
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with distances in the p-norm (Balntas et al. 2016).
+
+    Torch: `nn.TripletMarginLoss`.
+    Differs: no `eps`, no `swap`; the reduction is an argument.
+    """
 
     def __init__(self, config: TripletMarginLossConfig) -> None:
         super().__init__()

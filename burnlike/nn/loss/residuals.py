@@ -13,7 +13,11 @@ from .inputs import expect_equal_shapes, mean_or_sum, mean_over
 
 
 class MseLoss(Layer):
-    """(predictions - targets)^2."""
+    """(predictions - targets)^2.
+
+    Torch: `nn.MSELoss`.
+    Differs: the reduction is an argument.
+    """
 
     @lift
     def forward(self, predictions: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
@@ -38,7 +42,11 @@ class MseLoss(Layer):
 
 
 class HuberLoss(Layer):
-    """r^2 / 2 where |r| <= delta, delta * (|r| - delta / 2) elsewhere; r = targets - predictions (Huber 1964)."""
+    """r^2 / 2 where |r| <= delta, delta * (|r| - delta / 2) elsewhere; r = targets - predictions (Huber 1964).
+
+    Torch: `nn.HuberLoss`.
+    Differs: `delta` has no default; the reduction is an argument.
+    """
 
     def __init__(self, config: HuberLossConfig) -> None:
         super().__init__()
@@ -76,7 +84,11 @@ class HuberLoss(Layer):
 
 
 class SmoothL1Loss(Module):
-    """r^2 / (2 beta) where |r| < beta, |r| - beta / 2 elsewhere; r = predictions - targets (Girshick 2015, eq. 3)."""
+    """r^2 / (2 beta) where |r| < beta, |r| - beta / 2 elsewhere; r = predictions - targets (Girshick 2015, eq. 3).
+
+    Torch: `nn.SmoothL1Loss`.
+    Differs: `forward` does not reduce; `forward_with_reduction` does.
+    """
 
     def __init__(self, config: SmoothL1LossConfig) -> None:
         super().__init__()
@@ -115,7 +127,11 @@ class SmoothL1Loss(Module):
 
 
 class LpLoss(Module):
-    """|predictions - targets|^p."""
+    """|predictions - targets|^p.
+
+    Torch: `nn.L1Loss` (p = 1), `nn.MSELoss` (p = 2).
+    Differs: any p above 0, without the root; the reduction is an argument.
+    """
 
     def __init__(self, config: LpLossConfig) -> None:
         super().__init__()

@@ -14,7 +14,11 @@ from .inputs import expect_integers, expect_range, reduced
 
 
 class RNNTLoss(Module):
-    """-log of the probability of all alignments of the target with the sequence (Graves 2012, eq. 16 and 17)."""
+    """-log of the probability of all alignments of the target with the sequence (Graves 2012, eq. 16 and 17).
+
+    Torch: `torchaudio.functional.rnnt_loss`.
+    Differs: `blank` is 0 by default, torchaudio's is -1; `forward` gives a loss for each sequence.
+    """
 
     def __init__(self, config: RNNTLossConfig) -> None:
         super().__init__()

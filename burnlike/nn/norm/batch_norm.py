@@ -18,6 +18,10 @@ class BatchNorm(Layer):
     In training mode the mean and the variance are those of the batch, and the running ones move towards them by
     `momentum`; in evaluation they are the running ones. One layer serves all ranks.
 
+    Torch: `nn.BatchNorm1d`, `2d`, `3d`.
+    Differs: one class for all ranks; `running_var` is of the biased variance, torch's of the unbiased; always affine
+    and tracking; weights are `gamma` and `beta`.
+
     Attributes:
         gamma: `[num_features]`, ones at first.
         beta: `[num_features]`, zeros at first.

@@ -13,6 +13,9 @@ from .configs import GroupNormConfig
 class GroupNorm(Layer):
     """(x - mean) / sqrt(variance + epsilon) over each group of channels, then * gamma + beta (Wu & He 2018, eq. 7).
 
+    Torch: `nn.GroupNorm`.
+    Differs: weights are `gamma` and `beta`.
+
     Attributes:
         gamma: `[num_channels]`, ones at first, or None.
         beta: `[num_channels]`, zeros at first, or None.

@@ -13,6 +13,9 @@ from .configs import InstanceNormConfig
 class InstanceNorm(Layer):
     """(x - mean) / sqrt(variance + epsilon) for each item and channel, then * gamma + beta (Ulyanov et al. 2016).
 
+    Torch: `nn.InstanceNorm1d`, `2d`, `3d`.
+    Differs: one class for all ranks; affine by default; no running statistics; weights are `gamma` and `beta`.
+
     Attributes:
         gamma: `[num_channels]`, ones at first, or None.
         beta: `[num_channels]`, zeros at first, or None.

@@ -14,6 +14,9 @@ from .configs import LayerNormConfig
 class LayerNorm(Layer):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last dimension (Ba et al. 2016, eq. 4).
 
+    Torch: `nn.LayerNorm`.
+    Differs: over the last dimension only; weights are `gamma` and `beta`.
+
     Attributes:
         gamma: `[d_model]`, ones at first.
         beta: `[d_model]`, zeros at first, or None.

@@ -14,6 +14,9 @@ class LocalResponseNorm(Layer):
 
     The mean is over `size` channels, those outside counting as 0. Of an even size the channel behind is one more than
     before; torch has it the other way.
+
+    Torch: `nn.LocalResponseNorm`.
+    Differs: with an even size the extra channel is the one after, torch's the one before.
     """
 
     def __init__(self, config: LocalResponseNormConfig) -> None:

@@ -8,9 +8,9 @@ from .quantized import QUANTIZED
 from .results import Result
 from .states import REFUSED, STATES
 from .subject import Subject
-from .wrappers import WRAPPED
+from .wrappers import WRAPPED, WRAPPED_CALLS
 
-CALLS: dict[str, Callable[[Subject], Result]] = {**calls.CALLS, **helpers.HELPERS, **REFUSED}
+CALLS: dict[str, Callable[[Subject], Result]] = {**calls.CALLS, **helpers.HELPERS, **REFUSED, **WRAPPED_CALLS}
 PROPERTIES: dict[tuple[str, str], Callable[[Subject], Result]] = {
     **properties.PROPERTIES,
     **STATES,
@@ -19,5 +19,5 @@ PROPERTIES: dict[tuple[str, str], Callable[[Subject], Result]] = {
     **QUANTIZED,
 }
 WITHOUT_INPUTS = {"display", "init", "layout", "p", "beta", "config", "config.stride", "config.strides"}
-WITHOUT_INPUTS |= helpers.HELPERS.keys()
+WITHOUT_INPUTS |= helpers.HELPERS.keys() | WRAPPED_CALLS.keys()
 """Calls that have nothing to do with the kind of tensors."""
