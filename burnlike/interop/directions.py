@@ -69,7 +69,8 @@ class FromTorch(Direction):
         used = {it.name for it in places.values()} | {*pair.ignored, *pair.constants.values()}
         if own := sorted(tensors.keys() - used):
             raise NoCounterpartError(f"'{own[0]}' was added to it; keep it in the module around")
-        assert places.keys() == tensors_of(made).keys()
+        if missing := sorted(tensors_of(made).keys() - places.keys()):
+            raise NoCounterpartError(f"it lacks what burnlike has as '{missing[0]}'")
         for name in tensors:
             meta = meta_of(*owner_of(layer, name))
             if meta.load_mapper is not None or meta.save_mapper is not None:
@@ -135,7 +136,8 @@ class ToTorch(Direction):
         parts = pair.parts(tensors)
         if own := sorted(tensors.keys() - {name for names in parts.values() for name, _ in names}):
             raise NoCounterpartError(f"'{own[0]}' was added to it; keep it in the module around")
-        assert tensors_of(made).keys() - parts.keys() <= {*pair.ignored, *pair.constants.values()}
+        if missing := sorted(tensors_of(made).keys() - parts.keys() - {*pair.ignored, *pair.constants.values()}):
+            raise NoCounterpartError(f"it lacks what torch has as '{missing[0]}'")
         forms = {
             name: tuple(Part(id(tensors[path]), transposed=transposed) for path, transposed in found)
             for name, found in parts.items()

@@ -116,7 +116,7 @@ class _Expected:
                 twins = tensors_of(made)
                 tensors = {path: it.taken_from(twins[it.name]) for path, it in places.items()}
                 self._wanted |= {f"{prefix}{it.name}": _form(twins[it.name]) for it in places.values()}
-                self._ignored |= {f"{prefix}{name}" for name in pair.ignored}
+                self._ignored |= {f"{prefix}{name}" for name in (*pair.ignored, *pair.constants.values())}
             for path, it in places.items():
                 self._wanted.setdefault(f"{prefix}{it.name}", _form(tensors[path]))
                 self.places[f"{prefix}{path}"] = TorchTensor(f"{prefix}{it.name}", it.chunk, it.transposed)

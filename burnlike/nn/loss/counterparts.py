@@ -157,8 +157,9 @@ COUNTERPARTS = [
         _cross_entropy,
         constants={"weights": "weight"},
     ),
-    Counterpart("BinaryCrossEntropyLoss", nn.BCELoss, _binary_config(False), _binary),
-    Counterpart("BinaryCrossEntropyLoss", nn.BCEWithLogitsLoss, _binary_config(True), _binary),
+    # Their targets are whole numbers, torch's are floats.
+    Counterpart("BinaryCrossEntropyLoss", nn.BCELoss, _binary_config(False), _binary, call="other"),
+    Counterpart("BinaryCrossEntropyLoss", nn.BCEWithLogitsLoss, _binary_config(True), _binary, call="other"),
     _simple("MseLoss", nn.MSELoss, MseLossConfig),
     Counterpart("LpLoss", nn.L1Loss, _lp_config, _lp),
     _simple("HuberLoss", nn.HuberLoss, HuberLossConfig, ("delta",)),
