@@ -18,10 +18,6 @@ LAYERS = frozenset(
         *("MaxPool1d", "MaxPool2d", "AvgPool1d", "AvgPool2d"),
         *("AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d"),
         *("Fold4d", "Unfold4d", "Interpolate1d", "Interpolate2d", "PixelShuffle", "PixelUnshuffle"),
-        *("CosineSimilarity", "PairwiseDistance", "GaussianNoise"),
-        *("Relu", "Relu6", "PRelu", "LeakyRelu", "RRelu", "ThresholdedRelu", "Gelu", "GLU", "Elu", "Selu", "Celu"),
-        *("Sigmoid", "HardSigmoid", "LogSigmoid", "Tanh", "Hardtanh", "Tanhshrink", "HardSwish", "Mish", "SiLU"),
-        *("Softplus", "Softsign", "HardShrink", "SoftShrink", "Shrink", "Threshold"),
     )
 )
 LOSSES = frozenset(

@@ -12,8 +12,12 @@ from burnlike.module import params
 from .cases import CASES, Case, tensors_of
 from .test_layers import each_case, expect_equal, run, skip_where_not, weighted
 
-# torch's fused attention and our kernels are computed member by member.
-pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop")
+pytestmark = [
+    # torch's fused attention and our kernels are computed member by member.
+    pytest.mark.filterwarnings("ignore:There is a performance drop"),
+    # torch's vmap of prelu over the slopes alone makes its output in the wrong size first.
+    pytest.mark.filterwarnings("ignore:An output with one or more elements was resized"),
+]
 MEMBERS = 2
 
 
