@@ -1,0 +1,144 @@
+"""Whole models as PyTorch programs have them: residual networks, random stacks, layers that write into their input."""
+
+import copy
+
+import torch
+from hypothesis import given, settings, strategies as st
+from torch import Tensor, nn
+
+from burnlike.interop import from_torch, to_torch
+from burnlike.record import NamedMpkFileRecorder, Record
+from burnlike.tensor import Tensor as Typed
+
+
+def downsample(d_input: int, d_output: int, stride: int) -> nn.Module:
+    return nn.Sequential(nn.Conv2d(d_input, d_output, 1, stride, bias=False), nn.BatchNorm2d(d_output))
+
+
+class BasicBlock(nn.Module):
+    """Of torchvision's ResNet (He et al. 2015, figure 2)."""
+
+    def __init__(self, d_input: int, d_output: int, stride: int = 1) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(d_input, d_output, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(d_output)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv2 = nn.Conv2d(d_output, d_output, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(d_output)
+        self.downsample = downsample(d_input, d_output, stride) if stride != 1 else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        identity = x if self.downsample is None else self.downsample(x)
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.bn2(self.conv2(out))
+        out += identity
+        return self.relu(out)
+
+
+class ResNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 4, 7, 2, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(True))
+        self.maxpool = nn.MaxPool2d(3, 2, 1)
+        self.layer1 = nn.Sequential(BasicBlock(4, 4), BasicBlock(4, 4))
+        self.layer2 = nn.Sequential(BasicBlock(4, 8, 2), BasicBlock(8, 8))
+        self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
+        self.fc = nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.layer2(self.layer1(self.maxpool(self.stem(x))))
+        return self.fc(torch.flatten(self.avgpool(x), 1))
+
+
+def test_a_residual_network() -> None:
+    torch.manual_seed(0)
+    model = ResNet().double()
+    x = torch.randn(2, 3, 20, 20, dtype=torch.float64)
+    model(x)
+    twin = from_torch(model)
+    torch.testing.assert_close(twin(x), model(x), rtol=1e-12, atol=1e-12)
+    for module in (model, twin):
+        module(x).square().sum().backward()
+    torch.testing.assert_close(twin.layer1[0].bn1.gamma.grad, model.get_parameter("layer1.0.bn1.weight").grad)
+    twin = from_torch(model.eval())
+    torch.testing.assert_close(twin(x), model(x), rtol=1e-12, atol=1e-12)
+    back = to_torch(twin)
+    assert [type(it) for it in back.modules()] == [type(it) for it in model.modules()]
+    for (name, one), (other, its) in zip(back.state_dict().items(), model.state_dict().items(), strict=True):
+        assert name == other
+        assert torch.equal(one, its)
+    assert back.state_dict()["layer2.1.bn2.num_batches_tracked"] == 3
+    assert torch.equal(back(x), model(x))
+
+
+def test_its_file_has_burns_structs() -> None:
+    record = Record.from_module(from_torch(ResNet()))
+    names = set(record.tensors)
+    assert {"layer2.0.downsample.1.gamma", "layer2.0.bn1.running_var", "fc.weight"} <= names
+    assert not any("num_batches_tracked" in name for name in names)
+    loaded = NamedMpkFileRecorder().from_bytes(NamedMpkFileRecorder().to_bytes(record))
+    assert set(loaded.tensors) == names
+
+
+class WritesIntoItsInput(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        doubled = 2 * x
+        return self.relu(doubled) + doubled
+
+
+def test_a_layer_that_writes_into_its_input_goes_on_to() -> None:
+    model = WritesIntoItsInput()
+    x = torch.tensor([-1.0, 2.0], requires_grad=True)
+    twin = from_torch(model)
+    grads = []
+    for module in (model, twin, copy.deepcopy(twin), to_torch(twin)):
+        output = module(x)
+        assert output.tolist() == [0.0, 8.0]
+        grads.append(torch.autograd.grad(output.sum(), x)[0].tolist())
+    assert grads == [[0.0, 4.0]] * 4
+    assert to_torch(twin).relu.inplace
+    typed = twin.relu(Typed(torch.tensor([-1.0])))
+    assert typed.inner.tolist() == [0.0]
+
+
+def random_layers(width: int, length: int) -> st.SearchStrategy[tuple[nn.Module, int]]:
+    """A layer for `[batch, width, length]`, and the width of its output."""
+    same = st.sampled_from([
+        lambda: nn.Linear(length, length), lambda: nn.Linear(length, length, bias=False), nn.ReLU, nn.GELU, nn.Sigmoid,
+        nn.Tanh, lambda: nn.LeakyReLU(0.2), lambda: nn.PReLU(width), nn.SiLU, nn.Softplus, nn.Identity,
+        lambda: nn.Dropout(0.3), lambda: nn.BatchNorm1d(width), lambda: nn.LayerNorm(length),
+        lambda: nn.RMSNorm(length, eps=1e-6),
+        lambda: nn.GroupNorm(1, width, eps=1e-3), lambda: nn.InstanceNorm1d(width, affine=True),
+        lambda: nn.AvgPool1d(3, 1, 1), lambda: nn.MaxPool1d(3, 1, 1), lambda: nn.Sequential(nn.Hardswish(), nn.Mish()),
+    ]).map(lambda make: (make(), width))  # fmt: skip
+    other = st.tuples(st.sampled_from([nn.Conv1d]), st.integers(1, 4), st.booleans()).map(
+        lambda it: (it[0](width, it[1], 3, padding=1, bias=it[2]), it[1])
+    )
+    return st.one_of(same, other)
+
+
+@st.composite
+def stacks(draw: st.DrawFn) -> nn.Sequential:
+    torch.manual_seed(draw(st.integers(0, 100)))
+    made, width = [], 2
+    for _ in range(draw(st.integers(1, 6))):
+        layer, width = draw(random_layers(width, 5))
+        made.append(layer)
+    return nn.Sequential(*made).double()
+
+
+@settings(max_examples=20, derandomize=True, deadline=None)
+@given(stacks(), st.booleans())
+def test_random_stacks_compute_the_same(model: nn.Sequential, train: bool) -> None:
+    model.train(train)
+    x = torch.randn(3, 2, 5, dtype=torch.float64)
+    twin = from_torch(model)
+    torch.manual_seed(1)
+    expected = model(x)
+    torch.manual_seed(1)
+    torch.testing.assert_close(twin(x), expected, rtol=1e-12, atol=1e-12)
+    assert [type(it) for it in to_torch(twin).modules()] == [type(it) for it in model.modules()]
