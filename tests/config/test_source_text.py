@@ -49,12 +49,13 @@ def test_missing_files_name_the_nearest_one(tmp_path):
         tmp_path / "no" / "c.yaml": f"no such file; the directory {tmp_path / 'no'} does not exist either",
         tmp_path: "is a directory; give the path of a YAML file",
         tmp_path / "char_gpt.yaml" / "x": "can't be read: Not a directory",
-        "a\0b": "can't be read: embedded null byte",
     }
     for path, message in cases.items():
         with pytest.raises(ConfigIOError) as caught:
             read_text(path)
         assert str(caught.value) == f"{os.fspath(path)}: {message}"
+    with pytest.raises(ConfigIOError, match=r"a\0b: can't be read: .*embedded null"):  # Python's versions say the rest
+        read_text("a\0b")
 
 
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
