@@ -104,9 +104,9 @@ def check_refused(function: Callable[[Any], Any], x: Any, message: str) -> None:
         torch.compile(function, fullgraph=True, backend="eager")(x)
 
 
-def check_refused_before_2_15(function: Callable[[Any], Any], x: Any, message: str) -> None:
-    """torch itself said that it can't trace the operator of typed tensors, until 2.15 did."""
-    if torch.__version__ < (2, 15):
+def check_refused_before_2_14(function: Callable[[Any], Any], x: Any, message: str) -> None:
+    """torch itself said that it can't trace the operator of typed tensors, until 2.14 did."""
+    if torch.__version__ < (2, 14):
         check_refused(function, x, message)
         return
     torch._dynamo.reset()
@@ -127,7 +127,7 @@ def test_matmul_compiles_by_name_and_is_refused_as_an_operator() -> None:
         torch._dynamo.reset()
         compiled = torch.compile(function, fullgraph=True, backend="eager")(x)
         torch.testing.assert_close(compiled.inner, function(x).inner)
-    check_refused_before_2_15(lambda x: x @ x, x, "builtin operator `matmul`")
+    check_refused_before_2_14(lambda x: x @ x, x, "builtin operator `matmul`")
     check_refused(lambda x: x @ weight, x, r"write x\.matmul\(w\)")
     check_refused(lambda x: weight @ x, x, r"write x\.matmul\(w\)")
 
@@ -137,4 +137,4 @@ def test_not_compiles_by_name_and_is_refused_as_an_operator() -> None:
     torch._dynamo.reset()
     compiled = torch.compile(lambda x: x.bool_not(), fullgraph=True, backend="eager")(x)
     assert torch.equal(compiled.inner, LEFT <= 2)
-    check_refused_before_2_15(lambda x: ~x, x, r"alternative function/method to `invert`")
+    check_refused_before_2_14(lambda x: ~x, x, r"alternative function/method to `invert`")
