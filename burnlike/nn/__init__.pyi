@@ -66,7 +66,25 @@ from .activation.swiglu import SwiGlu as SwiGlu
 from .attention.causal_attention import CausalAttention as CausalAttention
 from .attention.configs import (
     CausalAttentionConfig as CausalAttentionConfig,
+    CrossAttentionConfig as CrossAttentionConfig,
+    MultiHeadAttentionConfig as MultiHeadAttentionConfig,
+    PositionalEncodingConfig as PositionalEncodingConfig,
     RotaryEncodingConfig as RotaryEncodingConfig,
+)
+from .attention.cross_attention import CrossAttention as CrossAttention, CrossAttentionCache as CrossAttentionCache
+from .attention.masks import (
+    GeneratePaddingMask as GeneratePaddingMask,
+    generate_autoregressive_mask as generate_autoregressive_mask,
+    generate_padding_mask as generate_padding_mask,
+)
+from .attention.multi_head_attention import (
+    MhaCache as MhaCache,
+    MhaOutput as MhaOutput,
+    MultiHeadAttention as MultiHeadAttention,
+)
+from .attention.positional_encoding import (
+    PositionalEncoding as PositionalEncoding,
+    generate_sinusoids as generate_sinusoids,
 )
 from .attention.rotary_encoding import RotaryEncoding as RotaryEncoding
 from .conv.configs import Conv1dConfig as Conv1dConfig, Conv2dConfig as Conv2dConfig, Conv3dConfig as Conv3dConfig

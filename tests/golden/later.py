@@ -13,7 +13,7 @@ LAYERS = frozenset(
     (
         *("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "DeformConv2d"),
         *("Rnn", "BiRnn", "Gru", "BiGru", "Lstm", "BiLstm"),
-        *("MultiHeadAttention", "CrossAttention", "PositionWiseFeedForward", "PositionalEncoding"),
+        "PositionWiseFeedForward",
         *("TransformerEncoder", "TransformerDecoder"),
         *("MaxPool1d", "MaxPool2d", "AvgPool1d", "AvgPool2d"),
         *("AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d"),

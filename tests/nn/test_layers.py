@@ -87,7 +87,9 @@ def test_numbers_and_gradients_are_those_of_the_reference(case: Case) -> None:
         missing, unexpected = theirs.load_state_dict(twin.to_torch(state), strict=False)
         assert not unexpected
         assert set(missing) <= {*twin.ignored, *twin.constants.values()}
-        expected = with_gradients(lambda *args: theirs(*case.torch_inputs(*args)), case, expected_inputs)
+        expected = with_gradients(
+            lambda *args, **named: theirs(*case.torch_inputs(*args, **named)), case, expected_inputs
+        )
         expect_equal(output, case.torch_output(expected))
         grads = {name: it.grad for name, it in theirs.named_parameters() if it.grad is not None}
         expected_grads = twin.to_burn(grads)

@@ -1,17 +1,22 @@
 """The configs of attention and of the encodings of positions. Imports no torch."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated
 
 from ...config import Meta, ModuleConfig
-from ...config.bounds import EvenSize, Positive, Size
+from ...config.bounds import EvenSize, Finite, Positive, Size
 from ..initializers.configs import Initializer, KaimingUniform
 
 if TYPE_CHECKING:
     import torch
 
     from .causal_attention import CausalAttention
+    from .cross_attention import CrossAttention
+    from .multi_head_attention import MultiHeadAttention
+    from .positional_encoding import PositionalEncoding
     from .rotary_encoding import RotaryEncoding
+
+Probability = Annotated[float, Meta(ge=0, lt=1)]
 
 
 class RotaryEncodingConfig(ModuleConfig, tag="RotaryEncoding"):
@@ -32,6 +37,113 @@ class RotaryEncodingConfig(ModuleConfig, tag="RotaryEncoding"):
 
         return RotaryEncoding(self, device)
 
+    def init_with_frequency_scaling(
+        self, scaling: "Callable[[torch.Tensor], torch.Tensor]", device: "torch.device | str | None" = None
+    ) -> "RotaryEncoding":
+        """Make the layer with other frequencies, as extensions to longer sequences have them.
+
+        Args:
+            scaling: gets the frequencies theta^(-2i/d), float64 `[d_model / 2]` on the CPU, and returns others.
+            device: of the layer.
+        """
+        from .rotary_encoding import RotaryEncoding
+
+        return RotaryEncoding(self, device, scaling)
+
+
+class PositionalEncodingConfig(ModuleConfig, tag="PositionalEncoding"):
+    """Positions as sinusoids that are added (Vaswani et al. 2017).
+
+    Attributes:
+        d_model: size of the last dimension, even.
+        max_sequence_size: positions that the table holds.
+        max_timescale: longest wavelength / 2 pi; at least `max_sequence_size`.
+    """
+
+    d_model: EvenSize
+    max_sequence_size: Size = 5000
+    max_timescale: Size = 10_000
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.max_timescale < self.max_sequence_size:
+            least = f"at least max_sequence_size ({self.max_sequence_size})"
+            yield "max_timescale", f"expected {least}, got {self.max_timescale}"
+
+    def init(self, device: "torch.device | str | None" = None) -> "PositionalEncoding":
+        from .positional_encoding import PositionalEncoding
+
+        return PositionalEncoding(self, device)
+
+
+class MultiHeadAttentionConfig(ModuleConfig, tag="MultiHeadAttention"):
+    """softmax(q k^T / sqrt(d_k)) v in each of several heads (Vaswani et al. 2017).
+
+    Attributes:
+        d_model: size of the last dimension.
+        n_heads: heads; must divide d_model.
+        dropout: probability of dropping an attention weight in training.
+        min_float: the score of a hidden key.
+        quiet_softmax: whether the softmax adds 1 to what it divides by, so that all weights can be near 0.
+        initializer: of the four projections.
+        key_bias: whether the key projection has a bias.
+        value_bias: whether the value projection has a bias.
+        query_bias: whether the query projection has a bias.
+        output_bias: whether the output projection has a bias.
+    """
+
+    d_model: Size
+    n_heads: Size
+    dropout: Probability = 0.1
+    min_float: Finite = -1e4
+    quiet_softmax: bool = False
+    initializer: Initializer = KaimingUniform()
+    key_bias: bool = True
+    value_bias: bool = True
+    query_bias: bool = True
+    output_bias: bool = True
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.d_model % self.n_heads:
+            yield "n_heads", f"expected a divisor of d_model ({self.d_model}), got {self.n_heads}"
+
+    def init(self, device: "torch.device | str | None" = None) -> "MultiHeadAttention":
+        from .multi_head_attention import MultiHeadAttention
+
+        return MultiHeadAttention(self, device)
+
+
+class CrossAttentionConfig(ModuleConfig, tag="CrossAttention"):
+    """Attention from one sequence to another, each head of keys and values for a group of heads of queries.
+
+    Attributes:
+        d_model: size of the last dimension of the query.
+        d_context: size of the last dimension of the context.
+        n_heads: heads of queries.
+        n_heads_kv: heads of keys and values; must divide n_heads.
+        d_head: size of a head.
+        dropout: probability of dropping an attention weight in training.
+        min_float: the score of a hidden key.
+        quiet_softmax: whether the softmax adds 1 to what it divides by, so that all weights can be near 0.
+    """
+
+    d_model: Size
+    d_context: Size
+    n_heads: Size
+    n_heads_kv: Size
+    d_head: Size
+    dropout: Probability = 0.1
+    min_float: Finite = -1e4
+    quiet_softmax: bool = False
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.n_heads % self.n_heads_kv:
+            yield "n_heads_kv", f"expected a divisor of n_heads ({self.n_heads}), got {self.n_heads_kv}"
+
+    def init(self, device: "torch.device | str | None" = None) -> "CrossAttention":
+        from .cross_attention import CrossAttention
+
+        return CrossAttention(self, device)
+
 
 class CausalAttentionConfig(ModuleConfig, tag="CausalAttention"):
     """Multi-head self-attention in which a position sees itself and what lies before it.
@@ -46,7 +158,7 @@ class CausalAttentionConfig(ModuleConfig, tag="CausalAttention"):
 
     d_model: Size
     n_heads: Size
-    dropout: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    dropout: Probability = 0.0
     initializer: Initializer = KaimingUniform()
     output_initializer: Initializer = KaimingUniform()
 

@@ -1,0 +1,86 @@
+"""Attention of projected heads, fused by torch where only its result is asked for."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ..dropout.dropout import Dropout
+
+FUSED_BELOW = -1e3
+"""Of a `min_float` up to this, exp(min_float - s) is 0 in every float type for scores s of a usual size."""
+
+
+class Rules(NamedTuple):
+    """How scores become weights.
+
+    Attributes:
+        min_float: the score of what is hidden.
+        quiet_softmax: whether 1 is added to the sum that the softmax divides by.
+        dropout: of the weights.
+    """
+
+    min_float: float
+    quiet_softmax: bool
+    dropout: Dropout
+
+
+def split_heads(x: Tensor, n_heads: int) -> Tensor:
+    """`[batch, length, n_heads * d_head] -> [batch, n_heads, length, d_head]`."""
+    return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)
+
+
+def attend(
+    query: Tensor, key: Tensor, value: Tensor, hidden: Tensor | None, rules: Rules, *, need_weights: bool
+) -> tuple[Tensor | None, Tensor]:
+    """softmax(q k^T / sqrt(d_head)) v (Vaswani et al. 2017, eq. 1), scores of hidden keys being `min_float`.
+
+    Args:
+        query: `[batch, n_heads, queries, d_head]`.
+        key: `[batch, n_heads or a divisor, keys, d_head]`, each head for as many heads of the query in a row.
+        value: as key.
+        hidden: bool `[batch, 1, 1 or queries, keys]`.
+        rules: how scores become weights.
+        need_weights: whether the weights are returned; without them torch's fused attention computes the same.
+
+    Returns:
+        weights `[batch, n_heads, queries, keys]`, those of dropout, or None; context
+        `[batch, queries, n_heads * d_head]`.
+    """
+    if need_weights or rules.min_float > FUSED_BELOW:
+        weights, context = _with_weights(query, key, value, hidden, rules)
+        weights = weights if need_weights else None
+    else:
+        weights, context = None, _fused(query, key, value, hidden, rules)
+    return weights, context.transpose(1, 2).flatten(2)
+
+
+def _with_weights(
+    query: Tensor, key: Tensor, value: Tensor, hidden: Tensor | None, rules: Rules
+) -> tuple[Tensor, Tensor]:
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    scores = (query * query.shape[-1] ** -0.5) @ key.mT
+    if hidden is not None:
+        scores = scores.masked_fill(hidden, rules.min_float)
+    # e^0 = 1 is the addend of the quiet softmax.
+    weights = functional.pad(scores, (0, 1)).softmax(-1)[..., :-1] if rules.quiet_softmax else scores.softmax(-1)
+    weights = rules.dropout(weights)
+    return weights, weights @ value
+
+
+def _fused(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor | None, rules: Rules) -> Tensor:
+    if rules.quiet_softmax:
+        key, value = functional.pad(key, (0, 0, 0, 1)), functional.pad(value, (0, 0, 0, 1))
+    mask = None
+    if hidden is not None:
+        # Where all keys are hidden their scores are the same: those of a query of zeros.
+        query = query.masked_fill(hidden.all(-1, keepdim=True), 0.0)
+        mask = torch.zeros_like(hidden, dtype=query.dtype).masked_fill(hidden, rules.min_float)
+        if rules.quiet_softmax:
+            mask = functional.pad(mask, (0, 1))
+    dropout = rules.dropout.prob if rules.dropout.training else 0.0
+    grouped = query.shape[1] != key.shape[1]
+    return functional.scaled_dot_product_attention(query, key, value, mask, dropout, enable_gqa=grouped)

@@ -1,0 +1,225 @@
+"""Multi-head attention."""
+
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from ...module import Content
+from ...tensor.torch_bridge.torch_function import lift
+from ..dropout.configs import DropoutConfig
+from ..layer import Layer, expect_shape, shape_error
+from ..linear.configs import LinearConfig
+from .attend import Rules, attend, split_heads
+from .caches import TensorCache
+from .configs import MultiHeadAttentionConfig
+from .masks import hidden_keys
+
+
+class MhaOutput(NamedTuple):
+    """What attention computes.
+
+    Attributes:
+        weights: `[batch, n_heads, queries, keys]`, or None if they were not asked for.
+        context: `[batch, queries, d_model]`.
+    """
+
+    weights: Tensor | None
+    context: Tensor
+
+
+class MhaCache:
+    """Keys, values and results of earlier positions, for generation.
+
+    Attributes:
+        key: `[batch, n_heads, length, d_k]`.
+        value: `[batch, n_heads, length, d_k]`.
+        output: `[batch, length, d_model]`.
+        grows: whether keys and values grow with the queries; otherwise they are computed once.
+    """
+
+    def __init__(self, *, grows: bool) -> None:
+        self.key, self.value, self.output = TensorCache(), TensorCache(), TensorCache()
+        self.grows = grows
+
+    @classmethod
+    def autoregressive(cls) -> Self:
+        """For self-attention."""
+        return cls(grows=True)
+
+    @classmethod
+    def autoregressive_cross_attention(cls) -> Self:
+        """For attention to keys and values that stay the same."""
+        return cls(grows=False)
+
+
+class MultiHeadAttention(Layer):
+    """softmax(q k^T / sqrt(d_k)) v in each head, then the output projection (Vaswani et al. 2017, section 3.2.2).
+
+    Attributes:
+        query: Linear `d_model -> d_model`, and so are `key`, `value` and `output`.
+        dropout: of the attention weights.
+    """
+
+    def __init__(self, config: MultiHeadAttentionConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        size = config.d_model
+        linear = LinearConfig(d_input=size, d_output=size, initializer=config.initializer)
+        self.query = linear.replace(bias=config.query_bias).init(device)
+        self.key = linear.replace(bias=config.key_bias).init(device)
+        self.value = linear.replace(bias=config.value_bias).init(device)
+        self.output = linear.replace(bias=config.output_bias).init(device)
+        self.dropout = DropoutConfig(prob=config.dropout).init()
+        self.activation = None  # Burn has a Gelu here that computes nothing; its records have the place
+        self.d_model = size
+        self.n_heads = config.n_heads
+        self.d_k = size // config.n_heads
+        self.min_float = config.min_float
+        self.quiet_softmax = config.quiet_softmax
+
+    @lift
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        mask_pad: Tensor | None = None,
+        mask_attn: Tensor | None = None,
+        *,
+        need_weights: bool = True,
+    ) -> MhaOutput:
+        """Attend from each position of `query` to those of `key`.
+
+        A query from which every key is hidden gets the mean of all values (zeros with the quiet softmax).
+
+        Args:
+            query: `[batch, queries, d_model]`.
+            key: `[batch, keys, d_model]`; None for `query`.
+            value: `[batch, keys, d_model]`; None for `key`.
+            mask_pad: bool `[batch, keys]`, True where a key is hidden.
+            mask_attn: bool `[batch, queries, keys]`, True where a key is hidden from a query.
+            need_weights: whether the weights are returned. Without them torch's fused attention is used, which is
+                faster and takes no memory for them.
+
+        Raises:
+            ShapeError: an input or a mask has another shape.
+            DTypeError: a mask is not bool.
+        """
+        key, value = self._checked(query, key, value)
+        hidden = hidden_keys(self, mask_pad, mask_attn, query.shape[0], query.shape[1], key.shape[1])
+        queries = split_heads(self.query(query), self.n_heads)
+        keys = split_heads(self.key(key), self.n_heads)
+        values = split_heads(self.value(value), self.n_heads)
+        weights, context = attend(queries, keys, values, hidden, self._rules(), need_weights=need_weights)
+        return MhaOutput(weights, self.output(context))
+
+    @lift
+    def forward_cache(
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        mask_pad: Tensor | None = None,
+        mask_attn: Tensor | None = None,
+        *,
+        cache: MhaCache,
+        need_weights: bool = True,
+    ) -> MhaOutput:
+        """As `forward`, where only positions are computed that `cache` does not have: the last ones.
+
+        Several new positions see each other, unless `mask_attn` hides them.
+
+        Args:
+            query: `[batch, queries, d_model]`, all positions so far.
+            key: `[batch, keys, d_model]`; None for `query`.
+            value: `[batch, keys, d_model]`; None for `key`.
+            mask_pad: bool `[batch, keys]`, True where a key is hidden.
+            mask_attn: bool `[batch, queries, keys]`, True where a key is hidden from a query.
+            cache: of the calls before; it is changed.
+            need_weights: whether the weights are returned, of all positions.
+
+        Raises:
+            ShapeError: an input or a mask has another shape, or no position is new.
+            DTypeError: a mask is not bool.
+        """
+        key, value = self._checked(query, key, value)
+        known, length = cache.output.length(1), query.shape[1]
+        if length <= known:
+            raise shape_error(self, f"more than the {known} positions of the cache", length, name="query")
+        if cache.grows:
+            key, value = key[:, known:], value[:, known:]
+        first = 0 if need_weights else known
+        if mask_attn is not None:
+            mask_attn = mask_attn[:, first:]
+        weights, context = self._attend_cached(
+            query[:, first:], key, value, mask_pad, mask_attn, cache=cache, need_weights=need_weights
+        )
+        return MhaOutput(weights, cache.output.append(self.output(context[:, known - first :]), 1))
+
+    def forward_new(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask_pad: Tensor | None,
+        mask_attn: Tensor | None,
+        *,
+        cache: MhaCache,
+    ) -> Tensor:
+        """The context of new positions only, of torch tensors; the cache keeps keys and values, no results.
+
+        Args:
+            query: `[batch, new, d_model]`.
+            key: `[batch, new, d_model]`, or all keys `[batch, keys, d_model]` for a cache that does not grow.
+            value: as key.
+            mask_pad: bool `[batch, keys]`, of all keys.
+            mask_attn: bool `[batch, new, keys]`.
+            cache: of the calls before; it is changed.
+
+        Returns:
+            `[batch, new, d_model]`.
+        """
+        _, context = self._attend_cached(query, key, value, mask_pad, mask_attn, cache=cache, need_weights=False)
+        return self.output(context)
+
+    def _attend_cached(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask_pad: Tensor | None,
+        mask_attn: Tensor | None,
+        *,
+        cache: MhaCache,
+        need_weights: bool,
+    ) -> tuple[Tensor | None, Tensor]:
+        """Weights and context of the queries, over the cached and the new keys."""
+        if cache.grows:
+            keys = cache.key.append(split_heads(self.key(key), self.n_heads), 2)
+            values = cache.value.append(split_heads(self.value(value), self.n_heads), 2)
+        else:
+            keys = cache.key.once(lambda: split_heads(self.key(key), self.n_heads))
+            values = cache.value.once(lambda: split_heads(self.value(value), self.n_heads))
+        hidden = hidden_keys(self, mask_pad, mask_attn, query.shape[0], query.shape[1], keys.shape[2])
+        queries = split_heads(self.query(query), self.n_heads)
+        return attend(queries, keys, values, hidden, self._rules(), need_weights=need_weights)
+
+    def _checked(self, query: Tensor, key: Tensor | None, value: Tensor | None) -> tuple[Tensor, Tensor]:
+        expect_shape(self, query, "batch", "queries", self.d_model, name="query")
+        if key is None:
+            key = query
+        else:
+            expect_shape(self, key, query.shape[0], "keys", self.d_model, name="key")
+        if value is None:
+            value = key
+        else:
+            expect_shape(self, value, query.shape[0], key.shape[1], self.d_model, name="value")
+        return key, value
+
+    def _rules(self) -> Rules:
+        return Rules(self.min_float, self.quiet_softmax, self.dropout)
+
+    def custom_content(self, content: Content) -> Content:
+        content = content.add("d_model", self.d_model).add("n_heads", self.n_heads).add("d_k", self.d_k)
+        content = content.add("dropout", self.dropout.prob).add("min_float", self.min_float)
+        return content.add("quiet_softmax", self.quiet_softmax)
