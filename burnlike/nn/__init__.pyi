@@ -87,9 +87,30 @@ from .attention.positional_encoding import (
     generate_sinusoids as generate_sinusoids,
 )
 from .attention.rotary_encoding import RotaryEncoding as RotaryEncoding
-from .conv.configs import Conv1dConfig as Conv1dConfig, Conv2dConfig as Conv2dConfig, Conv3dConfig as Conv3dConfig
+from .conv.configs import (
+    Conv1dConfig as Conv1dConfig,
+    Conv2dConfig as Conv2dConfig,
+    Conv3dConfig as Conv3dConfig,
+    ConvTranspose1dConfig as ConvTranspose1dConfig,
+    ConvTranspose2dConfig as ConvTranspose2dConfig,
+    ConvTranspose3dConfig as ConvTranspose3dConfig,
+    DeformConv2dConfig as DeformConv2dConfig,
+    Fold4dConfig as Fold4dConfig,
+    PixelShuffleConfig as PixelShuffleConfig,
+    PixelUnshuffleConfig as PixelUnshuffleConfig,
+    Unfold4dConfig as Unfold4dConfig,
+)
 from .conv.conv import Conv1d as Conv1d, Conv2d as Conv2d, Conv3d as Conv3d
 from .dropout.configs import DropoutConfig as DropoutConfig, GaussianNoiseConfig as GaussianNoiseConfig
+from .conv.conv_transpose import (
+    ConvTranspose1d as ConvTranspose1d,
+    ConvTranspose2d as ConvTranspose2d,
+    ConvTranspose3d as ConvTranspose3d,
+)
+from .conv.deform_conv2d import DeformConv2d as DeformConv2d
+from .conv.fold import Fold4d as Fold4d, Unfold4d as Unfold4d
+from .conv.pixel_shuffle import PixelShuffle as PixelShuffle, PixelUnshuffle as PixelUnshuffle
+from .dropout.configs import DropoutConfig as DropoutConfig
 from .dropout.dropout import Dropout as Dropout
 from .dropout.gaussian_noise import GaussianNoise as GaussianNoise
 from .embedding.configs import EmbeddingConfig as EmbeddingConfig

@@ -154,6 +154,16 @@ def span(kernel_size: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[int, 
     return tuple((kernel - 1) * gap + 1 for kernel, gap in zip(kernel_size, dilation, strict=True))
 
 
+def window_counts(
+    sizes: Sequence[int], window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...]
+) -> list[int]:
+    """How many windows fit into an input of `sizes` with this padding at both ends, in each dimension."""
+    return [
+        (size + 2 * pad - covered) // step + 1
+        for size, covered, step, pad in zip(sizes, window, stride, padding, strict=True)
+    ]
+
+
 def expect_window(
     layer: object, x: "Tensor", window: tuple[int, ...], begin: tuple[int, ...], end: tuple[int, ...]
 ) -> None:

@@ -4,14 +4,29 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...config import ModuleConfig
-from ...config.bounds import Size
+from ...config.bounds import CountOrZero, Size
 from ..initializers.configs import Initializer, KaimingUniform
-from ..padding import PaddingConfig1d, PaddingConfig2d, PaddingConfig3d, Size2d, Size3d, even_kernel
+from ..padding import (
+    PaddingConfig1d,
+    PaddingConfig2d,
+    PaddingConfig3d,
+    Size2d,
+    Size3d,
+    SizeOrZero2d,
+    SizeOrZero3d,
+    each,
+    even_kernel,
+    span,
+)
 
 if TYPE_CHECKING:
     import torch
 
     from .conv import Conv1d, Conv2d, Conv3d
+    from .conv_transpose import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+    from .deform_conv2d import DeformConv2d
+    from .fold import Fold4d, Unfold4d
+    from .pixel_shuffle import PixelShuffle, PixelUnshuffle
 
 
 class Conv1dConfig(ModuleConfig, tag="Conv1d"):
@@ -115,6 +130,231 @@ class Conv3dConfig(ModuleConfig, tag="Conv3d"):
         return Conv3d(self, device)
 
 
-def _divided(channels_in: int, channels_out: int, groups: int) -> Iterator[tuple[str, str]]:
+class ConvTranspose1dConfig(ModuleConfig, tag="ConvTranspose1d"):
+    """Transposed convolution over one dimension: the gradient of a convolution with respect to its input.
+
+    Attributes:
+        channels: of input and output, `[in, out]`.
+        kernel_size: of the window.
+        stride: from the window of one input element to that of the next.
+        dilation: from one element of a window to the next.
+        groups: into which the channels are divided; each is convolved by itself.
+        padding: how many elements of the result are cut off at both ends.
+        padding_out: how many are added at the end; torch's `output_padding`, of any size.
+        bias: whether a bias is added.
+        initializer: of weight and bias.
+    """
+
+    channels: tuple[Size, Size]
+    kernel_size: Size
+    stride: Size = 1
+    dilation: Size = 1
+    groups: Size = 1
+    padding: CountOrZero = 0
+    padding_out: CountOrZero = 0
+    bias: bool = True
+    initializer: Initializer = KaimingUniform()
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        yield from _divided(*self.channels, self.groups)
+
+    def init(self, device: "torch.device | str | None" = None) -> "ConvTranspose1d":
+        from .conv_transpose import ConvTranspose1d
+
+        return ConvTranspose1d(self, device)
+
+
+class ConvTranspose2dConfig(ModuleConfig, tag="ConvTranspose2d"):
+    """Transposed convolution over height and width: the gradient of a convolution with respect to its input.
+
+    Attributes:
+        channels: of input and output, `[in, out]`.
+        kernel_size: of the window; one size, or `[height, width]`, as in the sizes below.
+        stride: from the window of one input element to that of the next.
+        dilation: from one element of a window to the next.
+        groups: into which the channels are divided; each is convolved by itself.
+        padding: how many elements of the result are cut off at both ends.
+        padding_out: how many are added at the end; torch's `output_padding`, of any size.
+        bias: whether a bias is added.
+        initializer: of weight and bias.
+    """
+
+    channels: tuple[Size, Size]
+    kernel_size: Size2d
+    stride: Size2d = 1
+    dilation: Size2d = 1
+    groups: Size = 1
+    padding: SizeOrZero2d = 0
+    padding_out: SizeOrZero2d = 0
+    bias: bool = True
+    initializer: Initializer = KaimingUniform()
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        yield from _divided(*self.channels, self.groups)
+
+    def init(self, device: "torch.device | str | None" = None) -> "ConvTranspose2d":
+        from .conv_transpose import ConvTranspose2d
+
+        return ConvTranspose2d(self, device)
+
+
+class ConvTranspose3dConfig(ModuleConfig, tag="ConvTranspose3d"):
+    """Transposed convolution over depth, height and width: the gradient of a convolution with respect to its input.
+
+    Attributes:
+        channels: of input and output, `[in, out]`.
+        kernel_size: of the window; one size, or `[depth, height, width]`, as in the sizes below.
+        stride: from the window of one input element to that of the next.
+        dilation: from one element of a window to the next.
+        groups: into which the channels are divided; each is convolved by itself.
+        padding: how many elements of the result are cut off at both ends.
+        padding_out: how many are added at the end; torch's `output_padding`, of any size.
+        bias: whether a bias is added.
+        initializer: of weight and bias.
+    """
+
+    channels: tuple[Size, Size]
+    kernel_size: Size3d
+    stride: Size3d = 1
+    dilation: Size3d = 1
+    groups: Size = 1
+    padding: SizeOrZero3d = 0
+    padding_out: SizeOrZero3d = 0
+    bias: bool = True
+    initializer: Initializer = KaimingUniform()
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        yield from _divided(*self.channels, self.groups)
+
+    def init(self, device: "torch.device | str | None" = None) -> "ConvTranspose3d":
+        from .conv_transpose import ConvTranspose3d
+
+        return ConvTranspose3d(self, device)
+
+
+class DeformConv2dConfig(ModuleConfig, tag="DeformConv2d"):
+    """Convolution that reads at moved places (Dai et al. 2017; with masks, Zhu et al. 2018).
+
+    Attributes:
+        channels: of input and output, `[in, out]`.
+        kernel_size: of the window; one size, or `[height, width]`, as in stride and dilation.
+        stride: from one window to the next.
+        dilation: from one element of a window to the next.
+        weight_groups: into which the channels are divided; each is convolved by itself.
+        offset_groups: into which the channels of the input are divided; each has its own offsets.
+        padding: `Valid` (none), `Same` (ceil(size / stride) outputs; odd kernels only), one size for all sides, or
+            `[top, left, bottom, right]`, with the same at both ends.
+        bias: whether a bias is added.
+        initializer: of weight and bias.
+    """
+
+    channels: tuple[Size, Size]
+    kernel_size: Size2d
+    stride: Size2d = 1
+    dilation: Size2d = 1
+    weight_groups: Size = 1
+    offset_groups: Size = 1
+    padding: PaddingConfig2d = "Valid"
+    bias: bool = True
+    initializer: Initializer = KaimingUniform()
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        yield from _divided(*self.channels, self.weight_groups, "weight_groups")
+        if self.channels[0] % self.offset_groups:
+            yield "offset_groups", f"expected a divisor of channels.0 ({self.channels[0]}), got {self.offset_groups}"
+        yield from even_kernel(self.padding, self.kernel_size)
+        if isinstance(self.padding, tuple) and self.padding[:2] != self.padding[2:]:
+            yield "padding", f"expected the same at top and bottom, and at left and right, got {list(self.padding)}"
+
+    def init(self, device: "torch.device | str | None" = None) -> "DeformConv2d":
+        from .deform_conv2d import DeformConv2d
+
+        return DeformConv2d(self, device)
+
+
+class Unfold4dConfig(ModuleConfig, tag="Unfold4d"):
+    """Windows of an image as columns of a matrix (im2col).
+
+    Attributes:
+        kernel_size: of the window; one size, or `[height, width]`, as in the sizes below.
+        stride: from one window to the next.
+        dilation: from one element of a window to the next.
+        padding: zeros at both ends.
+    """
+
+    kernel_size: Size2d
+    stride: Size2d = 1
+    dilation: Size2d = 1
+    padding: SizeOrZero2d = 0
+
+    def init(self, device: "torch.device | str | None" = None) -> "Unfold4d":
+        from .fold import Unfold4d
+
+        return Unfold4d(self, device)
+
+
+class Fold4dConfig(ModuleConfig, tag="Fold4d"):
+    """An image from the columns of a matrix (col2im): where windows overlap, their elements are added.
+
+    Attributes:
+        output_size: of the image; one size, or `[height, width]`, as in the sizes below.
+        kernel_size: of the window.
+        stride: from one window to the next.
+        dilation: from one element of a window to the next.
+        padding: how much of the image is cut off at both ends.
+    """
+
+    output_size: Size2d
+    kernel_size: Size2d
+    stride: Size2d = 1
+    dilation: Size2d = 1
+    padding: SizeOrZero2d = 0
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        covered = span(each(self.kernel_size, 2), each(self.dilation, 2))
+        for size, pad, needed in zip(each(self.output_size, 2), each(self.padding, 2), covered, strict=True):
+            if size + 2 * pad < needed:
+                yield (
+                    "output_size",
+                    f"expected {needed} or more with the padding, as the kernel covers, got {size + 2 * pad}",
+                )
+
+    def init(self, device: "torch.device | str | None" = None) -> "Fold4d":
+        from .fold import Fold4d
+
+        return Fold4d(self, device)
+
+
+class PixelShuffleConfig(ModuleConfig, tag="PixelShuffle"):
+    """Groups of channels as the pixels of a larger image (Shi et al. 2016).
+
+    Attributes:
+        upscale_factor: of height and width.
+    """
+
+    upscale_factor: Size
+
+    def init(self, device: "torch.device | str | None" = None) -> "PixelShuffle":
+        from .pixel_shuffle import PixelShuffle
+
+        return PixelShuffle(self, device)
+
+
+class PixelUnshuffleConfig(ModuleConfig, tag="PixelUnshuffle"):
+    """Squares of pixels as channels of a smaller image, the inverse of PixelShuffle (Shi et al. 2016).
+
+    Attributes:
+        downscale_factor: by which height and width are divided.
+    """
+
+    downscale_factor: Size
+
+    def init(self, device: "torch.device | str | None" = None) -> "PixelUnshuffle":
+        from .pixel_shuffle import PixelUnshuffle
+
+        return PixelUnshuffle(self, device)
+
+
+def _divided(channels_in: int, channels_out: int, groups: int, name: str = "groups") -> Iterator[tuple[str, str]]:
     if channels_in % groups or channels_out % groups:
-        yield "groups", f"expected a divisor of both channels ({channels_in} and {channels_out}), got {groups}"
+        yield name, f"expected a divisor of both channels ({channels_in} and {channels_out}), got {groups}"

@@ -1,4 +1,4 @@
-"""torch's counterparts of convolutions."""
+"""torch's counterparts of convolutions, and of the layers that rearrange pixels and windows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,18 @@ from torch import nn
 
 from ..counterpart import Counterpart, TorchTensor, refuse
 from ..padding import each, span
-from .configs import Conv1dConfig, Conv2dConfig, Conv3dConfig
+from .configs import (
+    Conv1dConfig,
+    Conv2dConfig,
+    Conv3dConfig,
+    ConvTranspose1dConfig,
+    ConvTranspose2dConfig,
+    ConvTranspose3dConfig,
+    Fold4dConfig,
+    PixelShuffleConfig,
+    PixelUnshuffleConfig,
+    Unfold4dConfig,
+)
 
 _TENSORS = {"weight": TorchTensor("weight"), "bias": TorchTensor("bias")}
 
@@ -78,7 +89,89 @@ def _conv_build(twin: Any) -> Callable[[Any, torch.device], nn.Module]:
     return build
 
 
+def _transpose_config(layer: Any) -> Any:
+    if layer.padding_mode != "zeros":
+        raise refuse(layer, f"padding_mode='{layer.padding_mode}' has no counterpart")
+    names = ("kernel_size", "stride", "dilation", "padding", "padding_out")
+    sizes = (layer.kernel_size, layer.stride, layer.dilation, layer.padding, layer.output_padding)
+    if len(layer.kernel_size) == 1:
+        sizes = tuple(it[0] for it in sizes)
+    config = {1: ConvTranspose1dConfig, 2: ConvTranspose2dConfig, 3: ConvTranspose3dConfig}[len(layer.kernel_size)]
+    channels = (layer.in_channels, layer.out_channels)
+    fields = dict(zip(names, sizes, strict=True))
+    return config(channels=channels, groups=layer.groups, bias=layer.bias is not None, **fields)
+
+
+def _transpose_build(twin: Any) -> Callable[[Any, torch.device], nn.Module]:
+    def build(layer: Any, device: torch.device) -> nn.Module:
+        dims = layer.weight.ndim - 2
+        sizes = (each(it, dims) for it in (layer.padding_out, layer.stride, layer.dilation))
+        if any(out >= max(step, gap) for out, step, gap in zip(*sizes, strict=True)):
+            raise refuse(layer, f"padding_out {layer.padding_out} has no counterpart: it reaches stride and dilation")
+        return twin(
+            *layer.channels,
+            layer.kernel_size,
+            layer.stride,
+            layer.padding,
+            layer.padding_out,
+            layer.groups,
+            layer.bias is not None,
+            layer.dilation,
+            device=device,
+        )
+
+    return build
+
+
+def _unfold_config(layer: nn.Unfold) -> Unfold4dConfig:
+    return Unfold4dConfig(
+        kernel_size=layer.kernel_size, stride=layer.stride, dilation=layer.dilation, padding=layer.padding
+    )
+
+
+def _fold_config(layer: nn.Fold) -> Fold4dConfig:
+    return Fold4dConfig(
+        output_size=layer.output_size,
+        kernel_size=layer.kernel_size,
+        stride=layer.stride,
+        dilation=layer.dilation,
+        padding=layer.padding,
+    )
+
+
 COUNTERPARTS = [
-    Counterpart(f"Conv{twin.__name__[-2:]}", twin, _conv_config, _conv_build(twin), _TENSORS)
-    for twin in (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+    *(
+        Counterpart(twin.__name__, twin, _conv_config, _conv_build(twin), _TENSORS)
+        for twin in (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+    ),
+    *(
+        Counterpart(twin.__name__, twin, _transpose_config, _transpose_build(twin), _TENSORS)
+        for twin in (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+    ),
+    Counterpart(
+        "Unfold4d",
+        nn.Unfold,
+        _unfold_config,
+        lambda layer, device: nn.Unfold(layer.kernel_size, layer.dilation, layer.padding, layer.stride),
+    ),
+    Counterpart(
+        "Fold4d",
+        nn.Fold,
+        _fold_config,
+        lambda layer, device: nn.Fold(
+            layer.output_size, layer.kernel_size, layer.dilation, layer.padding, layer.stride
+        ),
+    ),
+    Counterpart(
+        "PixelShuffle",
+        nn.PixelShuffle,
+        lambda layer: PixelShuffleConfig(upscale_factor=layer.upscale_factor),
+        lambda layer, device: nn.PixelShuffle(layer.upscale_factor),
+    ),
+    Counterpart(
+        "PixelUnshuffle",
+        nn.PixelUnshuffle,
+        lambda layer: PixelUnshuffleConfig(downscale_factor=layer.downscale_factor),
+        lambda layer, device: nn.PixelUnshuffle(layer.downscale_factor),
+    ),
 ]

@@ -1,0 +1,89 @@
+"""Convolution that reads at moved places."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from ...backend.torch_ops.conv import TorchConvOps
+from ...module import Content
+from ...tensor.torch_bridge.torch_function import lift
+from ..layer import Layer, expect_shape
+from ..padding import (
+    Padding,
+    each,
+    equal_ends,
+    expect_window,
+    layer_padding,
+    padding_text,
+    shown_size,
+    span,
+    window_counts,
+)
+from .configs import DeformConv2dConfig
+
+
+class DeformConv2d(Layer):
+    """y(p) = sum over k of weight(k) * x(p + k + offset(p, k)) * mask(p, k) (Zhu et al. 2018, eq. 1).
+
+    x between its elements is bilinear, and 0 outside.
+
+    Attributes:
+        weight: `[channels_out, channels_in / weight_groups, height, width]`.
+        bias: `[channels_out]` or None.
+    """
+
+    weight: nn.Parameter
+    bias: nn.Parameter | None
+    padding: Padding
+
+    def __init__(self, config: DeformConv2dConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        (channels_in, channels_out), groups, kernel = config.channels, config.weight_groups, each(config.kernel_size, 2)
+        taps = math.prod(kernel)
+        fan_in, fan_out = channels_in // groups * taps, channels_out // groups * taps
+        shape = [channels_out, channels_in // groups, *kernel]
+        rule = config.initializer
+        self.weight = rule.init(shape, fan_in=fan_in, fan_out=fan_out, device=device)
+        self.bias = rule.init([channels_out], fan_in=fan_in, fan_out=fan_out, device=device) if config.bias else None
+        self.stride = each(config.stride, 2)
+        self.kernel_size = kernel
+        self.dilation = each(config.dilation, 2)
+        self.weight_groups = groups
+        self.offset_groups = config.offset_groups
+        self.padding = layer_padding(config.padding, 4)
+
+    @lift
+    def forward(self, x: Tensor, offset: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Convolve `[batch, channels_in, height, width]` into `[batch, channels_out, height_out, width_out]`.
+
+        Args:
+            x: the input.
+            offset: how far the place of each tap is moved, down and then right:
+                `[batch, offset_groups * taps * 2, height_out, width_out]`.
+            mask: what each tap is multiplied by: `[batch, offset_groups * taps, height_out, width_out]`.
+
+        Raises:
+            ShapeError: x, offset or mask has another shape, or x is smaller than the kernel after padding, or padding
+                is not the same at both ends.
+        """
+        expect_shape(self, x, "batch", self.weight.shape[1] * self.weight_groups, "height", "width")
+        kernel, stride, dilation = each(self.kernel_size, 2), each(self.stride, 2), each(self.dilation, 2)
+        sizes = x.shape[2:]
+        padding = equal_ends("DeformConv2d", self.padding, sizes, kernel, stride)
+        window = span(kernel, dilation)
+        expect_window(self, x, window, padding, padding)
+        out = window_counts(sizes, window, stride, padding)
+        taps = self.offset_groups * math.prod(kernel)
+        expect_shape(self, offset, x.shape[0], 2 * taps, *out, name="offset")
+        if mask is not None:
+            expect_shape(self, mask, x.shape[0], taps, *out, name="mask")
+        return TorchConvOps.deform_conv2d(
+            x, offset, self.weight, mask, self.bias, stride, padding, dilation, self.offset_groups
+        )
+
+    def custom_content(self, content: Content) -> Content:
+        for name in ("stride", "kernel_size", "dilation"):
+            content.add(name, shown_size(getattr(self, name)))
+        content.add("weight_groups", self.weight_groups).add("offset_groups", self.offset_groups)
+        return content.add("padding", padding_text(self.padding))

@@ -1,0 +1,61 @@
+"""Channels as pixels, and back."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ...module import Content
+from ...tensor.torch_bridge.torch_function import lift
+from ..layer import Layer, expect_shape, shape_error
+from .configs import PixelShuffleConfig, PixelUnshuffleConfig
+
+
+class PixelShuffle(Layer):
+    """`[batch, channels * r * r, height, width] -> [batch, channels, height * r, width * r]` (Shi et al. 2016, eq. 4).
+
+    Channel c * r * r + i * r + j gives the pixels (y * r + i, x * r + j) of channel c.
+    """
+
+    def __init__(self, config: PixelShuffleConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        self.upscale_factor = config.upscale_factor
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, channels * r * r, height, width] -> [batch, channels, height * r, width * r]`.
+
+        Raises:
+            ShapeError: x has another rank, or channels that are no multiple of r * r.
+        """
+        square = self.upscale_factor**2
+        expect_shape(self, x, "batch", f"channels * {square}", "height", "width")
+        if x.shape[1] % square:
+            raise shape_error(self, f"[batch, channels * {square}, height, width]", list(x.shape))
+        return functional.pixel_shuffle(x, self.upscale_factor)
+
+    def custom_content(self, content: Content) -> Content:
+        return content.add("upscale_factor", self.upscale_factor)
+
+
+class PixelUnshuffle(Layer):
+    """`[batch, channels, height * r, width * r] -> [batch, channels * r * r, height, width]`: PixelShuffle undone."""
+
+    def __init__(self, config: PixelUnshuffleConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        self.downscale_factor = config.downscale_factor
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, channels, height * r, width * r] -> [batch, channels * r * r, height, width]`.
+
+        Raises:
+            ShapeError: x has another rank, or a height or width that is no multiple of r.
+        """
+        factor = self.downscale_factor
+        expect_shape(self, x, "batch", "channels", f"height * {factor}", f"width * {factor}")
+        if x.shape[2] % factor or x.shape[3] % factor:
+            raise shape_error(self, f"[batch, channels, height * {factor}, width * {factor}]", list(x.shape))
+        return functional.pixel_unshuffle(x, factor)
+
+    def custom_content(self, content: Content) -> Content:
+        return content.add("downscale_factor", self.downscale_factor)
