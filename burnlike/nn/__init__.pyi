@@ -101,7 +101,6 @@ from .conv.configs import (
     Unfold4dConfig as Unfold4dConfig,
 )
 from .conv.conv import Conv1d as Conv1d, Conv2d as Conv2d, Conv3d as Conv3d
-from .dropout.configs import DropoutConfig as DropoutConfig, GaussianNoiseConfig as GaussianNoiseConfig
 from .conv.conv_transpose import (
     ConvTranspose1d as ConvTranspose1d,
     ConvTranspose2d as ConvTranspose2d,
@@ -110,7 +109,7 @@ from .conv.conv_transpose import (
 from .conv.deform_conv2d import DeformConv2d as DeformConv2d
 from .conv.fold import Fold4d as Fold4d, Unfold4d as Unfold4d
 from .conv.pixel_shuffle import PixelShuffle as PixelShuffle, PixelUnshuffle as PixelUnshuffle
-from .dropout.configs import DropoutConfig as DropoutConfig
+from .dropout.configs import DropoutConfig as DropoutConfig, GaussianNoiseConfig as GaussianNoiseConfig
 from .dropout.dropout import Dropout as Dropout
 from .dropout.gaussian_noise import GaussianNoise as GaussianNoise
 from .embedding.configs import EmbeddingConfig as EmbeddingConfig
@@ -128,6 +127,8 @@ from .initializers.configs import (
     XavierUniform as XavierUniform,
     Zeros as Zeros,
 )
+from .interpolate.configs import Interpolate1dConfig as Interpolate1dConfig, Interpolate2dConfig as Interpolate2dConfig
+from .interpolate.interpolate import Interpolate1d as Interpolate1d, Interpolate2d as Interpolate2d
 from .linear.configs import IdentityConfig as IdentityConfig, LinearConfig as LinearConfig
 from .linear.identity import Identity as Identity
 from .linear.linear import Linear as Linear

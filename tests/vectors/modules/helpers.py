@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from burnlike.nn import padding
+from burnlike.nn.interpolate.interpolate import calculate_output_size
 
 from ..problems import UnknownError
 from .results import Result
@@ -39,10 +40,17 @@ def pads(name: str) -> Callable[[Subject], Result]:
     return call
 
 
+def output_size(subject: Subject) -> Result:
+    """Of resizing; a number for one dimension."""
+    found = calculate_output_size(**only_argument(subject))
+    return Result(subject.world, {"value": found[0] if len(found) == 1 else found})
+
+
 HELPERS: dict[str, Callable[[Subject], Result]] = {
     "calculate_padding_1d_pair -> (start, end)": pads("calculate_padding_1d_pair"),
     "calculate_padding_2d_pairs -> ((top, bottom), (left, right))": pads("calculate_padding_2d_pairs"),
     "calculate_padding_2d -> [top, left]": pads("calculate_padding_2d"),
     "calculate_padding_3d -> [d, h, w]": pads("calculate_padding_3d"),
+    "calculate_output_size": output_size,
 }
 """By their call."""

@@ -1,0 +1,71 @@
+"""The configs of resizing. Imports no torch."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from ...config import Meta, ModuleConfig
+from ...config.bounds import Positive, Size
+from ..padding import Size2d
+
+if TYPE_CHECKING:
+    import torch
+
+    from .interpolate import Interpolate1d, Interpolate2d
+
+InterpolateMode: TypeAlias = Literal["Nearest", "NearestExact", "Linear", "Cubic", "Lanczos"]
+"""How values between the given ones are found: `Nearest` takes the element before, `NearestExact` the nearest one."""
+_Factor2d: TypeAlias = Positive | Annotated[tuple[Positive, ...], Meta(min_length=2, max_length=2)]
+
+
+class Interpolate1dConfig(ModuleConfig, tag="Interpolate1d"):
+    """A sequence of another length; exactly one of `output_size` and `scale_factor` is given.
+
+    Attributes:
+        output_size: length of the output.
+        scale_factor: length of the output over that of the input; the output's is rounded down.
+        mode: how values between the given ones are found.
+        align_corners: whether the first and last elements stay where they are; no effect on the Nearest modes.
+    """
+
+    output_size: Size | None = None
+    scale_factor: Positive | None = None
+    mode: InterpolateMode = "Nearest"
+    align_corners: bool = True
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        yield from _one_of(self)
+
+    def init(self, device: "torch.device | str | None" = None) -> "Interpolate1d":
+        from .interpolate import Interpolate1d
+
+        return Interpolate1d(self, device)
+
+
+class Interpolate2dConfig(ModuleConfig, tag="Interpolate2d"):
+    """An image of another size; exactly one of `output_size` and `scale_factor` is given.
+
+    Attributes:
+        output_size: of the output; one size, or `[height, width]`.
+        scale_factor: size of the output over that of the input, one or `[height, width]`; sizes are rounded down.
+        mode: how values between the given ones are found; `Linear` is bilinear, `Cubic` bicubic.
+        align_corners: whether the corner elements stay where they are; no effect on the Nearest modes.
+    """
+
+    output_size: Size2d | None = None
+    scale_factor: _Factor2d | None = None
+    mode: InterpolateMode = "Nearest"
+    align_corners: bool = True
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        yield from _one_of(self)
+
+    def init(self, device: "torch.device | str | None" = None) -> "Interpolate2d":
+        from .interpolate import Interpolate2d
+
+        return Interpolate2d(self, device)
+
+
+def _one_of(config: Any) -> Iterator[tuple[str, str]]:
+    if (config.output_size is None) == (config.scale_factor is None):
+        found = "neither" if config.output_size is None else "both"
+        yield "output_size", f"expected exactly one of output_size and scale_factor, got {found}"

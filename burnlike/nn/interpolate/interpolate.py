@@ -1,0 +1,126 @@
+"""Sequences and images of another size."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ...backend.torch_ops.grid import TorchGridOps
+from ...errors import ArgumentError, ShapeError
+from ...module import Content
+from ...tensor.torch_bridge.torch_function import lift
+from ..layer import Layer, expect_shape
+from ..padding import each, shown_size
+from .configs import Interpolate1dConfig, Interpolate2dConfig
+
+_LARGEST = 2**63 - 1
+_LINE_MODES = {"Nearest": "nearest", "NearestExact": "nearest-exact", "Linear": "linear"}
+_IMAGE_MODES = {
+    "Nearest": "Nearest",
+    "NearestExact": "NearestExact",
+    "Linear": "Bilinear",
+    "Cubic": "Bicubic",
+    "Lanczos": "Lanczos3",
+}
+
+
+def calculate_output_size(
+    input_dims: Sequence[int],
+    output_size: int | tuple[int, ...] | None = None,
+    scale_factor: float | tuple[float, ...] | None = None,
+) -> tuple[int, ...]:
+    """The sizes of an input of `input_dims`, `[batch, channels, *sizes]`, once it is resized.
+
+    Raises:
+        ArgumentError: not exactly one of `output_size` and `scale_factor` is given.
+        ShapeError: a size would be 0, or too large.
+    """
+    if (output_size is None) == (scale_factor is None):
+        raise ArgumentError("expected exactly one of output_size and scale_factor")
+    sizes = input_dims[2:]
+    if output_size is not None:
+        return each(output_size, len(sizes))
+    factors: Any = scale_factor if isinstance(scale_factor, tuple) else (scale_factor,) * len(sizes)
+    found = tuple(int(size * factor) for size, factor in zip(sizes, factors, strict=True))
+    for size in found:
+        if not 0 < size <= _LARGEST:
+            raise ShapeError(
+                f"Interpolate{len(sizes)}d: expected sizes from 1 to 2^63 - 1, got {list(found)} for {list(sizes)}"
+            )
+    return found
+
+
+class Interpolate1d(Layer):
+    """Resize `[batch, channels, length]` to `[batch, channels, length_out]`.
+
+    Torch: `nn.Upsample` of mode `nearest`, `linear`.
+    Differs: corners are aligned by default; a scale factor only gives the size; cubic and Lanczos.
+    """
+
+    output_size: int | None
+    scale_factor: float | None
+
+    def __init__(self, config: Interpolate1dConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        self.output_size = config.output_size
+        self.scale_factor = config.scale_factor
+        self.mode = config.mode
+        self.align_corners = config.align_corners
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, channels, length] -> [batch, channels, length_out]`.
+
+        Raises:
+            ShapeError: x has another rank, or a size would be 0 or too large.
+        """
+        expect_shape(self, x, "batch", "channels", "length")
+        size = calculate_output_size(x.shape, self.output_size, self.scale_factor)
+        if self.mode in _LINE_MODES:
+            corners = self.align_corners if self.mode == "Linear" else None
+            return functional.interpolate(x, size, mode=_LINE_MODES[self.mode], align_corners=corners)
+        image = TorchGridOps.interpolate(x.unsqueeze(2), (1, *size), _IMAGE_MODES[self.mode], self.align_corners)
+        return image.squeeze(2)
+
+    def custom_content(self, content: Content) -> Content:
+        content.add("mode", self.mode).add_debug("output_size", self.output_size)
+        return content.add("scale_factor", self.scale_factor)
+
+
+class Interpolate2d(Layer):
+    """Resize `[batch, channels, height, width]` to `[batch, channels, height_out, width_out]`.
+
+    An input in torch's `channels_last` format gives an output in it (but for Lanczos).
+
+    Torch: `nn.Upsample` of mode `nearest`, `bilinear`, `bicubic`.
+    Differs: corners are aligned by default; a scale factor only gives the size; Lanczos.
+    """
+
+    output_size: tuple[int, ...] | None
+    scale_factor: tuple[float, ...] | None
+
+    def __init__(self, config: Interpolate2dConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        factor = config.scale_factor
+        self.output_size = None if config.output_size is None else each(config.output_size, 2)
+        self.scale_factor = (factor, factor) if isinstance(factor, float) else factor
+        self.mode = config.mode
+        self.align_corners = config.align_corners
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, channels, height, width] -> [batch, channels, height_out, width_out]`.
+
+        Raises:
+            ShapeError: x has another rank, or a size would be 0 or too large.
+        """
+        expect_shape(self, x, "batch", "channels", "height", "width")
+        size = calculate_output_size(x.shape, self.output_size, self.scale_factor)
+        return TorchGridOps.interpolate(x, size, _IMAGE_MODES[self.mode], self.align_corners)
+
+    def custom_content(self, content: Content) -> Content:
+        size = None if self.output_size is None else shown_size(self.output_size)
+        content.add("mode", self.mode).add_debug("output_size", size)
+        return content.add("scale_factor", self.scale_factor and list(self.scale_factor))

@@ -1,0 +1,1 @@
+"""Tests of convolutions beside the table of cases."""

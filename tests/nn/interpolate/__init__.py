@@ -1,0 +1,1 @@
+"""Tests of resizing beside the table of cases."""

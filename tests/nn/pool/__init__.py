@@ -1,0 +1,1 @@
+"""Tests of pools beside the table of cases."""
