@@ -11,13 +11,9 @@ from .outcomes import LaterError
 
 LAYERS = frozenset(
     (
-        *("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "DeformConv2d"),
         *("Rnn", "BiRnn", "Gru", "BiGru", "Lstm", "BiLstm"),
         "PositionWiseFeedForward",
         *("TransformerEncoder", "TransformerDecoder"),
-        *("MaxPool1d", "MaxPool2d", "AvgPool1d", "AvgPool2d"),
-        *("AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d"),
-        *("Fold4d", "Unfold4d", "Interpolate1d", "Interpolate2d", "PixelShuffle", "PixelUnshuffle"),
     )
 )
 LOSSES = frozenset(

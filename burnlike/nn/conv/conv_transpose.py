@@ -84,6 +84,9 @@ class _ConvTranspose(Layer):
 class ConvTranspose1d(_ConvTranspose):
     """Transposed convolution, `[batch, channels_in, length] -> [batch, channels_out, length_out]`.
 
+    Torch: `nn.ConvTranspose1d`.
+    Differs: `padding_out` is torch's `output_padding`, of any size.
+
     Attributes:
         weight: `[channels_in, channels_out / groups, kernel_size]`.
         bias: `[channels_out]` or None.
@@ -100,6 +103,9 @@ class ConvTranspose2d(_ConvTranspose):
 
     An input in torch's `channels_last` format gives an output in it.
 
+    Torch: `nn.ConvTranspose2d`.
+    Differs: `padding_out` is torch's `output_padding`, of any size.
+
     Attributes:
         weight: `[channels_in, channels_out / groups, height, width]`.
         bias: `[channels_out]` or None.
@@ -113,6 +119,9 @@ class ConvTranspose2d(_ConvTranspose):
 
 class ConvTranspose3d(_ConvTranspose):
     """Transposed convolution, `[batch, channels_in, depth, height, width] -> [batch, channels_out, *sizes_out]`.
+
+    Torch: `nn.ConvTranspose3d`.
+    Differs: `padding_out` is torch's `output_padding`, of any size.
 
     Attributes:
         weight: `[channels_in, channels_out / groups, depth, height, width]`.

@@ -28,6 +28,8 @@ class DeformConv2d(Layer):
 
     x between its elements is bilinear, and 0 outside.
 
+    Torch: none (torchvision's `DeformConv2d`).
+
     Attributes:
         weight: `[channels_out, channels_in / weight_groups, height, width]`.
         bias: `[channels_out]` or None.

@@ -12,7 +12,10 @@ from .configs import Fold4dConfig, Unfold4dConfig
 
 
 class Unfold4d(Layer):
-    """Windows as columns (im2col), `[batch, channels, height, width] -> [batch, channels * taps, windows]`."""
+    """Windows as columns (im2col), `[batch, channels, height, width] -> [batch, channels * taps, windows]`.
+
+    Torch: `nn.Unfold`.
+    """
 
     def __init__(self, config: Unfold4dConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
@@ -40,7 +43,10 @@ class Unfold4d(Layer):
 
 
 class Fold4d(Layer):
-    """The sum of windows (col2im), `[batch, channels * taps, windows] -> [batch, channels, *output_size]`."""
+    """The sum of windows (col2im), `[batch, channels * taps, windows] -> [batch, channels, *output_size]`.
+
+    Torch: `nn.Fold`.
+    """
 
     def __init__(self, config: Fold4dConfig, device: torch.device | str | None = None) -> None:
         super().__init__()

@@ -14,6 +14,8 @@ class PixelShuffle(Layer):
     """`[batch, channels * r * r, height, width] -> [batch, channels, height * r, width * r]` (Shi et al. 2016, eq. 4).
 
     Channel c * r * r + i * r + j gives the pixels (y * r + i, x * r + j) of channel c.
+
+    Torch: `nn.PixelShuffle`.
     """
 
     def __init__(self, config: PixelShuffleConfig, device: torch.device | str | None = None) -> None:
@@ -38,7 +40,10 @@ class PixelShuffle(Layer):
 
 
 class PixelUnshuffle(Layer):
-    """`[batch, channels, height * r, width * r] -> [batch, channels * r * r, height, width]`: PixelShuffle undone."""
+    """`[batch, channels, height * r, width * r] -> [batch, channels * r * r, height, width]`: PixelShuffle undone.
+
+    Torch: `nn.PixelUnshuffle`.
+    """
 
     def __init__(self, config: PixelUnshuffleConfig, device: torch.device | str | None = None) -> None:
         super().__init__()

@@ -105,7 +105,7 @@ class Interpolate2d(Layer):
         super().__init__()
         factor = config.scale_factor
         self.output_size = None if config.output_size is None else each(config.output_size, 2)
-        self.scale_factor = (factor, factor) if isinstance(factor, float) else factor
+        self.scale_factor = factor if factor is None or isinstance(factor, tuple) else (factor, factor)
         self.mode = config.mode
         self.align_corners = config.align_corners
 
