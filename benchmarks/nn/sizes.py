@@ -58,6 +58,8 @@ def pairs(*shape: int) -> Callable[[], tuple[torch.Tensor, torch.Tensor]]:
 TOKENS = floats(8, 512, 512)
 """8 sequences of 512 positions of width 512."""
 SIGNAL, IMAGE, VOLUME = floats(16, 64, 2048), floats(16, 64, 32, 32), floats(4, 16, 32, 32, 32)
+STEPS = floats(32, 64, 256)
+RECURRENT: dict[str, Any] = {"d_input": 256, "d_hidden": 256, "bias": True}
 
 POINTWISE: dict[str, ModuleConfig] = {
     "Relu": nn.ReluConfig(),
@@ -101,6 +103,12 @@ SIZES: dict[str, Size] = {
     "AdaptiveAvgPool1d": Size(nn.AdaptiveAvgPool1dConfig(output_size=7), SIGNAL),
     "AdaptiveAvgPool2d": Size(nn.AdaptiveAvgPool2dConfig(output_size=7), IMAGE),
     "AdaptiveAvgPool3d": Size(nn.AdaptiveAvgPool3dConfig(output_size=4), VOLUME),
+    "Rnn": Size(nn.RnnConfig(**RECURRENT), STEPS),
+    "BiRnn": Size(nn.BiRnnConfig(**RECURRENT), STEPS),
+    "Lstm": Size(nn.LstmConfig(**RECURRENT), STEPS),
+    "BiLstm": Size(nn.BiLstmConfig(**RECURRENT), STEPS),
+    "Gru": Size(nn.GruConfig(**RECURRENT), STEPS),
+    "BiGru": Size(nn.BiGruConfig(**RECURRENT), STEPS),
     "CosineSimilarity": Size(nn.CosineSimilarityConfig(), pairs(8192, 512)),
     "PairwiseDistance": Size(nn.PairwiseDistanceConfig(), pairs(8192, 512)),
 }

@@ -13,9 +13,12 @@ from ..nn.counterpart import Counterpart
 
 
 @cache
-def of_torch() -> Mapping[type[nn.Module], Counterpart]:
-    """Each pair by torch's class."""
-    return {it.torch: it for it in _all()}
+def of_torch() -> Mapping[type[nn.Module], list[Counterpart]]:
+    """The pairs of each class of torch; one of them fits a layer."""
+    found: dict[type[nn.Module], list[Counterpart]] = {}
+    for it in _all():
+        found.setdefault(it.torch, []).append(it)
+    return found
 
 
 @cache

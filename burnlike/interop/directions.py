@@ -49,7 +49,7 @@ class FromTorch(Direction):
 
     def counterpart_of(self, layer: nn.Module) -> Counterpart | None:
         """See `Direction`."""
-        return of_torch().get(type(layer))
+        return next((it for it in of_torch().get(type(layer), ()) if it.fits(layer)), None)
 
     def is_layer(self, kind: type) -> bool:
         """See `Direction`."""

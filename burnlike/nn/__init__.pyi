@@ -206,6 +206,19 @@ from .pool.configs import (
     MaxPool2dConfig as MaxPool2dConfig,
 )
 from .pool.max_pool import MaxPool1d as MaxPool1d, MaxPool2d as MaxPool2d
+from .recurrent.configs import (
+    BiGruConfig as BiGruConfig,
+    BiLstmConfig as BiLstmConfig,
+    BiRnnConfig as BiRnnConfig,
+    GruConfig as GruConfig,
+    LstmConfig as LstmConfig,
+    RnnConfig as RnnConfig,
+)
+from .recurrent.gate_controller import GateController as GateController
+from .recurrent.gru import BiGru as BiGru, Gru as Gru
+from .recurrent.lstm import BiLstm as BiLstm, Lstm as Lstm
+from .recurrent.rnn import BiRnn as BiRnn, Rnn as Rnn
+from .recurrent.states import LstmState as LstmState, RnnState as RnnState
 from .roles import ActivationConfig as ActivationConfig, NormalizationConfig as NormalizationConfig
 from .similarity.configs import (
     CosineSimilarityConfig as CosineSimilarityConfig,

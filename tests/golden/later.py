@@ -11,7 +11,6 @@ from .outcomes import LaterError
 
 LAYERS = frozenset(
     (
-        *("Rnn", "BiRnn", "Gru", "BiGru", "Lstm", "BiLstm"),
         "PositionWiseFeedForward",
         *("TransformerEncoder", "TransformerDecoder"),
     )

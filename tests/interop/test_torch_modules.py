@@ -228,4 +228,4 @@ def test_the_copy_can_be_copied_and_pickled() -> None:
 
 
 def test_every_pair_is_of_a_class_of_burnlike() -> None:
-    assert {it.__name__ for it in of_burnlike()} == {it.layer for it in of_torch().values()}
+    assert {it.__name__ for it in of_burnlike()} == {it.layer for pairs in of_torch().values() for it in pairs}

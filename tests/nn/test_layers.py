@@ -23,10 +23,14 @@ each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def run(layer: Callable[..., Any], case: Case, change: Callable[[Tensor], Any] = lambda tensor: tensor) -> Any:
     """The output of `layer` for the case's inputs, tensors as `change` makes them."""
     inputs, named = case.drawn()
-    return layer(
-        *(change(it) if isinstance(it, Tensor) else it for it in inputs),
-        **{name: change(it) if isinstance(it, Tensor) else it for name, it in named.items()},
-    )
+    return layer(*(changed(it, change) for it in inputs), **{name: changed(it, change) for name, it in named.items()})
+
+
+def changed(value: Any, change: Callable[[Tensor], Any]) -> Any:
+    """`value` with its tensors, also those in a named tuple, as `change` makes them."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(changed(it, change) for it in value))
+    return change(value) if isinstance(value, Tensor) else value
 
 
 def skip_where_not(case: Case, driver: str) -> None:
@@ -88,9 +92,9 @@ def test_numbers_and_gradients_are_those_of_the_reference(case: Case) -> None:
         assert not unexpected
         assert set(missing) <= {*twin.ignored, *twin.constants.values()}
         expected = with_gradients(
-            lambda *args, **named: theirs(*case.torch_inputs(*args, **named)), case, expected_inputs
+            lambda *args, **named: case.torch_output(theirs(*case.torch_inputs(*args, **named))), case, expected_inputs
         )
-        expect_equal(output, case.torch_output(expected))
+        expect_equal(output, expected)
         grads = {name: it.grad for name, it in theirs.named_parameters() if it.grad is not None}
         expected_grads = twin.to_burn(grads)
     for one, other in zip(inputs, expected_inputs, strict=True):
@@ -112,11 +116,12 @@ def test_typed_tensors_give_the_same(case: Case) -> None:
         torch.manual_seed(2)
         found = run(layer, case, lambda tensor, backend=backend: Typed(tensor, backend))
         torch.manual_seed(2)
-        expected = run(layer, case)
+        with torch.set_grad_enabled(backend.name.startswith("autodiff")):  # some of torch's kernels differ in rounding
+            expected = run(layer, case)
         found_tensors = typed_tensors_of(found)
         assert len(found_tensors) == len(tensors_of(expected))
         for typed, plain in zip(found_tensors, tensors_of(expected), strict=True):
-            assert typed.inner.requires_grad == (backend.name.startswith("autodiff") and plain.requires_grad)
+            assert typed.inner.requires_grad == plain.requires_grad
             torch.testing.assert_close(typed.inner.detach().reshape(plain.shape), plain.detach(), rtol=0, atol=0)
 
 

@@ -37,7 +37,7 @@ def expect_both(subject: Subject, found: Any, given: Any, change: Callable[[torc
 def new(subject: Subject) -> Result:
     """A state has the tensors that it is made of."""
     cell, hidden = (subject.wrapped(torch.randn(2, 3, 4)) for _ in range(2))
-    state = nn.LstmState(cell, hidden)
+    state = nn.LstmState.new(cell, hidden)
     expect(state.cell is cell and state.hidden is hidden, "the tensors themselves")
     expect(torch.device(str(state.device)).type == subject.world.device.type, "its device")
     return Result(subject.world, {"output": state.cell, "shape": list(state.shape)})
@@ -45,7 +45,7 @@ def new(subject: Subject) -> Result:
 
 def mismatch(subject: Subject) -> Result:
     """Two shapes."""
-    nn.LstmState(subject.wrapped(torch.zeros(2, 3)), subject.wrapped(torch.zeros(2, 4)))
+    nn.LstmState.new(subject.wrapped(torch.zeros(2, 3)), subject.wrapped(torch.zeros(2, 4)))
     return Result(subject.world)
 
 

@@ -1,0 +1,143 @@
+"""Long short-term memory, in one direction and in both."""
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ...module import Content
+from ...tensor.torch_bridge.torch_function import lift
+from ..activation.activation import Activation
+from .configs import BiLstmConfig, LstmConfig
+from .gate_controller import GateController
+from .recurrence import Bidirectional, Direction, Kernel, States, add_sizes, clipped, run, run_both
+from .states import LstmState
+
+
+class Lstm(Direction):
+    """Long short-term memory with a forget gate (Hochreiter & Schmidhuber 1997, Gers et al. 2000).
+
+    With each gate the sum of its two linear transforms, of x_t and of h_(t-1):
+    c_t = sigmoid(forget) * c_(t-1) + sigmoid(input) * tanh(cell), h_t = sigmoid(output) * tanh(c_t).
+
+    Torch: `nn.LSTM`.
+    Differs: one layer, each gate's weights in its own tensors; the batch is first by default, the cell before the
+        hidden state.
+
+    Attributes:
+        input_gate, output_gate, cell_gate: linear transforms of the input and the hidden state.
+        forget_gate: likewise, or None with `input_forget`.
+        d_hidden, batch_first, reverse, clip, input_forget, gate_activation, cell_activation, hidden_activation: as in
+            `LstmConfig`.
+    """
+
+    n_states: ClassVar[int] = 2
+    input_gate: GateController
+    # A GateController or None; annotated so, it would be optional in records, which it is not in Burn 0.21.
+    forget_gate: Any
+    output_gate: GateController
+    cell_gate: GateController
+
+    def __init__(self, config: LstmConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+
+        def gate() -> GateController:
+            return GateController(config.d_input, config.d_hidden, config.bias, config.initializer, device)
+
+        self.input_gate = gate()
+        self.forget_gate = None if config.input_forget else gate()
+        self.output_gate = gate()
+        self.cell_gate = gate()
+        self.d_hidden = config.d_hidden
+        self.batch_first = config.batch_first
+        self.reverse = config.reverse
+        self.clip = config.clip
+        self.input_forget = config.input_forget
+        self.gate_activation = Activation.of(config.gate_activation, device)
+        self.cell_activation = Activation.of(config.cell_activation, device)
+        self.hidden_activation = Activation.of(config.hidden_activation, device)
+
+    @lift
+    def forward(self, x: Tensor, state: LstmState | None = None) -> tuple[Tensor, LstmState]:
+        """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`, and the state after the last step.
+
+        Args:
+            x: with `batch_first=False` `[sequence, batch, d_input]`, and so is the output.
+            state: before the first step, both tensors `[batch, d_hidden]`; zeros if None.
+
+        Raises:
+            ShapeError: `x` or the state has another shape.
+        """
+        states = None if state is None else (state.hidden, state.cell)
+        output, (hidden, cell) = run(self, x, states, self.batch_first, self.reverse)
+        return output, LstmState(cell, hidden)
+
+    def gates(self) -> list[GateController]:
+        forget = () if self.input_forget else (self.forget_gate,)
+        return [self.input_gate, *forget, self.cell_gate, self.output_gate]
+
+    def kernel(self) -> Kernel | None:
+        activations = (self.gate_activation, self.cell_activation, self.hidden_activation)
+        usual = tuple(it.variant for it in activations) == ("Sigmoid", "Tanh", "Tanh")
+        return torch.lstm if usual and self.clip is None and not self.input_forget else None
+
+    def step(self, projected: Tensor, states: States, weight: Tensor, bias: Tensor | None) -> States:
+        hidden, cell = states
+        gates = projected + functional.linear(hidden, weight, bias)
+        if self.input_forget:
+            input_gate, cell_gate, output_gate = gates.chunk(3, -1)
+            input_gate = self.gate_activation(input_gate)
+            forget_gate = 1 - input_gate
+        else:
+            input_gate, forget_gate, cell_gate, output_gate = gates.chunk(4, -1)
+            input_gate, forget_gate = self.gate_activation(input_gate), self.gate_activation(forget_gate)
+        cell = clipped(forget_gate * cell + input_gate * self.cell_activation(cell_gate), self.clip)
+        return self.gate_activation(output_gate) * self.hidden_activation(cell), cell
+
+    def custom_content(self, content: Content) -> Content:
+        return add_sizes(content, "input_gate")
+
+
+class BiLstm(Bidirectional):
+    """Two of `Lstm`, of which one reads the sequence from its end (Schuster & Paliwal 1997).
+
+    Torch: `nn.LSTM` with `bidirectional=True`.
+    Differs: one layer, each gate's weights in its own tensors; the batch is first by default, the cell before the
+        hidden state.
+    """
+
+    def __init__(self, config: BiLstmConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        direction = LstmConfig(
+            d_input=config.d_input,
+            d_hidden=config.d_hidden,
+            bias=config.bias,
+            initializer=config.initializer,
+            clip=config.clip,
+            input_forget=config.input_forget,
+            gate_activation=config.gate_activation,
+            cell_activation=config.cell_activation,
+            hidden_activation=config.hidden_activation,
+        )
+        self.forward = direction.init(device)
+        self.reverse = direction.init(device)
+        self.d_hidden = config.d_hidden
+        self.batch_first = config.batch_first
+
+    @lift
+    def forward(self, x: Tensor, state: LstmState | None = None) -> tuple[Tensor, LstmState]:
+        """`[batch, sequence, d_input] -> [batch, sequence, 2 * d_hidden]`, and the states after the last steps.
+
+        Args:
+            x: with `batch_first=False` `[sequence, batch, d_input]`, and so is the output.
+            state: before the first steps, both tensors `[2, batch, d_hidden]`; zeros if None.
+
+        Raises:
+            ShapeError: `x` or the state has another shape.
+        """
+        output, (hidden, cell) = run_both(self, x, None if state is None else (state.hidden, state.cell))
+        return output, LstmState(cell, hidden)
+
+    def custom_content(self, content: Content) -> Content:
+        return add_sizes(content, "forward.input_gate")

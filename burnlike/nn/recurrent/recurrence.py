@@ -1,0 +1,189 @@
+"""Sequences through gates: by torch's fused kernels where they compute what is asked for, else step by step.
+
+Burn has two linear transforms for each gate, torch one matrix of all gates: `[n * d_hidden, d_input]`. Both ways use
+torch's matrices, which are put together in each call, so that derivatives reach the gates.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ..._torch_compat.transforms import transforming
+from ...module import Content
+from ..layer import Layer, expect_shape, shape_error
+from .gate_controller import GateController
+
+States = tuple[Tensor, ...]
+"""In torch's order, the hidden state first: `[batch, d_hidden]`, or `[directions, batch, d_hidden]` for kernels."""
+Kernel = Callable[..., tuple[Tensor, ...]]
+"""`torch.lstm`, `torch.gru`, `torch.rnn_tanh` or `torch.rnn_relu`."""
+
+
+class Direction(Layer):
+    """A layer that reads sequences in one direction, step by step.
+
+    Attributes:
+        d_hidden: size of the hidden state.
+        n_states: how many tensors the state has.
+    """
+
+    n_states: ClassVar[int] = 1
+    d_hidden: int
+
+    def gates(self) -> list[GateController]:
+        """The gates in torch's order."""
+        raise NotImplementedError
+
+    def kernel(self) -> Kernel | None:
+        """Torch's function that computes what this layer is set to, if there is one."""
+        raise NotImplementedError
+
+    def step(self, projected: Tensor, states: States, weight: Tensor, bias: Tensor | None) -> States:
+        """The states after one step.
+
+        Args:
+            projected: the transformed input of all gates, `[batch, n * d_hidden]`.
+            states: before the step.
+            weight: of the hidden state, of all gates, `[n * d_hidden, d_hidden]`.
+            bias: of the hidden state, of all gates, `[n * d_hidden]`.
+        """
+        raise NotImplementedError
+
+
+class Bidirectional(Layer):
+    """Two layers that read the same sequences, one of them from the end; their outputs are side by side.
+
+    The layer that reads forwards is the child `forward`, as in Burn, in paths and records. `layer.forward` is the
+    method, as in torch: `layer.get_submodule("forward")` is the child.
+
+    Attributes:
+        reverse: the layer that reads from the end.
+        d_hidden: size of the hidden state of each.
+        batch_first: whether the input is `[batch, sequence, d_input]`, else `[sequence, batch, d_input]`.
+    """
+
+    reverse: Direction
+    d_hidden: int
+    batch_first: bool
+
+    def directions(self) -> tuple[Any, Any]:
+        """The layer that reads forwards, and the one that reads from the end."""
+        return self._modules["forward"], self.reverse
+
+
+def run(layer: Direction, x: Tensor, states: States | None, batch_first: bool, reverse: bool) -> tuple[Tensor, States]:
+    """The hidden states of all steps, and the states after the last one.
+
+    Raises:
+        ShapeError: the input or a state has another shape.
+    """
+    batch, time = expect_sequence(layer, x, layer, batch_first)
+    for state in states or ():
+        expect_shape(layer, state, batch, layer.d_hidden, name="state")
+    kernel = layer.kernel()
+    if kernel is None or not _usable(kernel):
+        return _by_steps(layer, x, states, time, reverse)
+    stacked = None if states is None else tuple(state.unsqueeze(0) for state in states)
+    output, *last = _by_kernel(kernel, [layer], x.flip(time) if reverse else x, stacked, batch_first)
+    return output.flip(time) if reverse else output, tuple(state.squeeze(0) for state in last)
+
+
+def run_both(layer: Bidirectional, x: Tensor, states: States | None) -> tuple[Tensor, States]:
+    """The hidden states of both directions side by side, and the last states one above the other.
+
+    Raises:
+        ShapeError: the input or a state has another shape.
+    """
+    directions = layer.directions()
+    batch, time = expect_sequence(layer, x, directions[0], layer.batch_first)
+    for state in states or ():
+        expect_shape(layer, state, 2, batch, layer.d_hidden, name="state")
+    kernel, other = (direction.kernel() for direction in directions)
+    if kernel is not None and kernel is other and _usable(kernel):
+        output, *last = _by_kernel(kernel, directions, x, states, layer.batch_first)
+        return output, tuple(last)
+    runs = [
+        _by_steps(direction, x, None if states is None else tuple(state[index] for state in states), time, index == 1)
+        for index, direction in enumerate(directions)
+    ]
+    last = zip(*(states for _, states in runs), strict=True)
+    return torch.cat([output for output, _ in runs], -1), tuple(torch.stack(pair) for pair in last)
+
+
+def expect_sequence(layer: Layer, x: Tensor, direction: Direction, batch_first: bool) -> tuple[int, int]:
+    """The size of the batch, and which dimension is time.
+
+    Raises:
+        ShapeError: the input has another shape, or no steps.
+    """
+    sizes = ("batch", "sequence") if batch_first else ("sequence", "batch")
+    expect_shape(layer, x, *sizes, direction.gates()[0].input_transform.weight.shape[0])
+    batch, time = (0, 1) if batch_first else (1, 0)
+    if x.shape[time] == 0:
+        raise shape_error(layer, "a sequence of at least one step", list(x.shape))
+    return x.shape[batch], time
+
+
+def _usable(kernel: Kernel) -> bool:
+    """Whether the kernel can run here.
+
+    Torch's kernels have no rules for vmap and forward derivatives. AOTAutograd fails where it is to differentiate the
+    kernel that `torch.lstm` uses on CPUs (torch 2.13).
+    """
+    if transforming():
+        return False
+    if kernel is not torch.lstm or not torch.compiler.is_compiling():
+        return True
+    return torch.compiler.is_exporting() or not torch.is_grad_enabled()
+
+
+def _by_kernel(
+    kernel: Kernel, directions: Sequence[Direction], x: Tensor, states: States | None, batch_first: bool
+) -> tuple[Tensor, ...]:
+    count, first = len(directions), directions[0]
+    if states is None:
+        batch = x.shape[0 if batch_first else 1]
+        states = (x.new_zeros(count, batch, first.d_hidden),) * first.n_states
+    weights = [tensor for direction in directions for tensor in packed(direction.gates())]
+    state: Any = states if first.n_states > 1 else states[0]
+    has_bias = len(weights) > 2 * count
+    return kernel(x, state, weights, has_bias, 1, 0.0, first.training, count > 1, batch_first)
+
+
+def _by_steps(layer: Direction, x: Tensor, states: States | None, time: int, reverse: bool) -> tuple[Tensor, States]:
+    """As the kernels compute it, for every setting of the layer."""
+    weight_input, weight_hidden, *biases = packed(layer.gates())
+    bias_input, bias_hidden = biases or (None, None)
+    projected = functional.linear(x, weight_input, bias_input).unbind(time)
+    if states is None:
+        states = (x.new_zeros(x.shape[1 - time], layer.d_hidden),) * layer.n_states
+    outputs: list[Tensor] = []
+    for one in reversed(projected) if reverse else projected:
+        states = layer.step(one, states, weight_hidden, bias_hidden)
+        outputs.append(states[0])
+    return torch.stack(outputs[::-1] if reverse else outputs, time), states
+
+
+def packed(gates: Sequence[GateController]) -> list[Tensor]:
+    """The gates' weights as torch has them: for the input, the hidden state, and both biases if there are any."""
+    inputs, hiddens = [gate.input_transform for gate in gates], [gate.hidden_transform for gate in gates]
+    # One copy after the other is faster than concatenating transposed tensors.
+    found = [torch.cat([it.weight.mT.contiguous() for it in transforms]) for transforms in (inputs, hiddens)]
+    if inputs[0].bias is not None:
+        found += [torch.cat([it.bias for it in transforms]) for transforms in (inputs, hiddens)]  # pyright: ignore[reportArgumentType,reportCallIssue]
+    return found
+
+
+def clipped(state: Tensor, clip: float | None) -> Tensor:
+    """The state within `-clip` to `clip`."""
+    return state if clip is None else state.clamp(-clip, clip)
+
+
+def add_sizes(content: Content, gate: str) -> Content:
+    """Show the sizes of a layer, by the path of one of its gates."""
+    d_input, d_hidden = content.shape(f"{gate}.input_transform.weight")
+    bias = content.has(f"{gate}.input_transform.bias")
+    return content.add("d_input", d_input).add("d_hidden", d_hidden).add("bias", bias)

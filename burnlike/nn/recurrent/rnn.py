@@ -1,0 +1,106 @@
+"""The plain recurrent layer, in one direction and in both."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ...module import Content
+from ...tensor.torch_bridge.torch_function import lift
+from ..activation.activation import Activation
+from .configs import BiRnnConfig, RnnConfig
+from .gate_controller import GateController
+from .recurrence import Bidirectional, Direction, Kernel, States, add_sizes, clipped, run, run_both
+from .states import RnnState
+
+_KERNELS: dict[str, Kernel] = {"Tanh": torch.rnn_tanh, "Relu": torch.rnn_relu}
+
+
+class Rnn(Direction):
+    """h_t = tanh(x_t @ W_i + b_i + h_(t-1) @ W_h + b_h) (Elman 1990).
+
+    Torch: `nn.RNN`.
+    Differs: one layer, the gate's weights in its own tensors; the batch is first by default.
+
+    Attributes:
+        gate: both linear transforms.
+        d_hidden, batch_first, reverse, clip, hidden_activation: as in `RnnConfig`.
+    """
+
+    gate: GateController
+
+    def __init__(self, config: RnnConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        self.gate = GateController(config.d_input, config.d_hidden, config.bias, config.initializer, device)
+        self.d_hidden = config.d_hidden
+        self.batch_first = config.batch_first
+        self.reverse = config.reverse
+        self.clip = config.clip
+        self.hidden_activation = Activation.of(config.hidden_activation, device)
+
+    @lift
+    def forward(self, x: Tensor, state: RnnState | None = None) -> tuple[Tensor, RnnState]:
+        """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`, and the state after the last step.
+
+        Args:
+            x: with `batch_first=False` `[sequence, batch, d_input]`, and so is the output.
+            state: before the first step, `[batch, d_hidden]`; zeros if None.
+
+        Raises:
+            ShapeError: `x` or the state has another shape.
+        """
+        states = None if state is None else (state.hidden,)
+        output, (hidden,) = run(self, x, states, self.batch_first, self.reverse)
+        return output, RnnState(hidden)
+
+    def gates(self) -> list[GateController]:
+        return [self.gate]
+
+    def kernel(self) -> Kernel | None:
+        return _KERNELS.get(self.hidden_activation.variant) if self.clip is None else None
+
+    def step(self, projected: Tensor, states: States, weight: Tensor, bias: Tensor | None) -> States:
+        gate = projected + functional.linear(states[0], weight, bias)
+        return (clipped(self.hidden_activation(gate), self.clip),)
+
+    def custom_content(self, content: Content) -> Content:
+        return add_sizes(content, "gate")
+
+
+class BiRnn(Bidirectional):
+    """Two of `Rnn`, of which one reads the sequence from its end (Schuster & Paliwal 1997).
+
+    Torch: `nn.RNN` with `bidirectional=True`.
+    Differs: one layer, the gates' weights in their own tensors; the batch is first by default.
+    """
+
+    def __init__(self, config: BiRnnConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        direction = RnnConfig(
+            d_input=config.d_input,
+            d_hidden=config.d_hidden,
+            bias=config.bias,
+            initializer=config.initializer,
+            clip=config.clip,
+            hidden_activation=config.hidden_activation,
+        )
+        self.forward = direction.init(device)
+        self.reverse = direction.init(device)
+        self.d_hidden = config.d_hidden
+        self.batch_first = config.batch_first
+
+    @lift
+    def forward(self, x: Tensor, state: RnnState | None = None) -> tuple[Tensor, RnnState]:
+        """`[batch, sequence, d_input] -> [batch, sequence, 2 * d_hidden]`, and the states after the last steps.
+
+        Args:
+            x: with `batch_first=False` `[sequence, batch, d_input]`, and so is the output.
+            state: before the first steps, `[2, batch, d_hidden]`; zeros if None.
+
+        Raises:
+            ShapeError: `x` or the state has another shape.
+        """
+        output, (hidden,) = run_both(self, x, None if state is None else (state.hidden,))
+        return output, RnnState(hidden)
+
+    def custom_content(self, content: Content) -> Content:
+        return add_sizes(content, "forward.gate")
