@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from ...errors import AutodiffError
 from .inputs import wide
 
 _NEVER = float("-inf")
@@ -58,6 +58,28 @@ def _index(scores: Tensor, targets: Tensor) -> Tensor:
     return targets[:, None, :, None].expand(batch, scores.shape[1], length, 1)
 
 
+class _Once(Function):
+    """The identity, whose derivative does not exist: without it, a second derivative would silently be 0."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(grad: Tensor, *_sources: Tensor) -> Tensor:
+        return grad.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *_grads: Tensor) -> Any:
+        raise AutodiffError("RNNTLoss has no second derivative")
+
+
+def _once(grad: Tensor, *sources: Tensor) -> Tensor:
+    return _Once.apply(grad, *sources) if torch.is_grad_enabled() else grad  # pyright: ignore[reportReturnType]
+
+
 class _ArcsOfLogits(Function):
     """Log probabilities of the arcs alone; the log_softmax of all classes is never stored."""
 
@@ -77,14 +99,18 @@ class _ArcsOfLogits(Function):
         ctx.save_for_backward(scores, targets, output[2])
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, blanks: Tensor, labels: Tensor, _norm: Tensor) -> tuple[Tensor, None, None]:
         scores, targets, norm = ctx.saved_tensors
+        grad = _ArcsOfLogits._gradient(scores.detach(), targets, norm, ctx.blank, blanks.detach(), labels.detach())
+        return _once(grad, scores, blanks, labels), None, None
+
+    @staticmethod
+    def _gradient(scores: Tensor, targets: Tensor, norm: Tensor, blank: int, blanks: Tensor, labels: Tensor) -> Tensor:
         total = blanks + functional.pad(labels, (0, 1))
         grad = (wide(scores) - norm.unsqueeze(3)).exp_().mul_(-total.unsqueeze(3))
-        grad[..., ctx.blank] += blanks
+        grad[..., blank] += blanks
         grad[:, :, :-1].scatter_add_(3, _index(grad, targets), labels.unsqueeze(3))
-        return grad.to(scores.dtype), None, None
+        return grad.to(scores.dtype)
 
 
 class _Lattice(Function):
@@ -111,9 +137,15 @@ class _Lattice(Function):
         ctx.save_for_backward(*inputs, output[1])
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, loss: Tensor, _table: Tensor) -> tuple[Tensor, Tensor, None, None]:
         blanks, labels, times, lengths, table = ctx.saved_tensors
+        grads = _Lattice._gradient(blanks.detach(), labels.detach(), times, lengths, table, loss.detach())
+        return *(_once(it, blanks, labels, loss) for it in grads), None, None
+
+    @staticmethod
+    def _gradient(
+        blanks: Tensor, labels: Tensor, times: Tensor, lengths: Tensor, table: Tensor, loss: Tensor
+    ) -> tuple[Tensor, Tensor]:
         by_blank, by_label = _diagonals(blanks, labels)
         before, after = table[:-1], table[1:]
         # Which part of a node's probability came by which arc; of nodes that no path reaches, none.
@@ -129,7 +161,7 @@ class _Lattice(Function):
             grads.append((blank, label))
         of_blanks, of_labels = (torch.stack(found[::-1]) for found in zip(*grads, strict=True))
         time = blanks.shape[1]
-        return _undiagonal(of_blanks + seeds, time), _undiagonal(of_labels, time), None, None
+        return _undiagonal(of_blanks + seeds, time), _undiagonal(of_labels, time)
 
 
 def _end(times: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:

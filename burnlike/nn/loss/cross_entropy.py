@@ -6,9 +6,9 @@ from torch.nn import functional
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
-from ..layer import Layer, expect_shape
+from ..layer import Layer
 from .configs import CrossEntropyLossConfig
-from .inputs import expect_integers, expect_range, range_error
+from .inputs import expect_range, expect_rows, range_error
 
 NO_CLASS = -(2**63)
 """For torch's `ignore_index` where no target is ignored."""
@@ -49,51 +49,60 @@ class CrossEntropyLoss(Layer):
             DTypeError: the targets are no integers.
             TargetError: a target is no class (on the CPU; CUDA aborts with an assertion).
         """
-        expect_shape(self, logits, "batch", "classes" if self.weights is None else len(self.weights))
-        expect_shape(self, targets, logits.shape[0], name="targets")
-        expect_integers(self, targets)
-        targets = targets.long()
-        if not self.logits or (self.smoothing and self.weights is not None):
-            return self._by_formula(logits, targets)
-        weights = None if self.weights is None else self.weights.to(logits.dtype)
-        if self.pad_tokens is not None and len(self.pad_tokens) > 1:
-            targets = targets.masked_fill(self._padded(targets), self.pad_tokens[0])
-        ignored = NO_CLASS if self.pad_tokens is None else self.pad_tokens[0]
+        weights = self.weights
+        targets = expect_rows(self, logits, targets, None if weights is None else len(weights))
+        if weights is not None and weights.dtype != logits.dtype:
+            weights = weights.to(logits.dtype)
+        ignored = NO_CLASS
+        if self.pad_tokens is not None:
+            ignored = self.pad_tokens[0]
+            if len(self.pad_tokens) > 1:
+                targets = targets.masked_fill(self._padded(targets), ignored)
+        smoothing = self.smoothing or 0.0
         try:
-            return functional.cross_entropy(
-                logits, targets, weights, ignore_index=ignored, label_smoothing=self.smoothing or 0.0
-            )
+            if self.logits and not (smoothing and weights is not None):
+                return functional.cross_entropy(
+                    logits, targets, weights, ignore_index=ignored, label_smoothing=smoothing
+                )
+            if smoothing:
+                log_probs = logits.log_softmax(1) if self.logits else _log(logits)
+                return self._smoothed(log_probs, targets, weights, ignored, smoothing)
+            return self._of_probabilities(logits, targets, weights, ignored)
         except IndexError as error:
             outside = targets if self.pad_tokens is None else targets[~self._padded(targets)]
             raise range_error(self, outside, 0, logits.shape[1] - 1) from error
 
-    def _by_formula(self, x: Tensor, targets: Tensor) -> Tensor:
-        """What torch has no function for: probabilities, and smoothing together with weights and pad tokens."""
-        padded = None if self.pad_tokens is None else self._padded(targets)
+    def _smoothed(
+        self, log_probs: Tensor, targets: Tensor, weights: Tensor | None, ignored: int, smoothing: float
+    ) -> Tensor:
+        """Smoothing as torch has it for logits, where weights and pad tokens need no selection of rows."""
+        hard = functional.nll_loss(log_probs, targets, weights, ignore_index=ignored)
+        spread = (log_probs if weights is None else log_probs * weights).sum(1)
+        shares, padded = self._shares(targets, weights, ignored, spread.dtype)
+        if padded is not None:
+            spread = spread.masked_fill(padded, 0)
+        soft = spread.mean() if shares is None else spread.sum() / shares.sum()
+        return hard * (1 - smoothing) - soft * (smoothing / log_probs.shape[1])
+
+    def _of_probabilities(self, x: Tensor, targets: Tensor, weights: Tensor | None, ignored: int) -> Tensor:
+        """Logarithms of the targets' probabilities alone, not of all classes."""
+        shares, padded = self._shares(targets, weights, ignored, x.dtype)
         if padded is not None:
             targets = targets.masked_fill(padded, 0)
         expect_range(self, targets, 0, x.shape[1] - 1)
-        index = targets[:, None]
-        smoothing = self.smoothing or 0.0
-        # The root of the smallest number is what Burn takes for the logarithm of 0.
-        least = torch.finfo(x.dtype).tiny ** 0.5
-        weights = None if self.weights is None else self.weights.to(x.dtype)
-        shares = None if weights is None else weights[targets]
-        if smoothing:
-            log_probs = x.log_softmax(1) if self.logits else x.clamp_min(least).log()
-            spread = log_probs.sum(1) if weights is None else log_probs @ weights
-            picked = log_probs.gather(1, index)[:, 0]
-        else:
-            spread = None
-            picked = x.gather(1, index)[:, 0].clamp_min(least).log()
-        loss = picked if shares is None else picked * shares
-        if spread is not None:
-            loss = loss * (1 - smoothing) + spread * (smoothing / x.shape[1])
-        if padded is not None:
-            loss = loss.masked_fill(padded, 0)
-            kept = (~padded).to(x.dtype)
-            shares = kept if shares is None else shares * kept
-        return -loss.mean() if shares is None else -loss.sum() / shares.sum()
+        picked = _log(x.gather(1, targets[:, None])[:, 0])
+        return -picked.mean() if shares is None else -(picked * shares).sum() / shares.sum()
+
+    def _shares(
+        self, targets: Tensor, weights: Tensor | None, ignored: int, dtype: torch.dtype
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """How much each row counts, None for all alike, and which rows do not count."""
+        if self.pad_tokens is None:
+            return None if weights is None else weights[targets], None
+        padded = targets == ignored
+        if weights is None:
+            return (~padded).to(dtype), padded
+        return weights[targets.masked_fill(padded, 0)].masked_fill(padded, 0), padded
 
     def _padded(self, targets: Tensor) -> Tensor:
         first, *others = self.pad_tokens or ()
@@ -106,3 +115,8 @@ class CrossEntropyLoss(Layer):
         pads = "None" if self.pad_tokens is None else f"Vec<0..{len(self.pad_tokens)}>"
         content = content.add("pad_tokens", pads).add("weights", self.weights)
         return content.add("smoothing", self.smoothing).add("logits", self.logits)
+
+
+def _log(probabilities: Tensor) -> Tensor:
+    """The logarithm; that of 0 is that of the root of the smallest number, as in Burn."""
+    return probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny ** 0.5).log()

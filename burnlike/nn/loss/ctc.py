@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ...errors import ArgumentError
+from ...errors import ArgumentError, TargetError
 from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import expect_shape
@@ -66,14 +66,20 @@ class CTCLoss(Module):
         self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, reduction: str
     ) -> Tensor:
         self._check(log_probs, targets, input_lengths, target_lengths)
-        loss = functional.ctc_loss(
-            wide(log_probs), targets, input_lengths, target_lengths, self.blank, reduction, self.zero_infinity
-        )
-        return loss.to(log_probs.dtype)
+        x = wide(log_probs)
+        try:
+            loss = functional.ctc_loss(
+                x, targets, input_lengths, target_lengths, self.blank, reduction, self.zero_infinity
+            )
+        except RuntimeError:
+            expect_range(self, input_lengths, 0, x.shape[0], "input_lengths")
+            expect_range(self, target_lengths, 0, targets.shape[1], "target_lengths")
+            raise
+        return loss if x is log_probs else loss.to(log_probs.dtype)
 
     def _check(self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor) -> None:
         expect_shape(self, log_probs, "time", "batch", "classes", name="log_probs")
-        time, batch, classes = log_probs.shape
+        _, batch, classes = log_probs.shape
         expect_shape(self, targets, batch, "length", name="targets")
         expect_shape(self, input_lengths, batch, name="input_lengths")
         expect_shape(self, target_lengths, batch, name="target_lengths")
@@ -81,9 +87,11 @@ class CTCLoss(Module):
         expect_integers(self, input_lengths, "input_lengths")
         expect_integers(self, target_lengths, "target_lengths")
         expect_class(self, self.blank, classes)
-        expect_range(self, input_lengths, 0, time, "input_lengths")
-        expect_range(self, target_lengths, 0, targets.shape[1], "target_lengths")
-        if readable(targets) and readable(target_lengths):
+        try:
+            expect_range(self, targets, 0, classes - 1)
+        except TargetError:  # which may be behind the end of a target
+            if not readable(target_lengths):
+                raise
             position = torch.arange(targets.shape[1])
             expect_range(self, targets[position < target_lengths[:, None]], 0, classes - 1)
 

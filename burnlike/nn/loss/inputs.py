@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..._torch_compat.transforms import transforming
 from ...errors import ArgumentError, DTypeError, TargetError
-from ..layer import shape_error
+from ..layer import expect_shape, shape_error
 from .configs import Reduction
 
 
@@ -24,6 +24,22 @@ def expect_integers(layer: object, tensor: Tensor, name: str = "targets") -> Non
         raise DTypeError(f"{type(layer).__name__}: {name}: expected integers, got {tensor.dtype}")
 
 
+def expect_rows(layer: object, x: Tensor, targets: Tensor, classes: int | None = None, name: str = "targets") -> Tensor:
+    """`targets` as int64, if `x` is `[batch, classes]` and they are `[batch]` integers.
+
+    Raises:
+        ShapeError, DTypeError: they are not.
+    """
+    shape, length = x.shape, targets.shape
+    if len(shape) != 2 or len(length) != 1 or shape[0] != length[0] or classes not in (None, shape[1]):
+        expect_shape(layer, x, "batch", "classes" if classes is None else classes)
+        expect_shape(layer, targets, shape[0], name=name)
+    if targets.dtype == torch.int64:
+        return targets
+    expect_integers(layer, targets, name)
+    return targets.long()
+
+
 def readable(tensor: Tensor) -> bool:
     """Whether the values of `tensor` can be checked without waiting for a device, and without a trace in a graph."""
     return not torch.compiler.is_compiling() and type(tensor) is Tensor and tensor.is_cpu and not transforming()
@@ -31,7 +47,7 @@ def readable(tensor: Tensor) -> bool:
 
 def expect_range(layer: object, values: Tensor, low: int, high: int, name: str = "targets") -> None:
     """Raise TargetError if a value of `values` is not in low..high; nothing is checked on devices and in graphs."""
-    if readable(values) and values.numel() and not (low <= int(values.min()) and int(values.max()) <= high):
+    if readable(values) and values.numel() and not (low <= values.amin().item() and values.amax().item() <= high):
         raise range_error(layer, values, low, high, name)
 
 

@@ -2,6 +2,7 @@
 
 import math
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -10,7 +11,7 @@ from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import Layer, shape_error
 from .configs import GaussianNLLLossConfig, KLDivLossConfig, PoissonNllLossConfig, Reduction
-from .inputs import expect_equal_shapes, mean_or_sum, readable, reduced
+from .inputs import expect_equal_shapes, readable, reduced
 
 
 class KLDivLoss(Layer):
@@ -71,7 +72,7 @@ class PoissonNllLoss(Layer):
             TargetError, ArgumentError: a target or a rate is negative (on the CPU).
             ArgumentError: the reduction is "batch_mean" or unknown.
         """
-        return self._loss(predictions, targets, mean_or_sum(self, reduction))
+        return reduced(self, self.forward_no_reduction(predictions, targets), reduction)
 
     @lift
     def forward_no_reduction(self, predictions: Tensor, targets: Tensor) -> Tensor:
@@ -81,21 +82,21 @@ class PoissonNllLoss(Layer):
             ShapeError: the shapes differ.
             TargetError, ArgumentError: a target or a rate is negative (on the CPU).
         """
-        return self._loss(predictions, targets, "none")
-
-    def _loss(self, predictions: Tensor, targets: Tensor, reduction: str) -> Tensor:
         expect_equal_shapes(self, predictions, targets)
-        if readable(targets) and targets.numel() and (least := targets.min().item()) < 0:
+        if (least := _least(targets)) < 0:
             raise TargetError(f"PoissonNllLoss: targets: expected counts >= 0, got {least:g}")
-        if not self.log_input and readable(predictions) and predictions.numel():
-            least = predictions.detach().min().item()
-            if least < 0:
+        if self.log_input:
+            loss = torch.addcmul(predictions.exp(), targets, predictions, value=-1)
+        else:
+            if (least := _least(predictions)) < 0:
                 raise ArgumentError(
                     f"PoissonNllLoss: expected rates >= 0, got {least:g}; for their logarithms, set `log_input: true`"
                 )
-        return functional.poisson_nll_loss(
-            predictions, targets, log_input=self.log_input, full=self.full, eps=self.eps, reduction=reduction
-        )
+            loss = torch.addcmul(predictions, targets, (predictions + self.eps).log(), value=-1)
+        if self.full:  # Stirling: (t + 1/2) log t - t + log(2 pi) / 2 (Abramowitz & Stegun 1964, eq. 6.1.41)
+            factorial = torch.addcmul(0.5 * math.log(2 * math.pi) - targets, targets + 0.5, targets.log())
+            loss = loss + factorial.masked_fill(targets <= 1, 0)
+        return loss
 
     def custom_content(self, content: Content) -> Content:
         return content.add("log_input", self.log_input).add("full", self.full).add("eps", self.eps)
@@ -139,3 +140,8 @@ class GaussianNLLLoss(Layer):
 
     def custom_content(self, content: Content) -> Content:
         return content.add("eps", self.eps).add("full", self.full)
+
+
+def _least(values: Tensor) -> float:
+    """The smallest value; 0 where it can't be read."""
+    return values.amin().item() if readable(values) and values.numel() else 0.0

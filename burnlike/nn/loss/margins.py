@@ -13,7 +13,7 @@ from .configs import (
     Reduction,
     TripletMarginLossConfig,
 )
-from .inputs import expect_equal_shapes, expect_integers, mean_or_sum, range_error, reduced, wide
+from .inputs import expect_equal_shapes, expect_rows, mean_or_sum, range_error, reduced, wide
 
 
 class HingeEmbeddingLoss(Layer):
@@ -121,16 +121,12 @@ class MultiMarginLoss(Layer):
         return self._loss(input, target, "none")
 
     def _loss(self, x: Tensor, target: Tensor, reduction: str) -> Tensor:
-        expect_shape(self, x, "batch", "classes")
-        expect_shape(self, target, x.shape[0], name="target")
-        expect_integers(self, target, "target")
-        target = target.long()
+        target = expect_rows(self, x, target, name="target")
+        # torch has no kernel of it for half precision on the CPU.
+        scores = wide(x) if x.is_cpu else x
         try:
-            # torch has no kernel of it for half precision on the CPU.
-            loss = functional.multi_margin_loss(
-                wide(x) if x.is_cpu else x, target, self.p, self.margin, reduction=reduction
-            )
-            return loss.to(x.dtype)
+            loss = functional.multi_margin_loss(scores, target, self.p, self.margin, reduction=reduction)
+            return loss if scores is x else loss.to(x.dtype)
         except RuntimeError as error:
             if "out of range" not in str(error):
                 raise

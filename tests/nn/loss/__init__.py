@@ -1,0 +1,1 @@
+"""Tests of losses beside those of the table of cases."""
