@@ -99,7 +99,8 @@ class _ArcsOfLogits(Function):
         ctx.save_for_backward(scores, targets, output[2])
 
     @staticmethod
-    def backward(ctx: Any, blanks: Tensor, labels: Tensor, _norm: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        blanks, labels, _ = grads
         scores, targets, norm = ctx.saved_tensors
         grad = _ArcsOfLogits._gradient(scores.detach(), targets, norm, ctx.blank, blanks.detach(), labels.detach())
         return _once(grad, scores, blanks, labels), None, None
@@ -137,14 +138,18 @@ class _Lattice(Function):
         ctx.save_for_backward(*inputs, output[1])
 
     @staticmethod
-    def backward(ctx: Any, loss: Tensor, _table: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        loss, _ = grads
         blanks, labels, times, lengths, table = ctx.saved_tensors
-        grads = _Lattice._gradient(blanks.detach(), labels.detach(), times, lengths, table, loss.detach())
-        return *(_once(it, blanks, labels, loss) for it in grads), None, None
+        sources = blanks, labels, loss
+        of_blanks, of_labels = _Lattice._gradient(
+            blanks.detach(), labels.detach(), loss.detach(), times, lengths, table
+        )
+        return _once(of_blanks, *sources), _once(of_labels, *sources), None, None
 
     @staticmethod
     def _gradient(
-        blanks: Tensor, labels: Tensor, times: Tensor, lengths: Tensor, table: Tensor, loss: Tensor
+        blanks: Tensor, labels: Tensor, loss: Tensor, times: Tensor, lengths: Tensor, table: Tensor
     ) -> tuple[Tensor, Tensor]:
         by_blank, by_label = _diagonals(blanks, labels)
         before, after = table[:-1], table[1:]

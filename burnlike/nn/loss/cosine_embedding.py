@@ -7,7 +7,7 @@ from torch.nn import functional
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import Layer, expect_shape
-from .configs import CosineEmbeddingLossConfig
+from .configs import CosineEmbeddingLossConfig, Reduction
 from .inputs import expect_equal_shapes, reduced
 
 _EPSILON = 1e-8
@@ -24,7 +24,7 @@ class CosineEmbeddingLoss(Layer):
     def __init__(self, config: CosineEmbeddingLossConfig) -> None:
         super().__init__()
         self.margin = config.margin
-        self.reduction = config.reduction
+        self.reduction: Reduction = config.reduction
 
     @lift
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:

@@ -79,7 +79,7 @@ def _cross_entropy_config(loss: nn.CrossEntropyLoss) -> CrossEntropyLossConfig:
 
 
 def _cross_entropy(loss: CrossEntropyLoss, device: torch.device) -> nn.CrossEntropyLoss:
-    pads = loss.pad_tokens or (NO_CLASS,)
+    pads = [NO_CLASS] if loss.pad_tokens is None else [*loss.pad_tokens]
     if not loss.logits:
         raise refuse(loss, "logits=False has no counterpart")
     if len(pads) > 1:

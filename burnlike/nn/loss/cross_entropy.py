@@ -105,9 +105,9 @@ class CrossEntropyLoss(Layer):
         return weights[targets.masked_fill(padded, 0)].masked_fill(padded, 0), padded
 
     def _padded(self, targets: Tensor) -> Tensor:
-        first, *others = self.pad_tokens or ()
-        padded = targets == first
-        for token in others:
+        assert self.pad_tokens is not None
+        padded = targets == self.pad_tokens[0]
+        for token in self.pad_tokens[1:]:
             padded = padded | (targets == token)
         return padded
 

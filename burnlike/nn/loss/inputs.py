@@ -83,6 +83,5 @@ def reduced(layer: object, loss: Tensor, reduction: Reduction) -> Tensor:
 
 def mean_over(loss: Tensor, dims: int | Sequence[int]) -> Tensor:
     """The mean over `dims`, which remain as sizes of 1; `loss` itself if there are none."""
-    if isinstance(dims, int):
-        dims = (dims,)
-    return loss.mean(dims, keepdim=True) if len(dims) else loss
+    wanted = (dims,) if isinstance(dims, int) else tuple(dims)
+    return loss.mean(wanted, keepdim=True) if wanted else loss

@@ -87,8 +87,8 @@ def test_smooth_l1_with_reductions() -> None:
 @pytest.mark.parametrize("loss", [nn.LpLossConfig.l1(), nn.LpLossConfig.l2(), nn.SmoothL1LossConfig().init()])
 @pytest.mark.parametrize("dims", [0, -1, [1], [1, 0], [-2, -1], ()])
 def test_the_mean_over_some_dimensions(loss: Any, dims: Any) -> None:
-    values = loss(PREDICTIONS, TARGETS) if isinstance(loss, nn.SmoothL1Loss) else None
-    values = loss.forward_no_reduction(PREDICTIONS, TARGETS) if values is None else values
+    unreduced = loss if type(loss) is nn.SmoothL1Loss else loss.forward_no_reduction
+    values = unreduced(PREDICTIONS, TARGETS)
     expected = values
     for dim in [dims] if isinstance(dims, int) else dims:
         expected = expected.mean(dim, keepdim=True)
