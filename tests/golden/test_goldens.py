@@ -18,7 +18,7 @@ from .outcomes import Outcomes
 
 HERE = Path(__file__).parent
 LATER = [
-    *("feed_forward"),
+    "feed_forward",
     *("mha", "mha_masked", "positional_encoding", "transformer_decoder", "transformer_encoder"),
 ]
 """What is skipped in both folders: models whose layers do not exist yet."""
