@@ -46,9 +46,9 @@ class CosineEmbeddingLoss(Layer):
         expect_equal_shapes(self, input1, input2, "input2")
         expect_shape(self, target, input1.shape[0], name="target")
         # As functional.cosine_similarity, in half the time: no vector is divided by its norm.
-        least = max(_EPSILON, torch.finfo(input1.dtype).tiny)
+        least = max(_EPSILON, torch.finfo(input1.dtype).tiny ** 0.5)  # so that the product below is not 0
         first, second = (linalg.vector_norm(it, dim=1).clamp_min(least) for it in (input1, input2))
-        cosine = (input1 * input2).sum(1) / first / second
+        cosine = (input1 * input2).sum(1) / (first * second)
         apart = functional.relu(cosine - self.margin).where(target == -1, 0)
         return (1 - cosine).where(target == 1, apart)
 

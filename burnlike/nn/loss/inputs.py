@@ -42,7 +42,7 @@ def expect_rows(layer: object, x: Tensor, targets: Tensor, classes: int | None =
 
 def readable(tensor: Tensor) -> bool:
     """Whether the values of `tensor` can be checked without waiting for a device, and without a trace in a graph."""
-    return not torch.compiler.is_compiling() and type(tensor) is Tensor and tensor.is_cpu and not transforming()
+    return tensor.is_cpu and type(tensor) is Tensor and not torch.compiler.is_compiling() and not transforming()
 
 
 def expect_range(layer: object, values: Tensor, low: int, high: int, name: str = "targets") -> None:
