@@ -115,7 +115,7 @@ def random_layers(width: int, length: int) -> st.SearchStrategy[tuple[nn.Module,
         lambda: nn.GroupNorm(1, width, eps=1e-3), lambda: nn.InstanceNorm1d(width, affine=True),
         lambda: nn.AvgPool1d(3, 1, 1), lambda: nn.MaxPool1d(3, 1, 1), lambda: nn.Sequential(nn.Hardswish(), nn.Mish()),
     ]).map(lambda make: (make(), width))  # fmt: skip
-    other = st.tuples(st.sampled_from([nn.Conv1d]), st.integers(1, 4), st.booleans()).map(
+    other = st.tuples(st.sampled_from([nn.Conv1d, nn.ConvTranspose1d]), st.integers(1, 4), st.booleans()).map(
         lambda it: (it[0](width, it[1], 3, padding=1, bias=it[2]), it[1])
     )
     return st.one_of(same, other)
