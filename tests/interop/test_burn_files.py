@@ -57,10 +57,12 @@ def outputs_of(module: Any, golden: Golden) -> dict[str, Tensor]:
     x = next(iter(inputs.values()))
     if isinstance(module, nn.RNNBase):
         output, state = module(x)
-        found = dict(zip(("hidden", "cell"), state, strict=True)) if isinstance(state, tuple) else {"state": state}
-        if not module.bidirectional:
-            found = {name: it.squeeze(0) for name, it in found.items()}
-        return {"output": output, **found}
+        if isinstance(module, nn.GRU) and not module.bidirectional:  # of which Burn returns no state
+            return {"output": output}
+        states: tuple[Tensor, ...] = state if isinstance(state, tuple) else (state,)
+        names = ("hidden", "cell") if len(states) > 1 else ("state",)
+        states = states if module.bidirectional else tuple(it.squeeze(0) for it in states)
+        return {"output": output, **dict(zip(names, states, strict=True))}
     if isinstance(module, nn.MultiheadAttention):
         named: dict[str, Any] = {}
         if "mask_attn" in inputs:

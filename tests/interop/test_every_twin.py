@@ -86,7 +86,7 @@ def test_the_numbers_are_those_of_torch(case: Case) -> None:
     twin = from_torch(theirs)
     inputs, named = case.drawn()
     torch.manual_seed(3)
-    expected = case.torch_output(theirs(*case.torch_inputs(*inputs)))
+    expected = case.torch_output(theirs(*case.torch_inputs(*inputs, **named)))
     torch.manual_seed(3)
     expect_equal(twin(*inputs, **named), expected)
 

@@ -1,11 +1,15 @@
 """Whole models as PyTorch programs have them: residual networks, random stacks, layers that write into their input."""
 
 import copy
+from typing import Any
 
+import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 from torch import Tensor, nn
 
+from burnlike import nn as layers
+from burnlike.errors import NoCounterpartError
 from burnlike.interop import from_torch, to_torch
 from burnlike.record import NamedMpkFileRecorder, Record
 from burnlike.tensor import Tensor as Typed
@@ -103,6 +107,35 @@ def test_a_layer_that_writes_into_its_input_goes_on_to() -> None:
     assert to_torch(twin).relu.inplace
     typed = twin.relu(Typed(torch.tensor([-1.0])))
     assert typed.inner.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers_are_converted_by_themselves(kind: Any, bidirectional: bool) -> None:
+    torch.manual_seed(0)
+    layer = kind(3, 4, batch_first=True, bidirectional=bidirectional).double()
+    x = torch.randn(2, 5, 3, dtype=torch.float64)
+    twin = from_torch(layer)
+    output = twin(x)
+    output = output if isinstance(output, Tensor) else output[0]
+    torch.testing.assert_close(output, layer(x)[0], rtol=1e-12, atol=1e-12)
+    back = to_torch(twin)
+    assert type(back) is kind
+    assert torch.equal(back(x)[0], layer(x)[0])
+    for around in (nn.Sequential(layer), nn.ModuleList([layer])):
+        with pytest.raises(NoCounterpartError, match="is called in another way"):
+            from_torch(around)
+    layer.get_parameter("weight_hh_l0").requires_grad_(False)
+    assert [name for name, it in to_torch(from_torch(layer)).named_parameters() if not it.requires_grad] == [
+        "weight_hh_l0"
+    ]
+
+
+def test_a_tensor_that_is_frozen_in_part_is_refused() -> None:
+    twin = layers.LstmConfig(d_input=2, d_hidden=2, bias=False).init()
+    twin.get_parameter("input_gate.input_transform.weight").requires_grad_(False)
+    with pytest.raises(NoCounterpartError, match=r"are one tensor in torch.nn, and are trained only in part"):
+        to_torch(twin)
 
 
 def random_layers(width: int, length: int) -> st.SearchStrategy[tuple[nn.Module, int]]:

@@ -176,7 +176,7 @@ def test_all_that_has_no_counterpart_is_in_one_error() -> None:
 
     model = nn.ModuleDict({
         "fine": nn.Linear(2, 2),
-        "unknown": nn.Sequential(nn.Bilinear(2, 2, 2), nn.Fold((2, 2), 2)),
+        "unknown": nn.Sequential(nn.Bilinear(2, 2, 2), nn.Dropout2d()),
         "own": Scaled(2, 2),
         "lazy": nn.LazyLinear(2),
         "hooked": nn.Linear(2, 2),
@@ -188,7 +188,7 @@ def test_all_that_has_no_counterpart_is_in_one_error() -> None:
         from_torch(model)
     assert [path for path, _ in caught.value.problems] == [
         "unknown.0 (Bilinear)",
-        "unknown.1 (Fold)",
+        "unknown.1 (Dropout2d)",
         "own (Scaled)",
         "lazy (LazyLinear)",
         "hooked (Linear)",
@@ -208,8 +208,8 @@ def test_a_buffer_that_was_added_to_a_layer_is_named(convert: Callable[[nn.Modul
 
 
 def test_a_layer_by_itself_names_itself() -> None:
-    with pytest.raises(NoCounterpartError, match=r"(?m)^  Fold: burnlike has no such layer"):
-        from_torch(nn.Fold((2, 2), 2))
+    with pytest.raises(NoCounterpartError, match=r"(?m)^  Dropout2d: burnlike has no such layer"):
+        from_torch(nn.Dropout2d())
     with pytest.raises(NoCounterpartError, match=r"(?m)^  SwiGlu: torch\.nn has no such layer"):
         to_torch(layers.SwiGluConfig(d_input=2, d_output=2).init())
 
