@@ -30,6 +30,10 @@ class CrossAttentionCache:
 class CrossAttention(Module):
     """softmax(q k^T / sqrt(d_head)) v, each head of keys and values for a group of queries (Ainslie et al. 2023).
 
+    Torch: `nn.MultiheadAttention(kdim=, vdim=)`.
+    Differs: fewer heads for keys and values (`n_heads_kv`), heads of any size (`d_head`); batch first; masks fill with
+    `min_float`, not -inf.
+
     Attributes:
         query: Linear `d_model -> n_heads * d_head`.
         key: Linear `d_context -> n_heads_kv * d_head`, and so is `value`.

@@ -56,6 +56,10 @@ class MhaCache:
 class MultiHeadAttention(Layer):
     """softmax(q k^T / sqrt(d_k)) v in each head, then the output projection (Vaswani et al. 2017, section 3.2.2).
 
+    Torch: `nn.MultiheadAttention`.
+    Differs: four `Linear` instead of one stacked weight; batch first; masks fill with `min_float`, not -inf; returns
+    the weights of each head.
+
     Attributes:
         query: Linear `d_model -> d_model`, and so are `key`, `value` and `output`.
         dropout: of the attention weights.

@@ -18,6 +18,8 @@ class RotaryEncoding(Layer):
 
     The tables are computed, never saved; `init_from` asks for them through `reset_non_persistent_buffers`.
 
+    Torch: -.
+
     Attributes:
         start_offset: position of the tables' first row.
     """

@@ -23,12 +23,12 @@ def prepared(subject: Subject) -> Any:
     if setup is not None:
         if setup != AFTER_TRAINING:
             raise UnknownError(f"unknown setup {setup!r}")
-        layer.train()(*subject.arguments())
+        subject.called(layer.train())
         layer.eval()
     return layer
 
 
-def more_arguments(subject: Subject, layer: Any) -> list[Any]:
+def more_arguments(subject: Subject) -> list[Any]:
     """What comes after the inputs: dimensions, and the reduction, unless it is the layer's own."""
     found = list(subject.record.get("args") or [])
     reduction = subject.record.get("reduction")
@@ -46,7 +46,7 @@ def method(name: str) -> Callable[[Subject], Result]:
     def call(subject: Subject) -> Result:
         layer = prepared(subject)
         function = layer if name == "forward" else getattr(layer, name)
-        result = Result.of(subject.world, function(*subject.arguments(), *more_arguments(subject, layer)))
+        result = Result.of(subject.world, subject.called(function, *more_arguments(subject)))
         wrapped_alike(subject, result)
         return result
 
@@ -61,7 +61,7 @@ def wrapped_alike(subject: Subject, result: Result) -> None:
         raise UnknownError(f"unknown way {subject.record['also_via']!r}")
     from .wrappers import activation_field
 
-    again = activation_field(subject)(*subject.arguments())
+    again = subject.called(activation_field(subject))
     if not torch.equal(subject.world.plain(again), result.single()):
         raise UnknownError("as a part of another layer it gives something else")
 
@@ -71,11 +71,11 @@ def gradients(name: str) -> Callable[[Subject], Result]:
 
     def call(subject: Subject) -> Result:
         layer = prepared(subject)
-        arguments = subject.arguments(with_gradients=True)
+        inputs, masks = subject.arguments(with_gradients=True)
         if LOG_SOFTMAX in subject.record["call"]:
-            arguments[0] = log_softmax(arguments[0])
+            inputs[0] = torch.log_softmax(inputs[0], -1)
         function = layer if name == "forward" else getattr(layer, name)
-        result = Result.of(subject.world, function(*arguments, *more_arguments(subject, layer)))
+        result = Result.of(subject.world, function(*inputs, *more_arguments(subject), **masks))
         result.grads = subject.world.gradients(result.values["output"], subject.leaves, layer)
         also(subject, result)
         return result
@@ -84,11 +84,6 @@ def gradients(name: str) -> Callable[[Subject], Result]:
 
 
 LOG_SOFTMAX = "log_softmax(logits)"
-
-
-def log_softmax(x: Any) -> Any:
-    """Over the last dimension, of typed or plain tensors."""
-    return torch.log_softmax(x, -1)
 
 
 def also(subject: Subject, result: Result) -> None:
@@ -141,9 +136,9 @@ def layouts(subject: Subject) -> Result:
 def train_valid_train(subject: Subject) -> Result:
     """Training, validation, training again."""
     layer = subject.layer().train()
-    layer(*subject.arguments())
+    subject.called(layer)
     plain = valid(layer)
-    outputs = {"valid": plain(*subject.arguments()), "train_again": train(plain)(*subject.arguments())}
+    outputs = {"valid": subject.called(plain), "train_again": subject.called(train(plain))}
     return Result(subject.world, outputs)
 
 
@@ -152,7 +147,7 @@ def statistics(name: str) -> Callable[[Subject], Result]:
 
     def call(subject: Subject) -> Result:
         layer = subject.layer()
-        layer(*subject.arguments())
+        subject.called(layer)
         return Result(subject.world, {"output": subject.world.given(getattr(layer, name).detach())})
 
     return call

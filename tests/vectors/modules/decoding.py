@@ -35,9 +35,9 @@ def attended(subject: Subject) -> Result:
     layer: Any = subject.layer()
     x = subject.tensors()["input"]
     given = subject.wrapped(x)
-    whole = layer(nn.MhaInput(given, given, given, mask_attn=causal(subject, x)))
+    whole = layer(given, mask_attn=causal(subject, x))
     cache = nn.MhaCache.autoregressive()
-    steps = stepwise(subject, x, lambda it: layer.forward_cache(nn.MhaInput(it, it, it), cache).context)
+    steps = stepwise(subject, x, lambda it: layer.forward_cache(it, cache=cache).context)
     return compared(subject, whole, steps)
 
 
@@ -71,15 +71,15 @@ def decoded(subject: Subject) -> Result:
 def cached_context(subject: Subject) -> Result:
     """Cross attention whose keys and values are computed once."""
     layer: Any = subject.layer()
-    query, context, mask = subject.arguments()
+    (query, context, mask), _ = subject.arguments()
     cache = nn.CrossAttentionCache()
     other = subject.wrapped(torch.rand_like(subject.world.plain(query)))
     for it in (query, other):
         whole = subject.world.plain(layer(it, context, mask))
-        result = Result.of(subject.world, layer.forward_cache(it, context, mask, cache))
+        result = Result.of(subject.world, layer.forward_cache(it, context, mask, cache=cache))
         same(result.single(), whole.tolist(), CLOSE, "the output")
     nothing = subject.wrapped(torch.zeros_like(subject.world.plain(context)))
-    again = layer.forward_cache(other, nothing, mask, cache)
+    again = layer.forward_cache(other, nothing, mask, cache=cache)
     same(subject.world.plain(again), whole.tolist(), CLOSE, "the output with another context")
     return result
 

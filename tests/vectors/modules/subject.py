@@ -16,12 +16,6 @@ from ..problems import UnknownError
 from .inputs import numbers, tensor_of
 from .worlds import World
 
-INPUTS = {
-    "MultiHeadAttention": "MhaInput",
-    "TransformerEncoder": "TransformerEncoderInput",
-    "TransformerDecoder": "TransformerDecoderInput",
-}
-"""Layers that take one object, whose fields the inputs are."""
 CONSTRUCTOR = re.compile(r"(\w+)Config::(l1|l2)\(\)")
 MODES = {None: False, "eval": False, "train": True}
 # What Burn 0.22 does not have any more: the forget gate of an LSTM that forgets by its input gate.
@@ -107,22 +101,24 @@ class Subject:
         found = tensor_of(value, dtype)
         return None if found is None else found.to(self.world.device)
 
-    def arguments(self, *, with_gradients: bool = False) -> list[Any]:
-        """The arguments of the layer's call."""
-        given: dict[str, Any] = {}
+    def arguments(self, *, with_gradients: bool = False) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments of the layer's call: in the record's order, but for masks, which go by name."""
+        inputs: list[Any] = []
+        masks: dict[str, Any] = {}
         for name, it in self.tensors().items():
-            if isinstance(it, torch.Tensor) and it.is_floating_point() and with_gradients:
-                given[name] = self.leaves[name] = self.world.leaf(it)
+            if "mask" in name:
+                masks[name] = self.wrapped(it)
+            elif isinstance(it, torch.Tensor) and it.is_floating_point() and with_gradients:
+                self.leaves[name] = self.world.leaf(it)
+                inputs.append(self.leaves[name])
             else:
-                given[name] = self.wrapped(it)
-        return self.as_arguments(given)
+                inputs.append(self.wrapped(it))
+        return inputs, masks
 
-    def as_arguments(self, given: dict[str, Any]) -> list[Any]:
-        """Named inputs in the form that the layer takes."""
-        if self.kind in INPUTS:
-            names = ("query", "key", "value") if "input" in given else ()
-            return [getattr(nn, INPUTS[self.kind])(**dict(zip(names or given, given.values(), strict=True)))]
-        return list(given.values())
+    def called(self, layer: Any, *more: Any) -> Any:
+        """What `layer` gives for the inputs and `more`."""
+        inputs, masks = self.arguments()
+        return layer(*inputs, *more, **masks)
 
     def wrapped(self, value: Any) -> Any:
         """A torch tensor, or each of a state, as this world has it."""

@@ -58,8 +58,8 @@ def same_as_alone(subject: Subject) -> Result:
 
 def compared(subject: Subject, field: Any, alone: Any) -> Result:
     """Both give the same numbers."""
-    result = Result.of(subject.world, field(*subject.arguments()))
-    if not torch.equal(result.single(), subject.world.plain(alone(*subject.arguments()))):
+    result = Result.of(subject.world, subject.called(field))
+    if not torch.equal(result.single(), subject.world.plain(subject.called(alone))):
         raise Failure("as a field it gives something else")
     return result
 
