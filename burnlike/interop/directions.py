@@ -115,11 +115,10 @@ class ToTorch(Direction):
 
     def counterpart_of(self, layer: nn.Module) -> Counterpart | None:
         """See `Direction`."""
-        pairs = of_burnlike().get(type(layer))
-        if pairs is None:
-            return None
+        pairs = [it for it in of_burnlike().get(type(layer), ()) if it.fits_burnlike(layer)]
         origin = _origin_of(layer)
-        return pairs[origin.kind] if origin is not None and origin.kind in pairs else list(pairs.values())[-1]
+        same = [it for it in pairs if origin is not None and it.torch is origin.kind]
+        return (same or pairs)[-1] if pairs else None
 
     def is_layer(self, kind: type) -> bool:
         """See `Direction`."""

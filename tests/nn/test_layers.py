@@ -12,10 +12,11 @@ from torch import Tensor
 
 from burnlike import Autodiff, Cpu, Tensor as Typed
 from burnlike.errors import ShapeError
+from burnlike.interop.directions import ToTorch
 from burnlike.module import display, params
 from burnlike.record import NamedMpkFileRecorder, init_from, load, save
 
-from .cases import CASES, COUNTERPARTS, Case, tensors_of
+from .cases import CASES, Case, tensors_of
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
@@ -85,7 +86,8 @@ def test_numbers_and_gradients_are_those_of_the_reference(case: Case) -> None:
         expect_equal(output, expected)
         expected_grads = {param.path: param.tensor.grad for param in params(expected_layer)}
     else:
-        twin = COUNTERPARTS[type(layer).__name__]
+        twin = ToTorch().counterpart_of(layer)
+        assert twin is not None
         state = {param.path: param.tensor.detach() for param in params(layer)}
         theirs = twin.build(layer, torch.device("cpu")).double().train(case.train)
         missing, unexpected = theirs.load_state_dict(twin.to_torch(state), strict=False)
