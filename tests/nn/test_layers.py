@@ -16,9 +16,18 @@ from burnlike.interop.directions import ToTorch
 from burnlike.module import display, params
 from burnlike.record import NamedMpkFileRecorder, init_from, load, save
 
-from .cases import CASES, Case, tensors_of
+from .cases import CASES, FIRST, Case, tensors_of
+
+
+def first_of_each(case: Case) -> Any:
+    """The case as a parameter; slow if it is not the first of its layer."""
+    slow = () if FIRST[type(case.config)] is case else (pytest.mark.slow,)
+    return pytest.param(case, id=case.name, marks=slow)
+
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+# The layer as a whole is shown by its first case; its options are slow tests.
+each_layer = pytest.mark.parametrize("case", [first_of_each(case) for case in CASES])
 
 
 def run(layer: Callable[..., Any], case: Case, change: Callable[[Tensor], Any] = lambda tensor: tensor) -> Any:
@@ -133,7 +142,7 @@ def typed_tensors_of(output: Any) -> list[Any]:
     return [it for item in output for it in typed_tensors_of(item)] if isinstance(output, tuple | list) else []
 
 
-@each_case
+@each_layer
 def test_it_compiles_to_one_graph(case: Case) -> None:
     skip_where_not(case, "compile")
     layer = case.layer()
@@ -145,7 +154,7 @@ def test_it_compiles_to_one_graph(case: Case) -> None:
     expect_equal(found, expected)
 
 
-@each_case
+@each_layer
 def test_it_can_be_exported(case: Case) -> None:
     skip_where_not(case, "export")
     layer = case.layer().eval()
@@ -158,7 +167,7 @@ def test_it_can_be_exported(case: Case) -> None:
 
 # torch has no batching rule for some fused functions, and says that its fallback is slow.
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
-@each_case
+@each_layer
 def test_vmap_over_inputs(case: Case) -> None:
     skip_where_not(case, "vmap")
     layer = case.layer().eval()
@@ -171,7 +180,7 @@ def test_vmap_over_inputs(case: Case) -> None:
         expect_equal([it[index] for it in tensors_of(found)], layer(*one, **named))
 
 
-@each_case
+@each_layer
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 def test_other_element_types(case: Case, dtype: torch.dtype) -> None:
     skip_where_not(case, str(dtype).removeprefix("torch."))
@@ -185,7 +194,7 @@ def test_other_element_types(case: Case, dtype: torch.dtype) -> None:
         torch.testing.assert_close(one.to(other), other, rtol=rtol, atol=rtol * float(other.detach().abs().max()))
 
 
-@each_case
+@each_layer
 def test_autocast_computes_in_bfloat16(case: Case) -> None:
     skip_where_not(case, "autocast")
     torch.manual_seed(2)
@@ -198,7 +207,7 @@ def test_autocast_computes_in_bfloat16(case: Case) -> None:
         torch.testing.assert_close(one.to(other), other, rtol=0.1, atol=0.1 * float(other.detach().abs().max()))
 
 
-@each_case
+@each_layer
 def test_copies_are_equal_and_apart(case: Case) -> None:
     layer = case.layer().eval()
     file = io.BytesIO()
@@ -211,7 +220,7 @@ def test_copies_are_equal_and_apart(case: Case) -> None:
         assert ours.isdisjoint({it.data_ptr() for it in other.parameters()})
 
 
-@each_case
+@each_layer
 def test_its_record_builds_it_from_the_meta_device(case: Case, tmp_path: Path) -> None:
     layer = case.layer().eval()
     path = save(layer, tmp_path / "layer.safetensors")
@@ -219,7 +228,7 @@ def test_its_record_builds_it_from_the_meta_device(case: Case, tmp_path: Path) -
     expect_equal(run(built, case), run(layer, case), rtol=0, atol=0)
 
 
-@each_case
+@each_layer
 def test_its_record_in_burns_format(case: Case, tmp_path: Path) -> None:
     layer = case.layer().float().eval()
     path = save(layer, tmp_path / "layer.mpk", recorder=NamedMpkFileRecorder())
@@ -239,7 +248,7 @@ def test_shapes_that_do_not_fit_are_refused(case: Case) -> None:
             layer(torch.zeros(shape, dtype=torch.float64), *inputs[1:], **named)
 
 
-@each_case
+@each_layer
 def test_the_shape_of_the_output_is_known_on_the_meta_device(case: Case) -> None:
     skip_where_not(case, "meta")
     layer = case.config.init("meta").double().train(case.train)

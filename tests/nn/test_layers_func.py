@@ -10,7 +10,7 @@ from burnlike import func, mlax
 from burnlike.module import params
 
 from .cases import CASES, Case, tensors_of
-from .test_layers import each_case, expect_equal, run, skip_where_not, weighted
+from .test_layers import each_layer, expect_equal, first_of_each, run, skip_where_not, weighted
 
 pytestmark = [
     # torch's fused attention and our kernels are computed member by member.
@@ -34,7 +34,7 @@ def trains(case: Case) -> bool:
     return any(it.requires_grad for it in case.layer().parameters())
 
 
-with_parameters = pytest.mark.parametrize("case", [it for it in CASES if trains(it)], ids=lambda it: it.name)
+with_parameters = pytest.mark.parametrize("case", [first_of_each(it) for it in CASES if trains(it)])
 
 
 @with_parameters
@@ -59,7 +59,7 @@ def test_gradients_by_func_are_those_of_the_backward_pass(case: Case) -> None:
                 torch.testing.assert_close(by_path[path], grad, rtol=1e-12, atol=1e-12)
 
 
-@each_case
+@each_layer
 def test_its_parts_make_it_again(case: Case) -> None:
     layer = case.layer().eval()
     trained, rest = mlax.partition(layer)

@@ -92,3 +92,5 @@ def _listed(package: str, name: str) -> list[Any]:
 
 CASES: list[Case] = _listed(__name__, "CASES")
 COUNTERPARTS: dict[str, Counterpart] = {it.layer: it for it in _listed("burnlike.nn", "COUNTERPARTS")}
+FIRST: dict[type[ModuleConfig], Case] = {type(case.config): case for case in reversed(CASES)}
+"""One case of each layer."""
