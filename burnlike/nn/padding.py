@@ -5,14 +5,11 @@ them, rounded down, at the start. Dilation does not count (burn-nn 0.22.1, paddi
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from ..config import Meta
 from ..config.bounds import CountOrZero, Size
 from ..errors import ShapeError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 # Not `tuple[Size, Size]`: msgspec 0.22 reads wrong memory for a number with bounds beside a tuple of a fixed length.
 _Sizes2d: TypeAlias = Annotated[tuple[Size, ...], Meta(min_length=2, max_length=2)]
@@ -43,7 +40,7 @@ Padding: TypeAlias = str | tuple[int, ...]
 
 def calculate_padding_1d_pair(padding: PaddingConfig1d, length: int, kernel_size: int, stride: int) -> tuple[int, int]:
     """Padding (left, right) of an input of `length`."""
-    begin, end = both_ends(layer_padding(padding, 2), (length,), (kernel_size,), (stride,))
+    begin, end = both_ends(layer_padding(padding, 2), (0, 0, length), (kernel_size,), (stride,))
     return begin[0], end[0]
 
 
@@ -51,7 +48,7 @@ def calculate_padding_2d_pairs(
     padding: PaddingConfig2d, height: int, width: int, kernel_size: tuple[int, ...], stride: tuple[int, ...]
 ) -> tuple[tuple[int, int], tuple[int, int]]:
     """Padding ((top, bottom), (left, right)) of an input of `height` and `width`."""
-    (top, left), (bottom, right) = both_ends(layer_padding(padding, 4), (height, width), kernel_size, stride)
+    (top, left), (bottom, right) = both_ends(layer_padding(padding, 4), (0, 0, height, width), kernel_size, stride)
     return (top, bottom), (left, right)
 
 
@@ -63,7 +60,7 @@ def calculate_padding_2d(
     Raises:
         ShapeError: it is not the same at both ends.
     """
-    return equal_ends("padding", layer_padding(padding, 4), (height, width), kernel_size, stride)
+    return equal_ends("padding", layer_padding(padding, 4), (0, 0, height, width), kernel_size, stride)
 
 
 def calculate_padding_3d(
@@ -79,7 +76,7 @@ def calculate_padding_3d(
     Raises:
         ShapeError: it is not the same at both ends.
     """
-    return equal_ends("padding", layer_padding(padding, 3), (depth, height, width), kernel_size, stride)
+    return equal_ends("padding", layer_padding(padding, 3), (0, 0, depth, height, width), kernel_size, stride)
 
 
 def each(size: int | tuple[int, ...], dims: int) -> tuple[int, ...]:
@@ -108,43 +105,46 @@ def padding_text(padding: Padding) -> str:
 
 
 def both_ends(
-    padding: Padding, sizes: Sequence[int], kernel_size: tuple[int, ...], stride: tuple[int, ...]
+    padding: Padding, shape: Sequence[int], kernel_size: tuple[int, ...], stride: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What is added before and after an input of `sizes`, in each dimension."""
+    """What is added before and after an input `[batch, channels, *sizes]`, in each dimension."""
     dims = len(kernel_size)
+    if isinstance(padding, tuple):
+        return (padding, padding) if len(padding) == dims else (padding[:dims], padding[dims:])
     if padding == "Valid":
-        return (0,) * dims, (0,) * dims
-    if isinstance(padding, str):
-        total = [
-            max((-(-size // step) - 1) * step + kernel - size, 0)
-            for size, kernel, step in zip(sizes, kernel_size, stride, strict=True)
-        ]
-        return tuple(it // 2 for it in total), tuple(it - it // 2 for it in total)
-    if len(padding) == dims:
-        return padding, padding
-    return padding[:dims], padding[dims:]
+        none = (0,) * dims
+        return none, none
+    begin: list[int] = []
+    end: list[int] = []
+    for dim in range(dims):
+        size, step = shape[dim + 2], stride[dim]
+        total = max((-(-size // step) - 1) * step + kernel_size[dim] - size, 0)
+        begin.append(total // 2)
+        end.append(total - total // 2)
+    return tuple(begin), tuple(end)
 
 
 def equal_ends(
-    name: str, padding: Padding, sizes: Sequence[int], kernel_size: tuple[int, ...], stride: tuple[int, ...]
+    name: str, padding: Padding, shape: Sequence[int], kernel_size: tuple[int, ...], stride: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """What is added at both ends of each dimension of an input of `sizes`.
+    """What is added at both ends of each dimension of an input `[batch, channels, *sizes]`.
 
     Args:
         name: what the message starts with.
         padding: of the layer.
-        sizes: of the input.
+        shape: of the input.
         kernel_size: one for each dimension.
         stride: one for each dimension.
 
     Raises:
         ShapeError: it is not the same at both ends.
     """
-    begin, end = both_ends(padding, sizes, kernel_size, stride)
+    begin, end = both_ends(padding, shape, kernel_size, stride)
     if begin != end:
         raise ShapeError(
             f"{name}: expected the same padding at both ends, got {list(begin)} and {list(end)} by "
-            f"{padding_text(padding)} for {_by(sizes)} with a kernel of {_by(kernel_size)} and strides of {_by(stride)}"
+            f"{padding_text(padding)} for {_by(shape[2:])} with a kernel of {_by(kernel_size)} and strides of "
+            f"{_by(stride)}"
         )
     return begin
 
@@ -165,23 +165,27 @@ def window_counts(
 
 
 def expect_window(
-    layer: object, x: "Tensor", window: tuple[int, ...], begin: tuple[int, ...], end: tuple[int, ...]
+    layer: object,
+    shape: Sequence[int],
+    kernel_size: tuple[int, ...],
+    dilation: tuple[int, ...],
+    begin: tuple[int, ...],
+    end: tuple[int, ...],
 ) -> None:
-    """Check that the padded input is as large as one window.
+    """Check that the padded input, `[batch, channels, *sizes]`, is as large as one window.
 
     Raises:
-        ShapeError: such as `Conv2d: expected sizes of 5 x 5 or more after padding for its kernel, got 3 x 8 from ...`.
+        ShapeError: such as `Conv2d: expected sizes of 5 x 5 or more after padding, ...`.
     """
-    sizes = x.shape[2:]
-    for size, needed, before, after in zip(sizes, window, begin, end, strict=True):
-        if size + before + after < needed:
+    for dim in range(len(kernel_size)):  # without zip, which would take longer than small layers do
+        if shape[dim + 2] + begin[dim] + end[dim] <= (kernel_size[dim] - 1) * dilation[dim]:
             break
     else:
         return
-    padded = [size + before + after for size, before, after in zip(sizes, begin, end, strict=True)]
+    padded = [size + before + after for size, before, after in zip(shape[2:], begin, end, strict=True)]
     raise ShapeError(
-        f"{type(layer).__name__}: expected sizes of {_by(window)} or more after padding, as its kernel covers, "
-        f"got {_by(padded)} from {list(x.shape)}"
+        f"{type(layer).__name__}: expected sizes of {_by(span(kernel_size, dilation))} or more after padding, as its "
+        f"kernel covers, got {_by(padded)} from {list(shape)}"
     )
 
 

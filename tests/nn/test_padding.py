@@ -49,7 +49,7 @@ def test_ends_that_differ_are_refused_where_one_size_is_wanted() -> None:
 
 def test_text_is_burns() -> None:
     assert [padding_text(it) for it in ("Valid", "Same", (1, 0, 1, 0))] == ["Valid", "Same", "Explicit(1, 0, 1, 0)"]
-    assert both_ends("Valid", (3, 3), (2, 2), (1, 1)) == ((0, 0), (0, 0))
+    assert both_ends("Valid", (1, 1, 3, 3), (2, 2), (1, 1)) == ((0, 0), (0, 0))
 
 
 def test_no_config_has_bounds_beside_a_tuple_of_fixed_length() -> None:

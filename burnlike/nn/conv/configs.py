@@ -37,7 +37,7 @@ class Conv1dConfig(ModuleConfig, tag="Conv1d"):
         channels_out: of the output.
         kernel_size: of the window.
         stride: from one window to the next.
-        dilation: from one element of a window to the next.
+        dilation: from one element of a window to the next; `Same` does not count it, as in Burn.
         groups: into which the channels are divided; each is convolved by itself.
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for both ends, or `[left, right]`.
         bias: whether a bias is added.
@@ -70,7 +70,7 @@ class Conv2dConfig(ModuleConfig, tag="Conv2d"):
         channels: of input and output, `[in, out]`.
         kernel_size: of the window; one size, or `[height, width]`, as in stride and dilation.
         stride: from one window to the next.
-        dilation: from one element of a window to the next.
+        dilation: from one element of a window to the next; `Same` does not count it, as in Burn.
         groups: into which the channels are divided; each is convolved by itself.
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for all sides, or
             `[top, left, bottom, right]`.
@@ -103,7 +103,7 @@ class Conv3dConfig(ModuleConfig, tag="Conv3d"):
         channels: of input and output, `[in, out]`.
         kernel_size: of the window; one size, or `[depth, height, width]`, as in stride and dilation.
         stride: from one window to the next.
-        dilation: from one element of a window to the next.
+        dilation: from one element of a window to the next; `Same` does not count it, as in Burn.
         groups: into which the channels are divided; each is convolved by itself.
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs; odd kernels only), one size for all sides, or
             `[depth, height, width]`, each for both ends.
@@ -239,7 +239,7 @@ class DeformConv2dConfig(ModuleConfig, tag="DeformConv2d"):
         channels: of input and output, `[in, out]`.
         kernel_size: of the window; one size, or `[height, width]`, as in stride and dilation.
         stride: from one window to the next.
-        dilation: from one element of a window to the next.
+        dilation: from one element of a window to the next; `Same` does not count it, as in Burn.
         weight_groups: into which the channels are divided; each is convolved by itself.
         offset_groups: into which the channels of the input are divided; each has its own offsets.
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs; odd kernels only), one size for all sides, or

@@ -1,6 +1,7 @@
 """Convolutions over one, two and three dimensions (torch's, with Burn's padding)."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -20,7 +21,6 @@ from ..padding import (
     layer_size,
     padding_text,
     shown_size,
-    span,
 )
 from .configs import Conv1dConfig, Conv2dConfig, Conv3dConfig
 
@@ -58,20 +58,21 @@ class _Conv(Layer):
         Raises:
             ShapeError: x has another rank or other channels, or is smaller than the kernel after padding.
         """
-        expect_shape(self, x, "batch", self.weight.shape[1] * self.groups, *self._axes)
-        dims = len(self._axes)
+        weight, dims = self.weight, len(self._axes)
+        expect_shape(self, x, "batch", weight.shape[1] * self.groups, *self._axes)
         kernel, stride, dilation = each(self.kernel_size, dims), each(self.stride, dims), each(self.dilation, dims)
-        begin, end = self._ends(x.shape[2:], kernel, stride)
-        expect_window(self, x, span(kernel, dilation), begin, end)
+        shape = x.shape
+        begin, end = self._ends(shape, kernel, stride)
+        expect_window(self, shape, kernel, dilation, begin, end)
         if begin != end:
             x = functional.pad(x, [it for pair in zip(begin[::-1], end[::-1], strict=True) for it in pair])
             begin = (0,) * dims
-        return _CONV[dims](x, self.weight, self.bias, stride, begin, dilation, self.groups)
+        return _CONV[dims](x, weight, self.bias, stride, begin, dilation, self.groups)
 
     def _ends(
-        self, sizes: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...]
+        self, shape: Sequence[int], kernel: tuple[int, ...], stride: tuple[int, ...]
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return both_ends(self.padding, sizes, kernel, stride)
+        return both_ends(self.padding, shape, kernel, stride)
 
     def custom_content(self, content: Content) -> Content:
         channels_out, channels_in, *_ = content.shape("weight")
@@ -134,7 +135,7 @@ class Conv3d(_Conv):
         super().__init__(config, config.channels, device)
 
     def _ends(
-        self, sizes: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...]
+        self, shape: Sequence[int], kernel: tuple[int, ...], stride: tuple[int, ...]
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        begin = equal_ends("Conv3d", self.padding, sizes, kernel, stride)
+        begin = equal_ends("Conv3d", self.padding, shape, kernel, stride)
         return begin, begin

@@ -48,14 +48,12 @@ class _ConvTranspose(Layer):
         Raises:
             ShapeError: x has another rank or other channels, or nothing is left of the output.
         """
-        expect_shape(self, x, "batch", self.weight.shape[0], *self._axes)
-        dims = len(self._axes)
+        weight, dims = self.weight, len(self._axes)
+        expect_shape(self, x, "batch", weight.shape[0], *self._axes)
         kernel, stride, dilation = each(self.kernel_size, dims), each(self.stride, dims), each(self.dilation, dims)
         padding, padding_out = each(self.padding, dims), each(self.padding_out, dims)
         self._expect_output(x, stride, span(kernel, dilation), padding, padding_out)
-        return TorchConvOps.conv_transpose(
-            x, self.weight, self.bias, stride, padding, padding_out, self.groups, dilation
-        )
+        return TorchConvOps.conv_transpose(x, weight, self.bias, stride, padding, padding_out, self.groups, dilation)
 
     def _expect_output(
         self,

@@ -71,11 +71,9 @@ class DeformConv2d(Layer):
         """
         expect_shape(self, x, "batch", self.weight.shape[1] * self.weight_groups, "height", "width")
         kernel, stride, dilation = each(self.kernel_size, 2), each(self.stride, 2), each(self.dilation, 2)
-        sizes = x.shape[2:]
-        padding = equal_ends("DeformConv2d", self.padding, sizes, kernel, stride)
-        window = span(kernel, dilation)
-        expect_window(self, x, window, padding, padding)
-        out = window_counts(sizes, window, stride, padding)
+        padding = equal_ends("DeformConv2d", self.padding, x.shape, kernel, stride)
+        expect_window(self, x.shape, kernel, dilation, padding, padding)
+        out = window_counts(x.shape[2:], span(kernel, dilation), stride, padding)
         taps = self.offset_groups * math.prod(kernel)
         expect_shape(self, offset, x.shape[0], 2 * taps, *out, name="offset")
         if mask is not None:

@@ -33,7 +33,7 @@ class Unfold4d(Layer):
         """
         expect_shape(self, x, "batch", "channels", "height", "width")
         padding = each(self.padding, 2)
-        expect_window(self, x, span(each(self.kernel_size, 2), each(self.dilation, 2)), padding, padding)
+        expect_window(self, x.shape, each(self.kernel_size, 2), each(self.dilation, 2), padding, padding)
         return functional.unfold(x, self.kernel_size, self.dilation, padding, self.stride)
 
     def custom_content(self, content: Content) -> Content:

@@ -50,8 +50,9 @@ class _AvgPool(Layer):
         expect_shape(self, x, "batch", "channels", *self._axes)
         dims = len(self._axes)
         kernel, stride = each(self.kernel_size, dims), each(self.stride, dims)
-        begin, end = both_ends(self.padding, x.shape[2:], kernel, stride)
-        expect_window(self, x, kernel, begin, end)
+        shape = x.shape
+        begin, end = both_ends(self.padding, shape, kernel, stride)
+        expect_window(self, shape, kernel, (1,) * dims, begin, end)
         return TorchPoolOps.avg_pool(x, kernel, stride, begin, end, self.count_include_pad, self.ceil_mode)
 
     def custom_content(self, content: Content) -> Content:

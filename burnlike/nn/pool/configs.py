@@ -23,7 +23,7 @@ class MaxPool1dConfig(ModuleConfig, tag="MaxPool1d"):
         kernel_size: of the window.
         stride: from one window to the next; None is set to kernel_size.
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for both ends, or `[left, right]`.
-        dilation: from one element of a window to the next.
+        dilation: from one element of a window to the next; `Same` does not count it, as in Burn.
         ceil_mode: whether a last window may reach over the end.
     """
 
@@ -52,7 +52,7 @@ class MaxPool2dConfig(ModuleConfig, tag="MaxPool2d"):
         strides: from one window to the next; None is set to kernel_size.
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for all sides, or
             `[top, left, bottom, right]`.
-        dilation: from one element of a window to the next.
+        dilation: from one element of a window to the next; `Same` does not count it, as in Burn.
         ceil_mode: whether a last window may reach over the end.
     """
 

@@ -18,7 +18,6 @@ from ..padding import (
     layer_size,
     padding_text,
     shown_size,
-    span,
 )
 from .configs import MaxPool1dConfig, MaxPool2dConfig
 
@@ -51,8 +50,9 @@ class _MaxPool(Layer):
         expect_shape(self, x, "batch", "channels", *self._axes)
         dims = len(self._axes)
         kernel, stride, dilation = each(self.kernel_size, dims), each(self.stride, dims), each(self.dilation, dims)
-        begin, end = both_ends(self.padding, x.shape[2:], kernel, stride)
-        expect_window(self, x, span(kernel, dilation), begin, end)
+        shape = x.shape
+        begin, end = both_ends(self.padding, shape, kernel, stride)
+        expect_window(self, shape, kernel, dilation, begin, end)
         return TorchPoolOps.max_pool(x, kernel, stride, begin, end, dilation, self.ceil_mode)
 
     def custom_content(self, content: Content) -> Content:
