@@ -22,11 +22,11 @@ def of_torch() -> Mapping[type[nn.Module], list[Counterpart]]:
 
 
 @cache
-def of_burnlike() -> Mapping[type[nn.Module], list[Counterpart]]:
-    """The pairs of each class of burnlike; of those that fit a layer, the last stands for what nothing tells."""
-    found: dict[type[nn.Module], list[Counterpart]] = {}
+def of_burnlike() -> Mapping[type[nn.Module], Mapping[type[nn.Module], Counterpart]]:
+    """The pairs of each class of burnlike, by torch's class; the last of them stands for those that nothing tells."""
+    found: dict[type[nn.Module], dict[type[nn.Module], Counterpart]] = {}
     for it in _all():
-        found.setdefault(getattr(layers, it.layer), []).append(it)
+        found.setdefault(getattr(layers, it.layer), {})[it.torch] = it
     return found
 
 

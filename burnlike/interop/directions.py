@@ -115,10 +115,11 @@ class ToTorch(Direction):
 
     def counterpart_of(self, layer: nn.Module) -> Counterpart | None:
         """See `Direction`."""
-        pairs = [it for it in of_burnlike().get(type(layer), ()) if it.fits_burnlike(layer)]
+        pairs = of_burnlike().get(type(layer))
+        if pairs is None:
+            return None
         origin = _origin_of(layer)
-        same = [it for it in pairs if origin is not None and it.torch is origin.kind]
-        return (same or pairs)[-1] if pairs else None
+        return pairs[origin.kind] if origin is not None and origin.kind in pairs else list(pairs.values())[-1]
 
     def is_layer(self, kind: type) -> bool:
         """See `Direction`."""

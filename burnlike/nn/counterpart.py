@@ -56,7 +56,6 @@ class Counterpart:
         call: whether both layers are called alike and return the same, so that one may take the other's place in a
             program: `same`; `one_tensor`, only where one tensor is all that is given; or `other`.
         fits: whether a layer of torch's class is of this pair, where several pairs have the class.
-        fits_burnlike: likewise, of a layer of burnlike's class.
     """
 
     layer: str
@@ -68,7 +67,6 @@ class Counterpart:
     constants: Mapping[str, str] = field(default_factory=dict)
     call: Call = "same"
     fits: Callable[[Any], bool] = lambda layer: True
-    fits_burnlike: Callable[[Any], bool] = lambda layer: True
 
     def to_burn(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """burnlike's tensors by path, from torch's by name."""

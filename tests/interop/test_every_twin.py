@@ -25,7 +25,7 @@ def is_called_alike(case: Case) -> bool:
 
 
 def call_of(case: Case) -> str:
-    return of_burnlike()[type(case.layer())][-1].call
+    return list(of_burnlike()[type(case.layer())].values())[-1].call
 
 
 def expect_equal(found: object, expected: object) -> None:

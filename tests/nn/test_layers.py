@@ -12,11 +12,10 @@ from torch import Tensor
 
 from burnlike import Autodiff, Cpu, Tensor as Typed
 from burnlike.errors import ShapeError
-from burnlike.interop.directions import ToTorch
 from burnlike.module import display, params
 from burnlike.record import NamedMpkFileRecorder, init_from, load, save
 
-from .cases import CASES, FIRST, Case, tensors_of
+from .cases import CASES, COUNTERPARTS, FIRST, Case, tensors_of
 
 
 def first_of_each(case: Case) -> Any:
@@ -95,8 +94,7 @@ def test_numbers_and_gradients_are_those_of_the_reference(case: Case) -> None:
         expect_equal(output, expected)
         expected_grads = {param.path: param.tensor.grad for param in params(expected_layer)}
     else:
-        twin = ToTorch().counterpart_of(layer)
-        assert twin is not None
+        twin = COUNTERPARTS[type(layer).__name__]
         state = {param.path: param.tensor.detach() for param in params(layer)}
         theirs = twin.build(layer, torch.device("cpu")).double().train(case.train)
         missing, unexpected = theirs.load_state_dict(twin.to_torch(state), strict=False)
