@@ -207,6 +207,16 @@ def test_a_buffer_that_was_added_to_a_layer_is_named(convert: Callable[[nn.Modul
         convert(layer)
 
 
+def test_a_part_of_a_layer_that_is_the_users_is_refused() -> None:
+    class Projection(nn.modules.linear.NonDynamicallyQuantizableLinear):
+        pass
+
+    layer = nn.MultiheadAttention(4, 2, batch_first=True)
+    layer.out_proj = Projection(4, 4)
+    with pytest.raises(NoCounterpartError, match="a part of it, Projection, may compute"):
+        from_torch(layer)
+
+
 def test_a_layer_by_itself_names_itself() -> None:
     with pytest.raises(NoCounterpartError, match=r"(?m)^  Dropout2d: burnlike has no such layer"):
         from_torch(nn.Dropout2d())
