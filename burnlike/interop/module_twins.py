@@ -119,9 +119,7 @@ class Conversion:
             self._problem(path, layer, "it has hooks, which may rely on its tensors; remove them before")
             return
         if own := [it for it in layer.modules() if not type(it).__module__.startswith(("torch.", "burnlike."))]:
-            self._problem(
-                path, layer, f"one of its parts is a {type(own[0]).__name__}, which may compute something else"
-            )
+            self._problem(path, layer, f"a part of it, {type(own[0]).__name__}, may compute something else")
             return
         if len({part.training for part in layer.modules()}) > 1:
             self._problem(path, layer, "only a part of it is in training mode; call train() or eval() on the layer")
