@@ -10,7 +10,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import msgspec.inspect as mi
@@ -39,10 +40,30 @@ def tag_of(cls: ConfigType) -> str | None:
 
 @cache
 def fields_of(cls: ConfigType) -> dict[str, mi.Field]:
-    """The fields of a struct by the key they have in YAML."""
+    """The fields of a struct by the key they have in YAML.
+
+    Raises:
+        TypeError: a field's type is a union of a number with bounds and a tuple of fixed length: msgspec 0.22 reads
+            wrong memory then, and the process would end at the next collection of garbage.
+    """
+    for name, kind in get_type_hints(cls, include_extras=True).items():
+        if _is_unsafe(kind):
+            raise TypeError(
+                f"{cls.__name__}.{name}: a number with bounds beside a tuple of fixed length; write the tuple as"
+                " Annotated[tuple[Size, ...], Meta(min_length=2, max_length=2)]"
+            )
     described = mi.type_info(cls)
     assert isinstance(described, mi.StructType)
     return {field.encode_name: field for field in described.fields}
+
+
+def _is_unsafe(kind: Any) -> bool:
+    parts = get_args(kind)
+    if get_origin(kind) in (Union, UnionType):
+        bounded = any(get_origin(it) is Annotated and get_args(it)[0] in (int, float) for it in parts)
+        if bounded and any(get_origin(it) is tuple and get_args(it)[-1] is not Ellipsis for it in parts):
+            return True
+    return any(map(_is_unsafe, parts))
 
 
 def is_role(cls: ConfigType) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from burnlike.config import Config, Meta, ModuleConfig, field
+from burnlike.config.bounds import Size
 from burnlike.errors import BurnlikeError, ConfigError, ConfigIOError
 
 from .samples import Box, Circle, Dot, Everything, Group, Pair, Shape, Sound
@@ -149,6 +150,19 @@ def test_a_field_type_that_yaml_can_not_hold_is_an_error_of_the_class():
 
     with pytest.raises(TypeError, match="a config can't have a field of the type BytesType"):
         Unfit()
+
+
+def test_a_union_that_msgspec_crashes_on_is_refused() -> None:
+    class Window(Config):
+        size: Size | tuple[Size, Size]
+
+    class Plain(Config):
+        size: int | tuple[int, int]
+        sizes: list[Size] | None = None
+
+    with pytest.raises(TypeError, match=r"Window\.size: a number with bounds beside a tuple of fixed length; write"):
+        Window(size=3)
+    assert Plain(size=(1, 2)).size == (1, 2)
 
 
 def test_rules_are_not_asked_before_each_field_is_right():
