@@ -33,14 +33,14 @@ class Row(NamedTuple):
 
     Attributes:
         name: of the class.
-        burn: Burn's name, `-` where Burn has none.
+        layer: the name, and whether Burn has it.
         config: the config as one writes it, with the defaults.
         torch: what torch has for it.
         differs: how that differs, or `-`.
     """
 
     name: str
-    burn: str
+    layer: str
     config: str
     torch: str
     differs: str
@@ -88,8 +88,8 @@ def configs() -> dict[str, type[ModuleConfig]]:
 def row_of(name: str, config: type[ModuleConfig]) -> Row:
     """The row of a layer."""
     doc = inspect.getdoc(getattr(nn, name)) or ""
-    burn = "-" if name in NOT_OF_BURN else f"`{name}`"
-    return Row(name, burn, f"`{signature_of(config)}`", line_of(doc, "Torch"), line_of(doc, "Differs") or "-")
+    layer = f"`{name}` (not in Burn)" if name in NOT_OF_BURN else f"`{name}`"
+    return Row(name, layer, f"`{signature_of(config)}`", line_of(doc, "Torch"), line_of(doc, "Differs") or "-")
 
 
 def families() -> list[Family]:
@@ -110,10 +110,10 @@ def page() -> str:
     for title, rows in families():
         heading = title.splitlines()[0].rstrip(".")
         parts.append(
-            f"\n### {heading}\n\n| layer | Burn | config | torch | difference |\n| --- | --- | --- | --- | --- |\n"
+            f"\n### {heading}\n\n| layer | config | torch | difference |\n| --- | --- | --- | --- | --- |\n"
         )
         for row in rows:
-            cells = [f"`{row.name}`", row.burn, row.config, row.torch.rstrip("."), row.differs.rstrip(".")]
+            cells = [row.layer, row.config, row.torch.rstrip("."), row.differs.rstrip(".")]
             parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n")
     return "".join(parts)
 

@@ -3,7 +3,7 @@
 The weights are the same on both sides. Names of layers choose some of them: `python -m benchmarks.nn.layers Conv2d`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -21,8 +21,10 @@ TYPED_BAR = 0.95
 
 
 def first(output: Any) -> Any:
-    """The first tensor of an output."""
-    return output if isinstance(output, torch.Tensor | Tensor) else first(output[0])
+    """The first tensor of an output; of an attention's, what it attended to."""
+    if isinstance(output, torch.Tensor | Tensor):
+        return output
+    return first(output.context if hasattr(output, "context") else output[0])
 
 
 def leaves_of(inputs: tuple[Any, ...]) -> list[Any]:
@@ -39,16 +41,16 @@ def forget(leaves: list[Any], layer: torch_nn.Module) -> None:
             it.grad = None
 
 
-def pass_of(layer: torch_nn.Module, arguments: list[Any], typed: bool) -> Callable[[], None]:
+def pass_of(layer: torch_nn.Module, arguments: list[Any], named: Mapping[str, Any], typed: bool) -> Callable[[], None]:
     """A forward and a backward pass; one with typed tensors starts from ones by itself."""
 
     def plain_pass() -> None:
-        output = first(layer(*arguments))
+        output = first(layer(*arguments, **named))
         if output.requires_grad:
             output.backward(torch.ones_like(output))
 
     def typed_pass() -> None:
-        output = first(layer(*arguments))
+        output = first(layer(*arguments, **named))
         if output.is_tracked():
             output.backward()
 
@@ -67,18 +69,17 @@ def measure(name: str, size: Size, twin: Counterpart, repeats: int) -> list[Comp
     typed = [Tensor(it, backend) if isinstance(it, torch.Tensor) else it for it in ours]
     their_arguments = list(size.torch_inputs(*others))
     torch.manual_seed(1)
-    expected = first(theirs(*their_arguments))
+    expected = first(theirs(*their_arguments, **size.named))
     found = []
     for kind, given, bar in (("", ours, PLAIN_BAR), (", typed", typed, TYPED_BAR)):
-        arguments = list(size.our_inputs(*given))
         torch.manual_seed(1)
-        output = first(layer(*arguments))
+        output = first(layer(*given, **size.named))
         plain = output.inner if isinstance(output, Tensor) else output
         error = (plain.reshape(expected.shape) - expected).abs().max().item()
         result = compare(
             f"{name}{kind}",
-            pass_of(layer, arguments, typed=bool(kind)),
-            pass_of(theirs, their_arguments, typed=False),
+            pass_of(layer, given, size.named, typed=bool(kind)),
+            pass_of(theirs, their_arguments, size.named, typed=False),
             theirs_name=f"torch.nn.{type(theirs).__name__}",
             bar=bar,
             repeats=repeats,

@@ -19,7 +19,7 @@ class BinaryCrossEntropyLoss(Layer):
     only one dimension.
 
     Torch: `nn.BCELoss`, with `logits` `nn.BCEWithLogitsLoss`.
-    Differs: targets are integers; weights are of classes; label smoothing; always the mean.
+    Differs: targets may be integers; weights are of classes; label smoothing; always the mean.
 
     Attributes:
         weights: `[classes]` or None: the classes are the last dimension, or the targets 0 and 1 if there is only one

@@ -18,7 +18,7 @@ class CosineEmbeddingLoss(Layer):
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1, 0 elsewhere.
 
     Torch: `nn.CosineEmbeddingLoss`.
-    Differs: targets are integers.
+    Differs: the reduction is `mean` or `sum`; `forward_no_reduction` has none.
     """
 
     def __init__(self, config: CosineEmbeddingLossConfig) -> None:
