@@ -7,9 +7,13 @@ import torch
 
 from burnlike import nn
 
-from .expectations import CLOSE, same
+from ..compare import Tolerance
+from .expectations import same
 from .results import Result
 from .subject import Subject
+
+ROUNDED = Tolerance(1e-4, 1e-4)
+"""For numbers of float32 that went through several layers, one way or the other."""
 
 
 def causal(subject: Subject, x: torch.Tensor) -> Any:
@@ -26,7 +30,7 @@ def stepwise(subject: Subject, x: torch.Tensor, step: Callable[[Any], Any]) -> t
 def compared(subject: Subject, whole: Any, steps: torch.Tensor) -> Result:
     """The output of all positions at once, the same as that of the steps."""
     result = Result.of(subject.world, whole)
-    same(result.single(), steps.tolist(), CLOSE, "the output")
+    same(result.single(), steps.tolist(), ROUNDED, "the output")
     return result
 
 
@@ -45,11 +49,9 @@ def encoded(subject: Subject) -> Result:
     """A stack of encoder layers."""
     layer: Any = subject.layer()
     x = subject.tensors()["input"]
-    whole = layer(nn.TransformerEncoderInput(subject.wrapped(x), mask_attn=causal(subject, x)))
+    whole = layer(subject.wrapped(x), mask_attn=causal(subject, x))
     cache = layer.new_autoregressive_cache()
-    steps = stepwise(
-        subject, x, lambda it: layer.forward_autoregressive_inference(nn.TransformerEncoderInput(it), cache)
-    )
+    steps = stepwise(subject, x, lambda it: layer.forward_autoregressive_inference(it, cache=cache))
     return compared(subject, whole, steps)
 
 
@@ -58,13 +60,9 @@ def decoded(subject: Subject) -> Result:
     layer: Any = subject.layer()
     target, memory = subject.tensors().values()
     typed = subject.wrapped(memory)
-    whole = layer(nn.TransformerDecoderInput(subject.wrapped(target), typed, target_mask_attn=causal(subject, target)))
+    whole = layer(subject.wrapped(target), typed, target_mask_attn=causal(subject, target))
     cache = layer.new_autoregressive_cache()
-    steps = stepwise(
-        subject,
-        target,
-        lambda it: layer.forward_autoregressive_inference(nn.TransformerDecoderInput(it, typed), cache),
-    )
+    steps = stepwise(subject, target, lambda it: layer.forward_autoregressive_inference(it, typed, cache=cache))
     return compared(subject, whole, steps)
 
 
@@ -77,10 +75,10 @@ def cached_context(subject: Subject) -> Result:
     for it in (query, other):
         whole = subject.world.plain(layer(it, context, mask))
         result = Result.of(subject.world, layer.forward_cache(it, context, mask, cache=cache))
-        same(result.single(), whole.tolist(), CLOSE, "the output")
+        same(result.single(), whole.tolist(), ROUNDED, "the output")
     nothing = subject.wrapped(torch.zeros_like(subject.world.plain(context)))
     again = layer.forward_cache(other, nothing, mask, cache=cache)
-    same(subject.world.plain(again), whole.tolist(), CLOSE, "the output with another context")
+    same(subject.world.plain(again), whole.tolist(), ROUNDED, "the output with another context")
     return result
 
 
