@@ -16,11 +16,10 @@ from ..module.identity.plain_attributes import DEEPEST, plain_names
 from ..module.identity.torch_wrappers import own_class, unwrap
 from ..module.transforms.placement import copy_with
 from ..module.tree.traversal import slots_of
-from ..nn.counterpart import Counterpart
+from ..nn.counterpart import Call, Counterpart
 from .twins import Direction, Form, Part, Twin, owner_of, tensors_of
 
 Place = Literal["root", "sequential", "program"]
-Call = Literal["same", "one_tensor", "other"]
 _CALLED_ALIKE: Mapping[Place, tuple[Call, ...]] = {
     "root": ("same", "one_tensor", "other"),
     "sequential": ("same", "one_tensor"),
@@ -44,6 +43,8 @@ class Conversion:
         self._twins: dict[int, tuple[Twin, Counterpart]] = {}
         self._seen: set[tuple[int, Place]] = set()
         self._sources: dict[int, Tensor] = {}
+        # Address of a tensor -> the forms of it that a place needs together -> the first such place.
+        self._uses: dict[int, dict[frozenset[Form], str]] = {}
         self._made: dict[Form, Tensor] = {}
 
     @torch.inference_mode(False)  # else what is made could never be trained
@@ -56,9 +57,8 @@ class Conversion:
             ModuleTreeError: likewise.
         """
         slots_of(self._root)  # raises for a module that holds itself
-        uses: dict[int, dict[frozenset[Form], str]] = {}
-        self._find(self._root, "", "root", uses)
-        self._check_uses(uses)
+        self._find(self._root, "", "root")
+        self._check_uses()
         self._refuse()
         for twin, pair in self._twins.values():
             self._fill(twin)
@@ -67,7 +67,7 @@ class Conversion:
         replaced |= {form[0].address: made for form, made in self._made.items() if form == (Part(form[0].address),)}
         return copy_with(self._root, replaced)
 
-    def _find(self, module: nn.Module, path: str, place: Place, uses: dict[int, dict[frozenset[Form], str]]) -> None:
+    def _find(self, module: nn.Module, path: str, place: Place) -> None:
         """Build the twins of the layers in `module`, and note what is wrong, and in which forms tensors are needed."""
         if (id(module), place) in self._seen:
             return
@@ -76,7 +76,7 @@ class Conversion:
         if unwrap(module) is not module:
             self._problem(path, module, "a wrapper within the module; convert the module inside, and wrap the result")
         elif (pair := direction.counterpart_of(module)) is not None:
-            self._find_layer(module, path, place, pair, uses)
+            self._find_layer(module, path, place, pair)
         elif own_class(module) is not kind:
             remedy = "call burnlike.module.materialize or torch's remove_parametrizations before"
             self._problem(path, module, f"it is parametrized; {remedy}")
@@ -90,20 +90,13 @@ class Conversion:
             for name, tensor in _tensors_held(module):
                 self._sources[id(tensor)] = tensor
                 form = frozenset({(Part(id(tensor)),)})
-                uses.setdefault(id(tensor), {}).setdefault(form, f"{path}.{name}" if path else name)
+                self._uses.setdefault(id(tensor), {}).setdefault(form, f"{path}.{name}" if path else name)
             inner: Place = "sequential" if kind is nn.Sequential and place != "program" else "program"
             for name, child in module._modules.items():
                 if child is not None:
-                    self._find(child, f"{path}.{name}" if path else name, inner, uses)
+                    self._find(child, f"{path}.{name}" if path else name, inner)
 
-    def _find_layer(
-        self,
-        layer: nn.Module,
-        path: str,
-        place: Place,
-        pair: Counterpart,
-        uses: dict[int, dict[frozenset[Form], str]],
-    ) -> None:
+    def _find_layer(self, layer: nn.Module, path: str, place: Place, pair: Counterpart) -> None:
         if pair.call not in _CALLED_ALIKE[place]:
             twin = self._direction.twin_name(pair)
             self._problem(
@@ -138,7 +131,7 @@ class Conversion:
             self._check_parts(form, path, layer, tensors)
         for address, forms in used.items():
             name, self._sources[address] = tensors[address]
-            uses.setdefault(address, {}).setdefault(frozenset(forms), f"{path}.{name}" if path else name)
+            self._uses.setdefault(address, {}).setdefault(frozenset(forms), f"{path}.{name}" if path else name)
 
     def _check_parts(self, form: Form, path: str, layer: nn.Module, tensors: Mapping[int, tuple[str, Tensor]]) -> None:
         """See that tensors which become one can be one."""
@@ -152,8 +145,8 @@ class Conversion:
                 names = ", ".join(name for name, _ in found)
                 self._problem(path, layer, f"{names} are one tensor in {self._direction.target}, and {what}")
 
-    def _check_uses(self, uses: Mapping[int, Mapping[frozenset[Form], str]]) -> None:
-        for places in uses.values():
+    def _check_uses(self) -> None:
+        for places in self._uses.values():
             if len(places) > 1:
                 first, other = list(places.values())[:2]
                 self._problems[

@@ -12,7 +12,7 @@ from burnlike import Module, nn as layers
 from burnlike.cli import convert
 from burnlike.config import ModuleConfig
 from burnlike.errors import RecordError, RecordMismatchError
-from burnlike.interop import from_torch
+from burnlike.interop import from_torch, record_from_torch, to_torch
 from burnlike.module import params
 from burnlike.record import init_from, open_record, save
 
@@ -132,3 +132,28 @@ def test_a_record_in_burns_names_stays_as_it_is(config: Path, tmp_path: Path) ->
     run(convert, tmp_path / "x.safetensors", tmp_path / "x.bin", "--model", config, "--ids")
     loaded = init_from(TwoLinearsConfig(), tmp_path / "x.bin", "cpu")
     assert torch.equal(loaded.first.weight, model.first.weight)
+
+
+@pytest.mark.parametrize(
+    ("text", "layer"),
+    [
+        ("type: Lstm\nd_input: 2\nd_hidden: 2\nbias: true\n", nn.LSTM(2, 2, batch_first=True)),
+        ("type: BiGru\nd_input: 3\nd_hidden: 2\nbias: false\n", nn.GRU(3, 2, bias=False, bidirectional=True)),
+        ("type: BatchNorm\nnum_features: 3\n", nn.BatchNorm1d(3)),
+        ("type: MultiHeadAttention\nd_model: 4\nn_heads: 2\n", nn.MultiheadAttention(4, 2, batch_first=True)),
+        ("type: Conv2d\nchannels: [2, 3]\nkernel_size: 3\n", nn.Conv2d(2, 3, 3)),
+    ],
+    ids=["Lstm", "BiGru", "BatchNorm", "MultiHeadAttention", "Conv2d"],
+)
+def test_gates_norms_and_projections(text: str, layer: nn.Module, tmp_path: Path) -> None:
+    torch.save(layer.state_dict(), tmp_path / "x.pt")
+    (tmp_path / "model.yaml").write_text(text)
+    run(convert, tmp_path / "x.pt", tmp_path / "x.mpk", "--model", tmp_path / "model.yaml")
+    found = open_record(tmp_path / "x.mpk").tensors
+    layer_of_burn = ModuleConfig.from_yaml(text).init()
+    record_from_torch(layer_of_burn, layer.state_dict()).load_into(layer_of_burn)
+    assert found.keys() == layer_of_burn.state_dict().keys()
+    for name, tensor in to_torch(layer_of_burn).state_dict().items():
+        assert torch.equal(tensor, layer.state_dict()[name])
+    for name, tensor in layer_of_burn.state_dict().items():
+        assert torch.equal(tensor, found[name])
