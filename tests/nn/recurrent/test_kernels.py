@@ -1,0 +1,130 @@
+"""Torch's fused kernels and the steps one by one compute the same; each is used where it has to be."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from burnlike import nn
+from burnlike.module import params
+from burnlike.nn.recurrent import recurrence
+from tests.nn.cases import tensors_of
+
+SIZES: dict[str, Any] = {"d_input": 3, "d_hidden": 4, "bias": True}
+FUSED = [
+    nn.RnnConfig(**SIZES),
+    nn.RnnConfig(**SIZES, hidden_activation=nn.ReluConfig(), batch_first=False),
+    nn.LstmConfig(**SIZES, reverse=True),
+    nn.GruConfig(**SIZES),
+    nn.BiRnnConfig(**SIZES),
+    nn.BiLstmConfig(**SIZES, batch_first=False),
+    nn.BiGruConfig(**SIZES),
+]
+fused = pytest.mark.parametrize("config", FUSED, ids=lambda config: type(config).__name__)
+
+
+def made(config: Any, dtype: torch.dtype = torch.float64) -> Any:
+    torch.manual_seed(0)
+    return config.init().to(dtype)
+
+
+def drawn(dtype: torch.dtype = torch.float64) -> Tensor:
+    torch.manual_seed(1)
+    return torch.randn(2, 5, 3, dtype=dtype, requires_grad=True)
+
+
+def by_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recurrence, "_usable", lambda kernel: False)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the kernels that are called from now on."""
+    called: list[str] = []
+
+    def counting(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(kernel: Any, *args: Any) -> Any:
+            called.append(kernel.__name__)
+            return function(kernel, *args)
+
+        return call
+
+    monkeypatch.setattr(recurrence, "_by_kernel", counting(recurrence._by_kernel))
+    return called
+
+
+@fused
+def test_the_steps_one_by_one_give_what_the_kernel_gives(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    called = counted(monkeypatch)
+    found = []
+    for _ in range(2):
+        layer, x = made(config), drawn()
+        outputs = tensors_of(layer(x))
+        sum((it * torch.arange(it.numel()).sin().view_as(it)).sum() for it in outputs).backward()  # pyright: ignore
+        found.append((outputs, x.grad, [param.tensor.grad for param in params(layer)]))
+        by_steps(monkeypatch)
+    assert len(called) == 1
+    torch.testing.assert_close(found[0], found[1], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        nn.RnnConfig(**SIZES, clip=0.5),
+        nn.RnnConfig(**SIZES, hidden_activation=nn.SigmoidConfig()),
+        nn.LstmConfig(**SIZES, input_forget=True),
+        nn.LstmConfig(**SIZES, cell_activation=nn.SigmoidConfig()),
+        nn.BiLstmConfig(**SIZES, clip=0.5),
+        nn.GruConfig(**SIZES, reset_after=False),
+        nn.BiGruConfig(**SIZES, gate_activation=nn.TanhConfig()),
+    ],
+    ids=repr,
+)
+def test_other_options_use_no_kernel(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    called = counted(monkeypatch)
+    made(config)(drawn())
+    assert not called
+
+
+@fused
+def test_float32_works_under_transforms_for_which_the_kernels_have_no_rules(config: Any) -> None:
+    layer, x = made(config, torch.float32), drawn(torch.float32).detach()
+    expected = tensors_of(layer(x))
+    batched = torch.vmap(lambda y: tensors_of(layer(y)))(torch.stack((x, x)))
+    torch.testing.assert_close([it[1] for it in batched], expected)
+    tangents = torch.func.jvp(lambda y: tensors_of(layer(y))[0], (x,), (x,))[1]
+    step = 1e-2
+    difference = (tensors_of(layer(x + step * x))[0] - tensors_of(layer(x - step * x))[0]) / (2 * step)
+    torch.testing.assert_close(tangents, difference, rtol=1e-2, atol=1e-3)
+
+
+def test_compiled_training_of_float32_gives_the_same_gradients() -> None:
+    layer, x = made(nn.LstmConfig(**SIZES), torch.float32), drawn(torch.float32).detach()
+    layer(x)[0].sum().backward()
+    expected = [param.tensor.grad for param in params(layer)]
+    layer.zero_grad()
+    torch.compile(layer, fullgraph=True, backend="aot_eager")(x)[0].sum().backward()
+    torch.testing.assert_close([param.tensor.grad for param in params(layer)], expected)
+
+
+def test_compiled_inference_keeps_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, x = made(nn.LstmConfig(**SIZES), torch.float32), drawn(torch.float32).detach()
+    names: list[str] = []
+
+    def noting(graph: torch.fx.GraphModule, inputs: Any) -> Any:
+        names.extend(str(node.target) for node in graph.graph.nodes)
+        return graph
+
+    with torch.no_grad():
+        found = torch.compile(layer, fullgraph=True, backend=noting)(x)
+        torch.testing.assert_close(tensors_of(found), tensors_of(layer(x)))
+    assert any("lstm" in name for name in names)
+    assert not any("sigmoid" in name for name in names)
+
+
+def test_gate_product_is_the_gate_before_its_activation() -> None:
+    layer, x = made(nn.RnnConfig(**SIZES)), drawn()
+    outputs, _ = layer(x)
+    step = torch.tanh(layer.gate.gate_product(x[:, 1], outputs[:, 0]))
+    torch.testing.assert_close(step, outputs[:, 1], rtol=1e-12, atol=1e-12)
