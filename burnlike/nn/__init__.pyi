@@ -226,5 +226,23 @@ from .similarity.configs import (
 )
 from .similarity.cosine_similarity import CosineSimilarity as CosineSimilarity
 from .similarity.pairwise_distance import PairwiseDistance as PairwiseDistance
-from .transformer.configs import DecoderLmConfig as DecoderLmConfig
+from .transformer.configs import (
+    DecoderLmConfig as DecoderLmConfig,
+    PositionWiseFeedForwardConfig as PositionWiseFeedForwardConfig,
+    TransformerDecoderConfig as TransformerDecoderConfig,
+    TransformerEncoderConfig as TransformerEncoderConfig,
+)
 from .transformer.decoder_lm import DecoderBlock as DecoderBlock, DecoderLm as DecoderLm
+from .transformer.feed_forward import PositionWiseFeedForward as PositionWiseFeedForward
+from .transformer.transformer_decoder import (
+    TransformerDecoder as TransformerDecoder,
+    TransformerDecoderAutoregressiveCache as TransformerDecoderAutoregressiveCache,
+    TransformerDecoderLayer as TransformerDecoderLayer,
+    TransformerDecoderLayerAutoregressiveCache as TransformerDecoderLayerAutoregressiveCache,
+)
+from .transformer.transformer_encoder import (
+    TransformerEncoder as TransformerEncoder,
+    TransformerEncoderAutoregressiveCache as TransformerEncoderAutoregressiveCache,
+    TransformerEncoderLayer as TransformerEncoderLayer,
+    TransformerEncoderLayerAutoregressiveCache as TransformerEncoderLayerAutoregressiveCache,
+)

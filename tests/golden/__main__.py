@@ -1,7 +1,7 @@
 """`python -m tests.golden DIR...`: check burnlike against folders of files that Burn wrote.
 
 Every file is read, compared with its values and written again; modules, optimizers and schedulers are filled from
-them, and what they compute is compared. Prints each failure and each skip, and last `N passed, N failed, N skipped`.
+them, and what they compute is compared. Prints each failure, and last `N passed, N failed, 0 skipped`.
 The exit status is 0 if nothing failed, 1 if a case failed, 2 if a folder can't be used.
 """
 

@@ -15,9 +15,8 @@ from tests.burn_configs import module_config
 from .contents import params_of
 from .files import RecordFile
 from .folder import Golden
-from .later import check_layers
 from .numbers import check_close, check_same, dtype_of, stored_form, tensor_of
-from .outcomes import CheckError, LaterError, expect
+from .outcomes import CheckError, expect
 
 Case = tuple[str, Callable[[], object]]
 
@@ -39,13 +38,6 @@ class Net(Module):
         return x
 
 
-def types_of(config: Mapping[str, Any]) -> list[str]:
-    """The types of layers that a config names."""
-    if isinstance(config.get("fields"), list):
-        return [name for _, below in config["fields"] for name in types_of(below)]
-    return [str(config.get("type"))]
-
-
 def built(config: Mapping[str, Any]) -> nn.Module:
     """The module of a config.
 
@@ -62,25 +54,15 @@ def built(config: Mapping[str, Any]) -> nn.Module:
 def module_cases(golden: Golden, files: list[RecordFile]) -> Iterator[Case]:
     """The cases of a model that has a config."""
     values, config = golden.values, golden.values["config"]
-
-    def module() -> nn.Module:
-        check_layers(types_of(config))
-        return built(config)
-
-    try:
-        check_layers(types_of(config))
-    except LaterError:
-        yield "module", module  # one skip stands for all
-        return
     if "num_params" in values:
-        yield "number of parameters", lambda: _check_num_params(module(), values)
+        yield "number of parameters", lambda: _check_num_params(built(config), values)
     if "display" in values and not golden.is_burn_0_21:
-        yield "display", lambda: _check_display(module(), values)
+        yield "display", lambda: _check_display(built(config), values)
     for file in files:
-        yield f"module filled from {file.name}", lambda file=file: _check_filled(module(), file)
-        yield f"{file.name} written from the module", lambda file=file: _check_saved(module(), file)
+        yield f"module filled from {file.name}", lambda file=file: _check_filled(built(config), file)
+        yield f"{file.name} written from the module", lambda file=file: _check_saved(built(config), file)
         if file.precision != "half" and "inputs" in values:
-            yield f"outputs with {file.name}", lambda file=file: check_outputs(module(), file)
+            yield f"outputs with {file.name}", lambda file=file: check_outputs(built(config), file)
 
 
 def _check_num_params(module: nn.Module, values: Mapping[str, Any]) -> None:
@@ -139,7 +121,8 @@ def check_outputs(module: nn.Module, file: RecordFile) -> None:
     for name, entry in values["outputs"].items():
         check_close(found[name], tensor_of(entry), name)
     grads = [entry for entry in values.get("grads", []) if entry.get("values") is not None]
-    if not grads:
+    # Burn 0.21 goes back through a GELU as if it were its approximation by tanh.
+    if not grads or (file.golden.is_burn_0_21 and any(isinstance(it, layers.Gelu) for it in module.modules())):
         return
     sum((_weighted(output) for output in outputs.values()), torch.zeros(())).backward()
     by_path = {param.path: param for param in params(module)}

@@ -9,17 +9,13 @@ class CheckError(AssertionError):
     """What was found is not what Burn wrote or computed."""
 
 
-class LaterError(Exception):
-    """The case needs a layer of later work."""
-
-
 @dataclass(slots=True)
 class Outcomes:
     """Runs cases, prints those that don't pass, and counts all.
 
     Attributes:
         print: where the lines go.
-        counts: `passed`, `failed` and `skipped`.
+        counts: `passed` and `failed`; none is skipped.
         lines: what was printed.
     """
 
@@ -28,11 +24,9 @@ class Outcomes:
     lines: list[str] = field(default_factory=list)
 
     def run(self, name: str, check: Callable[[], object]) -> None:
-        """Run one case; whatever it raises is its failure, but LaterError, which skips it."""
+        """Run one case; whatever it raises is its failure."""
         try:
             check()
-        except LaterError as reason:
-            self._say("skipped", name, str(reason))
         except Exception as error:
             kind = "" if isinstance(error, CheckError) else f"{type(error).__name__}: "
             self._say("failed", name, kind + " ".join(str(error).split())[:1000])

@@ -4,12 +4,106 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 from ...config import Meta, ModuleConfig
-from ...config.bounds import Layers, Positive, Size
+from ...config.bounds import Layers, NotNegative, Positive, Size
+from ..activation.configs import GeluConfig
+from ..initializers.configs import Initializer, KaimingUniform
+from ..roles import ActivationConfig
 
 if TYPE_CHECKING:
     import torch
 
     from .decoder_lm import DecoderLm
+    from .feed_forward import PositionWiseFeedForward
+    from .transformer_decoder import TransformerDecoder
+    from .transformer_encoder import TransformerEncoder
+
+Probability = Annotated[float, Meta(ge=0, lt=1)]
+
+
+class PositionWiseFeedForwardConfig(ModuleConfig, tag="PositionWiseFeedForward"):
+    """linear_outer(dropout(activation(linear_inner(x)))) at each position (Vaswani et al. 2017, section 3.3).
+
+    Attributes:
+        d_model: size of the last dimension.
+        d_ff: inner size.
+        dropout: probability of dropping an inner value in training.
+        initializer: of both linear layers.
+        activation: between the linear layers; it keeps the inner size.
+    """
+
+    d_model: Size
+    d_ff: Size
+    dropout: Probability = 0.1
+    initializer: Initializer = KaimingUniform()
+    activation: ActivationConfig = GeluConfig()
+
+    def init(self, device: "torch.device | str | None" = None) -> "PositionWiseFeedForward":
+        from .feed_forward import PositionWiseFeedForward
+
+        return PositionWiseFeedForward(self, device)
+
+
+class _StackConfig(ModuleConfig):
+    """What a stack of encoder layers and one of decoder layers have in common."""
+
+    d_model: Size
+    d_ff: Size
+    n_heads: Size
+    n_layers: Layers
+    dropout: Probability = 0.1
+    norm_first: bool = False
+    quiet_softmax: bool = False
+    initializer: Initializer = KaimingUniform()
+    activation: ActivationConfig = GeluConfig()
+    layer_norm_eps: NotNegative = 1e-5
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.d_model % self.n_heads:
+            yield "n_heads", f"expected a divisor of d_model ({self.d_model}), got {self.n_heads}"
+
+
+class TransformerEncoderConfig(_StackConfig, tag="TransformerEncoder"):
+    """Layers of self-attention and a feed-forward part (Vaswani et al. 2017, section 3.1).
+
+    Attributes:
+        d_model: size of a position's vector.
+        d_ff: inner size of the feed-forward parts.
+        n_heads: attention heads of a layer; must divide d_model.
+        n_layers: layers.
+        dropout: probability of dropping an attention weight, an inner value, and a value of each part's output.
+        norm_first: whether parts get normalized vectors, in place of what is added up being normalized.
+        quiet_softmax: whether attention weights may all be near 0.
+        initializer: of all linear layers.
+        activation: of the feed-forward parts.
+        layer_norm_eps: epsilon of the norms.
+    """
+
+    def init(self, device: "torch.device | str | None" = None) -> "TransformerEncoder":
+        from .transformer_encoder import TransformerEncoder
+
+        return TransformerEncoder(self, device)
+
+
+class TransformerDecoderConfig(_StackConfig, tag="TransformerDecoder"):
+    """Layers of self-attention, attention to a memory, and a feed-forward part (Vaswani et al. 2017, section 3.1).
+
+    Attributes:
+        d_model: size of a position's vector.
+        d_ff: inner size of the feed-forward parts.
+        n_heads: attention heads of a layer; must divide d_model.
+        n_layers: layers.
+        dropout: probability of dropping an attention weight, an inner value, and a value of each part's output.
+        norm_first: whether parts get normalized vectors, in place of what is added up being normalized.
+        quiet_softmax: whether attention weights may all be near 0.
+        initializer: of all linear layers.
+        activation: of the feed-forward parts.
+        layer_norm_eps: epsilon of the norms.
+    """
+
+    def init(self, device: "torch.device | str | None" = None) -> "TransformerDecoder":
+        from .transformer_decoder import TransformerDecoder
+
+        return TransformerDecoder(self, device)
 
 
 class DecoderLmConfig(ModuleConfig, tag="DecoderLm"):
@@ -33,7 +127,7 @@ class DecoderLmConfig(ModuleConfig, tag="DecoderLm"):
     n_layers: Layers
     n_heads: Size
     d_ff: Size
-    dropout: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    dropout: Probability = 0.0
     theta: Positive = 10000.0
     norm_epsilon: Positive = 1e-5
 
