@@ -49,7 +49,7 @@ class FromTorch(Direction):
 
     def counterpart_of(self, layer: nn.Module) -> Counterpart | None:
         """See `Direction`."""
-        return next((it for it in of_torch().get(type(layer), ()) if it.fits(layer)), None)
+        return next((it.of(layer) for it in of_torch().get(type(layer), ()) if it.fits(layer)), None)
 
     def is_layer(self, kind: type) -> bool:
         """See `Direction`."""
@@ -119,7 +119,8 @@ class ToTorch(Direction):
         if pairs is None:
             return None
         origin = _origin_of(layer)
-        return pairs[origin.kind] if origin is not None and origin.kind in pairs else list(pairs.values())[-1]
+        pair = pairs[origin.kind] if origin is not None and origin.kind in pairs else list(pairs.values())[-1]
+        return pair.of(layer)
 
     def is_layer(self, kind: type) -> bool:
         """See `Direction`."""

@@ -56,6 +56,7 @@ class Counterpart:
         call: whether both layers are called alike and return the same, so that one may take the other's place in a
             program: `same`; `one_tensor`, only where one tensor is all that is given; or `other`.
         fits: whether a layer of torch's class is of this pair, where several pairs have the class.
+        tensors_by: `tensors` of one layer, of either library, where an option decides which is which; `of` asks it.
     """
 
     layer: str
@@ -67,6 +68,11 @@ class Counterpart:
     constants: Mapping[str, str] = field(default_factory=dict)
     call: Call = "same"
     fits: Callable[[Any], bool] = lambda layer: True
+    tensors_by: Callable[[Any], Mapping[str, TorchTensor]] | None = None
+
+    def of(self, layer: nn.Module) -> "Counterpart":
+        """The pair with the tensors of `layer`, which is of either library."""
+        return self if self.tensors_by is None else replace(self, tensors=self.tensors_by(layer), tensors_by=None)
 
     def to_burn(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """burnlike's tensors by path, from torch's by name."""

@@ -38,6 +38,13 @@ class Net(Module):
         return x
 
 
+def types_of(config: Mapping[str, Any]) -> list[str]:
+    """The types of layers that a config names."""
+    if isinstance(config.get("fields"), list):
+        return [name for _, below in config["fields"] for name in types_of(below)]
+    return [str(config.get("type"))]
+
+
 def built(config: Mapping[str, Any]) -> nn.Module:
     """The module of a config.
 

@@ -94,7 +94,7 @@ def test_numbers_and_gradients_are_those_of_the_reference(case: Case) -> None:
         expect_equal(output, expected)
         expected_grads = {param.path: param.tensor.grad for param in params(expected_layer)}
     else:
-        twin = COUNTERPARTS[type(layer).__name__]
+        twin = COUNTERPARTS[type(layer).__name__].of(layer)
         state = {param.path: param.tensor.detach() for param in params(layer)}
         theirs = twin.build(layer, torch.device("cpu")).double().train(case.train)
         missing, unexpected = theirs.load_state_dict(twin.to_torch(state), strict=False)

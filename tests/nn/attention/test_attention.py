@@ -128,7 +128,7 @@ def test_heads_that_do_not_divide_are_refused() -> None:
         nn.CrossAttentionConfig(d_model=6, d_context=5, n_heads=4, n_heads_kv=3, d_head=2)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     st.integers(1, 2), st.integers(1, 3), st.integers(1, 3), st.integers(1, 2), st.booleans(), st.booleans(), st.data()
 )
@@ -171,3 +171,13 @@ def test_the_config_of_torchs_layer() -> None:
     assert COUNTERPARTS[0].config(COUNTERPARTS[0].build(config.init(), torch.device("cpu"))) == config
     with pytest.raises(NoCounterpartError, match="biases for some"):
         COUNTERPARTS[0].build(made(key_bias=False), torch.device("cpu"))
+
+
+def test_a_key_of_zeros_is_the_quiet_softmax() -> None:
+    pair, ours = COUNTERPARTS[0], made(quiet_softmax=True)
+    theirs = pair.build(ours, torch.device("cpu")).double()
+    theirs.load_state_dict(pair.to_torch(ours.state_dict()))
+    x, memory = draw(2, 3, 8), draw(2, 4, 8)
+    context, weights = theirs(x, memory, memory, average_attn_weights=False)
+    torch.testing.assert_close(ours(x, memory).context, context)
+    torch.testing.assert_close(ours(x, memory).weights, weights[..., :-1])

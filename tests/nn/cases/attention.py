@@ -96,10 +96,8 @@ CASES = [
     Case(
         "MultiHeadAttention/quiet",
         MHA.replace(quiet_softmax=True, query_bias=False, key_bias=False, value_bias=False, output_bias=False),
-        lambda: (*three(), {"need_weights": False}),
-        torch_inputs=lambda *inputs, need_weights: (*inputs, None, need_weights),
-        torch_output=lambda output: output[0],
-        not_in=NO_WEIGHTS,
+        three,
+        reference=attention,
     ),
     Case(
         "MultiHeadAttention/masked",
