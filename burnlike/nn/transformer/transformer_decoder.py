@@ -83,12 +83,11 @@ class TransformerDecoderLayer(Module):
         self,
         target: Tensor,
         memory: Tensor,
+        cache: TransformerDecoderLayerAutoregressiveCache,
         target_mask_pad: Tensor | None = None,
         target_mask_attn: Tensor | None = None,
         memory_mask_pad: Tensor | None = None,
         memory_mask_attn: Tensor | None = None,
-        *,
-        cache: TransformerDecoderLayerAutoregressiveCache,
     ) -> Tensor:
         """As `forward` on all positions so far, where only those are computed that `cache` does not have.
 
@@ -177,12 +176,11 @@ class TransformerDecoder(Stack):
         self,
         target: Tensor,
         memory: Tensor,
+        cache: TransformerDecoderAutoregressiveCache,
         target_mask_pad: Tensor | None = None,
         target_mask_attn: Tensor | None = None,
         memory_mask_pad: Tensor | None = None,
         memory_mask_attn: Tensor | None = None,
-        *,
-        cache: TransformerDecoderAutoregressiveCache,
     ) -> Tensor:
         """As `forward` on all positions so far, where only those are computed that `cache` does not have.
 
@@ -196,7 +194,7 @@ class TransformerDecoder(Stack):
         self._check(target, memory)
         masks = target_mask_pad, target_mask_attn, memory_mask_pad, memory_mask_attn
         for layer, its in zip(self.layers, cache.layers, strict=True):
-            target = layer.forward_autoregressive_inference(target, memory, *masks, cache=its)
+            target = layer.forward_autoregressive_inference(target, memory, its, *masks)
         return target
 
     def new_autoregressive_cache(self) -> TransformerDecoderAutoregressiveCache:

@@ -72,10 +72,9 @@ class TransformerEncoderLayer(Module):
     def forward_autoregressive_inference(
         self,
         x: Tensor,
+        cache: TransformerEncoderLayerAutoregressiveCache,
         mask_pad: Tensor | None = None,
         mask_attn: Tensor | None = None,
-        *,
-        cache: TransformerEncoderLayerAutoregressiveCache,
     ) -> Tensor:
         """As `forward` on all positions so far, where only those are computed that `cache` does not have.
 
@@ -133,10 +132,9 @@ class TransformerEncoder(Stack):
     def forward_autoregressive_inference(
         self,
         x: Tensor,
+        cache: TransformerEncoderAutoregressiveCache,
         mask_pad: Tensor | None = None,
         mask_attn: Tensor | None = None,
-        *,
-        cache: TransformerEncoderAutoregressiveCache,
     ) -> Tensor:
         """As `forward` on all positions so far, where only those are computed that `cache` does not have.
 
@@ -148,7 +146,7 @@ class TransformerEncoder(Stack):
         """
         expect_shape(self, x, "batch", "length", self.d_model)
         for layer, its in zip(self.layers, cache.layers, strict=True):
-            x = layer.forward_autoregressive_inference(x, mask_pad, mask_attn, cache=its)
+            x = layer.forward_autoregressive_inference(x, its, mask_pad, mask_attn)
         return x
 
     def new_autoregressive_cache(self) -> TransformerEncoderAutoregressiveCache:

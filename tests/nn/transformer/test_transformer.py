@@ -38,11 +38,11 @@ def test_an_encoder_position_by_position(sizes: tuple[int, ...], norm_first: boo
     encoder.layers[1].pwff.register_forward_hook(lambda module, given, output: seen.append(output.shape[1]))
     for size in sizes:
         end += size
-        step = encoder.forward_autoregressive_inference(x[:, :end], PAD[:, :end], causal[:, :end, :end], cache=cache)
+        step = encoder.forward_autoregressive_inference(x[:, :end], cache, PAD[:, :end], causal[:, :end, :end])
         torch.testing.assert_close(step, whole[:, :end])
     assert seen == [*sizes]
     with pytest.raises(ShapeError, match="TransformerEncoderLayer: expected more than the 5 positions of the cache"):
-        encoder.forward_autoregressive_inference(x, cache=cache)
+        encoder.forward_autoregressive_inference(x, cache)
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
@@ -57,7 +57,7 @@ def test_a_decoder_position_by_position(sizes: tuple[int, ...], norm_first: bool
     for size in sizes:
         end += size
         step = decoder.forward_autoregressive_inference(
-            x[:, :end], memory, PAD[:, :end], causal[:, :end, :end], masks[0], masks[1][:, :end], cache=cache
+            x[:, :end], memory, cache, PAD[:, :end], causal[:, :end, :end], masks[0], masks[1][:, :end]
         )
         torch.testing.assert_close(step, whole[:, :end])
     assert seen == [1]
@@ -69,7 +69,7 @@ def test_generation_with_typed_tensors() -> None:
     for backend in (Cpu(), Autodiff(Cpu())):
         cache = encoder.new_autoregressive_cache()
         for end in (1, 2, 3):
-            step: Any = encoder.forward_autoregressive_inference(Typed(x[:, :end], backend), cache=cache)
+            step: Any = encoder.forward_autoregressive_inference(Typed(x[:, :end], backend), cache)
         torch.testing.assert_close(step.inner.detach(), expected)
 
 

@@ -51,7 +51,7 @@ def encoded(subject: Subject) -> Result:
     x = subject.tensors()["input"]
     whole = layer(subject.wrapped(x), mask_attn=causal(subject, x))
     cache = layer.new_autoregressive_cache()
-    steps = stepwise(subject, x, lambda it: layer.forward_autoregressive_inference(it, cache=cache))
+    steps = stepwise(subject, x, lambda it: layer.forward_autoregressive_inference(it, cache))
     return compared(subject, whole, steps)
 
 
@@ -62,7 +62,7 @@ def decoded(subject: Subject) -> Result:
     typed = subject.wrapped(memory)
     whole = layer(subject.wrapped(target), typed, target_mask_attn=causal(subject, target))
     cache = layer.new_autoregressive_cache()
-    steps = stepwise(subject, target, lambda it: layer.forward_autoregressive_inference(it, typed, cache=cache))
+    steps = stepwise(subject, target, lambda it: layer.forward_autoregressive_inference(it, typed, cache))
     return compared(subject, whole, steps)
 
 
