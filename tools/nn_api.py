@@ -109,7 +109,7 @@ def page() -> str:
     parts = [INTRODUCTION.read_text()]
     for title, rows in families():
         heading = title.splitlines()[0].rstrip(".")
-        parts.append(f"\n### {heading}\n\n| layer | config | torch | difference |\n| --- | --- | --- | --- | --- |\n")
+        parts.append(f"\n### {heading}\n\n| layer | config | torch | difference |\n| --- | --- | --- | --- |\n")
         for row in rows:
             cells = [row.layer, row.config, row.torch.rstrip("."), row.differs.rstrip(".")]
             parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n")
