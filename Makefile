@@ -68,6 +68,7 @@ types: build
 
 docs: build
 	$(python) -m tools.tensor_api
+	$(python) -m tools.nn_api
 
 cuda-compile: .venv/.packages
 	$(python) .ci/cuda_compile.py

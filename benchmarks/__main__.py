@@ -3,6 +3,7 @@
 from benchmarks import record_device, record_load, record_save
 from benchmarks._harness import Comparison, main
 from benchmarks.module import traversal
+from benchmarks.nn import layers
 from benchmarks.ops import adamw_step, adamw_step_device, convert, rms_norm
 from benchmarks.optim import kernel_optimizers, muon
 from benchmarks.tensor import chain, compiled, forward, overhead
@@ -22,6 +23,7 @@ BENCHMARKS = (
     forward,
     chain,
     traversal,
+    layers,
 )
 
 

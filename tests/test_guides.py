@@ -16,7 +16,19 @@ from .torch_versions import copies_in_compiled_code
 
 DOCS = Path(__file__).parent.parent / "docs"
 
-GUIDES = ["training", "modules", "mlax", "drop_in", "optimizers", "tensor", "backends", "formats", "records", "burn"]
+GUIDES = [
+    "training",
+    "modules",
+    "nn",
+    "mlax",
+    "drop_in",
+    "optimizers",
+    "tensor",
+    "backends",
+    "formats",
+    "records",
+    "burn",
+]
 _MODEL = """
 import torch
 import burnlike as bl
