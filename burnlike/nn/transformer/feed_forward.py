@@ -14,6 +14,9 @@ from .configs import PositionWiseFeedForwardConfig
 class PositionWiseFeedForward(Layer):
     """linear_outer(dropout(activation(linear_inner(x)))) at each position (Vaswani et al. 2017, section 3.3).
 
+    Torch: the feed-forward part of `nn.TransformerEncoderLayer`.
+    Differs: GELU by default, torch ReLU.
+
     Attributes:
         linear_inner: Linear `d_model -> d_ff`.
         linear_outer: Linear `d_ff -> d_model`.
