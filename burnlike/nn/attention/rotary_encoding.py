@@ -91,7 +91,7 @@ class RotaryEncoding(Layer):
 
     def apply(self, x: Any, start: int = 0) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Burn's name of `forward`. Of a function it is `torch.nn.Module.apply`."""
-        return super().apply(x) if callable(x) else self(x, start)
+        return super().apply(x) if callable(x) else self(x, start)  # pyright: ignore[reportArgumentType]
 
     def shift(self, start: int) -> None:
         """Let the tables begin at the position `start`, to go on past their end.

@@ -27,7 +27,7 @@ class BatchNormConfig(NormalizationConfig, tag="BatchNorm"):
         momentum: weight of a batch in the running mean and variance.
     """
 
-    num_features: Size  # pyright: ignore[reportIncompatibleVariableOverride]
+    num_features: Size  # pyright: ignore[reportIncompatibleMethodOverride]
     epsilon: Positive = 1e-5
     momentum: Annotated[float, Meta(ge=0, le=1)] = 0.1
 

@@ -25,7 +25,7 @@ TorchLayer = nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
 
 
 def _activation(layer: TorchLayer) -> ActivationConfig:
-    given = layer.activation
+    given: Any = layer.activation
     if given is functional.relu or type(given) is nn.ReLU:
         return ReluConfig()
     if given is functional.gelu:
@@ -35,7 +35,7 @@ def _activation(layer: TorchLayer) -> ActivationConfig:
     raise refuse(layer, f"activation={given!r} has no counterpart; take relu, gelu, nn.ReLU or nn.GELU")
 
 
-def _layer_config(layer: TorchLayer) -> StackConfig:
+def _layer_config(layer: Any) -> StackConfig:
     attentions = [it for it in layer.children() if isinstance(it, nn.MultiheadAttention)]
     first, *others = (attention_config(it) for it in attentions)
     dropouts = {it.p for it in layer.children() if isinstance(it, nn.Dropout)}
@@ -64,7 +64,7 @@ def _stack_config(stack: nn.TransformerEncoder | nn.TransformerDecoder) -> Stack
     known = nn.TransformerEncoderLayer if isinstance(stack, nn.TransformerEncoder) else nn.TransformerDecoderLayer
     if any(type(it) is not known for it in stack.layers):
         raise refuse(stack, f"layers other than {known.__name__} have no counterpart")
-    first, *others = (_layer_config(it) for it in stack.layers)
+    first, *others = map(_layer_config, stack.layers)
     if any(it != first for it in others):
         raise refuse(stack, "layers of different options have no counterpart")
     return first.replace(n_layers=len(stack.layers))

@@ -1,5 +1,7 @@
 """Transformer decoder."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -193,7 +195,8 @@ class TransformerDecoder(Stack):
         """
         self._check(target, memory)
         masks = target_mask_pad, target_mask_attn, memory_mask_pad, memory_mask_attn
-        for layer, its in zip(self.layers, cache.layers, strict=True):
+        layers: Any = self.layers
+        for layer, its in zip(layers, cache.layers, strict=True):
             target = layer.forward_autoregressive_inference(target, memory, its, *masks)
         return target
 

@@ -1,5 +1,7 @@
 """Transformer encoder."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -145,7 +147,8 @@ class TransformerEncoder(Stack):
             DTypeError: a mask is not bool.
         """
         expect_shape(self, x, "batch", "length", self.d_model)
-        for layer, its in zip(self.layers, cache.layers, strict=True):
+        layers: Any = self.layers
+        for layer, its in zip(layers, cache.layers, strict=True):
             x = layer.forward_autoregressive_inference(x, its, mask_pad, mask_attn)
         return x
 

@@ -4,7 +4,7 @@ A module has `CASES`, a list of `Case`. Every layer and loss of `burnlike.nn` ha
 that takes a path of its own.
 """
 
-import importlib
+import importlib.util
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -25,11 +25,11 @@ def attention(
     """Head by head: hidden scores are min_float, and the quiet softmax is e^s / (1 + sum(e^s))."""
     key = query if key is None else key
     value = key if value is None else value
-    query, key, value = layer.query(query), layer.key(key), layer.value(value)
+    queries, keys, values = layer.query(query), layer.key(key), layer.value(value)
     every, contexts = [], []
     for head in range(layer.n_heads):
         part = slice(head * layer.d_k, (head + 1) * layer.d_k)
-        scores = query[..., part] @ key[..., part].mT / math.sqrt(layer.d_k)
+        scores = queries[..., part] @ keys[..., part].mT / math.sqrt(layer.d_k)
         if mask_pad is not None:
             scores = torch.where(mask_pad[:, None], layer.min_float, scores)
         if mask_attn is not None:
@@ -37,7 +37,7 @@ def attention(
         powers = scores.exp()
         weights = powers / (1 + powers.sum(-1, keepdim=True)) if layer.quiet_softmax else scores.softmax(-1)
         every.append(weights)
-        contexts.append(weights @ value[..., part])
+        contexts.append(weights @ values[..., part])
     context = layer.output(torch.cat(contexts, -1))
     return (torch.stack(every, 1), context) if need_weights else (context,)
 
