@@ -61,6 +61,7 @@ def measure(name: str, size: Size, twin: Counterpart, repeats: int) -> list[Comp
     """One layer: plain, and typed."""
     torch.manual_seed(0)
     layer: Any = size.config.init()
+    twin = twin.of(layer)
     theirs = twin.build(layer, torch.device("cpu"))
     theirs.load_state_dict(twin.to_torch({it.path: it.tensor.detach() for it in params(layer)}), strict=False)
     inputs = size.inputs()

@@ -91,6 +91,7 @@ POINTWISE: dict[str, ModuleConfig] = {
 
 SEQUENCE = {"d_input": 128, "d_hidden": 128, "bias": True}
 STEPS = floats(16, 64, 128)
+STACK: dict[str, Any] = {"d_model": 256, "d_ff": 1024, "n_heads": 8, "n_layers": 2, "dropout": 0.0}
 MHA = nn.MultiHeadAttentionConfig(d_model=256, n_heads=8, dropout=0.0)
 
 
@@ -150,6 +151,8 @@ LAYERS: dict[str, Size] = {
     "BiGru": Size(nn.BiGruConfig(**SEQUENCE), STEPS),
     "MultiHeadAttention": Size(MHA, floats(8, 128, 256), torch_inputs=three_times),
     "MultiHeadAttention/fused": Size(MHA, floats(8, 128, 256), torch_inputs=three_times, named={"need_weights": False}),
+    "TransformerEncoder": Size(nn.TransformerEncoderConfig(**STACK), floats(8, 128, 256)),
+    "TransformerDecoder": Size(nn.TransformerDecoderConfig(**STACK, norm_first=True), pairs(8, 128, 256)),
     "CosineSimilarity": Size(nn.CosineSimilarityConfig(), pairs(8192, 512)),
     "PairwiseDistance": Size(nn.PairwiseDistanceConfig(), pairs(8192, 512)),
 }
