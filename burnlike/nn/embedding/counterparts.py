@@ -18,7 +18,8 @@ def _config(layer: nn.Embedding) -> EmbeddingConfig:
 
 
 def _build(layer: Embedding, device: torch.device) -> nn.Embedding:
-    return nn.Embedding(*layer.weight.shape, device=device)
+    n_embedding, d_model = layer.weight.shape
+    return nn.Embedding(n_embedding, d_model, device=device)
 
 
 COUNTERPARTS = [Counterpart("Embedding", nn.Embedding, _config, _build, {"weight": TorchTensor("weight")})]
