@@ -170,11 +170,15 @@ def _by_steps(layer: Direction, x: Tensor, states: States | None, time: int, rev
 def packed(gates: Sequence[GateController]) -> list[Tensor]:
     """The gates' weights as torch has them: for the input, the hidden state, and both biases if there are any."""
     inputs, hiddens = [gate.input_transform for gate in gates], [gate.hidden_transform for gate in gates]
-    # One copy after the other is faster than concatenating transposed tensors.
-    found = [torch.cat([it.weight.mT.contiguous() for it in transforms]) for transforms in (inputs, hiddens)]
+    found = [_joined([it.weight.mT for it in transforms]) for transforms in (inputs, hiddens)]
     if inputs[0].bias is not None:
-        found += [torch.cat([it.bias for it in transforms]) for transforms in (inputs, hiddens)]  # pyright: ignore[reportArgumentType,reportCallIssue]
+        found += [_joined([it.bias for it in transforms]) for transforms in (inputs, hiddens)]  # pyright: ignore[reportArgumentType]
     return found
+
+
+def _joined(tensors: list[Tensor]) -> Tensor:
+    # One copy after the other is faster than concatenating transposed tensors.
+    return tensors[0] if len(tensors) == 1 else torch.cat([it.contiguous() for it in tensors])
 
 
 def clipped(state: Tensor, clip: float | None) -> Tensor:
