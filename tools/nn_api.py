@@ -81,7 +81,7 @@ def signature_of(config: type[ModuleConfig]) -> str:
 def configs() -> dict[str, type[ModuleConfig]]:
     """The configs of the layers of `burnlike.nn` by the names of the layers."""
     registry.load_built_in()
-    found = registry.imported(ModuleConfig)
+    found: dict[str, Any] = dict(registry.imported(ModuleConfig))
     return {name: config for name, config in found.items() if config.__module__.startswith("burnlike.nn.")}
 
 

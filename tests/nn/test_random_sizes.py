@@ -86,7 +86,8 @@ def test_recurrent(name: str, data: st.DataObject) -> None:
 @few
 @given(data=st.data())
 def test_interpolate(data: st.DataObject) -> None:
-    mode, corners = data.draw(st.sampled_from(["Nearest", "NearestExact", "Linear", "Cubic"])), data.draw(st.booleans())
+    mode: Any = data.draw(st.sampled_from(["Nearest", "NearestExact", "Linear", "Cubic"]))
+    corners = data.draw(st.booleans())
     sizes = [data.draw(st.integers(1, 6)) for _ in range(2)]
     wanted = (data.draw(st.integers(1, 6)), data.draw(st.integers(1, 6)))
     config = nn.Interpolate2dConfig(output_size=wanted, mode=mode, align_corners=corners)

@@ -15,7 +15,7 @@ FORMULAS: dict[str, tuple[float, ...]] = {
 }
 """The sine of the weighted sum of the indices."""
 OF_FLAT_INDEX = {"flat index i: sin(0.3*i)": 0.3}
-INTS = {"int": torch.int64}
+INTS: dict[Any, torch.dtype] = {"int": torch.int64}
 
 
 def tensor_of(value: Any, dtype: Any = None) -> Any:

@@ -43,7 +43,8 @@ def chosen(form: Any, names: dict[str, str] | None = None) -> Any:
 
 def activation_field(subject: Subject) -> Any:
     """The activation of the record as a field of another layer."""
-    field = nn.Activation.of(subject.config(), subject.world.device)
+    config: Any = subject.config()
+    field = nn.Activation.of(config, subject.world.device)
     subject.fill(field.value)
     return field
 
