@@ -58,8 +58,6 @@ def pairs(*shape: int) -> Callable[[], tuple[torch.Tensor, torch.Tensor]]:
 TOKENS = floats(8, 512, 512)
 """8 sequences of 512 positions of width 512."""
 SIGNAL, IMAGE, VOLUME = floats(16, 64, 2048), floats(16, 64, 32, 32), floats(4, 16, 32, 32, 32)
-STEPS = floats(32, 64, 256)
-RECURRENT: dict[str, Any] = {"d_input": 256, "d_hidden": 256, "bias": True}
 
 POINTWISE: dict[str, ModuleConfig] = {
     "Relu": nn.ReluConfig(),
@@ -89,8 +87,8 @@ POINTWISE: dict[str, ModuleConfig] = {
     "Dropout": nn.DropoutConfig(prob=0.1),
 }
 
-SEQUENCE = {"d_input": 128, "d_hidden": 128, "bias": True}
-STEPS = floats(16, 64, 128)
+SEQUENCE = {"d_input": 256, "d_hidden": 256, "bias": True}
+STEPS = floats(32, 64, 256)
 STACK: dict[str, Any] = {"d_model": 256, "d_ff": 1024, "n_heads": 8, "n_layers": 2, "dropout": 0.0}
 MHA = nn.MultiHeadAttentionConfig(d_model=256, n_heads=8, dropout=0.0)
 
