@@ -2,36 +2,38 @@
 
 from .activation.activation import Activation as Activation
 from .activation.configs import (
-    CeluConfig as CeluConfig,
-    EluConfig as EluConfig,
-    GeluConfig as GeluConfig,
     GLUConfig as GLUConfig,
     HardShrinkConfig as HardShrinkConfig,
     HardSigmoidConfig as HardSigmoidConfig,
-    HardSwishConfig as HardSwishConfig,
     HardtanhConfig as HardtanhConfig,
-    LeakyReluConfig as LeakyReluConfig,
     LogSigmoidConfig as LogSigmoidConfig,
-    MishConfig as MishConfig,
     PReluConfig as PReluConfig,
-    Relu6Config as Relu6Config,
-    ReluConfig as ReluConfig,
     RReluConfig as RReluConfig,
-    SeluConfig as SeluConfig,
     ShrinkConfig as ShrinkConfig,
     SigmoidConfig as SigmoidConfig,
-    SiLUConfig as SiLUConfig,
-    SoftplusConfig as SoftplusConfig,
     SoftShrinkConfig as SoftShrinkConfig,
     SoftsignConfig as SoftsignConfig,
     SwiGluConfig as SwiGluConfig,
     TanhConfig as TanhConfig,
     TanhshrinkConfig as TanhshrinkConfig,
-    ThresholdConfig as ThresholdConfig,
-    ThresholdedReluConfig as ThresholdedReluConfig,
 )
 from .activation.glu import GLU as GLU
 from .activation.prelu import PRelu as PRelu
+from .activation.rectifier_configs import (
+    CeluConfig as CeluConfig,
+    EluConfig as EluConfig,
+    GeluConfig as GeluConfig,
+    HardSwishConfig as HardSwishConfig,
+    LeakyReluConfig as LeakyReluConfig,
+    MishConfig as MishConfig,
+    Relu6Config as Relu6Config,
+    ReluConfig as ReluConfig,
+    SeluConfig as SeluConfig,
+    SiLUConfig as SiLUConfig,
+    SoftplusConfig as SoftplusConfig,
+    ThresholdConfig as ThresholdConfig,
+    ThresholdedReluConfig as ThresholdedReluConfig,
+)
 from .activation.rectifiers import (
     Celu as Celu,
     Elu as Elu,
@@ -95,10 +97,6 @@ from .conv.configs import (
     ConvTranspose2dConfig as ConvTranspose2dConfig,
     ConvTranspose3dConfig as ConvTranspose3dConfig,
     DeformConv2dConfig as DeformConv2dConfig,
-    Fold4dConfig as Fold4dConfig,
-    PixelShuffleConfig as PixelShuffleConfig,
-    PixelUnshuffleConfig as PixelUnshuffleConfig,
-    Unfold4dConfig as Unfold4dConfig,
 )
 from .conv.conv import Conv1d as Conv1d, Conv2d as Conv2d, Conv3d as Conv3d
 from .conv.conv_transpose import (
@@ -109,6 +107,12 @@ from .conv.conv_transpose import (
 from .conv.deform_conv2d import DeformConv2d as DeformConv2d
 from .conv.fold import Fold4d as Fold4d, Unfold4d as Unfold4d
 from .conv.pixel_shuffle import PixelShuffle as PixelShuffle, PixelUnshuffle as PixelUnshuffle
+from .conv.window_configs import (
+    Fold4dConfig as Fold4dConfig,
+    PixelShuffleConfig as PixelShuffleConfig,
+    PixelUnshuffleConfig as PixelUnshuffleConfig,
+    Unfold4dConfig as Unfold4dConfig,
+)
 from .dropout.configs import DropoutConfig as DropoutConfig, GaussianNoiseConfig as GaussianNoiseConfig
 from .dropout.dropout import Dropout as Dropout
 from .dropout.gaussian_noise import GaussianNoise as GaussianNoise
@@ -135,23 +139,17 @@ from .linear.linear import Linear as Linear
 from .loss.binary_cross_entropy import BinaryCrossEntropyLoss as BinaryCrossEntropyLoss
 from .loss.configs import (
     BinaryCrossEntropyLossConfig as BinaryCrossEntropyLossConfig,
-    CosineEmbeddingLossConfig as CosineEmbeddingLossConfig,
     CrossEntropyLossConfig as CrossEntropyLossConfig,
     CTCLossConfig as CTCLossConfig,
     GaussianNLLLossConfig as GaussianNLLLossConfig,
-    HingeEmbeddingLossConfig as HingeEmbeddingLossConfig,
     HuberLossConfig as HuberLossConfig,
     KLDivLossConfig as KLDivLossConfig,
     LpLossConfig as LpLossConfig,
-    MarginRankingLossConfig as MarginRankingLossConfig,
     MseLossConfig as MseLossConfig,
-    MultiMarginLossConfig as MultiMarginLossConfig,
     PoissonNllLossConfig as PoissonNllLossConfig,
     Reduction as Reduction,
     RNNTLossConfig as RNNTLossConfig,
     SmoothL1LossConfig as SmoothL1LossConfig,
-    SoftMarginLossConfig as SoftMarginLossConfig,
-    TripletMarginLossConfig as TripletMarginLossConfig,
 )
 from .loss.cosine_embedding import CosineEmbeddingLoss as CosineEmbeddingLoss
 from .loss.cross_entropy import CrossEntropyLoss as CrossEntropyLoss
@@ -160,6 +158,14 @@ from .loss.likelihoods import (
     GaussianNLLLoss as GaussianNLLLoss,
     KLDivLoss as KLDivLoss,
     PoissonNllLoss as PoissonNllLoss,
+)
+from .loss.margin_configs import (
+    CosineEmbeddingLossConfig as CosineEmbeddingLossConfig,
+    HingeEmbeddingLossConfig as HingeEmbeddingLossConfig,
+    MarginRankingLossConfig as MarginRankingLossConfig,
+    MultiMarginLossConfig as MultiMarginLossConfig,
+    SoftMarginLossConfig as SoftMarginLossConfig,
+    TripletMarginLossConfig as TripletMarginLossConfig,
 )
 from .loss.margins import (
     HingeEmbeddingLoss as HingeEmbeddingLoss,

@@ -18,7 +18,7 @@ CONFIGS = {
 @pytest.mark.parametrize("name", CONFIGS)
 def test_it_is_public_and_beside_its_config(name: str) -> None:
     assert {name, f"{name}Config"} <= {*nn.__all__}
-    family = CONFIGS[name].__module__.removesuffix(".configs")
+    family = CONFIGS[name].__module__.rpartition(".")[0]
     assert getattr(nn, name).__module__.startswith(f"{family}.")
 
 

@@ -5,7 +5,7 @@ from torch import nn
 
 from ..counterpart import Counterpart, TorchTensor, refuse
 from ..roles import ActivationConfig
-from . import configs
+from . import configs, rectifier_configs
 from .prelu import PRelu
 from .rectifiers import Gelu
 from .sigmoids import HardSigmoid, Hardtanh
@@ -43,18 +43,18 @@ def _prelu(layer: PRelu, device: torch.device) -> nn.PReLU:
 
 
 COUNTERPARTS = [
-    _alike(nn.ReLU, configs.ReluConfig, "Relu"),
-    _alike(nn.ReLU6, configs.Relu6Config, "Relu6"),
-    _alike(nn.LeakyReLU, configs.LeakyReluConfig, "LeakyRelu"),
+    _alike(nn.ReLU, rectifier_configs.ReluConfig, "Relu"),
+    _alike(nn.ReLU6, rectifier_configs.Relu6Config, "Relu6"),
+    _alike(nn.LeakyReLU, rectifier_configs.LeakyReluConfig, "LeakyRelu"),
     _alike(nn.RReLU, configs.RReluConfig, "RRelu"),
-    _alike(nn.Threshold, configs.ThresholdConfig, "Threshold"),
-    _alike(nn.ELU, configs.EluConfig, "Elu"),
-    _alike(nn.SELU, configs.SeluConfig, "Selu"),
-    _alike(nn.CELU, configs.CeluConfig, "Celu"),
-    _alike(nn.Softplus, configs.SoftplusConfig, "Softplus"),
-    _alike(nn.SiLU, configs.SiLUConfig, "SiLU"),
-    _alike(nn.Mish, configs.MishConfig, "Mish"),
-    _alike(nn.Hardswish, configs.HardSwishConfig, "HardSwish"),
+    _alike(nn.Threshold, rectifier_configs.ThresholdConfig, "Threshold"),
+    _alike(nn.ELU, rectifier_configs.EluConfig, "Elu"),
+    _alike(nn.SELU, rectifier_configs.SeluConfig, "Selu"),
+    _alike(nn.CELU, rectifier_configs.CeluConfig, "Celu"),
+    _alike(nn.Softplus, rectifier_configs.SoftplusConfig, "Softplus"),
+    _alike(nn.SiLU, rectifier_configs.SiLUConfig, "SiLU"),
+    _alike(nn.Mish, rectifier_configs.MishConfig, "Mish"),
+    _alike(nn.Hardswish, rectifier_configs.HardSwishConfig, "HardSwish"),
     _alike(nn.Sigmoid, configs.SigmoidConfig, "Sigmoid"),
     _alike(nn.LogSigmoid, configs.LogSigmoidConfig, "LogSigmoid"),
     _alike(nn.Tanh, configs.TanhConfig, "Tanh"),
@@ -75,7 +75,7 @@ COUNTERPARTS = [
         lambda it: configs.HardSigmoidConfig(alpha=1 / 6, beta=0.5),
         _hard_sigmoid,
     ),
-    Counterpart("Gelu", nn.GELU, lambda it: configs.GeluConfig(approximate=it.approximate == "tanh"), _gelu),
+    Counterpart("Gelu", nn.GELU, lambda it: rectifier_configs.GeluConfig(approximate=it.approximate == "tanh"), _gelu),
     Counterpart(
         "PRelu",
         nn.PReLU,

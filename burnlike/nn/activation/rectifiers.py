@@ -7,7 +7,7 @@ from ...module import Content, Module
 from ...tensor.activation.pointwise import largest_exponent
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import Layer
-from .configs import (
+from .rectifier_configs import (
     CeluConfig,
     EluConfig,
     GeluConfig,

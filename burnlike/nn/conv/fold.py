@@ -8,7 +8,7 @@ from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import Layer, expect_shape, shape_error
 from ..padding import each, expect_window, shown_size, span, window_counts
-from .configs import Fold4dConfig, Unfold4dConfig
+from .window_configs import Fold4dConfig, Unfold4dConfig
 
 
 class Unfold4d(Layer):

@@ -7,7 +7,7 @@ from torch.nn import functional
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import Layer, expect_shape, shape_error
-from .configs import PixelShuffleConfig, PixelUnshuffleConfig
+from .window_configs import PixelShuffleConfig, PixelUnshuffleConfig
 
 
 class PixelShuffle(Layer):

@@ -7,8 +7,9 @@ from torch.nn import functional
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import Layer, expect_shape
-from .configs import CosineEmbeddingLossConfig, Reduction
+from .configs import Reduction
 from .inputs import expect_equal_shapes, reduced
+from .margin_configs import CosineEmbeddingLossConfig
 
 _EPSILON = 1e-8
 """The least norm of a vector."""

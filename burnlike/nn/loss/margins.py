@@ -6,14 +6,14 @@ from torch.nn import functional
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import Layer, expect_shape
-from .configs import (
+from .configs import Reduction
+from .inputs import expect_equal_shapes, expect_rows, mean_or_sum, range_error, reduced, wide
+from .margin_configs import (
     HingeEmbeddingLossConfig,
     MarginRankingLossConfig,
     MultiMarginLossConfig,
-    Reduction,
     TripletMarginLossConfig,
 )
-from .inputs import expect_equal_shapes, expect_rows, mean_or_sum, range_error, reduced, wide
 
 
 class HingeEmbeddingLoss(Layer):

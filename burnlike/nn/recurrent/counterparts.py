@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from ...config import ModuleConfig
-from ..activation.configs import ReluConfig, TanhConfig
+from ..activation.configs import TanhConfig
+from ..activation.rectifier_configs import ReluConfig
 from ..counterpart import Counterpart, TorchTensor, refuse
 from .configs import BiGruConfig, BiLstmConfig, BiRnnConfig, GruConfig, LstmConfig, RnnConfig
 from .gru import Gru

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ...config import Meta, ModuleConfig
 from ...config.bounds import Layers, NotNegative, Positive, Size
-from ..activation.configs import GeluConfig
+from ..activation.rectifier_configs import GeluConfig
 from ..initializers.configs import Initializer, KaimingUniform
 from ..roles import ActivationConfig
 
