@@ -159,8 +159,7 @@ LOSSES: dict[str, Size] = {
     "CrossEntropyLoss/weights": Size(nn.CrossEntropyLossConfig(weights=(0.5,) * 1000, smoothing=0.1), classes),
     "BinaryCrossEntropyLoss": Size(
         nn.BinaryCrossEntropyLossConfig(logits=True),
-        lambda: (torch.randn(4096, 512), torch.randint(2, (4096, 512))),
-        torch_inputs=lambda x, targets: (x, targets.float()),
+        lambda: (torch.randn(4096, 512), torch.randint(2, (4096, 512)).float()),
     ),
     "MseLoss": Size(nn.MseLossConfig(), pairs(4096, 512)),
     "LpLoss": Size(nn.LpLossConfig(p=1.0), pairs(4096, 512)),

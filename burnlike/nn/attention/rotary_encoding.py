@@ -36,10 +36,7 @@ class RotaryEncoding(Layer):
         super().__init__()
         self.config = config
         self.start_offset = 0
-        # In float64 on the CPU, so that every device gets the same tables.
-        pair = torch.arange(0, config.d_model, 2, dtype=torch.float64, device="cpu")
-        frequencies = config.theta ** (-pair / config.d_model)
-        self._frequencies = tuple((frequencies if scaling is None else scaling(frequencies)).tolist())
+        self._scaled = None if scaling is None else tuple(scaling(_frequencies(config)).tolist())
         shape = (config.max_sequence_length, config.d_model // 2)
         # Not `empty_like`: on the meta device it makes torch import its symbolic shapes, half a second.
         self.register_buffer("cosine", torch.empty(shape, device=device), persistent=False)
@@ -51,14 +48,20 @@ class RotaryEncoding(Layer):
         """Compute the tables anew on `device`."""
         first = self.start_offset
         position = torch.arange(first, first + self.config.max_sequence_length, dtype=torch.float64, device="cpu")
-        angle = torch.outer(position, torch.tensor(self._frequencies, dtype=torch.float64, device="cpu"))
+        angle = torch.outer(position, self._rates())
         self.cosine = angle.cos().float().to(device)
         self.sine = angle.sin().float().to(device)
+
+    def _rates(self) -> Tensor:
+        """The frequencies, float64 `[d_model / 2]` on the CPU."""
+        if self._scaled is None:
+            return _frequencies(self.config)
+        return torch.tensor(self._scaled, dtype=torch.float64, device="cpu")
 
     @property
     def theta(self) -> Tensor:
         """The frequencies, float32 `[d_model / 2]`."""
-        return torch.tensor(self._frequencies, device=self.cosine.device)
+        return self._rates().to(self.cosine.device, torch.float32)
 
     @property
     def freq_complex(self) -> Tensor:
@@ -120,3 +123,9 @@ class RotaryEncoding(Layer):
     def custom_content(self, content: Content) -> Content:
         config = self.config
         return content.add("d_model", config.d_model).add("max_sequence_length", config.max_sequence_length)
+
+
+def _frequencies(config: RotaryEncodingConfig) -> Tensor:
+    # In float64 on the CPU, so that every device gets the same tables.
+    pair = torch.arange(0, config.d_model, 2, dtype=torch.float64, device="cpu")
+    return config.theta ** (-pair / config.d_model)

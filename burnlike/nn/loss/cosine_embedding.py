@@ -1,6 +1,5 @@
 """The loss of angles between vectors."""
 
-import torch
 from torch import Tensor, linalg
 from torch.nn import functional
 
@@ -8,7 +7,7 @@ from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import Layer, expect_shape
 from .configs import Reduction
-from .inputs import expect_equal_shapes, reduced
+from .inputs import expect_equal_shapes, reduced, wide
 from .margin_configs import CosineEmbeddingLossConfig
 
 _EPSILON = 1e-8
@@ -47,9 +46,10 @@ class CosineEmbeddingLoss(Layer):
         expect_equal_shapes(self, input1, input2, "input2")
         expect_shape(self, target, input1.shape[0], name="target")
         # As functional.cosine_similarity, in half the time: no vector is divided by its norm.
-        least = max(_EPSILON, torch.finfo(input1.dtype).tiny ** 0.5)  # so that the product below is not 0
-        first, second = (linalg.vector_norm(it, dim=1).clamp_min(least) for it in (input1, input2))
-        cosine = (input1 * input2).sum(1) / (first * second)
+        first, second = wide(input1), wide(input2)
+        by_first = linalg.vecdot(first, first).clamp_min(_EPSILON**2).rsqrt()
+        by_second = linalg.vecdot(second, second).clamp_min(_EPSILON**2).rsqrt()
+        cosine = (linalg.vecdot(first, second) * by_first * by_second).to(input1.dtype)
         apart = functional.relu(cosine - self.margin).where(target == -1, 0)
         return (1 - cosine).where(target == 1, apart)
 
