@@ -10,13 +10,13 @@ from burnlike.interop import from_torch, to_torch
 from burnlike.interop.counterparts import of_burnlike
 from burnlike.module import display, params
 from burnlike.record import NamedMpkFileRecorder, Record
-from tests.nn.cases import CASES, Case, tensors_of
+from tests.nn.cases import CASES, Case, first_of_each, tensors_of
 
 WITH_TWIN = [case for case in CASES if case.reference is None]
 
 
 def each(cases: list[Case]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("case", cases, ids=lambda case: case.name)
+    return pytest.mark.parametrize("case", [first_of_each(case) for case in cases])
 
 
 def is_called_alike(case: Case) -> bool:

@@ -105,19 +105,13 @@ def wrappings(mesh: DeviceMesh) -> dict[str, Callable[[nn.Module], nn.Module]]:
     }
 
 
-def chosen(every: bool) -> list[Case]:
-    """All cases, or the first of each layer."""
-    first = {case.name.split("/")[0]: case for case in reversed(CASES)}
-    return CASES if every else [*first.values()]
-
-
-def main(folder: Path, every: bool) -> None:
+def main(folder: Path) -> None:
     """Write down what went wrong, by case and wrapping."""
     dist.init_process_group("gloo")
     rank = dist.get_rank()
     mesh = init_device_mesh("cpu", (RANKS,))
     found: dict[str, str] = {}
-    for case in chosen(every):
+    for case in CASES:
         for name, wrap in wrappings(mesh).items():
             if name in case.not_in:
                 continue
@@ -136,4 +130,4 @@ def main(folder: Path, every: bool) -> None:
 
 if __name__ == "__main__":
     faulthandler.enable()
-    main(Path(sys.argv[1]), sys.argv[2:] == ["all"])
+    main(Path(sys.argv[1]))

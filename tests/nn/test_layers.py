@@ -15,14 +15,7 @@ from burnlike.errors import ShapeError
 from burnlike.module import display, params
 from burnlike.record import NamedMpkFileRecorder, init_from, load, save
 
-from .cases import CASES, COUNTERPARTS, FIRST, Case, tensors_of
-
-
-def first_of_each(case: Case) -> Any:
-    """The case as a parameter; slow if it is not the first of its layer."""
-    slow = () if FIRST[type(case.config)] is case else (pytest.mark.slow,)
-    return pytest.param(case, id=case.name, marks=slow)
-
+from .cases import CASES, COUNTERPARTS, Case, tensors_of
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 # The layer as a whole is shown by its first case; its options are slow tests.
@@ -117,7 +110,7 @@ def test_numbers_and_gradients_are_those_of_the_reference(case: Case) -> None:
             torch.testing.assert_close(param.tensor.grad, expected_grad, rtol=1e-12, atol=1e-12)
 
 
-@each_case
+@each_layer
 def test_typed_tensors_give_the_same(case: Case) -> None:
     skip_where_not(case, "typed")
     layer = case.layer()
@@ -237,7 +230,7 @@ def test_its_record_in_burns_format(case: Case, tmp_path: Path) -> None:
         assert torch.equal(one.tensor, its.tensor)
 
 
-@each_case
+@pytest.mark.parametrize("case", [it for it in CASES if it.bad_shapes], ids=lambda case: case.name)
 def test_shapes_that_do_not_fit_are_refused(case: Case) -> None:
     layer = case.layer()
     inputs, named = case.drawn()

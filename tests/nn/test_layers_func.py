@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from burnlike import func, mlax
 from burnlike.module import params
 
-from .cases import CASES, Case, tensors_of
-from .test_layers import each_layer, expect_equal, first_of_each, run, skip_where_not, weighted
+from .cases import CASES, Case, first_of_each, tensors_of
+from .test_layers import each_layer, expect_equal, run, skip_where_not, weighted
 
 pytestmark = [
     # torch's fused attention and our kernels are computed member by member.

@@ -1,5 +1,6 @@
 """The loss of angles between vectors."""
 
+import torch
 from torch import Tensor, linalg
 from torch.nn import functional
 
@@ -47,8 +48,9 @@ class CosineEmbeddingLoss(Layer):
         expect_shape(self, target, input1.shape[0], name="target")
         # As functional.cosine_similarity, in half the time: no vector is divided by its norm.
         first, second = wide(input1), wide(input2)
-        by_first = linalg.vecdot(first, first).clamp_min(_EPSILON**2).rsqrt()
-        by_second = linalg.vecdot(second, second).clamp_min(_EPSILON**2).rsqrt()
+        least = max(_EPSILON**2, torch.finfo(input1.dtype).tiny)  # so that the gradients are finite in half precision
+        by_first = linalg.vecdot(first, first).clamp_min(least).rsqrt()
+        by_second = linalg.vecdot(second, second).clamp_min(least).rsqrt()
         cosine = (linalg.vecdot(first, second) * by_first * by_second).to(input1.dtype)
         apart = functional.relu(cosine - self.margin).where(target == -1, 0)
         return (1 - cosine).where(target == 1, apart)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -94,3 +95,9 @@ CASES: list[Case] = _listed(__name__, "CASES")
 COUNTERPARTS: dict[str, Counterpart] = {it.layer: it for it in _listed("burnlike.nn", "COUNTERPARTS")}
 FIRST: dict[type[ModuleConfig], Case] = {type(case.config): case for case in reversed(CASES)}
 """One case of each layer."""
+
+
+def first_of_each(case: Case) -> Any:
+    """The case as a parameter; slow if it is not the first of its layer."""
+    slow = () if FIRST[type(case.config)] is case else (pytest.mark.slow,)
+    return pytest.param(case, id=case.name, marks=slow)
