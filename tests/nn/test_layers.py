@@ -15,7 +15,7 @@ from burnlike.errors import ShapeError
 from burnlike.module import display, params
 from burnlike.record import NamedMpkFileRecorder, init_from, load, save
 
-from .cases import CASES, COUNTERPARTS, Case, tensors_of
+from .cases import CASES, COUNTERPARTS, Case, first_of_each, tensors_of
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 # The layer as a whole is shown by its first case; its options are slow tests.
