@@ -4,7 +4,6 @@ The introduction is `tools/nn_introduction.md`. Each layer and loss is one row: 
 `Torch:` and `Differs:` lines of the class's docstring.
 """
 
-import argparse
 import importlib
 import inspect
 import sys
@@ -16,11 +15,10 @@ import msgspec
 from burnlike import nn
 from burnlike.config import Config, ModuleConfig, registry
 
-from .tensor_api import line_of
+from .pages import DOCS, beside_torch, main, table
 
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "nn.md"
-INTRODUCTION = ROOT / "tools" / "nn_introduction.md"
+PAGE = DOCS / "nn.md"
+INTRODUCTION = Path(__file__).parent / "nn_introduction.md"
 FAMILIES = (
     *("linear", "embedding", "conv", "pool", "interpolate", "norm", "activation", "dropout"),
     *("recurrent", "attention", "transformer", "similarity", "loss"),
@@ -89,7 +87,7 @@ def row_of(name: str, config: type[ModuleConfig]) -> Row:
     """The row of a layer."""
     doc = inspect.getdoc(getattr(nn, name)) or ""
     layer = f"`{name}` (not in Burn)" if name in NOT_OF_BURN else f"`{name}`"
-    return Row(name, layer, f"`{signature_of(config)}`", line_of(doc, "Torch"), line_of(doc, "Differs") or "-")
+    return Row(name, layer, f"`{signature_of(config)}`", *beside_torch(doc))
 
 
 def families() -> list[Family]:
@@ -109,25 +107,9 @@ def page() -> str:
     parts = [INTRODUCTION.read_text()]
     for title, rows in families():
         heading = title.splitlines()[0].rstrip(".")
-        parts.append(f"\n### {heading}\n\n| layer | config | torch | difference |\n| --- | --- | --- | --- |\n")
-        for row in rows:
-            cells = [row.layer, row.config, row.torch.rstrip("."), row.differs.rstrip(".")]
-            parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n")
+        parts.append(table(f"### {heading}", ("layer", "config", "torch", "difference"), rows))
     return "".join(parts)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Write the page, or check that it is what would be written."""
-    parser = argparse.ArgumentParser(prog="python -m tools.nn_api", description="Write docs/nn.md.")
-    parser.add_argument("--check", action="store_true", help="change nothing; exit status 1 if the page is stale")
-    if parser.parse_args(arguments).check:
-        stale = not PAGE.exists() or PAGE.read_text() != page()
-        if stale:
-            print(f"{PAGE.name} is stale; run `make docs`", file=sys.stderr)
-        return int(stale)
-    PAGE.write_text(page())
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("tools.nn_api", page, PAGE))

@@ -4,19 +4,19 @@ Each method and free function of the typed tensor is one row: its signature, the
 annotation of its first parameter), and the `Torch:` and `Differs:` lines of its docstring.
 """
 
-import argparse
 import importlib
 import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, get_overloads
 
 from burnlike import Tensor
 
-PAGE = Path(__file__).parents[1] / "docs" / "tensor_api.md"
+from .pages import DOCS, beside_torch, main, table
+
+PAGE = DOCS / "tensor_api.md"
 MODULES = ("activation", "module", "linalg", "signal", "grid", "loss")
 KINDS = ("Float", "Int", "Bool")
 HEAD = """# The tensor API
@@ -68,12 +68,6 @@ class Group(NamedTuple):
 
     title: str
     rows: list[Row]
-
-
-def line_of(doc: str, label: str) -> str:
-    """The text after `label:` in a docstring, up to the next label, section or empty line; empty if there is none."""
-    found = re.search(rf"^{label}: *(.*(?:\n(?!\s*$|\s*[A-Z]\w+:).*)*)", doc, re.MULTILINE)
-    return re.sub(r"\s+", " ", found[1]).strip() if found else ""
 
 
 def kinds_of(function: Callable[..., Any], static: bool) -> str:
@@ -138,7 +132,7 @@ def row_of(name: str, found: Any, operators: str = "") -> Row:
     """The row of a method, a static function or a property."""
     if isinstance(found, property):
         doc = inspect.getdoc(found) or ""
-        return Row(name, f"`{name}`", ", ".join(KINDS), line_of(doc, "Torch"), line_of(doc, "Differs") or "-")
+        return Row(name, f"`{name}`", ", ".join(KINDS), *beside_torch(doc))
     static = isinstance(found, staticmethod | classmethod)
     function = found.__func__ if isinstance(found, staticmethod | classmethod) else found
     doc = inspect.getdoc(function) or ""
@@ -146,7 +140,7 @@ def row_of(name: str, found: Any, operators: str = "") -> Row:
     call = f"`Tensor.{call}`" if static else f"`{call}`"
     if operators:
         call += f", `{operators}`"
-    return Row(name, call, kinds_of(function, static), line_of(doc, "Torch"), line_of(doc, "Differs") or "-")
+    return Row(name, call, kinds_of(function, static), *beside_torch(doc))
 
 
 def title_of(found: Any) -> str:
@@ -191,9 +185,7 @@ def function_groups() -> Iterator[Group]:
         for function_name, found in functions_of(module):
             doc = inspect.getdoc(found) or ""
             call = signature_of(f"{name}.{function_name}", found, skip_first=False)
-            differs = line_of(doc, "Differs") or "-"
-            torch = line_of(doc, "Torch")
-            rows.append(Row(f"{name}.{function_name}", f"`{call}`", kinds_of(found, False), torch, differs))
+            rows.append(Row(f"{name}.{function_name}", f"`{call}`", kinds_of(found, False), *beside_torch(doc)))
         yield Group(f"`{name}`: {title_of(module)}", rows)
 
 
@@ -206,25 +198,9 @@ def page() -> str:
     """The whole page."""
     parts = [HEAD]
     for title, rows in groups():
-        parts.append(f"\n## {title}\n\n| call | kinds | torch | difference |\n| --- | --- | --- | --- |\n")
-        for row in rows:
-            cells = [row.call, row.kinds, row.torch.rstrip("."), row.differs.rstrip(".")]
-            parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n")
+        parts.append(table(f"## {title}", ("call", "kinds", "torch", "difference"), rows))
     return "".join(parts)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Write the page, or check that it is what would be written."""
-    parser = argparse.ArgumentParser(prog="python -m tools.tensor_api", description="Write docs/tensor_api.md.")
-    parser.add_argument("--check", action="store_true", help="change nothing; exit status 1 if the page is stale")
-    if parser.parse_args(arguments).check:
-        stale = not PAGE.exists() or PAGE.read_text() != page()
-        if stale:
-            print(f"{PAGE.name} is stale; run `make docs`", file=sys.stderr)
-        return int(stale)
-    PAGE.write_text(page())
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("tools.tensor_api", page, PAGE))
