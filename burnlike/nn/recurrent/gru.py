@@ -96,21 +96,7 @@ class BiGru(Bidirectional):
     """
 
     def __init__(self, config: BiGruConfig, device: torch.device | str | None = None) -> None:
-        super().__init__()
-        direction = GruConfig(
-            d_input=config.d_input,
-            d_hidden=config.d_hidden,
-            bias=config.bias,
-            reset_after=config.reset_after,
-            initializer=config.initializer,
-            gate_activation=config.gate_activation,
-            hidden_activation=config.hidden_activation,
-            clip=config.clip,
-        )
-        self.forward = direction.init(device)
-        self.reverse = direction.init(device)
-        self.d_hidden = config.d_hidden
-        self.batch_first = config.batch_first
+        super().__init__(config, GruConfig, device)
 
     @lift
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:

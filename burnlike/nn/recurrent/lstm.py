@@ -108,22 +108,7 @@ class BiLstm(Bidirectional):
     """
 
     def __init__(self, config: BiLstmConfig, device: torch.device | str | None = None) -> None:
-        super().__init__()
-        direction = LstmConfig(
-            d_input=config.d_input,
-            d_hidden=config.d_hidden,
-            bias=config.bias,
-            initializer=config.initializer,
-            clip=config.clip,
-            input_forget=config.input_forget,
-            gate_activation=config.gate_activation,
-            cell_activation=config.cell_activation,
-            hidden_activation=config.hidden_activation,
-        )
-        self.forward = direction.init(device)
-        self.reverse = direction.init(device)
-        self.d_hidden = config.d_hidden
-        self.batch_first = config.batch_first
+        super().__init__(config, LstmConfig, device)
 
     @lift
     def forward(self, x: Tensor, state: LstmState | None = None) -> tuple[Tensor, LstmState]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..._torch_compat.transforms import transforming
+from ...config import ModuleConfig
 from ...module import Content
 from ..layer import Layer, expect_shape, shape_error
 from .gate_controller import GateController
@@ -68,6 +69,22 @@ class Bidirectional(Layer):
     reverse: Direction
     d_hidden: int
     batch_first: bool
+
+    def __init__(self, config: Any, direction: type[ModuleConfig], device: torch.device | str | None) -> None:
+        """Build both.
+
+        Args:
+            config: of this layer.
+            direction: the config of one of the two, which has the same fields.
+            device: of the parameters.
+        """
+        super().__init__()
+        shared = {name: getattr(config, name) for name in config.__struct_fields__ if name != "batch_first"}
+        one: Any = direction(**shared)
+        self.forward = one.init(device)
+        self.reverse = one.init(device)
+        self.d_hidden = config.d_hidden
+        self.batch_first = config.batch_first
 
     def directions(self) -> tuple[Any, Any]:
         """The layer that reads forwards, and the one that reads from the end."""

@@ -74,19 +74,7 @@ class BiRnn(Bidirectional):
     """
 
     def __init__(self, config: BiRnnConfig, device: torch.device | str | None = None) -> None:
-        super().__init__()
-        direction = RnnConfig(
-            d_input=config.d_input,
-            d_hidden=config.d_hidden,
-            bias=config.bias,
-            initializer=config.initializer,
-            clip=config.clip,
-            hidden_activation=config.hidden_activation,
-        )
-        self.forward = direction.init(device)
-        self.reverse = direction.init(device)
-        self.d_hidden = config.d_hidden
-        self.batch_first = config.batch_first
+        super().__init__(config, RnnConfig, device)
 
     @lift
     def forward(self, x: Tensor, state: RnnState | None = None) -> tuple[Tensor, RnnState]:
