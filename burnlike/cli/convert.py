@@ -20,6 +20,7 @@ from .record_options import (
     format_of_file,
     is_nameless,
     layout_of,
+    model_of,
     open_file,
     precision_of,
 )
@@ -104,15 +105,18 @@ def run(args: argparse.Namespace) -> int:
     rules = [_rule(text) for text in args.rename]
     shard_bytes = None if args.shard_size is None else byte_size("--shard-size", args.shard_size)
     name = _file_name(args.output, args.format, shard_bytes is not None)
-    precision, layout = precision_of(args), layout_of(args)
+    if args.names is not None and args.model is None:
+        raise RecordError(f"--names {args.names} needs --model CONFIG, which says what layers there are")
+    precision, module = precision_of(args), model_of(args)
+    layout = layout_of(args, module)
     record = open_file(args.input, layout, args.top_level_key)
     from ..record.tools.changing import rename, with_ids
 
     record = rename(record, rules) if rules else record
-    if _has_torchs_names(args, record):
+    if module is not None and _has_torchs_names(args, module, record):
         from ..interop import record_from_torch
 
-        record = record_from_torch(_model(args), record)
+        record = record_from_torch(module, record)
     elif layout is not None and not is_nameless(args.input):
         record = replace(record, layout=layout)  # which has the new names
     if not format_of_path(name).has_names and (record.layout is None or tag_of(record.layout) == "$named"):
@@ -127,37 +131,25 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _has_torchs_names(args: argparse.Namespace, record: "Record") -> bool:
+def _has_torchs_names(args: argparse.Namespace, module: "nn.Module", record: "Record") -> bool:
     """Whether the tensors of the input are those of torch's layers.
 
     Raises:
-        RecordError: that can't be told, or `--model` is missing.
+        RecordError: that can't be told.
     """
-    if args.names is not None and args.model is None:
-        raise RecordError(f"--names {args.names} needs --model CONFIG, which says what layers there are")
-    if args.model is None or args.names == "burn":
-        return False
-    if args.names == "torch":
-        return True
+    if args.names is not None:
+        return args.names == "torch"
     if record.ids or format_of_file(args.input).extension not in _OF_TORCH:
         return False
-    from ..interop.torch_names import differs_in_torch, fits_burnlike, fits_torch
+    from ..interop.torch_names import names_of
 
-    module = _model(args)
-    if not fits_burnlike(module, record) or not differs_in_torch(module):
-        return True
-    if fits_torch(module, record):
+    found = names_of(module, record)
+    if found is None:
         raise RecordError(
             f"{args.input}: its names and shapes are those of {type(module).__name__} in torch and in Burn, which lay"
             " some of them out in different ways; say by --names torch or --names burn whose they are"
         )
-    return False
-
-
-def _model(args: argparse.Namespace) -> "nn.Module":
-    from .models import read_model
-
-    return read_model(args.model, args.imports).build()
+    return found == "torch"
 
 
 def _rule(text: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import RecordError
-from .record_options import add_layout_options, layout_of, open_file
+from .record_options import add_layout_options, layout_of, model_of, open_file
 from .tables import printable, say, say_json, shortened
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         RecordIOError, RecordFormatError: a file can't be read.
         RecordError: an option is wrong.
     """
-    tolerance, layout = _tolerance(args.tolerance), layout_of(args)
+    tolerance, layout = _tolerance(args.tolerance), layout_of(args, model_of(args))
     one, other = open_file(args.a, layout), open_file(args.b, layout)
     from ..record.tools.comparison import compare
 

@@ -15,6 +15,7 @@ from .record_options import (
     extension_named,
     format_of_file,
     layout_of,
+    model_of,
     open_file,
     precision_of,
 )
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_file(args: argparse.Namespace, chosen: Format | None) -> _Subject:
-    record = open_file(args.file, layout_of(args))
+    record = open_file(args.file, layout_of(args, model_of(args)))
     own = format_of_file(args.file)
     writable = own.extension in EXTENSIONS  # not so what torch.save wrote
     return _Subject(record, chosen or (own if writable else format_of_path(DEFAULT_EXTENSION)))
@@ -94,7 +95,7 @@ def _of_config(args: argparse.Namespace, chosen: Format | None) -> _Subject:
 
     module = model.build()
     record = Record.of(module)
-    layout = layout_of(args)
+    layout = layout_of(args, model_of(args))
     if layout is not None:
         record = replace(record, layout=layout)
     return _Subject(record, chosen or format_of_path(DEFAULT_EXTENSION), model, module)

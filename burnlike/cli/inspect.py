@@ -17,7 +17,7 @@ from ..record.files.source import FileSource
 from ..record.formats import detect
 from ..record.outline import Outline, StoredTensor, TensorEntry
 from ..record.values import to_json
-from .record_options import add_layout_options, layout_of
+from .record_options import add_layout_options, layout_of, model_of
 from .tables import printable, say, say_json, shortened, table
 
 _COLUMNS = ("tensor", "dtype", "shape", "bytes", "id", "tied to")
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         RecordFormatError: it is damaged, truncated, or of no format that is known; or a value is not the one saved.
         RecordError: the layout is wrong.
     """
-    file_bytes, outline, notes = _read(args.file, layout_of(args))
+    file_bytes, outline, notes = _read(args.file, layout_of(args, model_of(args)))
     if args.verify:
         notes = [*notes, _verified(outline)]
     summary = summarize(args.file, file_bytes, outline, notes)

@@ -16,6 +16,8 @@ from burnlike.record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, detec
 from .options import add_import_option
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from burnlike.record import Precision, Record
 
 _FLOATS = {it.short: it.torch for it in convertible("float")} | {it.torch: it.torch for it in convertible("float")}
@@ -164,23 +166,32 @@ def _factor(text: str) -> float:
     return factor
 
 
-def layout_of(args: argparse.Namespace) -> Any:
-    """The layout that the options name; None for none. Only `--model` imports torch.
+def model_of(args: argparse.Namespace) -> "nn.Module | None":
+    """The module that `--model` names, without values; None without the option. Imports torch only with it.
 
     Raises:
-        RecordError: the file can't be read, or holds no layout.
         ConfigError: the config is wrong.
     """
-    if args.layout is not None:
-        return _read_layout(args.layout)
     if args.model is None:
         return None
     from .models import read_model
 
-    model = read_model(args.model, args.imports)
+    return read_model(args.model, args.imports).build()
+
+
+def layout_of(args: argparse.Namespace, model: "nn.Module | None") -> Any:
+    """The layout that `--layout` names, else that of the model; None for none.
+
+    Raises:
+        RecordError: the file can't be read, or holds no layout.
+    """
+    if args.layout is not None:
+        return _read_layout(args.layout)
+    if model is None:
+        return None
     from burnlike.record.derived.module_layout import layout_of as layout_of_module
 
-    return layout_of_module(model.build())
+    return layout_of_module(model)
 
 
 def _read_layout(path: str) -> Any:

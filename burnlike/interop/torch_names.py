@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -57,13 +57,21 @@ def record_from_torch(module: nn.Module, state: Mapping[str, Any] | Record) -> R
     )
 
 
-def fits_torch(module: nn.Module, record: Record) -> bool:
-    """Whether a record has all tensors of `module`, and no others, in torch's names and shapes."""
-    report = _Expected(module).report(record)
-    return not (report.missing or report.unexpected or report.mismatched)
+def names_of(module: nn.Module, record: Record) -> Literal["torch", "burn"] | None:
+    """Whose names and layouts a record has of the model of `module`; None if it fits both, and they differ.
+
+    Raises:
+        NoCounterpartError: as in `record_from_torch`.
+    """
+    if not _fits_burnlike(module, record):
+        return "torch"
+    expected = _Expected(module)
+    if not expected.differs():
+        return "torch"
+    return None if expected.fits(record) else "burn"
 
 
-def fits_burnlike(module: nn.Module, record: Record) -> bool:
+def _fits_burnlike(module: nn.Module, record: Record) -> bool:
     """Whether a record has all tensors of `module`, and no others, in burnlike's names and shapes."""
     found = params(module)
     names = {*record.tensors, *record.aliases}
@@ -76,14 +84,9 @@ def fits_burnlike(module: nn.Module, record: Record) -> bool:
     )
 
 
-def differs_in_torch(module: nn.Module) -> bool:
-    """Whether any tensor of `module` has another name, or lies in another way, in torch."""
-    return any(it.transposed or it.chunk != (0, 1) or path != it.name for path, it in _Expected(module).places.items())
-
-
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A tensor that torch's model has: its form, and the tensors of the module in it."""
+    """A tensor that torch's model has."""
 
     dtype: torch.dtype
     shape: torch.Size
@@ -125,6 +128,15 @@ class _Expected:
             error = NoCounterpartError(f"{type(module).__name__} has layers that torch.nn does not have\n{lines}")
             error.problems = tuple(problems)
             raise error
+
+    def differs(self) -> bool:
+        """Whether any tensor of the module has another name, or lies in another way, in torch."""
+        return any(it.transposed or it.chunk != (0, 1) or path != it.name for path, it in self.places.items())
+
+    def fits(self, record: Record) -> bool:
+        """Whether a record has all tensors, and no others, in torch's names and shapes."""
+        report = self.report(record)
+        return not (report.missing or report.unexpected or report.mismatched)
 
     def report(self, record: Record) -> LoadReport:
         """What of a record fits."""
