@@ -11,10 +11,11 @@ from torch import nn as torch_nn
 
 from benchmarks._harness import Comparison, compare, main
 from burnlike import Autodiff, Cpu, Tensor
+from burnlike.interop.counterparts import pairs
 from burnlike.module import params
 from burnlike.nn.counterpart import Counterpart
 
-from .sizes import SIZES, Size, counterparts
+from .sizes import SIZES, Size
 
 PLAIN_BAR = 0.97
 TYPED_BAR = 0.95
@@ -94,7 +95,7 @@ def measure(name: str, size: Size, twin: Counterpart, repeats: int) -> list[Comp
 
 def run(repeats: int, names: list[str] | None = None) -> list[Comparison]:
     """Measure all layers, or some by name."""
-    known = counterparts()
+    known = {it.layer: it for it in pairs()}
     chosen = {name: size for name, size in SIZES.items() if not names or name in names}
     return [
         result for name, size in chosen.items() for result in measure(name, size, known[name.split("/")[0]], repeats)

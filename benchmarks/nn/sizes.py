@@ -1,7 +1,5 @@
 """A usual size of each layer that has a counterpart in torch.nn."""
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +8,6 @@ import torch
 
 from burnlike import nn
 from burnlike.config import ModuleConfig
-from burnlike.nn.counterpart import Counterpart
 
 
 def alike(*inputs: Any) -> tuple[Any, ...]:
@@ -33,16 +30,6 @@ class Size:
     inputs: Callable[[], tuple[Any, ...]]
     torch_inputs: Callable[..., tuple[Any, ...]] = alike
     named: Mapping[str, Any] = field(default_factory=dict)
-
-
-def counterparts() -> dict[str, Counterpart]:
-    """The counterparts of all families by the names of our layers; of several the last, which is that of rank 4."""
-    found: dict[str, Counterpart] = {}
-    for family in pkgutil.iter_modules(nn.__path__):
-        name = f"burnlike.nn.{family.name}.counterparts"
-        if family.ispkg and importlib.util.find_spec(name) is not None:
-            found.update({it.layer: it for it in importlib.import_module(name).COUNTERPARTS})
-    return found
 
 
 def floats(*shape: int) -> Callable[[], tuple[torch.Tensor]]:

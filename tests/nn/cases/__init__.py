@@ -4,10 +4,11 @@ A module has `CASES`, a list of `Case`. Every layer and loss of `burnlike.nn` ha
 that takes a path of its own.
 """
 
-import importlib.util
+import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from burnlike.config import ModuleConfig
+from burnlike.interop.counterparts import pairs
 from burnlike.nn.counterpart import Counterpart
 
 
@@ -78,21 +80,12 @@ def tensors_of(output: Any) -> list[Tensor]:
     return []
 
 
-def _listed(package: str, name: str) -> list[Any]:
-    modules = pkgutil.iter_modules(importlib.import_module(package).__path__)
-    found: list[Any] = []
-    for it in modules:
-        module = f"{package}.{it.name}"
-        if name == "COUNTERPARTS":
-            module = f"{module}.counterparts"
-            if not it.ispkg or importlib.util.find_spec(module) is None:
-                continue
-        found.extend(getattr(importlib.import_module(module), name))
-    return found
+def _modules() -> list[ModuleType]:
+    return [importlib.import_module(f"{__name__}.{it.name}") for it in pkgutil.iter_modules(__path__)]
 
 
-CASES: list[Case] = _listed(__name__, "CASES")
-COUNTERPARTS: dict[str, Counterpart] = {it.layer: it for it in _listed("burnlike.nn", "COUNTERPARTS")}
+CASES: list[Case] = [case for module in _modules() for case in module.CASES]
+COUNTERPARTS: dict[str, Counterpart] = {it.layer: it for it in pairs()}
 FIRST: dict[type[ModuleConfig], Case] = {type(case.config): case for case in reversed(CASES)}
 """One case of each layer."""
 
