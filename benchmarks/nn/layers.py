@@ -35,15 +35,26 @@ def leaves_of(inputs: tuple[Any, ...]) -> list[Any]:
     ]
 
 
-def forget(leaves: list[Any], layer: torch_nn.Module) -> None:
-    """Drop all gradients, so that none are added up."""
+def forget(leaves: list[Any], layer: torch_nn.Module, gradients: list[Any]) -> None:
+    """Drop all gradients, so that none are added up: those of tensors, and those that typed passes returned."""
+    gradients.clear()
     for it in (*leaves, *layer.parameters()):
         if isinstance(it, torch.Tensor):
             it.grad = None
 
 
-def pass_of(layer: torch_nn.Module, arguments: list[Any], named: Mapping[str, Any], typed: bool) -> Callable[[], None]:
-    """A forward and a backward pass; one with typed tensors starts from ones by itself."""
+def pass_of(
+    layer: torch_nn.Module, arguments: list[Any], named: Mapping[str, Any], gradients: list[Any] | None = None
+) -> Callable[[], None]:
+    """A forward and a backward pass.
+
+    Args:
+        layer: on either side.
+        arguments: of the layer.
+        named: arguments by name.
+        gradients: for typed tensors, whose pass starts from ones by itself: takes the gradients, which live until the
+            next pass as those of torch's leaves do. None for plain ones.
+    """
 
     def plain_pass() -> None:
         output = first(layer(*arguments, **named))
@@ -52,10 +63,10 @@ def pass_of(layer: torch_nn.Module, arguments: list[Any], named: Mapping[str, An
 
     def typed_pass() -> None:
         output = first(layer(*arguments, **named))
-        if output.is_tracked():
-            output.backward()
+        if gradients is not None and output.is_tracked():
+            gradients.append(output.backward())
 
-    return typed_pass if typed else plain_pass
+    return plain_pass if gradients is None else typed_pass
 
 
 def measure(name: str, size: Size, twin: Counterpart, repeats: int) -> list[Comparison]:
@@ -72,6 +83,7 @@ def measure(name: str, size: Size, twin: Counterpart, repeats: int) -> list[Comp
     their_arguments = list(size.torch_inputs(*others))
     torch.manual_seed(1)
     expected = first(theirs(*their_arguments, **size.named))
+    gradients: list[Any] = []
     found = []
     for kind, given, bar in (("", ours, PLAIN_BAR), (", typed", typed, TYPED_BAR)):
         torch.manual_seed(1)
@@ -80,14 +92,14 @@ def measure(name: str, size: Size, twin: Counterpart, repeats: int) -> list[Comp
         error = (plain.reshape(expected.shape) - expected).abs().max().item()
         result = compare(
             f"{name}{kind}",
-            pass_of(layer, given, size.named, typed=bool(kind)),
-            pass_of(theirs, their_arguments, size.named, typed=False),
+            pass_of(layer, given, size.named, gradients if kind else None),
+            pass_of(theirs, their_arguments, size.named),
             theirs_name=f"torch.nn.{type(theirs).__name__}",
             bar=bar,
             repeats=repeats,
             note="" if error < 1e-4 else f"outputs differ by {error:.1e}",
-            before_ours=lambda: forget(ours, layer),
-            before_theirs=lambda: forget(others, theirs),
+            before_ours=lambda: forget(ours, layer, gradients),
+            before_theirs=lambda: forget(others, theirs, []),
         )
         found.append(result)
     return found

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import _engine_run_backward
 
 TAKES_DATA = "_has_compatible_shallow_copy_type"
 """The function that `nn.Module.to` asks about each parameter, as `__torch_function__` of a lazy one hears its name.
@@ -49,6 +50,17 @@ def in_backward() -> bool:
     Without it, a backward pass inside of a hook would wait without end for the one it is in.
     """
     return torch._C._current_graph_task_id() != -1
+
+
+def run_backward(root: Tensor, gradient: Tensor) -> None:
+    """As `torch.autograd.backward(root, gradient)`, for a gradient of root's shape.
+
+    Without it, torch compares the shapes and asks about subclasses in Python, a quarter of a small backward pass.
+    """
+    if type(root) is not Tensor or torch._C._are_functorch_transforms_active():
+        torch.autograd.backward(root, gradient)
+    else:
+        _engine_run_backward((root,), (gradient,), False, False, (), allow_unreachable=True, accumulate_grad=True)
 
 
 def is_view(tensor: Tensor) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .._torch_compat.tensors import is_view, times_written
+from .._torch_compat.tensors import is_view, run_backward, times_written
 from .gradients import Gradients, LeafGradient
 from .graph import Graph
 
@@ -30,7 +30,7 @@ def accumulate(root: Tensor, graph: Graph) -> Gradients:
                 entry.joined = entry.before
                 entry.leaf.grad = entry.before.clone()
         try:
-            torch.autograd.backward(root, torch.ones_like(root))
+            run_backward(root, torch.ones_like(root))
         except BaseException:
             gradients.end((entry, None) for entry in entries)
             raise

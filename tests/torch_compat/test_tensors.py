@@ -55,6 +55,13 @@ def test_in_backward() -> None:
     assert not tensors.in_backward()
 
 
+def test_run_backward() -> None:
+    leaf = torch.tensor([2.0, 3.0], requires_grad=True)
+    tensors.run_backward(leaf * leaf, torch.tensor([1.0, 10.0]))
+    assert leaf.grad is not None
+    assert leaf.grad.tolist() == [4.0, 60.0]
+
+
 def test_is_view() -> None:
     whole = torch.ones(4)
     assert tensors.is_view(whole[:2])
