@@ -10,6 +10,7 @@ from . import (
     func as func,
     interop as interop,
     mlax as mlax,
+    models as models,
     module as module,
     nn as nn,
     ops as ops,

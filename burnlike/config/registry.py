@@ -18,7 +18,7 @@ import msgspec.inspect as mi
 
 from burnlike.errors import ConfigError, nearest
 
-BUILT_IN = ("nn", "optim", "data", "train")
+BUILT_IN = ("nn", "models", "optim", "data", "train")
 """The parts of burnlike that have configs, in files named `configs.py` or `..._configs.py`; none imports torch."""
 ENTRY_POINT_GROUP = "burnlike.configs"
 
