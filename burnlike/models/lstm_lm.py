@@ -1,0 +1,96 @@
+"""A recurrent language model."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..module import Content, Module
+from ..nn.dropout.configs import DropoutConfig
+from ..nn.embedding.configs import EmbeddingConfig
+from ..nn.initializers.configs import Uniform
+from ..nn.layer import expect_shape
+from ..nn.linear.configs import LinearConfig
+from ..nn.recurrent.configs import LstmConfig
+from ..nn.recurrent.states import LstmState
+from ..tensor.torch_bridge.torch_function import lift
+from .lstm_lm_configs import LstmLmConfig
+
+
+class LstmLmOutput(NamedTuple):
+    """What the model computes of a window of text.
+
+    Attributes:
+        logits: `[batch, sequence, vocab_size]`.
+        state: after the last token, both tensors `[n_layers, batch, d_hidden]`.
+    """
+
+    logits: Tensor
+    state: LstmState
+
+
+class LstmLm(Module):
+    """Token numbers to the logits of the next token, by layers of LSTM (Zaremba et al. 2014).
+
+    `forward` reads each sequence by itself. `forward_state` takes the state before the first token and returns the one
+    after the last. For backpropagation through windows of a long text, detach it in between:
+    `state.map_state(torch.detach)`.
+    """
+
+    def __init__(self, config: LstmLmConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = EmbeddingConfig(
+            n_embedding=config.vocab_size, d_model=config.d_model, initializer=Uniform(min=-0.1, max=0.1)
+        ).init(device)
+        sizes = [config.d_model] + [config.d_hidden] * (config.n_layers - 1)
+        self.layers = nn.ModuleList(
+            LstmConfig(d_input=size, d_hidden=config.d_hidden, bias=True).init(device) for size in sizes
+        )
+        self.dropout = DropoutConfig(prob=config.dropout).init()
+        head = LinearConfig(d_input=config.d_hidden, d_output=config.vocab_size)
+        self.head = None if config.tied_head else head.init(device)
+
+    @lift
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Int64 `[batch, sequence]` in 0..vocab_size-1 `-> [batch, sequence, vocab_size]`, from a state of zeros.
+
+        Raises:
+            ShapeError: tokens is not of rank 2, or has no token.
+        """
+        return self._forward(tokens, None).logits
+
+    @lift
+    def forward_state(self, tokens: Tensor, state: LstmState | None = None) -> LstmLmOutput:
+        """As `forward`, from a given state; the state after the last token is returned, too.
+
+        Args:
+            tokens: int64 `[batch, sequence]`.
+            state: both tensors `[n_layers, batch, d_hidden]`; zeros if None.
+
+        Raises:
+            ShapeError: tokens or the state has another shape.
+        """
+        return self._forward(tokens, state)
+
+    def _forward(self, tokens: Tensor, state: LstmState | None) -> LstmLmOutput:
+        expect_shape(self, tokens, "batch", "sequence", name="tokens")
+        if state is not None:
+            for name, tensor in zip(("cell", "hidden"), state, strict=True):
+                expect_shape(self, tensor, len(self.layers), tokens.shape[0], self.config.d_hidden, name=name)
+        x, states = self.embedding(tokens), []
+        for index, layer in enumerate(self.layers):
+            before = None if state is None else LstmState(state.cell[index], state.hidden[index])
+            x, after = layer(self.dropout(x), before)
+            states.append(after)
+        return LstmLmOutput(self._logits(self.dropout(x)), LstmState.stack(states, 0))
+
+    def _logits(self, x: Tensor) -> Tensor:
+        head: Any = self.head
+        return functional.linear(x, self.embedding.weight) if head is None else head(x)
+
+    def custom_content(self, content: Content) -> Content:
+        """The parts; the sizes are theirs."""
+        content = content.add("embedding", self.embedding).add("layers", self.layers).add("dropout", self.dropout)
+        return content if self.head is None else content.add("head", self.head)
