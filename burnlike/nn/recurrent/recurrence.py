@@ -152,9 +152,8 @@ def _usable(kernel: Kernel) -> bool:
     """
     if transforming():
         return False
-    if kernel is not torch.lstm or not torch.compiler.is_compiling():
-        return True
-    return torch.compiler.is_exporting() or not torch.is_grad_enabled()
+    # `is_exporting()` is true in all compiled code of torch 2.11.
+    return kernel is not torch.lstm or not torch.compiler.is_dynamo_compiling() or not torch.is_grad_enabled()
 
 
 def _by_kernel(
