@@ -2,7 +2,7 @@
 
 from .torch_lbfgs import TorchLbfgs as TorchLbfgs
 from .torch_modules import from_torch as from_torch, to_torch as to_torch
-from .torch_names import record_from_torch as record_from_torch
+from .torch_names import record_from_torch as record_from_torch, record_to_torch as record_to_torch
 from .torch_optimizer import TorchOptimizer as TorchOptimizer
 from .torch_states import (
     export_torch_optimizer as export_torch_optimizer,

@@ -1,22 +1,19 @@
 """Records in torch's names and layouts, for models that are built of burnlike's layers."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from ..errors import NoCounterpartError, RecordMismatchError
+from ..errors import RecordMismatchError
 from ..module import Param, params
 from ..module.identity.field_metadata import meta_of
-from ..nn.counterpart import Counterpart, TorchTensor
-from ..record import LoadReport, Mismatch, Record
+from ..nn.counterpart import joined
+from ..record import Record
 from ..record.derived.module_layout import deferred_layout
-from ..record.dtypes import kind_of, shown
-from ..record.files.stored_tensors import dtype_in, shape_in
-from .directions import ToTorch
-from .twins import tensors_of
+from ..record.files.stored_tensors import shape_in
+from .torch_form import TorchForm
 
 
 def record_from_torch(module: nn.Module, state: Mapping[str, Any] | Record) -> Record:
@@ -36,7 +33,7 @@ def record_from_torch(module: nn.Module, state: Mapping[str, Any] | Record) -> R
         RecordMismatchError: tensors are missing, not of this model, or of another shape; all are named as torch does.
     """
     record = state if isinstance(state, Record) else Record(dict(state), source="the state dict")
-    expected = _Expected(module)
+    expected = TorchForm(module)
     report = expected.report(record)
     if report.missing or report.unexpected or report.mismatched:
         details = str(report).partition("\n")[2]
@@ -57,6 +54,42 @@ def record_from_torch(module: nn.Module, state: Mapping[str, Any] | Record) -> R
     )
 
 
+def record_to_torch(module: nn.Module, record: Record | None = None) -> Record:
+    """The record of `module` in the names and layouts of the same model made of layers of `torch.nn`.
+
+    It is the way back of `record_from_torch`; buffers that only torch has (`num_batches_tracked`) are zeros.
+
+    Args:
+        module: of burnlike's layers; with a record its values are not looked at.
+        record: of the module; None for that of its values now.
+
+    Raises:
+        NoCounterpartError: layers of `module` have options that torch does not have; all are named by path.
+        RecordMismatchError: the record is not of this model.
+    """
+    record = Record.from_module(module) if record is None else record
+    if not _fits_burnlike(module, record):
+        raise RecordMismatchError(f"{record.source} does not fit {type(module).__name__}: expected a record of its own")
+    form = TorchForm(module)
+    values = {param.path: _module_form(param, record.tensors[param.path]) for param in params(module)}
+    values |= {alias: values[path] for alias, path in form.tied.items()}
+    parts: dict[str, list[Any]] = {}
+    for path, place in form.places.items():
+        index, count = place.chunk
+        parts.setdefault(place.name, [None] * count)[index] = (path, place.transposed)
+    aliases = {
+        form.places[alias].name: form.places[path].name
+        for alias, path in form.tied.items()
+        if form.places[alias].chunk == form.places[path].chunk == (0, 1)
+        and form.places[alias].transposed == form.places[path].transposed
+    }
+    tensors = {name: joined(found, values) for name, found in parts.items() if name not in aliases}
+    tensors |= {name: torch.zeros(it.shape, dtype=it.dtype) for name, it in form.ignored.items()}
+    whole = {name: found[0][0] for name, found in parts.items() if name in tensors and len(found) == 1}
+    ids = {name: record.ids[path] for name, path in whole.items() if path in record.ids}
+    return Record(tensors, ids=ids, aliases=aliases, source=record.source)
+
+
 def names_of(module: nn.Module, record: Record) -> Literal["torch", "burn"] | None:
     """Whose names and layouts a record has of the model of `module`; None if it fits both, and they differ.
 
@@ -65,7 +98,7 @@ def names_of(module: nn.Module, record: Record) -> Literal["torch", "burn"] | No
     """
     if not _fits_burnlike(module, record):
         return "torch"
-    expected = _Expected(module)
+    expected = TorchForm(module)
     if not expected.differs():
         return "torch"
     return None if expected.fits(record) else "burn"
@@ -84,114 +117,10 @@ def _fits_burnlike(module: nn.Module, record: Record) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """A tensor that torch's model has."""
-
-    dtype: torch.dtype
-    shape: torch.Size
-
-
-class _Expected:
-    """What the record of a module has in torch's names.
-
-    Attributes:
-        places: path in the module -> where its values are in torch's record.
-    """
-
-    def __init__(self, module: nn.Module) -> None:
-        self.places: dict[str, TorchTensor] = {}
-        self._wanted: dict[str, _Wanted] = {}
-        self._ignored: set[str] = set()
-        self._tied = {alias: param.path for param in params(module) for alias in param.aliases}
-        problems: list[tuple[str, str]] = []
-        for prefix, layer, pair in _layers(module, ""):
-            tensors = tensors_of(layer)
-            if pair is None:
-                places = {name: TorchTensor(name) for name in _own_tensors(layer)}
-            else:
-                try:
-                    made = pair.build(layer, torch.device("meta"))
-                    places = pair.places(pair.parts(tensors))
-                except NoCounterpartError as error:
-                    problems.append((prefix.removesuffix("."), str(error)))
-                    continue
-                twins = tensors_of(made)
-                tensors = {path: it.taken_from(twins[it.name]) for path, it in places.items()}
-                self._wanted |= {f"{prefix}{it.name}": _form(twins[it.name]) for it in places.values()}
-                self._ignored |= {f"{prefix}{name}" for name in (*pair.ignored, *pair.constants.values())}
-            for path, it in places.items():
-                self._wanted.setdefault(f"{prefix}{it.name}", _form(tensors[path]))
-                self.places[f"{prefix}{path}"] = TorchTensor(f"{prefix}{it.name}", it.chunk, it.transposed)
-        if problems:
-            lines = "\n".join(f"  {path}: {reason}" for path, reason in problems)
-            error = NoCounterpartError(f"{type(module).__name__} has layers that torch.nn does not have\n{lines}")
-            error.problems = tuple(problems)
-            raise error
-
-    def differs(self) -> bool:
-        """Whether any tensor of the module has another name, or lies in another way, in torch."""
-        return any(it.transposed or it.chunk != (0, 1) or path != it.name for path, it in self.places.items())
-
-    def fits(self, record: Record) -> bool:
-        """Whether a record has all tensors, and no others, in torch's names and shapes."""
-        report = self.report(record)
-        return not (report.missing or report.unexpected or report.mismatched)
-
-    def report(self, record: Record) -> LoadReport:
-        """What of a record fits."""
-        names = {**{name: name for name in record.tensors}, **record.aliases}
-        optional = {place.name for path, place in self.places.items() if path in self._tied}
-        mismatched: list[Mismatch] = []
-        for name, wanted in self._wanted.items():
-            if (held := names.get(name)) is not None:
-                dtype, shape = dtype_in(record.tensors, held), shape_in(record.tensors, held)
-                if shape != wanted.shape or kind_of(dtype) != kind_of(wanted.dtype):
-                    mismatched.append(Mismatch(name, shown(wanted.dtype, wanted.shape), shown(dtype, shape)))
-        if not mismatched:
-            mismatched = [
-                Mismatch(
-                    self.places[path].name, f"the values of '{self.places[other].name}', tied to it", "other values"
-                )
-                for path, other in self._tied.items()
-                if {self.places[path].name, self.places[other].name} <= names.keys()
-                and not torch.equal(self.values(path, record), self.values(other, record))
-            ]
-        return LoadReport(
-            applied=[name for name in self._wanted if name in names],
-            missing=[name for name in self._wanted if name not in names and name not in optional],
-            unexpected=[name for name in names if name not in self._wanted and name not in self._ignored],
-            mismatched=mismatched,
-        )
-
-    def values(self, path: str, record: Record) -> Tensor:
-        """The values of the module's tensor at `path`, in the record's type."""
-        place = self.places[path]
-        return place.taken_from(record.tensors[record.aliases.get(place.name, place.name)]).contiguous()
-
-    def id_of(self, path: str, record: Record) -> Any:
-        """The id that the record has for the tensor at `path`, if it is one tensor there, too."""
-        place = self.places[path]
-        return record.ids.get(record.aliases.get(place.name, place.name)) if place.chunk == (0, 1) else None
-
-
-def _layers(module: nn.Module, prefix: str) -> Iterator[tuple[str, nn.Module, Counterpart | None]]:
-    """Each part of `module` with its prefix: layers with a pair whole, other modules without their children."""
-    pair = ToTorch().counterpart_of(module)
-    yield prefix, module, pair
-    if pair is None:
-        for name, child in module._modules.items():
-            if child is not None:
-                yield from _layers(child, f"{prefix}{name}.")
-
-
-def _own_tensors(module: nn.Module) -> list[str]:
-    saved = [name for name in module._buffers if name not in module._non_persistent_buffers_set]
-    return [name for name in (*module._parameters, *saved) if getattr(module, name) is not None]
-
-
-def _form(tensor: Tensor) -> _Wanted:
-    return _Wanted(tensor.dtype, tensor.shape)
+def _module_form(param: Param, values: Tensor) -> Tensor:
+    """The values as the module has them, of those of a record."""
+    mapper = meta_of(*param.home).load_mapper
+    return values if mapper is None else mapper(values)
 
 
 def _saved_form(param: Param, values: Tensor) -> Tensor:

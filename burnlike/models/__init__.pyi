@@ -7,5 +7,13 @@ from .bert_configs import (
     BertMaskedLmConfig as BertMaskedLmConfig,
 )
 from .bert_heads import BertClassifier as BertClassifier, BertMaskedLm as BertMaskedLm
+from .conversion import record_from as record_from, record_to as record_to
 from .lstm_lm import LstmLm as LstmLm, LstmLmOutput as LstmLmOutput
 from .lstm_lm_configs import LstmLmConfig as LstmLmConfig
+from .pretrained import (
+    load_pretrained as load_pretrained,
+    pretrained_config as pretrained_config,
+    save_pretrained as save_pretrained,
+)
+from .weights.table import Theirs as Theirs, WeightTable as WeightTable
+from .weights.tables import weight_table as weight_table, weight_tables as weight_tables

@@ -1,0 +1,126 @@
+"""Records in the names and layouts of other libraries, to records of our models and back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import RecordMismatchError
+from ..interop.torch_form import TorchForm
+from ..interop.torch_names import record_from_torch, record_to_torch
+from ..record import LoadReport, Mismatch, Record
+from ..record.dtypes import shown
+from ..record.files.stored_tensors import dtype_in, shape_in
+from .weights.table import Theirs, WeightTable
+
+
+def record_from(table: WeightTable, module: nn.Module, state: Mapping[str, Any] | Record) -> Record:
+    """The record for `module` of weights as another library has them.
+
+    Args:
+        table: says how they are named and laid out.
+        module: the model; its values are not looked at, so it may be on the meta device.
+        state: a record or a state dict.
+
+    Returns:
+        All tensors of the model, in memory.
+
+    Raises:
+        RecordMismatchError: tensors are missing, not of this model, or of another shape; all are named as in `state`.
+    """
+    record = state if isinstance(state, Record) else Record(dict(state), source="the state dict")
+    names = {**{name: name for name in record.tensors}, **record.aliases}
+    form = TorchForm(module)
+    places = table.places(form.tensors)
+    prefix = max(table.prefixes, key=lambda it: sum(f"{it}{place.name}" in names for place in places.values()))
+    known = {name.removeprefix(prefix): held for name, held in names.items() if name.startswith(prefix)}
+    known |= {name: held for name, held in names.items() if not name.startswith(prefix)}
+    _check(table, module, record, form, places, known)
+    tensors = {
+        name: _taken(place, record.tensors[known[place.name]]) for name, place in places.items() if place.name in known
+    }
+    return record_from_torch(module, Record(tensors, source=record.source))
+
+
+def record_to(table: WeightTable, module: nn.Module, record: Record | None = None) -> Record:
+    """The record of `module` in the names and layouts of another library.
+
+    Args:
+        table: says which.
+        module: the model; with a record its values are not looked at.
+        record: of the module; None for that of its values now.
+
+    Raises:
+        RecordMismatchError: the record is not of this model, or the other library has no place for a tensor.
+    """
+    ours = record_to_torch(module, record)
+    names = [*ours.tensors, *ours.aliases]
+    places = table.places(names)
+    if homeless := [name for name in names if name not in places]:
+        raise RecordMismatchError(f"{table.name} has no tensor for {', '.join(homeless)} of {type(module).__name__}")
+    parts: dict[str, list[Tensor | None]] = {}
+    transposed: dict[str, bool] = {}
+    for name, place in places.items():
+        index, count = place.part
+        parts.setdefault(place.name, [None] * count)[index] = ours.tensors[ours.aliases.get(name, name)]
+        transposed[place.name] = place.transposed
+    prefix = table.prefixes[0]
+    return Record(
+        {f"{prefix}{name}": _joined(found, transposed[name]) for name, found in parts.items()}, source=ours.source
+    )
+
+
+def _check(
+    table: WeightTable,
+    module: nn.Module,
+    record: Record,
+    form: TorchForm,
+    places: Mapping[str, Theirs],
+    known: Mapping[str, str],
+) -> None:
+    """Refuse a record that does not fit, before anything is read whole."""
+    optional = {form.places[alias].name for alias in form.tied}
+    needed = [places[name].name if name in places else name for name in form.tensors if name not in optional]
+    missing = [name for name in dict.fromkeys(needed) if name not in known]
+    used = {place.name for place in places.values()} | {place.name for place in table.places(form.ignored).values()}
+    extra = [name for name in known if name not in used and not table.is_ignored(name)]
+    mismatched: list[Mismatch] = []
+    for name, place in places.items():
+        if place.name in known:
+            expected = _whole_shape(list(form.tensors[name].shape), place)
+            got = shape_in(record.tensors, known[place.name])
+            if list(got) != expected:
+                dtype = dtype_in(record.tensors, known[place.name])
+                mismatched.append(Mismatch(place.name, shown(dtype, expected), shown(dtype, got)))
+    for name in [it for it in extra if it in table.tied and table.tied[it] in known]:
+        extra.remove(name)
+        source = table.tied[name]
+        if known[name] != known[source] and not torch.equal(record.tensors[known[name]], record.tensors[known[source]]):
+            mismatched.append(Mismatch(name, f"the values of '{source}', as the model ties them", "other values"))
+    if missing or extra or mismatched:
+        report = LoadReport(missing=missing, unexpected=extra, mismatched=mismatched)
+        details = str(report).partition("\n")[2]
+        error = RecordMismatchError(
+            f"{record.source} does not fit {type(module).__name__}, whose tensors have these names in {table.name}"
+            f"\n{details}"
+        )
+        error.report = report
+        raise error
+
+
+def _whole_shape(shape: list[int], place: Theirs) -> list[int]:
+    whole = [shape[0] * place.part[1], *shape[1:]] if shape else shape
+    return whole[::-1] if place.transposed else whole
+
+
+def _taken(place: Theirs, tensor: Tensor) -> Tensor:
+    index, count = place.part
+    whole = tensor.mT if place.transposed and tensor.ndim > 1 else tensor
+    return whole.chunk(count)[index] if count > 1 else whole
+
+
+def _joined(parts: list[Tensor | None], transposed: bool) -> Tensor:
+    whole = parts[0] if len(parts) == 1 else torch.cat([it for it in parts if it is not None])
+    assert whole is not None
+    return (whole.mT if transposed and whole.ndim > 1 else whole).contiguous()

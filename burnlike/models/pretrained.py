@@ -1,0 +1,101 @@
+"""Models with weights of other libraries: a directory with `config.json` and weights, as Hugging Face lays it out."""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..config import ModuleConfig
+from ..errors import ConfigIOError, RecordError, nearest
+from ..record import open_record
+from ..record.recorder import recorder_for
+from .conversion import record_from, record_to
+from .weights.table import WeightTable
+from .weights.tables import weight_table, weight_tables
+
+_CONFIG_NAME, _WEIGHTS_NAME = "config.json", "model.safetensors"
+
+
+def pretrained_config(directory: str | os.PathLike[str]) -> ModuleConfig:
+    """The config of the model in a directory, from its `config.json`.
+
+    Raises:
+        ConfigIOError: there is no `config.json`, or it can't be read.
+        RecordError: there is no table for its `model_type`.
+        ConfigError: the model has options that ours does not have.
+    """
+    return _described(directory)[1]
+
+
+def load_pretrained(
+    directory: str | os.PathLike[str], device: torch.device | str | None = None, *, dtype: torch.dtype | None = None
+) -> nn.Module:
+    """The model in a directory, with its weights.
+
+    Args:
+        directory: with `config.json`, and `model.safetensors` or its shards and their index.
+        device: of the model.
+        dtype: of the model's parameters; None for the one that the weights have.
+
+    Raises:
+        ConfigIOError, RecordIOError: a file can't be read.
+        RecordError: there is no table for its `model_type`.
+        ConfigError: the model has options that ours does not have.
+        RecordMismatchError: the weights are not of this model.
+    """
+    table, config = _described(directory)
+    module = config.init(device)
+    record = record_from(table, module, open_record(directory))
+    if dtype is None:
+        dtype = next(it.dtype for it in record.tensors.values() if it.is_floating_point())
+    module = module.to(dtype)
+    record.load_into(module)
+    return module
+
+
+def save_pretrained(module: nn.Module, directory: str | os.PathLike[str], table: str) -> str:
+    """Write the weights of a model under the names that another library has for them.
+
+    Args:
+        module: one of our models.
+        directory: made if it is not there; gets `model.safetensors`, which is replaced as a whole or not at all.
+        table: the name of the library's layout, such as `llama`.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        RecordError: there is no such table.
+        RecordMismatchError: the other library has no place for a tensor.
+        RecordIOError: the file can't be written.
+    """
+    record = record_to(weight_table(table), module)
+    os.makedirs(directory, exist_ok=True)
+    path = os.path.join(directory, _WEIGHTS_NAME)
+    return recorder_for(path, None).save(record, path)
+
+
+def _described(directory: str | os.PathLike[str]) -> tuple[WeightTable, ModuleConfig]:
+    values = _read(os.path.join(directory, _CONFIG_NAME))
+    kind = str(values.get("model_type"))
+    known = {model_type: table for table in weight_tables().values() for model_type in table.model_types}
+    if kind not in known:
+        raise RecordError(
+            f"{os.fspath(directory)}: there is no table for the model_type '{kind}'{nearest(kind, [*known])};"
+            f" there are tables for {', '.join(sorted(known))}"
+        )
+    return known[kind], known[kind].config(values)
+
+
+def _read(path: str) -> Mapping[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError) as error:
+        raise ConfigIOError(f"{path}: expected the config.json of a model, which can't be read: {error}") from error
+    if not isinstance(found, dict):
+        raise ConfigIOError(f"{path}: expected a mapping, got {type(found).__name__}")
+    return found

@@ -1,0 +1,82 @@
+"""Tables of weights: which tensor of a model is which in the files of another library. Imports no torch."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...config import ModuleConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Theirs:
+    """Where a tensor of a model is in the files of another library.
+
+    Attributes:
+        name: of their tensor.
+        part: which of how many equal parts of dimension 0, as query, key and value are in one tensor of GPT-2.
+        transposed: whether their tensor is the transpose of torch's, before it is cut into parts.
+    """
+
+    name: str
+    part: tuple[int, int] = (0, 1)
+    transposed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WeightTable:
+    """How another library names and lays out the weights of a model.
+
+    Attributes:
+        name: what `--from` and `--to` call it.
+        model_types: the values of `model_type` in a `config.json` that it fits.
+        config: the model's config, of the content of `config.json`; it raises `ConfigError` for what the model lacks.
+        tensors: name of each tensor of the model, as it is in torch's layers (`weight` for `gamma`, `[d_output,
+            d_input]` of a linear layer) -> theirs. `{i}` and the like stand for numbers, a `*` at the end for any
+            name. Entries of tensors that a model does not have are left out.
+        prefixes: what files may have before each name; saving writes the first.
+        tied: name of theirs that files may have besides -> name of theirs whose values it repeats.
+        ignored: expressions of names of theirs that have nothing to load.
+    """
+
+    name: str
+    model_types: tuple[str, ...]
+    config: Callable[[Mapping[str, Any]], ModuleConfig]
+    tensors: Mapping[str, str | Theirs]
+    prefixes: tuple[str, ...] = ("",)
+    tied: Mapping[str, str] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+
+    def places(self, names: Iterable[str]) -> dict[str, Theirs]:
+        """Those of torch's names that the table has -> where they are in their files, without a prefix."""
+        rows = [(_expression(ours), _as_theirs(theirs)) for ours, theirs in self.tensors.items()]
+        found: dict[str, Theirs] = {}
+        for name in names:
+            for expression, theirs in rows:
+                if match := expression.fullmatch(name):
+                    theirs_name = _filled(theirs.name, match.groupdict())
+                    found[name] = Theirs(theirs_name, theirs.part, theirs.transposed)
+                    break
+        return found
+
+    def is_ignored(self, name: str) -> bool:
+        """Whether a name of theirs, without prefix, has nothing to load."""
+        return any(re.fullmatch(expression, name) for expression in self.ignored)
+
+
+def _as_theirs(theirs: str | Theirs) -> Theirs:
+    return Theirs(theirs) if isinstance(theirs, str) else theirs
+
+
+_HOLE = re.compile(r"\\\{(\w+)\\\}")
+
+
+def _expression(pattern: str) -> re.Pattern[str]:
+    text = _HOLE.sub(lambda hole: rf"(?P<{hole[1]}>\d+)", re.escape(pattern).replace(r"\*", "(?P<rest>.+)"))
+    return re.compile(text)
+
+
+def _filled(pattern: str, groups: Mapping[str, str]) -> str:
+    for key, value in groups.items():
+        pattern = pattern.replace("*" if key == "rest" else f"{{{key}}}", value)
+    return pattern
