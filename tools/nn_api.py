@@ -21,9 +21,13 @@ PAGE = DOCS / "nn.md"
 INTRODUCTION = Path(__file__).parent / "nn_introduction.md"
 FAMILIES = (
     *("linear", "embedding", "conv", "pool", "interpolate", "norm", "activation", "dropout"),
-    *("recurrent", "attention", "transformer", "similarity", "loss"),
+    *("blocks", "recurrent", "attention", "transformer", "similarity", "loss"),
 )
-NOT_OF_BURN = {"CausalAttention", "DecoderLm"}
+NOT_OF_BURN = {
+    *("CausalAttention", "DecoderLm"),
+    *("BasicBlock", "Bottleneck", "ConvNorm2d", "DepthwiseSeparableConv2d", "DropPath", "LayerScale"),
+    *("PatchEmbedding", "SqueezeExcite"),
+}
 
 
 class Row(NamedTuple):

@@ -89,6 +89,21 @@ from .attention.positional_encoding import (
     generate_sinusoids as generate_sinusoids,
 )
 from .attention.rotary_encoding import RotaryEncoding as RotaryEncoding
+from .blocks.configs import (
+    BasicBlockConfig as BasicBlockConfig,
+    BottleneckConfig as BottleneckConfig,
+    ConvNorm2dConfig as ConvNorm2dConfig,
+    DepthwiseSeparableConv2dConfig as DepthwiseSeparableConv2dConfig,
+    LayerScaleConfig as LayerScaleConfig,
+    PatchEmbeddingConfig as PatchEmbeddingConfig,
+    SqueezeExciteConfig as SqueezeExciteConfig,
+)
+from .blocks.conv_norm import ConvNorm2d as ConvNorm2d
+from .blocks.depthwise_separable import DepthwiseSeparableConv2d as DepthwiseSeparableConv2d
+from .blocks.layer_scale import LayerScale as LayerScale
+from .blocks.patch_embedding import PatchEmbedding as PatchEmbedding
+from .blocks.residual import BasicBlock as BasicBlock, Bottleneck as Bottleneck
+from .blocks.squeeze_excite import SqueezeExcite as SqueezeExcite
 from .conv.configs import (
     Conv1dConfig as Conv1dConfig,
     Conv2dConfig as Conv2dConfig,
@@ -113,7 +128,12 @@ from .conv.window_configs import (
     PixelUnshuffleConfig as PixelUnshuffleConfig,
     Unfold4dConfig as Unfold4dConfig,
 )
-from .dropout.configs import DropoutConfig as DropoutConfig, GaussianNoiseConfig as GaussianNoiseConfig
+from .dropout.configs import (
+    DropoutConfig as DropoutConfig,
+    DropPathConfig as DropPathConfig,
+    GaussianNoiseConfig as GaussianNoiseConfig,
+)
+from .dropout.drop_path import DropPath as DropPath
 from .dropout.dropout import Dropout as Dropout
 from .dropout.gaussian_noise import GaussianNoise as GaussianNoise
 from .embedding.configs import EmbeddingConfig as EmbeddingConfig

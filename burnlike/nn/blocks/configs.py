@@ -1,0 +1,215 @@
+"""The configs of blocks of vision models. Imports no torch."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ...config import ModuleConfig
+from ...config.bounds import Finite, Size
+from ..activation.configs import SigmoidConfig
+from ..activation.rectifier_configs import ReluConfig
+from ..initializers.configs import Initializer, KaimingNormal, KaimingUniform
+from ..norm.configs import BatchNormConfig
+from ..padding import PaddingConfig2d, Size2d
+from ..roles import ActivationConfig, NormalizationConfig
+from .channel_norms import misfits
+
+if TYPE_CHECKING:
+    import torch
+
+    from .conv_norm import ConvNorm2d
+    from .depthwise_separable import DepthwiseSeparableConv2d
+    from .layer_scale import LayerScale
+    from .patch_embedding import PatchEmbedding
+    from .residual import BasicBlock, Bottleneck
+    from .squeeze_excite import SqueezeExcite
+
+HE_NORMAL = KaimingNormal(gain=2**0.5, fan_out_only=True)
+"""For convolutions before a ReLU (He et al. 2015, eq. 14)."""
+
+
+class PatchEmbeddingConfig(ModuleConfig, tag="PatchEmbedding"):
+    """An image as a sequence of vectors, one for each patch (Dosovitskiy et al. 2021, eq. 1).
+
+    Attributes:
+        channels: of the image.
+        patch_size: of the patches, which don't overlap; one size, or `[height, width]`.
+        d_model: size of a patch's vector.
+        bias: whether a bias is added.
+        initializer: of weight and bias.
+    """
+
+    channels: Size
+    patch_size: Size2d
+    d_model: Size
+    bias: bool = True
+    initializer: Initializer = KaimingUniform()
+
+    def init(self, device: "torch.device | str | None" = None) -> "PatchEmbedding":
+        from .patch_embedding import PatchEmbedding
+
+        return PatchEmbedding(self, device)
+
+
+class SqueezeExciteConfig(ModuleConfig, tag="SqueezeExcite"):
+    """Channels scaled by what the whole image says of them (Hu et al. 2018, section 3).
+
+    Attributes:
+        channels: of input and output.
+        d_hidden: channels between both linear layers.
+        activation: between both linear layers.
+        gate: of the scales.
+    """
+
+    channels: Size
+    d_hidden: Size
+    activation: ActivationConfig = ReluConfig()
+    gate: ActivationConfig = SigmoidConfig()
+
+    def init(self, device: "torch.device | str | None" = None) -> "SqueezeExcite":
+        from .squeeze_excite import SqueezeExcite
+
+        return SqueezeExcite(self, device)
+
+
+class LayerScaleConfig(ModuleConfig, tag="LayerScale"):
+    """x * gamma, gamma learned, for each element of the last dimension (Touvron et al. 2021, eq. 4).
+
+    Attributes:
+        d_model: size of the last dimension.
+        value: the first value of gamma.
+    """
+
+    d_model: Size
+    value: Finite = 1e-6
+
+    def init(self, device: "torch.device | str | None" = None) -> "LayerScale":
+        from .layer_scale import LayerScale
+
+        return LayerScale(self, device)
+
+
+class ConvNorm2dConfig(ModuleConfig, tag="ConvNorm2d"):
+    """activation(norm(conv(x))), the convolution without a bias.
+
+    Attributes:
+        channels: of input and output, `[in, out]`.
+        kernel_size: of the window; one size, or `[height, width]`, as in stride.
+        stride: from one window to the next.
+        groups: into which the channels are divided; each is convolved by itself.
+        padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for all sides, or
+            `[top, left, bottom, right]`.
+        norm: of channels; its own number of features does not count.
+        activation: at the end; `Identity` for none.
+        initializer: of the convolution.
+    """
+
+    channels: tuple[Size, Size]
+    kernel_size: Size2d = 3
+    stride: Size2d = 1
+    groups: Size = 1
+    padding: PaddingConfig2d = "Same"
+    norm: NormalizationConfig = BatchNormConfig(num_features=1)
+    activation: ActivationConfig = ReluConfig()
+    initializer: Initializer = HE_NORMAL
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if any(size % self.groups for size in self.channels):
+            yield "groups", f"expected a divisor of both channels {list(self.channels)}, got {self.groups}"
+        yield from misfits(self.norm, self.channels[1])
+
+    def init(self, device: "torch.device | str | None" = None) -> "ConvNorm2d":
+        from .conv_norm import ConvNorm2d
+
+        return ConvNorm2d(self, device)
+
+
+class DepthwiseSeparableConv2dConfig(ModuleConfig, tag="DepthwiseSeparableConv2d"):
+    """Each channel convolved by itself, then all mixed at each pixel (Howard et al. 2017, section 3.1).
+
+    Attributes:
+        channels: of input and output, `[in, out]`.
+        kernel_size: of the window; one size, or `[height, width]`, as in stride.
+        stride: from one window to the next.
+        padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for all sides, or
+            `[top, left, bottom, right]`.
+        norm: after each of both convolutions, of channels; its own number of features does not count.
+        activation: after each norm.
+        initializer: of both convolutions.
+    """
+
+    channels: tuple[Size, Size]
+    kernel_size: Size2d = 3
+    stride: Size2d = 1
+    padding: PaddingConfig2d = "Same"
+    norm: NormalizationConfig = BatchNormConfig(num_features=1)
+    activation: ActivationConfig = ReluConfig()
+    initializer: Initializer = HE_NORMAL
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        yield from misfits(self.norm, *self.channels)
+
+    def init(self, device: "torch.device | str | None" = None) -> "DepthwiseSeparableConv2d":
+        from .depthwise_separable import DepthwiseSeparableConv2d
+
+        return DepthwiseSeparableConv2d(self, device)
+
+
+class BasicBlockConfig(ModuleConfig, tag="BasicBlock"):
+    """Two convolutions of 3 x 3 and a shortcut (He et al. 2016, figure 5 left).
+
+    Attributes:
+        channels: of input and output, `[in, out]`.
+        stride: of the first convolution.
+        norm: after each convolution, of channels; its own number of features does not count.
+        activation: after the first norm, and after the sum.
+        zero_last: whether the last norm starts at 0, so that the block starts as its shortcut (Goyal et al. 2017, 5.1).
+        initializer: of the convolutions.
+    """
+
+    channels: tuple[Size, Size]
+    stride: Size = 1
+    norm: NormalizationConfig = BatchNormConfig(num_features=1)
+    activation: ActivationConfig = ReluConfig()
+    zero_last: bool = False
+    initializer: Initializer = HE_NORMAL
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        yield from misfits(self.norm, self.channels[1])
+
+    def init(self, device: "torch.device | str | None" = None) -> "BasicBlock":
+        from .residual import BasicBlock
+
+        return BasicBlock(self, device)
+
+
+class BottleneckConfig(ModuleConfig, tag="Bottleneck"):
+    """Convolutions of 1 x 1, 3 x 3 and 1 x 1, few channels in the middle, and a shortcut (He et al. 2016, figure 5).
+
+    Attributes:
+        channels: of input and output, `[in, out]`.
+        stride: of the convolution of 3 x 3.
+        reduction: the number of times that the channels of the output are more than those in the middle.
+        norm: after each convolution, of channels; its own number of features does not count.
+        activation: after the first two norms, and after the sum.
+        zero_last: whether the last norm starts at 0, so that the block starts as its shortcut (Goyal et al. 2017, 5.1).
+        initializer: of the convolutions.
+    """
+
+    channels: tuple[Size, Size]
+    stride: Size = 1
+    reduction: Size = 4
+    norm: NormalizationConfig = BatchNormConfig(num_features=1)
+    activation: ActivationConfig = ReluConfig()
+    zero_last: bool = False
+    initializer: Initializer = HE_NORMAL
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.channels[1] % self.reduction:
+            yield "reduction", f"expected a divisor of channels.1 ({self.channels[1]}), got {self.reduction}"
+        else:
+            yield from misfits(self.norm, self.channels[1] // self.reduction, self.channels[1])
+
+    def init(self, device: "torch.device | str | None" = None) -> "Bottleneck":
+        from .residual import Bottleneck
+
+        return Bottleneck(self, device)

@@ -1,0 +1,46 @@
+"""Squeeze and excitation."""
+
+import torch
+from torch import Tensor
+
+from ...module import Content
+from ...tensor.torch_bridge.torch_function import lift
+from ..layer import Layer, expect_shape
+from ..linear.configs import LinearConfig
+from .configs import SqueezeExciteConfig
+
+
+class SqueezeExcite(Layer):
+    """x * gate(expand(activation(reduce(mean of x over height and width)))) (Hu et al. 2018, eq. 2 to 4).
+
+    Torch: -.
+
+    Attributes:
+        reduce: Linear `channels -> d_hidden`.
+        expand: Linear `d_hidden -> channels`.
+        activation: between them.
+        gate: of the scales.
+    """
+
+    def __init__(self, config: SqueezeExciteConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        self.reduce = LinearConfig(d_input=config.channels, d_output=config.d_hidden).init(device)
+        self.expand = LinearConfig(d_input=config.d_hidden, d_output=config.channels).init(device)
+        self.activation = config.activation.init(device)
+        self.gate = config.gate.init(device)
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, channels, height, width] -> [batch, channels, height, width]`.
+
+        Raises:
+            ShapeError: x has other channels, or another rank.
+        """
+        expect_shape(self, x, "batch", self.reduce.weight.shape[0], "height", "width")
+        scales = self.gate(self.expand(self.activation(self.reduce(x.mean((2, 3))))))
+        return x * scales[:, :, None, None]
+
+    def custom_content(self, content: Content) -> Content:
+        channels, d_hidden = content.shape("reduce.weight")
+        content = content.add("channels", channels).add("d_hidden", d_hidden)
+        return content.add("activation", self.activation).add("gate", self.gate)
