@@ -10,10 +10,14 @@ from .bert_heads import BertClassifier as BertClassifier, BertMaskedLm as BertMa
 from .conversion import record_from as record_from, record_to as record_to
 from .lstm_lm import LstmLm as LstmLm, LstmLmOutput as LstmLmOutput
 from .lstm_lm_configs import LstmLmConfig as LstmLmConfig
+from .mlp import Mlp as Mlp
+from .mlp_configs import MlpConfig as MlpConfig
 from .pretrained import (
     load_pretrained as load_pretrained,
     pretrained_config as pretrained_config,
     save_pretrained as save_pretrained,
 )
+from .resnet import ResNet as ResNet
+from .resnet_configs import ResNetConfig as ResNetConfig
 from .weights.table import Theirs as Theirs, WeightTable as WeightTable
 from .weights.tables import weight_table as weight_table, weight_tables as weight_tables
