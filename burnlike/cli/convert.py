@@ -11,30 +11,23 @@ from ..errors import RecordError
 from ..record.files.sharded import INDEX_SUFFIX, listed_names
 from ..record.formats import DEFAULT_EXTENSION, EXTENSIONS, format_of_path
 from ..record.layout import tag_of
+from .convert_names import add_names_options, check_names, model_to_convert, translated
 from .record_options import (
     FORMATS,
     add_layout_options,
     add_precision_options,
     byte_size,
     extension_named,
-    format_of_file,
     is_nameless,
     layout_of,
-    model_of,
     open_file,
     precision_of,
 )
 from .tables import amount, printable, say
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from ..record import Precision, Record
     from ..record.outline import Outline
-
-
-_OF_TORCH = (".pt", DEFAULT_EXTENSION)
-"""Extensions of the formats in which PyTorch programs save."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,8 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " replaced when the new file is whole; nothing is lost: values, ids, ties and metadata are kept."
     )
     parser.epilog = (
-        "Examples: burnlike convert model.safetensors model.mpk --precision bf16 --keep norm --ids; and of a model that"
-        " was trained in PyTorch, for Burn: burnlike convert model.pt model.mpk --model model.yaml"
+        "Examples: burnlike convert model.safetensors model.mpk --precision bf16 --keep norm --ids; of a model that was"
+        " trained in PyTorch, for Burn: burnlike convert model.pt model.mpk --model model.yaml; of one from Hugging"
+        " Face, with its config.json: burnlike convert directory model.safetensors --from llama"
     )
     parser.add_argument(
         "input", metavar="IN", help="a record of any format, told by its content; a directory or index of shards, too"
@@ -81,12 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--top-level-key", metavar="KEY", help="of a file of torch.save take only what is under this key, such as model"
     )
     add_layout_options(parser)
-    parser.add_argument(
-        "--names",
-        choices=("torch", "burn"),
-        help="with --model, whose names and layouts IN has: those of torch.nn's layers, which become Burn's in OUT, or"
-        " Burn's; default: told by names and shapes, where IN is a file of torch.save or plain safetensors",
-    )
+    add_names_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -105,20 +94,16 @@ def run(args: argparse.Namespace) -> int:
     rules = [_rule(text) for text in args.rename]
     shard_bytes = None if args.shard_size is None else byte_size("--shard-size", args.shard_size)
     name = _file_name(args.output, args.format, shard_bytes is not None)
-    if args.names is not None and args.model is None:
-        raise RecordError(f"--names {args.names} needs --model CONFIG, which says what layers there are")
-    precision, module = precision_of(args), model_of(args)
+    check_names(args)
+    precision, module = precision_of(args), model_to_convert(args)
     layout = layout_of(args, module)
     record = open_file(args.input, layout, args.top_level_key)
     from ..record.tools.changing import rename, with_ids
 
     record = rename(record, rules) if rules else record
-    if module is not None and _has_torchs_names(args, module, record):
-        from ..interop import record_from_torch
-
-        record = record_from_torch(module, record)
-    elif layout is not None and not is_nameless(args.input):
+    if layout is not None and not is_nameless(args.input):
         record = replace(record, layout=layout)  # which has the new names
+    record = translated(args, module, record)
     if not format_of_path(name).has_names and (record.layout is None or tag_of(record.layout) == "$named"):
         raise RecordError(
             f"{args.output}: bincode needs the layout of the record, which is not known: give --layout FILE, or --model"
@@ -129,27 +114,6 @@ def run(args: argparse.Namespace) -> int:
     written = _save(record, args.output, name, precision, shard_bytes)
     say("\n".join(_report(args.input, written, record, precision, time.perf_counter() - began)))
     return 0
-
-
-def _has_torchs_names(args: argparse.Namespace, module: "nn.Module", record: "Record") -> bool:
-    """Whether the tensors of the input are those of torch's layers.
-
-    Raises:
-        RecordError: that can't be told.
-    """
-    if args.names is not None:
-        return args.names == "torch"
-    if record.ids or format_of_file(args.input).extension not in _OF_TORCH:
-        return False
-    from ..interop.torch_names import names_of
-
-    found = names_of(module, record)
-    if found is None:
-        raise RecordError(
-            f"{args.input}: its names and shapes are those of {type(module).__name__} in torch and in Burn, which lay"
-            " some of them out in different ways; say by --names torch or --names burn whose they are"
-        )
-    return found == "torch"
 
 
 def _rule(text: str) -> tuple[str, str]:

@@ -90,7 +90,7 @@ def record_to_torch(module: nn.Module, record: Record | None = None) -> Record:
     return Record(tensors, ids=ids, aliases=aliases, source=record.source)
 
 
-def names_of(module: nn.Module, record: Record) -> Literal["torch", "burn"] | None:
+def names_of(module: nn.Module, record: Record) -> Literal["torch", "burnlike"] | None:
     """Whose names and layouts a record has of the model of `module`; None if it fits both, and they differ.
 
     Raises:
@@ -101,7 +101,7 @@ def names_of(module: nn.Module, record: Record) -> Literal["torch", "burn"] | No
     expected = TorchForm(module)
     if not expected.differs():
         return "torch"
-    return None if expected.fits(record) else "burn"
+    return None if expected.fits(record) else "burnlike"
 
 
 def _fits_burnlike(module: nn.Module, record: Record) -> bool:

@@ -80,7 +80,7 @@ def test_ids_of_the_source_are_kept(config: Path, tmp_path: Path) -> None:
     model = TorchModel()
     ids = {param.path: param.id for param in params(model)}
     save(model, tmp_path / "x.safetensors")
-    run(convert, tmp_path / "x.safetensors", tmp_path / "x.mpk", "--model", config, "--names", "torch")
+    run(convert, tmp_path / "x.safetensors", tmp_path / "x.mpk", "--model", config, "--from", "torch")
     assert dict(open_record(tmp_path / "x.mpk").ids) == ids
 
 
@@ -115,13 +115,13 @@ def test_names_that_may_be_of_either_are_asked_for(tmp_path: Path) -> None:
     torch.save(layer.state_dict(), tmp_path / "x.pt")
     (tmp_path / "model.yaml").write_text("type: Linear\nd_input: 2\nd_output: 2\n")
     arguments = (tmp_path / "x.pt", tmp_path / "x.mpk", "--model", tmp_path / "model.yaml")
-    with pytest.raises(RecordError, match="say by --names torch or --names burn"):
+    with pytest.raises(RecordError, match="say by --from torch or --from burnlike"):
         run(convert, *arguments)
-    for names, expected in (("torch", layer.weight.mT), ("burn", layer.weight)):
-        run(convert, *arguments, "--names", names, "--ids")
+    for names, expected in (("torch", layer.weight.mT), ("burnlike", layer.weight)):
+        run(convert, *arguments, "--from", names, "--ids")
         assert torch.equal(open_record(tmp_path / "x.mpk").tensors["weight"], expected)
-    with pytest.raises(RecordError, match="--names torch needs --model"):
-        run(convert, tmp_path / "x.pt", tmp_path / "x.mpk", "--names", "torch")
+    with pytest.raises(RecordError, match="--from torch needs --model"):
+        run(convert, tmp_path / "x.pt", tmp_path / "x.mpk", "--from", "torch")
 
 
 def test_a_record_in_burns_names_stays_as_it_is(config: Path, tmp_path: Path) -> None:
@@ -157,3 +157,26 @@ def test_gates_norms_and_projections(text: str, layer: nn.Module, tmp_path: Path
         assert torch.equal(tensor, layer.state_dict()[name])
     for name, tensor in layer_of_burn.state_dict().items():
         assert torch.equal(tensor, found[name])
+
+
+def test_the_way_back_to_torchs_names(config: Path, tmp_path: Path) -> None:
+    model = TorchModel()
+    torch.save(model.state_dict(), tmp_path / "x.pt")
+    run(convert, tmp_path / "x.pt", tmp_path / "x.mpk", "--model", config)
+    run(convert, tmp_path / "x.mpk", tmp_path / "back.safetensors", "--model", config, "--to", "torch")
+    state = safetensors.torch.load_file(tmp_path / "back.safetensors")
+    assert state.keys() == model.state_dict().keys()
+    assert all(torch.equal(state[name], tensor) for name, tensor in model.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--from", "torhc"), "--from torhc: expected one of burnlike, torch.*; did you mean 'torch'"),
+        (("--to", "nowhere"), "--to nowhere: expected one of burnlike, torch"),
+        (("--to", "torch"), "--to torch needs --model"),
+    ],
+)
+def test_names_that_there_are_not(options: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=message):
+        run(convert, tmp_path / "x.pt", tmp_path / "x.mpk", *options)
