@@ -24,7 +24,7 @@ FAMILIES = (
     *("blocks", "recurrent", "attention", "transformer", "similarity", "loss"),
 )
 NOT_OF_BURN = {
-    *("CausalAttention", "DecoderLm"),
+    *("CausalAttention", "DecoderLm", "RelativePositionBias"),
     *("BasicBlock", "Bottleneck", "ConvNorm2d", "DepthwiseSeparableConv2d", "DropPath", "LayerScale"),
     *("PatchEmbedding", "SqueezeExcite"),
 }

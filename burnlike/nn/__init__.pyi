@@ -71,6 +71,7 @@ from .attention.configs import (
     CrossAttentionConfig as CrossAttentionConfig,
     MultiHeadAttentionConfig as MultiHeadAttentionConfig,
     PositionalEncodingConfig as PositionalEncodingConfig,
+    RelativePositionBiasConfig as RelativePositionBiasConfig,
     RotaryEncodingConfig as RotaryEncodingConfig,
 )
 from .attention.cross_attention import CrossAttention as CrossAttention, CrossAttentionCache as CrossAttentionCache
@@ -88,6 +89,7 @@ from .attention.positional_encoding import (
     PositionalEncoding as PositionalEncoding,
     generate_sinusoids as generate_sinusoids,
 )
+from .attention.relative_position_bias import RelativePositionBias as RelativePositionBias
 from .attention.rotary_encoding import RotaryEncoding as RotaryEncoding
 from .blocks.configs import (
     BasicBlockConfig as BasicBlockConfig,

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated
 
 from ...config import Meta, ModuleConfig
-from ...config.bounds import EvenSize, Finite, Positive, Size
-from ..initializers.configs import Initializer, KaimingUniform
+from ...config.bounds import EvenSize, Finite, Positive, Size, at_most
+from ..initializers.configs import Initializer, KaimingUniform, Normal
 
 if TYPE_CHECKING:
     import torch
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .cross_attention import CrossAttention
     from .multi_head_attention import MultiHeadAttention
     from .positional_encoding import PositionalEncoding
+    from .relative_position_bias import RelativePositionBias
     from .rotary_encoding import RotaryEncoding
 
 Probability = Annotated[float, Meta(ge=0, lt=1)]
@@ -73,6 +74,40 @@ class PositionalEncodingConfig(ModuleConfig, tag="PositionalEncoding"):
         from .positional_encoding import PositionalEncoding
 
         return PositionalEncoding(self, device)
+
+
+class RelativePositionBiasConfig(ModuleConfig, tag="RelativePositionBias"):
+    """Positions as numbers that attention adds to its scores, by head and range of distances (Raffel et al. 2020).
+
+    Attributes:
+        n_heads: heads of the attention.
+        n_buckets: ranges of distances; even with `bidirectional`.
+        max_distance: from here on all distances are in one range.
+        bidirectional: whether keys behind a query have ranges of their own, half of all; otherwise they have the bucket
+            of the distance 0.
+        initializer: of the numbers.
+    """
+
+    n_heads: Size
+    n_buckets: Annotated[int, Meta(ge=2), at_most(2**20, "tables of distances are made of them")] = 32
+    max_distance: Annotated[int, Meta(ge=2), at_most(2**20, "it has a table of all distances")] = 128
+    bidirectional: bool = True
+    initializer: Initializer = Normal()
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.bidirectional and (self.n_buckets % 2 or self.n_buckets < 4):
+            yield "n_buckets", f"expected an even number from 4 on with bidirectional, got {self.n_buckets}"
+        one_each = self.n_buckets // (4 if self.bidirectional else 2)
+        if self.max_distance <= one_each:
+            yield (
+                "max_distance",
+                f"expected more than {one_each}, up to where each distance has a bucket, got {self.max_distance}",
+            )
+
+    def init(self, device: "torch.device | str | None" = None) -> "RelativePositionBias":
+        from .relative_position_bias import RelativePositionBias
+
+        return RelativePositionBias(self, device)
 
 
 class MultiHeadAttentionConfig(ModuleConfig, tag="MultiHeadAttention"):

@@ -68,6 +68,24 @@ def sinusoids(layer: Any, x: Tensor) -> Tensor:
     return x + torch.tensor(table, dtype=torch.float64).float().double()
 
 
+def relative_bias(layer: Any, queries: int, keys: int, start: int = 0) -> Tensor:
+    """Raffel et al. 2020, section 2.1, as their program counts buckets: one for each of the near distances."""
+    n_buckets, n_heads = layer.weight.shape
+    bias = torch.empty(1, n_heads, queries, keys, dtype=torch.float64)
+    for query in range(queries):
+        for key in range(keys):
+            distance, first, count = start + query - key, 0, n_buckets
+            if layer.bidirectional:
+                count //= 2
+                distance, first = abs(distance), count if distance < 0 else 0
+            distance, exact = max(distance, 0), count // 2
+            if distance >= exact:
+                far = math.log(distance / exact) / math.log(layer.max_distance / exact) * (count - exact)
+                distance = min(exact + int(far), count - 1)
+            bias[0, :, query, key] = layer.weight[first + distance]
+    return bias
+
+
 def hidden(*rows: str) -> Tensor:
     """A mask, `x` for what is hidden."""
     return torch.tensor([[letter == "x" for letter in row] for row in rows])
@@ -78,6 +96,7 @@ def three(query: int = 3, keys: int = 4, size: int = 8) -> tuple[Tensor, Tensor,
     return floats(2, query, size), floats(2, keys, size), floats(2, keys, size)
 
 
+OF_SIZES = {"vmap": "it takes sizes, no tensors", "typed": "it takes sizes, no tensors"}
 NO_WEIGHTS = {"vmap": "torch.vmap takes no None among the outputs, where the weights would be"}
 MHA = nn.MultiHeadAttentionConfig(d_model=8, n_heads=2, dropout=0.0)
 CROSS = nn.CrossAttentionConfig(d_model=6, d_context=5, n_heads=4, n_heads_kv=2, d_head=2, dropout=0.0)
@@ -167,6 +186,20 @@ CASES = [
         lambda: (floats(2, 4, 6),),
         reference=sinusoids,
         bad_shapes=((2, 6, 6), (2, 4, 5), (4, 6)),
+    ),
+    Case(
+        "RelativePositionBias",
+        nn.RelativePositionBiasConfig(n_heads=2, n_buckets=8, max_distance=7),
+        lambda: (9, 11),
+        reference=relative_bias,
+        not_in=OF_SIZES,
+    ),
+    Case(
+        "RelativePositionBias/causal",
+        nn.RelativePositionBiasConfig(n_heads=2, n_buckets=6, max_distance=11, bidirectional=False),
+        lambda: (3, 20, {"start": 15}),
+        reference=relative_bias,
+        not_in=OF_SIZES,
     ),
     Case(
         "RotaryEncoding",

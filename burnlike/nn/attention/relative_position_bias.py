@@ -1,0 +1,84 @@
+"""Positions as numbers that are added to the scores of attention."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ...module import Content
+from ..layer import Layer
+from .configs import RelativePositionBiasConfig
+
+
+def position_buckets(n_buckets: int, max_distance: int, *, bidirectional: bool) -> Tensor:
+    """The bucket of each distance -max_distance..max_distance from a query to a key (Raffel et al. 2020, section 2.1).
+
+    Half of the buckets of a direction are for one distance each, the others for ranges that grow by a factor, up to
+    `max_distance`. Without `bidirectional` all keys behind the query are in bucket 0.
+
+    Returns:
+        int64 `[2 * max_distance + 1]` on the CPU. The logarithms are float32, by which models were trained.
+    """
+    distance = torch.arange(-max_distance, max_distance + 1, device="cpu")
+    first = torch.zeros_like(distance)
+    if bidirectional:
+        n_buckets //= 2
+        first = (distance > 0) * n_buckets
+        distance = distance.abs()
+    else:
+        distance = -distance.clamp(max=0)
+    exact = n_buckets // 2
+    ranges = torch.log(distance.float() / exact) / math.log(max_distance / exact) * (n_buckets - exact)
+    far = (exact + ranges.clamp(min=0).long()).clamp(max=n_buckets - 1)
+    return first + torch.where(distance < exact, distance, far)
+
+
+class RelativePositionBias(Layer):
+    """A number for each head and each bucket of distances, which attention adds to its scores (Raffel et al. 2020).
+
+    Torch: -.
+
+    Attributes:
+        weight: `[n_buckets, n_heads]`.
+        buckets: `[2 * max_distance + 1]`, the bucket of each distance; computed, never saved.
+    """
+
+    buckets: Tensor
+
+    def __init__(self, config: RelativePositionBiasConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        self.weight = config.initializer.init([config.n_buckets, config.n_heads], device=device)
+        self.max_distance = config.max_distance
+        self.bidirectional = config.bidirectional
+        table = torch.empty(2 * config.max_distance + 1, dtype=torch.int64, device=device)
+        self.register_buffer("buckets", table, persistent=False)
+        if not table.is_meta:
+            self.reset_non_persistent_buffers(table.device)
+
+    def reset_non_persistent_buffers(self, device: torch.device) -> None:
+        """Compute the table anew on `device`."""
+        n_buckets = self.weight.shape[0]
+        buckets = position_buckets(n_buckets, self.max_distance, bidirectional=self.bidirectional)
+        self.buckets = buckets.to(device)
+
+    def forward(self, queries: int, keys: int, start: int = 0) -> Tensor:
+        """What is added to the scores of queries at the positions `start`, `start + 1`, ... with keys at 0, 1, ...
+
+        Args:
+            queries: how many.
+            keys: how many.
+            start: position of the first query, for generation with a cache.
+
+        Returns:
+            `[1, n_heads, queries, keys]`, in the dtype of the weight.
+        """
+        device = self.buckets.device
+        distance = torch.arange(keys, device=device) - torch.arange(start, start + queries, device=device)[:, None]
+        index = distance.clamp(-self.max_distance, self.max_distance) + self.max_distance
+        return functional.embedding(self.buckets[index], self.weight).permute(2, 0, 1).unsqueeze(0)
+
+    def custom_content(self, content: Content) -> Content:
+        n_buckets, n_heads = content.shape("weight")
+        content = content.add("n_heads", n_heads).add("n_buckets", n_buckets)
+        return content.add("max_distance", self.max_distance).add("bidirectional", self.bidirectional)
