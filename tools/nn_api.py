@@ -21,12 +21,14 @@ PAGE = DOCS / "nn.md"
 INTRODUCTION = Path(__file__).parent / "nn_introduction.md"
 FAMILIES = (
     *("linear", "embedding", "conv", "pool", "interpolate", "norm", "activation", "dropout"),
-    *("blocks", "recurrent", "attention", "transformer", "similarity", "loss"),
+    *("blocks", "recurrent", "attention", "transformer", "similarity", "operations", "containers", "loss"),
 )
 NOT_OF_BURN = {
     *("CausalAttention", "DecoderLm", "RelativePositionBias"),
     *("BasicBlock", "Bottleneck", "ConvNorm2d", "DepthwiseSeparableConv2d", "DropPath", "LayerScale"),
     *("PatchEmbedding", "SqueezeExcite"),
+    *("Add", "Concat", "Flatten", "Mean", "Multiply", "Permute", "Reshape", "Select", "Split"),
+    *("Graph", "Repeat", "Residual", "Sequential"),
 }
 
 

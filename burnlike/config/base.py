@@ -68,6 +68,9 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
     unwritable: ClassVar[str] = ""
     """What in an instance no YAML can hold, for a class that only programs make; `to_dict` and `to_yaml` raise it."""
 
+    inlined: ClassVar[str] = ""
+    """The field, a config, whose keys stand in YAML beside those of this class, in place of its own name."""
+
     def __post_init__(self) -> None:
         """Check every field, then the rules across fields."""
         cls = type(self)

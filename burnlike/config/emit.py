@@ -8,7 +8,7 @@ import yaml
 
 from burnlike.errors import ConfigError
 
-from .registry import tag_of
+from .registry import inlined_in, tag_of
 from .scalars import ScalarError, resolve
 
 _WIDTH = 110
@@ -27,7 +27,8 @@ def to_plain(value: Any) -> Any:
             tag = tag_of(type(value))
             names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
             head = {} if tag is None else {"type": tag}
-            return head | {key: to_plain(getattr(value, name)) for key, name in names}
+            plain = head | {key: to_plain(getattr(value, name)) for key, name in names}
+            return _with_inlined(plain, inlined) if (inlined := inlined_in(type(value))) else plain
         case enum.Enum():
             return value.value
         case dict():
@@ -35,6 +36,12 @@ def to_plain(value: Any) -> Any:
         case list() | tuple():
             return [to_plain(item) for item in value]
     return value
+
+
+def _with_inlined(plain: dict[str, Any], inlined: str) -> dict[str, Any]:
+    """The keys of the inlined config beside the others, of which those that are null are left out."""
+    below = plain.pop(inlined) or {}
+    return below | {key: value for key, value in plain.items() if value is not None}
 
 
 def to_yaml(value: Any) -> str:

@@ -9,7 +9,7 @@ import msgspec
 import msgspec.inspect as mi
 from msgspec import Meta
 
-from .registry import fields_of
+from .registry import fields_of, inlined_in
 
 _MARK = "names a file"
 
@@ -22,6 +22,7 @@ def missing_files(config: Any, path: str = "") -> Iterator[tuple[str, str]]:
     if isinstance(config, msgspec.Struct):
         for key, field in fields_of(type(config)).items():
             value, here = getattr(config, field.name), f"{path}.{key}" if path else key
+            here = path if key == inlined_in(type(config)) else here
             if isinstance(value, str) and _names_a_file(field.type):
                 if problem := _problem(value):
                     yield here, problem

@@ -12,7 +12,7 @@ import msgspec.inspect as mi
 from burnlike._dtypes import other_name
 
 from .emit import to_plain
-from .registry import TAG_FIELD, ConfigType, fields_of, imported, is_role, load_built_in, tag_of
+from .registry import TAG_FIELD, ConfigType, fields_of, imported, inlined_in, is_role, load_built_in, tag_of
 
 Schema = dict[str, Any]
 
@@ -67,6 +67,20 @@ class _Definitions:
         return schema | ({"anyOf": choices} if choices else {})
 
     def _struct(self, cls: ConfigType) -> Schema:
+        return self._with_inlined(cls, inlined) if (inlined := inlined_in(cls)) else self._own(cls)
+
+    def _with_inlined(self, cls: ConfigType, inlined: str) -> Schema:
+        """The class's own keys alone, or beside those of each class that the inlined field may have."""
+        own = self._own(cls)
+        own["properties"].pop(inlined)
+        kinds = [it.cls for it in _members(fields_of(cls)[inlined].type) if isinstance(it, mi.StructType)]
+        choices = [own]
+        for below in (self._own(it) for kind in kinds for it in imported(kind).values()):
+            required = [*below["required"], TAG_FIELD]
+            choices.append(below | {"properties": below["properties"] | own["properties"], "required": required})
+        return {"title": own["title"], "description": own["description"], "anyOf": choices}
+
+    def _own(self, cls: ConfigType) -> Schema:
         about, notes = _documentation(cls)
         tag = tag_of(cls)
         properties: dict[str, Schema] = {} if tag is None else {TAG_FIELD: {"const": tag}}
@@ -129,6 +143,10 @@ def _default(field: mi.Field) -> Schema:
     except ValueError:
         return {}
     return {"default": plain}
+
+
+def _members(wanted: mi.Type) -> Iterable[mi.Type]:
+    return wanted.types if isinstance(wanted, mi.UnionType) else (wanted,)
 
 
 def _other_names(values: Iterable[Any]) -> list[str]:

@@ -3,14 +3,16 @@
 One reader for files, for `--set` and for `Config(...)` in Python, so that all three say the same of the same mistake.
 """
 
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import msgspec.inspect as mi
 
 from burnlike.errors import ConfigError, Problem, nearest
 
 from .elsewhere import path_elsewhere
-from .node import Location, MappingEntry, Node, child, find, report
+from .node import Entries, Location, MappingEntry, Node, child, find, report
 from .plain import INVALID, plain_value, string_options
 from .registry import (
     TAG_FIELD,
@@ -18,6 +20,7 @@ from .registry import (
     DuplicateTypeError,
     fields_of,
     imported,
+    inlined_in,
     is_role,
     load_built_in,
     lookup,
@@ -71,6 +74,8 @@ class NodeReader:
         """The instance of `cls`, or of the class below it that the node's `type:` names, or INVALID."""
         if isinstance(node.value, cls):
             return node.value if _has_type(node.value, cls) else self._untagged(node, path)
+        if inlined_in(cls) and isinstance(node.value, msgspec.Struct):
+            return cls(**{inlined_in(cls): node.value})
         if not node.is_map:
             return self._no_mapping(node, cls, path)
         self._root = self._root or (cls, node)
@@ -110,11 +115,13 @@ class NodeReader:
     def _values(self, node: Node, role: ConfigType, cls: ConfigType, path: str) -> dict[str, Any]:
         """The fields that a mapping gives, by attribute name; reports unknown and missing keys."""
         fields = fields_of(cls)
+        node = _outlined(node, cls)
         absent = {key for key in fields if key not in node.value}
         values, meant = {}, set()
         for key, entry in node.value.items():
             if key in fields:
-                values[fields[key].name] = self.read(entry.value, fields[key].type, _join(path, key))
+                below = path if key == inlined_in(cls) else _join(path, key)
+                values[fields[key].name] = self.read(entry.value, fields[key].type, below)
             elif key == TAG_FIELD and tag_of(cls):
                 continue
             elif not _is_left_over(node, entry, role, key):
@@ -204,6 +211,16 @@ class NodeReader:
         near = nearest(node.value[:_LONGEST_NAME], options) if isinstance(node.value, str) and options else ""
         remedy = near or hint(wanted, node)
         return self.report(node.place, path, f"expected {describe(wanted)}, got {got(node, wanted)}{remedy}")
+
+
+def _outlined(node: Node, cls: ConfigType) -> Node:
+    """The mapping with the keys of the inlined field, if the class has one, in a mapping of their own."""
+    inlined = inlined_in(cls)
+    own = {key: entry for key, entry in node.value.items() if key in fields_of(cls) and key != inlined}
+    if not inlined or len(own) == len(node.value):
+        return node
+    beside = replace(node, value=Entries({key: entry for key, entry in node.value.items() if key not in own}))
+    return replace(node, value=Entries({inlined: MappingEntry(node.place, beside), **own}))
 
 
 def _has_type(value: Any, cls: ConfigType) -> bool:

@@ -38,6 +38,11 @@ def tag_of(cls: ConfigType) -> str | None:
     return tag if isinstance(tag, str) else None
 
 
+def inlined_in(cls: ConfigType) -> str:
+    """The field whose keys stand in YAML beside those of `cls`; empty for a class without one."""
+    return getattr(cls, "inlined", "")
+
+
 @cache
 def fields_of(cls: ConfigType) -> dict[str, mi.Field]:
     """The fields of a struct by the key they have in YAML.

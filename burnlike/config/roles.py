@@ -52,6 +52,19 @@ class ModuleConfig(Config):
         """
         return resolve("burnlike.record:init_from")(self, source, device, **options)
 
+    @property
+    def input_counts(self) -> tuple[int, int | None]:
+        """How many tensors the module takes at least and at most; None where that is not known."""
+        return 1, None
+
+    def part(self, name: str) -> "tuple[str, ModuleConfig] | None":
+        """The config of the module's child `name`, and its path in this config, such as `layers.0`.
+
+        Returns:
+            None where no config of its own makes this child.
+        """
+        return None
+
 
 class OptimizerConfig(Config):
     """A config that builds an optimizer."""

@@ -106,6 +106,16 @@ from .blocks.layer_scale import LayerScale as LayerScale
 from .blocks.patch_embedding import PatchEmbedding as PatchEmbedding
 from .blocks.residual import BasicBlock as BasicBlock, Bottleneck as Bottleneck
 from .blocks.squeeze_excite import SqueezeExcite as SqueezeExcite
+from .containers.configs import (
+    RepeatConfig as RepeatConfig,
+    ResidualConfig as ResidualConfig,
+    SequentialConfig as SequentialConfig,
+)
+from .containers.graph import Graph as Graph
+from .containers.graph_configs import GraphConfig as GraphConfig, NodeConfig as NodeConfig
+from .containers.repeat import Repeat as Repeat
+from .containers.residual import Residual as Residual
+from .containers.sequential import Sequential as Sequential
 from .conv.configs import (
     Conv1dConfig as Conv1dConfig,
     Conv2dConfig as Conv2dConfig,
@@ -213,6 +223,20 @@ from .norm.layer_norm import LayerNorm as LayerNorm
 from .norm.local_response_norm import LocalResponseNorm as LocalResponseNorm
 from .norm.normalization import Normalization as Normalization
 from .norm.rms_norm import RmsNorm as RmsNorm
+from .operations.configs import (
+    AddConfig as AddConfig,
+    ConcatConfig as ConcatConfig,
+    FlattenConfig as FlattenConfig,
+    MeanConfig as MeanConfig,
+    MultiplyConfig as MultiplyConfig,
+    PermuteConfig as PermuteConfig,
+    ReshapeConfig as ReshapeConfig,
+    SelectConfig as SelectConfig,
+    SplitConfig as SplitConfig,
+)
+from .operations.joining import Add as Add, Concat as Concat, Multiply as Multiply
+from .operations.reshaping import Flatten as Flatten, Permute as Permute, Reshape as Reshape
+from .operations.selecting import Mean as Mean, Select as Select, Split as Split
 from .padding import (
     PaddingConfig1d as PaddingConfig1d,
     PaddingConfig2d as PaddingConfig2d,

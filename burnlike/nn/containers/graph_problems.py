@@ -1,0 +1,91 @@
+"""What is wrong with a graph: names, sources, the number of inputs, nodes that nothing needs. Imports no torch."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from ...config import ModuleConfig
+from ...errors import nearest
+from .names import name_problem
+from .sources import item_path, places_of
+
+if TYPE_CHECKING:
+    from .graph_configs import GraphConfig, NodeConfig
+
+Problems = Iterable[tuple[str, str]]
+"""Pairs of a path in the graph's config and what is wrong there."""
+
+
+def graph_problems(graph: "GraphConfig") -> Problems:
+    """Everything that is wrong with a graph and needs no torch to be found."""
+    yield from _input_problems(graph.inputs)
+    unused = dict.fromkeys((*graph.inputs, *graph.nodes))
+    known = [*graph.inputs]
+    for name, node in graph.nodes.items():
+        yield from _node_problems(graph, name, node, known)
+        for _, source in graph.node_sources(name):
+            unused.pop(item_path(source)[0], None)
+        known.append(name)
+    for path, source in places_of("outputs", graph.output_names()):
+        yield from _source_problems(graph, path, source, known)
+        unused.pop(item_path(source)[0], None)
+    for name in unused:
+        path = f"nodes.{name}" if name in graph.nodes else f"inputs.{graph.inputs.index(name)}"
+        yield path, f"'{name}' is not used: no node takes it, and it is no output"
+
+
+def _input_problems(inputs: Sequence[str]) -> Problems:
+    for place, name in enumerate(inputs):
+        if message := name_problem(name):
+            yield f"inputs.{place}", message
+        elif name in inputs[:place]:
+            yield f"inputs.{place}", f"'{name}' stands here twice; give each input a name of its own"
+
+
+def _node_problems(graph: "GraphConfig", name: str, node: "NodeConfig", known: list[str]) -> Problems:
+    path = f"nodes.{name}"
+    if message := name_problem(name):
+        yield path, message
+    if name in graph.inputs:
+        yield path, f"'{name}' is the name of an input; give the node another"
+    if node.sources is None and len(known) > 1 and known == [*graph.inputs]:
+        yield path, f"expected `from:` with the inputs that it gets; the graph has {', '.join(graph.inputs)}"
+    for place, source in places_of(f"{path}.from", node.sources):
+        yield from _source_problems(graph, place, source, known)
+    if node.use is not None:
+        yield from _use_problems(graph, f"{path}.use", node.use, known)
+    layer = node.layer or graph.used_layer(node)
+    if layer is not None:
+        yield from _count_problems(path, layer, len(graph.node_sources(name)))
+
+
+def _source_problems(graph: "GraphConfig", path: str, source: str, known: list[str]) -> Problems:
+    """Whether the name in `source` is one of those that may stand there."""
+    name = item_path(source)[0]
+    if name in known:
+        return
+    if name in graph.nodes:
+        yield path, f"'{name}' does not come before this; nodes are computed in the order in which they are written"
+    else:
+        remedy = nearest(name, known) or f"; there are {', '.join(known)}"
+        yield path, f"no input and no node before this is called '{name}'{remedy}"
+
+
+def _use_problems(graph: "GraphConfig", path: str, name: str, known: list[str]) -> Problems:
+    layers = [it for it in known if it in graph.nodes and graph.nodes[it].layer is not None]
+    if name in layers:
+        return
+    if name in known and name in graph.nodes:
+        yield path, f"'{name}' has no layer of its own; write `use: {graph.nodes[name].use}`"
+    elif name in known:
+        yield path, f"'{name}' is an input; expected a node before this, whose layer is used again"
+    elif layers:
+        yield from _source_problems(graph, path, name, layers)
+    else:
+        yield path, "no node with a layer is before this"
+
+
+def _count_problems(path: str, layer: ModuleConfig, given: int) -> Problems:
+    least, most = layer.input_counts
+    if given < least or (most is not None and given > most):
+        expected = f"{least} or more" if most is None else str(least) if least == most else f"{least} to {most}"
+        yield path, f"expected {expected} input{'s' * (expected != '1')}, got {given}; `from:` lists them"

@@ -1,0 +1,1 @@
+"""Operations on tensors as layers, for models that are put together in YAML."""

@@ -1,0 +1,100 @@
+"""Several tensors become one."""
+
+from functools import reduce
+
+import torch
+from torch import Tensor
+
+from ...errors import ArgumentError
+from ...tensor.torch_bridge.torch_function import lift
+from ..layer import Layer, shape_error
+from .configs import ConcatConfig
+
+
+class Add(Layer):
+    """x1 + x2 + ..., element by element; sizes of 1 are repeated.
+
+    Torch: `torch.add`.
+    """
+
+    @lift
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Two or more tensors of sizes that are equal or 1 `->` one of the larger sizes.
+
+        Raises:
+            ShapeError: sizes differ.
+            ArgumentError: there are less than two.
+        """
+        _expect_alike(self, inputs)
+        return reduce(torch.add, inputs)
+
+
+class Multiply(Layer):
+    """x1 * x2 * ..., element by element; sizes of 1 are repeated.
+
+    Torch: `torch.mul`.
+    """
+
+    @lift
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Two or more tensors of sizes that are equal or 1 `->` one of the larger sizes.
+
+        Raises:
+            ShapeError: sizes differ.
+            ArgumentError: there are less than two.
+        """
+        _expect_alike(self, inputs)
+        return reduce(torch.mul, inputs)
+
+
+class Concat(Layer):
+    """Tensors one after the other in the dimension `dim`.
+
+    Torch: `torch.cat`.
+    """
+
+    def __init__(self, config: ConcatConfig) -> None:
+        super().__init__()
+        self.dim = config.dim
+
+    @lift
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Two or more tensors that differ in the size of `dim` only `->` one with the sum of these sizes.
+
+        Raises:
+            ShapeError: they differ in another size.
+            ArgumentError: there are less than two.
+        """
+        _expect_several(self, inputs)
+        first = inputs[0]
+        if not -first.ndim <= self.dim < first.ndim:
+            raise shape_error(self, f"a dimension {self.dim}", list(first.shape))
+        for x in inputs[1:]:
+            if x.ndim != first.ndim or _without(x, self.dim) != _without(first, self.dim):
+                raise shape_error(
+                    self,
+                    f"the sizes of the first input, {list(first.shape)}, but for dimension {self.dim}",
+                    list(x.shape),
+                )
+        return torch.cat(inputs, self.dim)
+
+
+def _without(x: Tensor, dim: int) -> list[int]:
+    sizes = list(x.shape)
+    del sizes[dim]
+    return sizes
+
+
+def _expect_several(layer: Layer, inputs: tuple[Tensor, ...]) -> None:
+    if len(inputs) < 2:
+        raise ArgumentError(f"{type(layer).__name__}: expected two or more tensors, got {len(inputs)}")
+
+
+def _expect_alike(layer: Layer, inputs: tuple[Tensor, ...]) -> None:
+    """Check that the inputs have as many dimensions, of sizes that are equal or 1."""
+    _expect_several(layer, inputs)
+    first = inputs[0]
+    for x in inputs[1:]:
+        sizes = zip(first.shape, x.shape, strict=False)
+        if x.ndim != first.ndim or any(one != other and one != 1 and other != 1 for one, other in sizes):
+            raise shape_error(layer, f"the sizes of the first input, {list(first.shape)}, or 1", list(x.shape))

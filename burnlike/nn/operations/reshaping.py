@@ -1,0 +1,82 @@
+"""The same elements in other dimensions."""
+
+from torch import Tensor
+
+from ...tensor.torch_bridge.torch_function import lift
+from ..layer import Layer, shape_error
+from .configs import FlattenConfig, PermuteConfig, ReshapeConfig
+
+
+class Flatten(Layer):
+    """The dimensions from `start_dim` to `end_dim` as one.
+
+    Torch: `nn.Flatten`.
+    """
+
+    def __init__(self, config: FlattenConfig) -> None:
+        super().__init__()
+        self.start_dim = config.start_dim
+        self.end_dim = config.end_dim
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, a, b, ...] -> [batch, a * b * ...]`, as the dimensions are by default.
+
+        Raises:
+            ShapeError: x lacks these dimensions, or the first of them comes after the last.
+        """
+        within = all(-x.ndim <= dim < x.ndim for dim in (self.start_dim, self.end_dim))
+        if not within or self.start_dim % x.ndim > self.end_dim % x.ndim:
+            raise shape_error(self, f"dimensions from {self.start_dim} to {self.end_dim}", list(x.shape))
+        return x.flatten(self.start_dim, self.end_dim)
+
+
+class Reshape(Layer):
+    """The same elements in `shape`.
+
+    Torch: `Tensor.reshape`.
+    Differs: 0 in the shape stands for the size that the input has there, as in Burn.
+    """
+
+    def __init__(self, config: ReshapeConfig) -> None:
+        super().__init__()
+        self.shape = config.shape
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[...] -> shape`.
+
+        Raises:
+            ShapeError: x has another number of elements, or lacks a dimension whose size is taken from it.
+        """
+        if any(size == 0 and dim >= x.ndim for dim, size in enumerate(self.shape)):
+            raise shape_error(self, f"a dimension for each 0 of {list(self.shape)}", list(x.shape))
+        sizes = [x.shape[dim] if size == 0 else size for dim, size in enumerate(self.shape)]
+        given = 1
+        for size in sizes:
+            given *= size if size != -1 else 1
+        if x.numel() % given if -1 in sizes else x.numel() != given:
+            raise shape_error(self, f"as many elements as {list(self.shape)}", list(x.shape))
+        return x.reshape(sizes)
+
+
+class Permute(Layer):
+    """The dimensions in the order `dims`.
+
+    Torch: `Tensor.permute`.
+    """
+
+    def __init__(self, config: PermuteConfig) -> None:
+        super().__init__()
+        self.dims = config.dims
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """A tensor of as many dimensions as `dims` has `->` the same, its dimensions in that order.
+
+        Raises:
+            ShapeError: it has more or less dimensions.
+        """
+        if x.ndim != len(self.dims):
+            raise shape_error(self, f"{len(self.dims)} dimensions", list(x.shape))
+        return x.permute(self.dims)
