@@ -16,16 +16,17 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
     """
     submodules = _listed(Path(file).with_suffix(".pyi"))
     # Importing a submodule sets it as an attribute of the package: it would hide a function of the same name.
-    assert not {name for name, submodule in submodules.items() if submodule} & {
-        it.split(".")[0] for it in submodules.values()
+    assert not {name for name, submodule in submodules.items() if submodule != "."} & {
+        it.split(".")[1] for it in submodules.values()
     }
 
     def __getattr__(name: str) -> Any:
         if name not in submodules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         submodule = submodules[name]
-        module = importlib.import_module(f"{package}.{submodule or name}")
-        value = getattr(module, name) if submodule else module
+        itself = submodule == "."
+        module = importlib.import_module(f".{name}" if itself else submodule, package)
+        value = module if itself else getattr(module, name)
         setattr(sys.modules[package], name, value)
         return value
 
@@ -36,9 +37,9 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
 
 
 def _listed(stub: Path) -> dict[str, str]:
-    """Each name that a stub imports, and the submodule that defines it; an empty one for a submodule itself."""
+    """Each name that a stub imports, and the module that defines it as seen from the package; `.` for a submodule."""
     imports = [it for it in ast.parse(stub.read_text()).body if isinstance(it, ast.ImportFrom)]
-    return {alias.name: it.module or "" for it in imports for alias in it.names}
+    return {alias.name: "." * it.level + (it.module or "") for it in imports for alias in it.names}
 
 
 def resolve(target: str) -> Any:

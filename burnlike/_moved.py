@@ -27,7 +27,6 @@ nn.embedding: embedding_config>configs
 nn.initializers: initializer_config>configs initializer>initialize
 nn.linear: linear_config>configs
 nn.norm: rms_norm_config>configs rms_norm
-nn.transformer: decoder_lm_config>configs decoder_lm
 ops: step_options>_step_lists
 optim.core: treatment>gradient_transform ranks>step_checks state
 optim.gradients: clipping clipping_config>configs gradients_accumulator multi_gradients>gradients
@@ -64,13 +63,23 @@ mlax: combining>partitioning levels>pytrees parameter_pytree>pytrees predicates>
 train: config>configs
 """
 
-# What is a folder today and was a file before: the file today, and what pickles ask it for.
+# What went into another part, whole files.
+_ELSEWHERE = {
+    "burnlike.backend.torch_ops.module": "burnlike.backend.torch_ops.kinds",
+    "burnlike.nn.decoder_lm": "burnlike.models.decoder_lm",
+    "burnlike.nn.decoder_lm_config": "burnlike.models.decoder_lm_configs",
+    "burnlike.nn.transformer.decoder_lm": "burnlike.models.decoder_lm",
+}
+
+# What is there today, but without all that it had before: a folder that was a file, or a file that lost a class.
+# Where that is today, and what pickles ask for.
 _FILES = {
-    "burnlike.module.containers": ("sequences", "ModuleArray ModuleTuple ModuleVec"),
-    "burnlike.nn.dropout": ("dropout", "Dropout"),
-    "burnlike.nn.embedding": ("embedding", "Embedding"),
-    "burnlike.nn.linear": ("linear", "Linear transposed"),
-    "burnlike.optim.lbfgs": ("lbfgs", "Lbfgs"),
+    "burnlike.module.containers": ("burnlike.module.containers.sequences", "ModuleArray ModuleTuple ModuleVec"),
+    "burnlike.nn.dropout": ("burnlike.nn.dropout.dropout", "Dropout"),
+    "burnlike.nn.embedding": ("burnlike.nn.embedding.embedding", "Embedding"),
+    "burnlike.nn.linear": ("burnlike.nn.linear.linear", "Linear transposed"),
+    "burnlike.nn.transformer.configs": ("burnlike.models.decoder_lm_configs", "DecoderLmConfig"),
+    "burnlike.optim.lbfgs": ("burnlike.optim.lbfgs.lbfgs", "Lbfgs"),
 }
 
 
@@ -84,18 +93,18 @@ def _moves() -> dict[str, str]:
     return moves
 
 
-MOVED = _moves() | {"burnlike.backend.torch_ops.module": "burnlike.backend.torch_ops.kinds"}
+MOVED = _moves() | _ELSEWHERE
 """Name of a module before -> its name now."""
 
 
-def names_of_file(package: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a folder that was a file: what pickles ask for."""
-    module, names = _FILES[package]
+def names_of_file(old: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a module that had more before: what pickles ask for."""
+    module, names = _FILES[old]
 
     def __getattr__(name: str) -> Any:
         if name not in names.split():
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{package}.{module}"), name)
+            raise AttributeError(f"module {old!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(module), name)
 
     return __getattr__
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PARTS = ["backend", "data", "func", "interop", "mlax", "module", "nn", "optim", "record", "tensor", "train"]
+PARTS = ["backend", "data", "func", "interop", "mlax", "models", "module", "nn", "optim", "record", "tensor", "train"]
 PACKAGES = ["burnlike", *(f"burnlike.{part}" for part in PARTS)]
 
 

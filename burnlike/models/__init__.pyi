@@ -8,6 +8,8 @@ from .bert_configs import (
 )
 from .bert_heads import BertClassifier as BertClassifier, BertMaskedLm as BertMaskedLm
 from .conversion import record_from as record_from, record_to as record_to
+from .decoder_lm import DecoderBlock as DecoderBlock, DecoderLm as DecoderLm
+from .decoder_lm_configs import DecoderLmConfig as DecoderLmConfig
 from .lstm_lm import LstmLm as LstmLm, LstmLmOutput as LstmLmOutput
 from .lstm_lm_configs import LstmLmConfig as LstmLmConfig
 from .mlp import Mlp as Mlp

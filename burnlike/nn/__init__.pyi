@@ -1,5 +1,7 @@
 """The public names of `burnlike.nn`: each is imported from where it is defined, at its first use."""
 
+from ..models.decoder_lm import DecoderBlock as DecoderBlock, DecoderLm as DecoderLm
+from ..models.decoder_lm_configs import DecoderLmConfig as DecoderLmConfig
 from .activation.activation import Activation as Activation
 from .activation.configs import (
     GLUConfig as GLUConfig,
@@ -65,6 +67,7 @@ from .activation.sigmoids import (
     Tanh as Tanh,
 )
 from .activation.swiglu import SwiGlu as SwiGlu
+from .attention.caches import KeyValueCache as KeyValueCache
 from .attention.causal_attention import CausalAttention as CausalAttention
 from .attention.configs import (
     CausalAttentionConfig as CausalAttentionConfig,
@@ -91,6 +94,13 @@ from .attention.positional_encoding import (
 )
 from .attention.relative_position_bias import RelativePositionBias as RelativePositionBias
 from .attention.rotary_encoding import RotaryEncoding as RotaryEncoding
+from .attention.scaling_configs import (
+    DynamicScaling as DynamicScaling,
+    LinearScaling as LinearScaling,
+    Llama3Scaling as Llama3Scaling,
+    RotaryScaling as RotaryScaling,
+    YarnScaling as YarnScaling,
+)
 from .blocks.configs import (
     BasicBlockConfig as BasicBlockConfig,
     BottleneckConfig as BottleneckConfig,
@@ -279,12 +289,10 @@ from .similarity.configs import (
 from .similarity.cosine_similarity import CosineSimilarity as CosineSimilarity
 from .similarity.pairwise_distance import PairwiseDistance as PairwiseDistance
 from .transformer.configs import (
-    DecoderLmConfig as DecoderLmConfig,
     PositionWiseFeedForwardConfig as PositionWiseFeedForwardConfig,
     TransformerDecoderConfig as TransformerDecoderConfig,
     TransformerEncoderConfig as TransformerEncoderConfig,
 )
-from .transformer.decoder_lm import DecoderBlock as DecoderBlock, DecoderLm as DecoderLm
 from .transformer.feed_forward import PositionWiseFeedForward as PositionWiseFeedForward
 from .transformer.transformer_decoder import (
     TransformerDecoder as TransformerDecoder,

@@ -30,4 +30,4 @@ def test_counterparts_are_named() -> None:
 def test_configs_are_shown_with_their_defaults() -> None:
     assert ROWS["LayerNorm"].config == "`LayerNormConfig(d_model, epsilon=1e-05, bias=True)`"
     assert "initializer=KaimingUniform()" in ROWS["Linear"].config
-    assert ROWS["DecoderLm"].layer == "`DecoderLm` (not in Burn)"
+    assert ROWS["CausalAttention"].layer == "`CausalAttention` (not in Burn)"

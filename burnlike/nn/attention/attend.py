@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..dropout.dropout import Dropout
+from .masks import causally_visible
 
 FUSED_BELOW = -1e3
 """Of a `min_float` up to this, exp(min_float - s) is 0 in every float type for scores s of a usual size."""
@@ -84,3 +85,38 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor | None, rul
     dropout = rules.dropout.prob if rules.dropout.training else 0.0
     grouped = query.shape[1] != key.shape[1]
     return functional.scaled_dot_product_attention(query, key, value, mask, dropout, enable_gqa=grouped)
+
+
+def attend_visible(
+    query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, *, soft_cap: float | None, dropout: float
+) -> Tensor:
+    """softmax(q k^T / sqrt(d_head)) v over what is visible (Vaswani et al. 2017, eq. 1).
+
+    Args:
+        query: `[batch, n_heads, queries, d_head]`.
+        key: `[batch, n_heads or a divisor, keys, d_head]`, each head for as many heads of the query in a row.
+        value: as key.
+        visible: bool `[batch or 1, 1, queries, keys]`; each query sees something. None: itself and what is before it.
+        soft_cap: scores s become soft_cap * tanh(s / soft_cap), which torch's fused attention does not have.
+        dropout: probability of dropping a weight.
+
+    Returns:
+        `[batch, queries, n_heads * d_head]`.
+    """
+    groups = query.shape[1] // key.shape[1]
+    if soft_cap is None:
+        causal = visible is None
+        context = functional.scaled_dot_product_attention(
+            query, key, value, visible, dropout, is_causal=causal, enable_gqa=groups > 1
+        )
+    else:
+        if visible is None:
+            places = torch.arange(query.shape[2], device=query.device)
+            visible = causally_visible(places, places)
+        if groups > 1:
+            key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+        scores = (query * query.shape[-1] ** -0.5) @ key.mT
+        scores = (scores / soft_cap).tanh() * soft_cap
+        weights = scores.masked_fill(~visible, -torch.inf).softmax(-1)
+        context = functional.dropout(weights, dropout) @ value
+    return context.transpose(1, 2).flatten(2)

@@ -30,3 +30,35 @@ class TensorCache:
     def length(self, dim: int) -> int:
         """The size of `dim`, 0 at first."""
         return 0 if self.tensor is None else self.tensor.shape[dim]
+
+
+class KeyValueCache:
+    """Keys and values of the positions so far, in tensors of a fixed size, so that compiled code is compiled once.
+
+    Attributes:
+        key: `[batch, n_heads_kv, length, d_head]`; what is not filled yet is 0.
+        value: as key.
+        filled: int64 `[]`, how many of the `length` slots are filled.
+    """
+
+    def __init__(self, key: Tensor, value: Tensor) -> None:
+        self.key, self.value = key, value
+        self.filled = torch.zeros((), dtype=torch.int64, device=key.device)
+
+    @property
+    def length(self) -> int:
+        """How many positions there is room for."""
+        return self.key.shape[2]
+
+    def next_slots(self, new: int) -> Tensor:
+        """The slots of the next `new` positions, int64 `[new]`.
+
+        Whether there is room is the caller's to check: the number of filled slots is on the device.
+        """
+        return self.filled + torch.arange(new, device=self.filled.device)
+
+    def write(self, slots: Tensor, key: Tensor, value: Tensor) -> None:
+        """Write keys and values `[batch, n_heads_kv, new, d_head]` into the next slots."""
+        self.key.index_copy_(2, slots, key)
+        self.value.index_copy_(2, slots, value)
+        self.filled.add_(key.shape[2])

@@ -1,21 +1,35 @@
-"""Causal multi-head self-attention with rotary positions."""
+"""Causal self-attention of decoders: rotary positions, grouped queries, a sliding window, cached keys and values."""
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
+from ...errors import ArgumentError
 from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
+from ..layer import expect_shape
 from ..linear.configs import LinearConfig
+from .attend import attend_visible, split_heads
+from .caches import KeyValueCache
 from .configs import CausalAttentionConfig
+from .masks import causally_visible, hidden_keys
 from .rotary_encoding import RotaryEncoding
 
 
 class CausalAttention(Module):
-    """softmax(q k^T / sqrt(d_head)) v over the past (Vaswani et al. 2017, eq. 1), without biases.
+    """softmax(q k^T / sqrt(d_head)) v over the past (Vaswani et al. 2017, eq. 1).
 
     Torch: `functional.scaled_dot_product_attention(..., is_causal=True)` between two `nn.Linear`.
+
+    Attributes:
+        query: Linear `d_model -> n_heads * d_head`.
+        key: Linear `d_model -> n_heads_kv * d_head`, and so is `value`.
+        output: Linear `n_heads * d_head -> d_model`.
+        rotary: what rotates queries and keys, or None.
     """
+
+    # Pickles of versions that had neither lack both.
+    sliding_window: int | None = None
+    soft_cap: float | None = None
 
     def __init__(
         self,
@@ -24,25 +38,100 @@ class CausalAttention(Module):
         rotary: RotaryEncoding | None = None,
     ) -> None:
         super().__init__()
-        size = config.d_model
-        linear = LinearConfig(d_input=size, d_output=size, bias=False, initializer=config.initializer)
+        d_model, d_head = config.d_model, config.head_size
+        heads, heads_kv = config.n_heads * d_head, (config.n_heads_kv or config.n_heads) * d_head
+        linear = LinearConfig(d_input=d_model, d_output=heads, bias=config.bias, initializer=config.initializer)
         self.query = linear.init(device)
-        self.key = linear.init(device)
-        self.value = linear.init(device)
-        self.output = linear.replace(initializer=config.output_initializer).init(device)
+        self.key = linear.replace(d_output=heads_kv).init(device)
+        self.value = linear.replace(d_output=heads_kv).init(device)
+        self.output = LinearConfig(
+            d_input=heads, d_output=d_model, bias=config.output_bias, initializer=config.output_initializer
+        ).init(device)
         self.rotary = rotary
         self.n_heads = config.n_heads
         self.dropout = config.dropout
+        if config.sliding_window is not None:
+            self.sliding_window = config.sliding_window
+        if config.soft_cap is not None:
+            self.soft_cap = config.soft_cap
+
+    @property
+    def d_head(self) -> int:
+        """The size of a head."""
+        return self.query.weight.shape[1] // self.n_heads
+
+    @property
+    def n_heads_kv(self) -> int:
+        """How many heads of keys and values there are."""
+        return self.key.weight.shape[1] // self.d_head
 
     @lift
-    def forward(self, x: Tensor) -> Tensor:
-        """`[batch, sequence, d_model] -> [batch, sequence, d_model]`."""
-        query, key, value = (
-            projection(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
-            for projection in (self.query, self.key, self.value)
-        )
-        if self.rotary is not None:
-            query, key = self.rotary(query), self.rotary(key)
+    def forward(
+        self,
+        x: Tensor,
+        mask_pad: Tensor | None = None,
+        positions: Tensor | None = None,
+        *,
+        cache: KeyValueCache | None = None,
+    ) -> Tensor:
+        """Attend from each position to itself and what lies before it.
+
+        Args:
+            x: `[batch, sequence, d_model]`; with a cache the new positions only.
+            mask_pad: bool `[batch, keys]`, True where a key is hidden; keys are the sequence, or the cache's length.
+            positions: int64 `[batch, sequence]`, for the rotation; None where they are the places in the sequence.
+            cache: of the calls before; the new keys and values are written into it.
+
+        Returns:
+            `[batch, sequence, d_model]`.
+
+        Raises:
+            ShapeError: x or a mask has another shape.
+            DTypeError: the mask is not bool.
+            ArgumentError: a cache, and rotary frequencies that depend on the sequence's length.
+        """
+        self._check(x, mask_pad, positions, cache)
+        slots = None if cache is None else cache.next_slots(x.shape[1])
+        query = self._rotated(split_heads(self.query(x), self.n_heads), slots if positions is None else positions)
+        key = self._rotated(split_heads(self.key(x), self.n_heads_kv), slots if positions is None else positions)
+        value = split_heads(self.value(x), self.n_heads_kv)
+        if cache is not None and slots is not None:
+            cache.write(slots, key, value)
+            key, value = cache.key, cache.value
         dropout = self.dropout if self.training else 0.0
-        context = functional.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=True)
-        return self.output(context.transpose(1, 2).flatten(-2))
+        visible = self._visible(slots, x.shape[1], key.shape[2], mask_pad, x.device)
+        return self.output(attend_visible(query, key, value, visible, soft_cap=self.soft_cap, dropout=dropout))
+
+    def new_cache(self, batch: int, length: int) -> KeyValueCache:
+        """An empty cache for `length` positions, on the device and in the element type of the weights."""
+        weight = self.key.weight
+        shape = (batch, self.n_heads_kv, length, self.d_head)
+        return KeyValueCache(weight.new_zeros(shape), weight.new_zeros(shape))
+
+    def _rotated(self, heads: Tensor, positions: Tensor | None) -> Tensor:
+        return heads if self.rotary is None else self.rotary(heads, 0, positions)
+
+    def _visible(
+        self, slots: Tensor | None, queries: int, keys: int, mask_pad: Tensor | None, device: torch.device
+    ) -> Tensor | None:
+        """What queries see, or None where it is all that is before them."""
+        window = self.sliding_window
+        if slots is None and mask_pad is None and (window is None or window >= keys):
+            return None
+        places = torch.arange(queries, device=device) if slots is None else slots
+        return causally_visible(places, torch.arange(keys, device=device), mask_pad, window)
+
+    def _check(self, x: Tensor, mask_pad: Tensor | None, positions: Tensor | None, cache: KeyValueCache | None) -> None:
+        expect_shape(self, x, "batch", "sequence", self.query.weight.shape[0], name="x")
+        batch, length = x.shape[:2]
+        hidden_keys(self, mask_pad, None, batch, length, length if cache is None else cache.length)
+        if positions is not None:
+            expect_shape(self, positions, batch, length, name="positions")
+        if cache is None:
+            return
+        expect_shape(self, cache.key, batch, self.n_heads_kv, "length", self.d_head, name="cache.key")
+        if self.rotary is not None and self.rotary.by_length:
+            raise ArgumentError(
+                "CausalAttention: expected rotary frequencies that stay the same, got those of DynamicScaling, which"
+                " change for all positions with the length of the sequence; leave out the cache"
+            )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from ...config import Meta, ModuleConfig
 from ...config.bounds import EvenSize, Finite, Positive, Size, at_most
 from ..initializers.configs import Initializer, KaimingUniform, Normal
+from .scaling_configs import RotaryScaling
 
 if TYPE_CHECKING:
     import torch
@@ -27,11 +28,31 @@ class RotaryEncodingConfig(ModuleConfig, tag="RotaryEncoding"):
         max_sequence_length: positions that the table holds.
         d_model: size of the last dimension, even; in attention that of one head.
         theta: base of the frequencies.
+        interleaved: whether neighbours are a pair, (x[2i], x[2i+1]), as in Burn; else (x[i], x[i + d/2]), as in the
+            weights of Llama and GPT-NeoX that `transformers` reads.
+        rotary_dim: how many values are rotated, the first ones; None for all.
+        scaling: of the frequencies, for sequences longer than those of the pretraining.
     """
 
     max_sequence_length: Size
     d_model: EvenSize
     theta: Positive = 10000.0
+    interleaved: bool = True
+    rotary_dim: EvenSize | None = None
+    scaling: RotaryScaling | None = None
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.rotated > self.d_model:
+            yield "rotary_dim", f"expected at most d_model ({self.d_model}), got {self.rotary_dim}"
+        if self.scaling is not None and self.rotated < 4:
+            yield "scaling", f"expected 4 or more rotated values, so that frequencies differ; got {self.rotated}"
+        if self.scaling is not None and self.theta <= 1:
+            yield "theta", f"expected more than 1, so that frequencies fall, got {self.theta}"
+
+    @property
+    def rotated(self) -> int:
+        """How many values are rotated."""
+        return self.rotary_dim or self.d_model
 
     def init(self, device: "torch.device | str | None" = None) -> "RotaryEncoding":
         from .rotary_encoding import RotaryEncoding
@@ -185,10 +206,17 @@ class CausalAttentionConfig(ModuleConfig, tag="CausalAttention"):
 
     Attributes:
         d_model: size of the last dimension.
-        n_heads: heads; must divide d_model.
+        n_heads: heads of queries; must divide d_model, unless `d_head` is given.
         dropout: probability of dropping an attention weight in training.
         initializer: of the query, key and value projections.
         output_initializer: of the output projection.
+        n_heads_kv: heads of keys and values, each for a group of queries (Ainslie et al. 2023); must divide n_heads,
+            None for n_heads.
+        d_head: size of a head; None for d_model / n_heads.
+        bias: whether the query, key and value projections have a bias.
+        output_bias: whether the output projection has a bias.
+        sliding_window: how many positions one sees, itself among them (Beltagy et al. 2020); None for all before it.
+        soft_cap: scores s become soft_cap * tanh(s / soft_cap) (Gemma 2, Riviere et al. 2024, section 2).
     """
 
     d_model: Size
@@ -196,10 +224,23 @@ class CausalAttentionConfig(ModuleConfig, tag="CausalAttention"):
     dropout: Probability = 0.0
     initializer: Initializer = KaimingUniform()
     output_initializer: Initializer = KaimingUniform()
+    n_heads_kv: Size | None = None
+    d_head: Size | None = None
+    bias: bool = False
+    output_bias: bool = False
+    sliding_window: Size | None = None
+    soft_cap: Positive | None = None
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        if self.d_model % self.n_heads:
+        if self.d_head is None and self.d_model % self.n_heads:
             yield "n_heads", f"expected a divisor of d_model ({self.d_model}), got {self.n_heads}"
+        if self.n_heads_kv is not None and self.n_heads % self.n_heads_kv:
+            yield "n_heads_kv", f"expected a divisor of n_heads ({self.n_heads}), got {self.n_heads_kv}"
+
+    @property
+    def head_size(self) -> int:
+        """The size of a head."""
+        return self.d_head or self.d_model // self.n_heads
 
     def init(
         self, device: "torch.device | str | None" = None, rotary: "RotaryEncoding | None" = None

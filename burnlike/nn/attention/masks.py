@@ -89,6 +89,30 @@ def hidden_keys(
     return mask_pad | mask_attn
 
 
+def causally_visible(
+    query: Tensor, key: Tensor, mask_pad: Tensor | None = None, sliding_window: int | None = None
+) -> Tensor:
+    """What queries see: keys at or before them, in the window, that are no padding; and always themselves.
+
+    A query that is padding itself sees itself, so that its weights are numbers.
+
+    Args:
+        query: int64 `[queries]`, places in the sequence.
+        key: int64 `[keys]`.
+        mask_pad: bool `[batch, keys]`, True where a key is hidden.
+        sliding_window: how many keys up to its own place a query sees; None for all.
+
+    Returns:
+        bool `[batch or 1, 1, queries, keys]`, True for what is visible.
+    """
+    distance = query[:, None] - key
+    visible = distance >= 0
+    if sliding_window is not None:
+        visible = visible & (distance < sliding_window)
+    visible = visible[None, None]
+    return visible if mask_pad is None else visible & (~mask_pad[:, None, None] | (distance == 0))
+
+
 def _expect_bool(layer: object, name: str, mask: Tensor) -> None:
     if mask.dtype is not torch.bool:
         raise DTypeError(f"{type(layer).__name__}: {name}: expected bool, True where it hides, got {mask.dtype}")

@@ -1,4 +1,4 @@
-"""Rotary positional encoding on interleaved pairs as in Burn."""
+"""Rotary positional encoding, on neighbouring pairs as in Burn or on halves."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,8 @@ from .configs import RotaryEncodingConfig
 class RotaryEncoding(Layer):
     """Rotate the pair (x[2i], x[2i+1]) at position p by p * theta^(-2i/d) (Su et al. 2021, eq. 34).
 
-    The tables are computed, never saved; `init_from` asks for them through `reset_non_persistent_buffers`.
+    With `interleaved=False` the pair is (x[i], x[i + d/2]), as in GPT-NeoX and Llama's weights of `transformers`. The
+    tables are computed, never saved; `init_from` asks for them through `reset_non_persistent_buffers`.
 
     Torch: -.
 
@@ -37,7 +38,7 @@ class RotaryEncoding(Layer):
         self.config = config
         self.start_offset = 0
         self._scaled = None if scaling is None else tuple(scaling(_frequencies(config)).tolist())
-        shape = (config.max_sequence_length, config.d_model // 2)
+        shape = (config.max_sequence_length, config.rotated // 2)
         # Not `empty_like`: on the meta device it makes torch import its symbolic shapes, half a second.
         self.register_buffer("cosine", torch.empty(shape, device=device), persistent=False)
         self.register_buffer("sine", torch.empty(shape, device=device), persistent=False)
@@ -46,35 +47,50 @@ class RotaryEncoding(Layer):
 
     def reset_non_persistent_buffers(self, device: torch.device) -> None:
         """Compute the tables anew on `device`."""
-        first = self.start_offset
-        position = torch.arange(first, first + self.config.max_sequence_length, dtype=torch.float64, device="cpu")
-        angle = torch.outer(position, self._rates())
-        self.cosine = angle.cos().float().to(device)
-        self.sine = angle.sin().float().to(device)
+        positions = torch.arange(self.config.max_sequence_length, dtype=torch.int64, device="cpu")
+        # A table for one length would be wrong for the others: those of `by_length` are for the original length.
+        cosine, sine = self._computed(positions, length=1)
+        self.cosine, self.sine = cosine.to(device), sine.to(device)
 
-    def _rates(self) -> Tensor:
-        """The frequencies, float64 `[d_model / 2]` on the CPU."""
+    def _computed(self, positions: Tensor, length: int) -> tuple[Tensor, Tensor]:
+        """Cosines and sines, float32 `[..., rotated / 2]`, of `positions` in a sequence of `length`."""
+        position = (positions + self.start_offset).double()
+        angle = position[..., None] * self._rates(length).to(position.device)
+        scaling = self.config.scaling
+        magnitude = 1.0 if scaling is None else scaling.magnitude
+        return (angle.cos() * magnitude).float(), (angle.sin() * magnitude).float()
+
+    def _rates(self, length: int = 1) -> Tensor:
+        """The frequencies in a sequence of `length`, float64 `[rotated / 2]` on the CPU."""
         if self._scaled is None:
-            return _frequencies(self.config)
+            return _frequencies(self.config, length)
         return torch.tensor(self._scaled, dtype=torch.float64, device="cpu")
 
     @property
     def theta(self) -> Tensor:
-        """The frequencies, float32 `[d_model / 2]`."""
+        """The frequencies, float32 `[rotated / 2]`."""
         return self._rates().to(self.cosine.device, torch.float32)
 
     @property
     def freq_complex(self) -> Tensor:
-        """Cosine and sine of each position for each value, `[max_sequence_length, d_model, 2]`."""
-        return torch.stack((self.cosine, self.sine), -1).repeat_interleave(2, 1)
+        """Cosine and sine of each position for each rotated value, `[max_sequence_length, rotated, 2]`."""
+        table = torch.stack((self.cosine, self.sine), -1)
+        return table.repeat_interleave(2, 1) if self.config.interleaved else table.repeat(1, 2, 1)
+
+    @property
+    def by_length(self) -> bool:
+        """Whether the frequencies depend on the sequence's length, so that keys can't be cached."""
+        return self._scaled is None and self.config.scaling is not None and self.config.scaling.by_length
 
     @lift
-    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+    def forward(self, x: Tensor, start: int = 0, positions: Tensor | None = None) -> Tensor:
         """Rotate rows `start`, `start + 1`, ... of the tables into the second to last dimension.
 
         Args:
             x: `[..., sequence, d_model]`.
             start: position of the first element, for generation with a cache; it counts from `start_offset`.
+            positions: int64 `[sequence]`, or `[batch, sequence]` for x `[batch, heads, sequence, d_model]`; in place of
+                `start`. Each is below `max_sequence_length`.
 
         Returns:
             `[..., sequence, d_model]` in x's dtype.
@@ -82,15 +98,26 @@ class RotaryEncoding(Layer):
         Raises:
             ShapeError: x reaches past `max_sequence_length`, or its last dimension is not `d_model`.
         """
-        length, d_model = self.config.max_sequence_length, self.config.d_model
+        config = self.config
+        length, d_model = config.max_sequence_length, config.d_model
         if x.ndim < 2 or x.shape[-1] != d_model or start < 0 or start + x.shape[-2] > length:
             expected = f"[..., sequence, {d_model}] with 0 <= start and start + sequence <= {length}"
             raise shape_error(self, expected, f"{list(x.shape)} and start {start}")
-        end = start + x.shape[-2]
-        cosine, sine = self.cosine[start:end].to(x.dtype), self.sine[start:end].to(x.dtype)
-        even, odd = x[..., 0::2], x[..., 1::2]
-        rotated = torch.stack((even * cosine - odd * sine, even * sine + odd * cosine), dim=-1)
-        return rotated.flatten(-2)
+        cosine, sine = self._rows(start, start + x.shape[-2], positions)
+        rotated = _rotated(x[..., : config.rotated], cosine.to(x.dtype), sine.to(x.dtype), config.interleaved)
+        return rotated if config.rotated == d_model else torch.cat((rotated, x[..., config.rotated :]), -1)
+
+    def _rows(self, start: int, end: int, positions: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Cosines and sines `[sequence, rotated / 2]`, or `[batch, 1, sequence, rotated / 2]`."""
+        if self.by_length:
+            if positions is None:
+                positions = torch.arange(start, end, device=self.cosine.device)
+            cosine, sine = self._computed(positions, end)
+        elif positions is None:
+            return self.cosine[start:end], self.sine[start:end]
+        else:
+            cosine, sine = self.cosine[positions], self.sine[positions]
+        return (cosine, sine) if positions.ndim == 1 else (cosine[:, None], sine[:, None])
 
     def apply(self, x: Any, start: int = 0) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Burn's name of `forward`. Of a function it is `torch.nn.Module.apply`."""
@@ -125,7 +152,19 @@ class RotaryEncoding(Layer):
         return content.add("d_model", config.d_model).add("max_sequence_length", config.max_sequence_length)
 
 
-def _frequencies(config: RotaryEncodingConfig) -> Tensor:
+def _rotated(x: Tensor, cosine: Tensor, sine: Tensor, interleaved: bool) -> Tensor:
+    if interleaved:
+        first, second = x[..., 0::2], x[..., 1::2]
+        turned = torch.stack((first * cosine - second * sine, first * sine + second * cosine), dim=-1)
+        return turned.flatten(-2)
+    first, second = x.chunk(2, -1)
+    return torch.cat((first * cosine - second * sine, first * sine + second * cosine), -1)
+
+
+def _frequencies(config: RotaryEncodingConfig, length: int = 1) -> Tensor:
     # In float64 on the CPU, so that every device gets the same tables.
-    pair = torch.arange(0, config.d_model, 2, dtype=torch.float64, device="cpu")
-    return config.theta ** (-pair / config.d_model)
+    size, scaling = config.rotated, config.scaling
+    if scaling is None:
+        return config.theta ** (-torch.arange(0, size, 2, dtype=torch.float64, device="cpu") / size)
+    frequencies = [config.theta ** (-first / size) for first in range(0, size, 2)]
+    return torch.tensor(scaling.scaled(frequencies, config.theta, length), dtype=torch.float64, device="cpu")

@@ -9,7 +9,7 @@ from torch import Tensor
 from burnlike import nn
 
 from . import Case, floats
-from .decoder_lm import rotated
+from .causal_attention import rotated
 
 
 def attention(

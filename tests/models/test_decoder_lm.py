@@ -1,15 +1,41 @@
 """The language model: causality, tied head, positions, attention against its formula."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
-from burnlike import nn
+from burnlike import models, nn
 from burnlike.errors import ConfigError, ShapeError
 from burnlike.nn.attention.rotary_encoding import RotaryEncoding
 
-CONFIG = nn.DecoderLmConfig(vocab_size=11, max_sequence_length=8, d_model=12, n_layers=2, n_heads=2, d_ff=20)
+from ..nn.cases.causal_attention import causal_attention
+
+CONFIG = models.DecoderLmConfig(vocab_size=11, max_sequence_length=8, d_model=12, n_layers=2, n_heads=2, d_ff=20)
+
+
+def rms_norm(layer: Any, x: Tensor) -> Tensor:
+    """Zhang & Sennrich 2019, eq. 4."""
+    return x / (x.square().mean(-1, keepdim=True) + layer.epsilon).sqrt() * layer.gamma
+
+
+def decoder_lm(model: Any, tokens: Tensor) -> Tensor:
+    """Blocks of norm, attention and SwiGLU with residuals, and logits by the embedding's weight."""
+    x = model.embedding.weight[tokens]
+    for block in model.blocks:
+        x = x + causal_attention(block.attention, rms_norm(block.norm_attention, x), theta=model.config.theta)
+        y = rms_norm(block.norm_feed_forward, x)
+        inner = y @ block.gate.linear_inner.weight
+        x = x + inner * inner.sigmoid() * (y @ block.gate.linear_outer.weight) @ block.linear.weight
+    return rms_norm(model.norm, x) @ model.embedding.weight.mT
+
+
+def test_it_is_its_formula() -> None:
+    model = CONFIG.init().double()
+    tokens = torch.randint(11, (2, 8))
+    torch.testing.assert_close(model(tokens), decoder_lm(model, tokens), rtol=1e-12, atol=1e-12)
 
 
 def test_shape_and_count_of_parameters() -> None:

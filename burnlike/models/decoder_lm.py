@@ -4,18 +4,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...errors import ShapeError
-from ...module import Content, Module
-from ...tensor.torch_bridge.torch_function import lift
-from ..activation.configs import SwiGluConfig
-from ..attention.configs import CausalAttentionConfig, RotaryEncodingConfig
-from ..attention.rotary_encoding import RotaryEncoding
-from ..dropout.configs import DropoutConfig
-from ..embedding.configs import EmbeddingConfig
-from ..initializers.configs import Normal
-from ..linear.configs import LinearConfig
-from ..norm.configs import RmsNormConfig
-from .configs import DecoderLmConfig
+from ..errors import ShapeError
+from ..module import Content, Module
+from ..nn.activation.configs import SwiGluConfig
+from ..nn.attention.configs import CausalAttentionConfig, RotaryEncodingConfig
+from ..nn.attention.rotary_encoding import RotaryEncoding
+from ..nn.dropout.configs import DropoutConfig
+from ..nn.embedding.configs import EmbeddingConfig
+from ..nn.initializers.configs import Normal
+from ..nn.linear.configs import LinearConfig
+from ..nn.norm.configs import RmsNormConfig
+from ..tensor.torch_bridge.torch_function import lift
+from .decoder_lm_configs import DecoderLmConfig
 
 
 class DecoderBlock(Module):

@@ -1,0 +1,96 @@
+"""The table of ready models that drives `test_every_model.py`: each with a tiny config and inputs.
+
+A model's options with paths of their own have cases, too. Numbers are compared in the tests of each model.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from burnlike import models
+from burnlike.config import ModuleConfig
+
+
+@dataclass(frozen=True)
+class ModelCase:
+    """One ready model with inputs.
+
+    Attributes:
+        name: unique, such as "ResNet/bottleneck".
+        config: of the model; as small as it can be, dropout 0.
+        inputs: draws the inputs from torch's global generator, floats as float64.
+        shapes: of the tensors in the output, in order.
+        output: the tensors of the model's output that are compared: one, or a tuple or list of them.
+        slow: whether compile and export take more than a second or two: they are slow tests then.
+        not_in: why the model can't be tested by one of the drivers (`typed`, `compile`, `export`, ...), by its name.
+    """
+
+    name: str
+    config: ModuleConfig
+    inputs: Callable[[], tuple[Any, ...]]
+    shapes: tuple[tuple[int, ...], ...]
+    output: Callable[[Any], Any] = lambda output: output
+    slow: bool = False
+    not_in: Mapping[str, str] = field(default_factory=dict)
+
+    def model(self) -> nn.Module:
+        """The model with random weights and statistics, none of them constant, in float64 and for evaluation."""
+        torch.manual_seed(0)
+        model = self.config.init()
+        for tensor in model.state_dict().values():
+            if tensor.is_floating_point():
+                tensor.add_(0.1 * torch.rand_like(tensor))
+        return model.double().eval()
+
+    def drawn(self) -> tuple[Any, ...]:
+        """The inputs."""
+        torch.manual_seed(1)
+        return self.inputs()
+
+
+def tokens(vocab_size: int, *shape: int) -> Tensor:
+    """Token numbers."""
+    return torch.randint(vocab_size, shape)
+
+
+def image(*shape: int) -> Tensor:
+    """Normal numbers in float64."""
+    return torch.randn(shape, dtype=torch.float64)
+
+
+LM = models.DecoderLmConfig(vocab_size=7, max_sequence_length=6, d_model=8, n_layers=2, n_heads=2, d_ff=12)
+BERT = models.BertEncoderConfig(
+    vocab_size=7, max_sequence_length=6, d_model=8, n_layers=1, n_heads=2, d_ff=12, dropout=0.0, attention_dropout=0.0
+)
+MASK = torch.tensor([[1, 1, 1, 1, 0], [1] * 5])
+
+CASES = [
+    ModelCase(
+        "BertClassifier",
+        models.BertClassifierConfig(encoder=BERT, n_classes=3, dropout=0.0),
+        lambda: (tokens(7, 2, 5), MASK, tokens(2, 2, 5)),
+        ((2, 3),),
+    ),
+    ModelCase("BertEncoder", BERT, lambda: (tokens(7, 2, 5), MASK, tokens(2, 2, 5)), ((2, 5, 8), (2, 8))),
+    ModelCase(
+        "BertMaskedLm",
+        models.BertMaskedLmConfig(encoder=BERT.replace(pooler=False)),
+        lambda: (tokens(7, 2, 5), MASK, tokens(2, 2, 5)),
+        ((2, 5, 7),),
+    ),
+    ModelCase("DecoderLm", LM, lambda: (tokens(7, 2, 5),), ((2, 5, 7),)),
+    ModelCase(
+        "LstmLm", models.LstmLmConfig(vocab_size=7, d_model=4, d_hidden=6), lambda: (tokens(7, 2, 3),), ((2, 3, 7),)
+    ),
+    ModelCase("Mlp", models.MlpConfig(sizes=(4, 6, 3)), lambda: (image(2, 4),), ((2, 3),)),
+    ModelCase(
+        "ResNet",
+        models.ResNetConfig(num_classes=3, depths=(1, 1), widths=(4, 6), stem_channels=4),
+        lambda: (image(2, 3, 16, 16),),
+        ((2, 3),),
+        slow=True,
+    ),
+]
