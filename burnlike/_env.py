@@ -11,6 +11,11 @@ def cpu_isa() -> str | None:
     return os.environ.get("BURNLIKE_CPU_ISA") or None
 
 
+def user_variable(name: str) -> str | None:
+    """The variable that a config's `${env:NAME}` names; None where it is not set."""
+    return os.environ.get(name)
+
+
 def library_dir() -> str | None:
     """`BURNLIKE_LIBRARY_DIR`: where the native libraries are, for a sanitizer's build; unset is the package itself."""
     return os.environ.get("BURNLIKE_LIBRARY_DIR") or None

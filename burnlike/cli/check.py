@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import burnlike.config.registry as registry
 from burnlike._lazy import resolve
 from burnlike.config import Config, ModuleConfig
-from burnlike.config.base import read_tree
 from burnlike.config.file_paths import missing_files
 from burnlike.config.node import find
 from burnlike.config.shipped import config_file
+from burnlike.config.tree import read_tree
 from burnlike.errors import BurnlikeError, ConfigError, Problem
 from burnlike.module.groups.param_group import ParamGroup
 from burnlike.module.groups.param_matchers import MatchIds

@@ -8,13 +8,13 @@ import msgspec
 
 from burnlike.errors import ConfigError, ConfigIOError, Problem
 
-from .document import parse
 from .emit import to_plain, to_yaml
+from .interpolation import escaped
 from .node import Location, Node, from_python
-from .overrides import apply
 from .read import INVALID, NodeReader
 from .registry import fields_of
 from .source_text import read_text
+from .tree import tree_of
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
@@ -30,16 +30,6 @@ class ConfigMeta(type(msgspec.Struct)):
         if options.get("tag_field", "type") != "type":
             raise TypeError(f"{name}: the tag of a config is always written `type:`; leave out tag_field")
         return super().__new__(mcls, name, bases, namespace, **options)
-
-
-def read_tree(path: "str | os.PathLike[str]", overrides: Iterable[str] = ()) -> Node:
-    """The tree of nodes that `Config.load` reads a config from; it has the place of each value.
-
-    Raises:
-        ConfigIOError: the file can't be read.
-        ConfigError: it is not YAML, or an option is none.
-    """
-    return apply(parse(read_text(path), os.fspath(path))[0], overrides)
 
 
 class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_fields=True):
@@ -121,8 +111,7 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
         Raises:
             ConfigError: the text is wrong; the message has one line per mistake.
         """
-        node, problems = parse(text, source)
-        return cls._read(apply(node, overrides), problems)
+        return cls._read(*tree_of(text, source, overrides))
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], source: str = "<dict>") -> Self:
@@ -151,12 +140,12 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
         return to_plain(self)
 
     def to_yaml(self) -> str:
-        """YAML that `from_yaml` reads back as an equal config, floats to the last bit.
+        """YAML that `from_yaml` reads back as an equal config, floats to the last bit; it has no references.
 
         Raises:
             ConfigError: it holds a config that only programs can make.
         """
-        return to_yaml(self.to_dict())
+        return to_yaml(escaped(self.to_dict()))
 
     def save(self, path: "str | os.PathLike[str]") -> None:
         """Write YAML to a file, which is replaced as a whole or not at all.

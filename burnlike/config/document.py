@@ -12,14 +12,11 @@ import yaml
 
 from burnlike.errors import ConfigError, Problem
 
-from .node import MAX_DEPTH, Entries, Location, MappingEntry, Node, report
+from .node import MAX_DEPTH, MAX_VALUES, Entries, Location, MappingEntry, Node, report
 from .scalars import ScalarError, resolve
 from .source_text import check_characters, check_directives
 from .syntax import explain
 from .words import show_text
-
-MAX_VALUES = 100_000
-"""Values of a document, those that an alias repeats counted each time."""
 
 EMPTY = "empty; expected a mapping of `key: value`"
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

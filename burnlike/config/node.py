@@ -7,6 +7,8 @@ from burnlike.errors import ConfigError, Problem
 
 MAX_DEPTH = 64
 """Levels of nesting; the deepest shipped config has 4."""
+MAX_VALUES = 100_000
+"""Values of a config, those that an alias or a reference repeats counted each time."""
 MAX_PROBLEMS = 200
 """More mistakes than this are one: the file is no config."""
 
@@ -40,7 +42,9 @@ class MappingEntry(NamedTuple):
     place: Location
     value: "Node"
     from_option: bool = False
-    """Whether it came by `--set` and not from the file."""
+    """Whether it came by `--set` and not from a file."""
+    written_for: str | None = None
+    """The `type` of the mapping where the key was written, if an option or another file replaced it since."""
 
 
 class Entries(dict[str, MappingEntry]):
@@ -55,13 +59,13 @@ class Node:
         value: `Entries` for a mapping, `list[Node]` for a list, else the plain value itself.
         place: where the value begins.
         text: how a plain YAML value is written; None for one that is quoted or did not come from YAML.
-        switched_from: the `type` that `--set` replaced in this mapping; its keys that the new type lacks are dropped.
+        reference: the text with `${...}` that the value came by.
     """
 
     value: Any
     place: Location = field(default_factory=Location)
     text: str | None = None
-    switched_from: str | None = None
+    reference: str | None = None
 
     @property
     def is_map(self) -> bool:
@@ -72,6 +76,14 @@ class Node:
     def is_list(self) -> bool:
         """Whether the value is a list."""
         return type(self.value) is list
+
+    def with_value(self, value: Any) -> "Node":
+        """The same with another value."""
+        return Node(value, self.place, self.text, self.reference)
+
+    def at(self, place: Location, reference: str) -> "Node":
+        """The same value, referred to by the text `reference` at `place`."""
+        return Node(self.value, place, self.text, reference)
 
     def plain(self) -> Any:
         """The value as dicts, lists and plain values."""

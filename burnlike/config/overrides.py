@@ -9,7 +9,9 @@ import msgspec
 from burnlike.errors import ConfigError, Problem
 
 from .document import parse
-from .node import MAX_DEPTH, Entries, Location, MappingEntry, Node, from_python
+from .interpolation import escaped, interpolate
+from .key_paths import APPEND, KeyPathError, joined, steps_of
+from .node import MAX_DEPTH, Entries, Location, MappingEntry, Node, child, from_python
 from .registry import TAG_FIELD, fields_of, tag_of
 from .scalars import ScalarError, resolve
 from .words import got, show_text
@@ -25,15 +27,15 @@ def apply_overrides(config: C, overrides: Iterable[str]) -> C:
 
     Args:
         config: any config; it is not changed.
-        overrides: `KEY=VALUE` each, with dots between the keys and numbers for the items of a list
-            (`model.layers.0.bias=false`). A value that begins with `{`, `[` or a quote is YAML, any other one is
-            one plain scalar. A changed `type` keeps the keys that the new type has too.
+        overrides: `KEY=VALUE` each, with dots between the keys and indices for the items of a list
+            (`model.layers[0].bias=false`; `layers[+]` is a new item). A value that begins with `{`, `[` or a quote is
+            YAML, any other one is one plain scalar. A changed `type` keeps the keys that the new type has too.
 
     Raises:
         ConfigError: names the option that is wrong.
     """
-    place = Location(type(config).__name__)
-    return type(config)._read(apply(from_python(_without_defaults(config), place), overrides), [])
+    root = from_python(escaped(_without_defaults(config)), Location(type(config).__name__))
+    return type(config)._read(*interpolate(apply(root, overrides)))
 
 
 def apply(root: Node, overrides: Iterable[str]) -> Node:
@@ -60,63 +62,96 @@ def apply(root: Node, overrides: Iterable[str]) -> Node:
 
 def paths_of(overrides: Iterable[str]) -> list[str]:
     """The dotted path that each `a.b=c` sets."""
-    return [".".join(_keys(text.partition("=")[0])) for text in overrides]
+    return [joined(steps_of(text.partition("=")[0])) for text in overrides]
 
 
-def _keys(name: str) -> list[str]:
-    return [key.strip() for key in name.split(".")]
-
-
-def _split(text: str, place: Location) -> tuple[list[str], Node]:
+def _split(text: str, place: Location) -> tuple[list[str | int], Node]:
     name, sign, value = (part.strip() for part in text.partition("="))
-    keys = _keys(name)
-    if not sign or not all(keys):
+    if not (sign and name):
         raise ConfigError.of([place.problem("", "expected KEY=VALUE, such as training.epochs=3")])
-    if len(keys) > MAX_DEPTH:
-        raise ConfigError.of([place.problem("", f"a key of {len(keys)} parts, nested deeper than {MAX_DEPTH} levels")])
+    try:
+        steps = steps_of(name)
+    except KeyPathError as error:
+        raise ConfigError.of([place.problem("", str(error))]) from error
+    if len(steps) > MAX_DEPTH:
+        message = f"a key of {len(steps)} parts, nested deeper than {MAX_DEPTH} levels"
+        raise ConfigError.of([place.problem("", message)])
     if not value:
         raise ConfigError.of([place.problem("", "the value is missing; write null for none, '' for an empty string")])
-    if value[0] not in "{['\"":
+    return steps, _value(value, place)
+
+
+def _value(text: str, place: Location) -> Node:
+    """The value after the `=`: YAML if it begins as a list, a mapping or a quoted text, else one plain scalar."""
+    if text[0] not in "{['\"":
         try:
-            return keys, Node(resolve(value), place, value)
+            return Node(resolve(text), place, text)
         except ScalarError as error:
-            raise ConfigError.of([place.problem("", f"{show_text(value)} {error}")]) from error
+            raise ConfigError.of([place.problem("", f"{show_text(text)} {error}")]) from error
     try:
-        node, problems = parse(value, place.source)
+        node, problems = parse(text, place.source)
     except ConfigError as error:
         problems, cause = list(error.problems), error
     else:
         if not problems:
-            return keys, _move(node, place)
+            return _move(node, place)
         cause = None
     raise ConfigError.of([place.problem(problem.path, problem.message) for problem in problems]) from cause
 
 
-def _put(node: Node, keys: list[str], value: Node, path: str) -> Node:
-    """A copy of `node` with `value` at `keys`; what aliases share stays as it is in the other places."""
-    if not keys:
+def _put(node: Node, steps: list[str | int], value: Node, path: str) -> Node:
+    """A copy of `node` with `value` at `steps`; what aliases share stays as it is in the other places."""
+    if not steps:
         return value
-    key, place = keys[0], value.place
-    path = f"{path}.{key}" if path else key
+    place = value.place
     if node.is_list:
-        if not (key.isascii() and key.isdigit() and len(key) < 10 and int(key) < len(node.value)):
-            known = f"0 to {len(node.value) - 1}" if node.value else "none, the list is empty"
-            raise ConfigError.of([place.problem(path, f"expected the number of an item ({known}), got '{key}'")])
-        items = list(node.value)
-        items[int(key)] = _put(items[int(key)], keys[1:], value, path)
-        return replace(node, value=items)
+        return _put_item(node, steps, value, path)
     if not node.is_map and node.value is not None:
         message = f"can't set a key of {got(node)}; a mapping is needed here"
-        raise ConfigError.of([place.problem(path.rpartition(".")[0], message)])
+        raise ConfigError.of([place.problem(path, message)])
     entries: Entries = node.value or Entries()
+    key = steps[0]
+    if not isinstance(key, str) or key == APPEND:
+        there = f"a mapping with the keys {', '.join(map(show_text, entries))}" if entries else "an empty mapping"
+        shown = key if key == APPEND else f"[{key}]"
+        raise ConfigError.of([place.problem(path, f"{shown} is an item of a list, and here is {there}")])
     old = entries.get(key)
-    below = _put(old.value if old else Node(Entries(), place), keys[1:], value, path)
-    from_option = old is None or len(keys) == 1
-    entry = MappingEntry(place if from_option or old is None else old.place, below, from_option)
-    switched = node.switched_from
-    if key == TAG_FIELD and len(keys) == 1 and old and not old.from_option and isinstance(old.value.value, str):
-        switched = old.value.value
-    return replace(node, value=Entries(entries | {key: entry}), switched_from=switched)
+    missing = Node([] if steps[1:2] == [APPEND] else Entries(), place)
+    below = _put(old.value if old else missing, steps[1:], value, f"{path}.{key}" if path else key)
+    given = MappingEntry(place, below, from_option=True)
+    entry = old._replace(value=below) if old and len(steps) > 1 else given
+    if key == TAG_FIELD and len(steps) == 1:
+        entries = written_for_type(entries)
+    return node.with_value(Entries(entries | {key: entry}))
+
+
+def _put_item(node: Node, steps: list[str | int], value: Node, path: str) -> Node:
+    items, step = list(node.value), steps[0]
+    here = f"{path}.{step}" if path else str(step)
+    if step == APPEND:
+        items.append(_put(Node(Entries(), value.place), steps[1:], value, here))
+        return node.with_value(items)
+    if child(node, str(step)) is None:
+        known = f"0 to {len(items) - 1}" if items else "none, the list is empty"
+        message = f"expected the number of an item ({known}), or [+] for a new one; got '{step}'"
+        raise ConfigError.of([value.place.problem(here, message)])
+    items[int(step)] = _put(items[int(step)], steps[1:], value, here)
+    return node.with_value(items)
+
+
+def written_for_type(entries: Entries) -> Entries:
+    """The entries of a mapping whose `type` is about to be replaced, marked with that type.
+
+    Those that options gave stay as they are: an option that the new type has no key for is a mistake.
+    """
+    old = entries.get(TAG_FIELD)
+    if old is None or old.from_option or not isinstance(old.value.value, str):
+        return entries
+    tag = old.value.value
+    return Entries(
+        (key, entry if entry.from_option or entry.written_for else entry._replace(written_for=tag))
+        for key, entry in entries.items()
+    )
 
 
 def _move(node: Node, place: Location) -> Node:

@@ -53,6 +53,8 @@ class NodeReader:
 
     def read(self, node: Node, wanted: mi.Type, path: str) -> Any:
         """The value of `node` as the type `wanted`, or INVALID."""
+        if node.value is INVALID:
+            return INVALID
         match wanted:
             case mi.Metadata(mi.IntType() | mi.FloatType()):
                 value = plain_value(node, wanted.type)
@@ -72,6 +74,8 @@ class NodeReader:
 
     def struct(self, node: Node, cls: ConfigType, path: str) -> Any:
         """The instance of `cls`, or of the class below it that the node's `type:` names, or INVALID."""
+        if node.value is INVALID:
+            return INVALID
         if isinstance(node.value, cls):
             return node.value if _has_type(node.value, cls) else self._untagged(node, path)
         if inlined_in(cls) and isinstance(node.value, msgspec.Struct):
@@ -84,7 +88,7 @@ class NodeReader:
             return INVALID
         before = len(self.problems)
         values = self._values(node, cls, chosen, path)
-        if len(self.problems) > before:
+        if len(self.problems) > before or any(value is INVALID for value in values.values()):
             return INVALID
         try:
             return chosen(**values)
@@ -102,6 +106,8 @@ class NodeReader:
             self.report(node.place, path, f"missing key '{TAG_FIELD}'; expected {_types_below(cls)}")
             return None
         given: Node = entry.value
+        if given.value is INVALID:
+            return None
         path = _join(path, TAG_FIELD)
         try:
             chosen = lookup(cls, given.value) if isinstance(given.value, str) else None
@@ -124,7 +130,7 @@ class NodeReader:
                 values[fields[key].name] = self.read(entry.value, fields[key].type, below)
             elif key == TAG_FIELD and tag_of(cls):
                 continue
-            elif not _is_left_over(node, entry, role, key):
+            elif not _is_left_over(entry, role, key):
                 meant.add(self._unknown_key(cls, key, entry.place, absent, path))
         for key, field in fields.items():
             if key in absent - meant and field.required:
@@ -207,6 +213,11 @@ class NodeReader:
     def _wrong(self, node: Node, wanted: mi.Type, path: str) -> Any:
         if too_large := excess(node, wanted):
             return self.report(node.place, path, too_large)
+        if isinstance(wanted, mi.AnyType) and _has_wrong_reference(node):
+            return INVALID
+        if node.reference is not None:
+            message = f"expected {describe(wanted)}, got {got(node, wanted)} from {show_text(node.reference)}"
+            return self.report(node.place, path, message)
         options = string_options(wanted)
         near = nearest(node.value[:_LONGEST_NAME], options) if isinstance(node.value, str) and options else ""
         remedy = near or hint(wanted, node)
@@ -257,12 +268,18 @@ def _unknown_type(given: Node, role: ConfigType) -> str:
     return f"{what}; {with_article(role.__name__)} is due: {_types_below(role)}{own}{near}"
 
 
-def _is_left_over(node: Node, entry: MappingEntry, role: ConfigType, key: str) -> bool:
-    """Whether `--set` changed the mapping's type and this key is one of the old type's, from the file."""
-    if node.switched_from is None or entry.from_option:
-        return False
-    old = lookup(role, node.switched_from)
+def _is_left_over(entry: MappingEntry, role: ConfigType, key: str) -> bool:
+    """Whether the mapping's type was changed after the key was written, for the type that it had."""
+    old = lookup(role, entry.written_for) if entry.written_for is not None else None
     return old is not None and key in fields_of(old)
+
+
+def _has_wrong_reference(node: Node) -> bool:
+    parts = [node]
+    for part in parts:  # grows as it goes
+        if part.is_map or part.is_list:
+            parts.extend(entry.value for entry in part.value.values()) if part.is_map else parts.extend(part.value)
+    return any(part.value is INVALID for part in parts)
 
 
 def _is_container(wanted: mi.Type) -> bool:

@@ -12,6 +12,8 @@ _AFTER_NO_COLON = (
 """What the parsers say of the line after one in which the colon is missing: they took that for a text."""
 _PLAIN_LINE = re.compile(r"[^\s\-\"'\[{}\]&*!|>%@`#?,]((?!:\s| #).)*(?<!:)( #.*)?")
 
+_UNQUOTED_REFERENCE = re.compile(r"(?:^|[\[{,:])\s*([^\s'\"\[{,:]*\$\{)")
+
 _REMEDIES = {
     "mapping values are not allowed": (
         "a second `: ` in one line, or a line indented deeper than the one it belongs to; "
@@ -52,6 +54,9 @@ def explain(error: yaml.MarkedYAMLError, text: str) -> tuple[int, int, str]:
         return line + 1, column + 1, f"YAML syntax: a value can't begin with {character!r}; put it in quotes"
     if problem.startswith(_AFTER_NO_COLON) and (found := _without_colon(text, line)):
         return *found, f"YAML syntax: {_NO_COLON}"
+    if "flow" in context and (found := _UNQUOTED_REFERENCE.search(text.split("\n")[line])):
+        message = 'within { } or [ ] a `${...}` stands in quotes: "${...}"'
+        return line + 1, found.start(1) + 1, f"YAML syntax: {message}"
     for known, remedy in _REMEDIES.items():
         if known in problem:
             if known == "could not find expected ':'" and error.context_mark:

@@ -1,6 +1,7 @@
 import pytest
 
 from burnlike.config import Config, apply_overrides
+from burnlike.config.overrides import paths_of
 from burnlike.errors import ConfigError
 from burnlike.train import TrainConfig
 
@@ -58,6 +59,23 @@ def test_options_are_applied_in_order_to_nested_values_and_items():
     )
 
 
+def test_indices_in_brackets_replace_and_append():
+    config = Pair.from_yaml(
+        FILE,
+        overrides=[
+            "first.members[1].width=4",
+            "first.members[+]={type: Dot}",
+            "first.members[+].type=Circle",
+            "first.members[4].radius=2",
+        ],
+    )
+    members = [Circle(radius=1, name="one"), Box(width=4), Box(width=3), Dot(), Circle(radius=2)]
+    assert config == Pair(first=Group(members=members), second_value=1)
+    assert Everything.from_yaml("{on: true}", overrides=["sizes[+]=3", "sizes[+]=4"]).sizes == [3, 4]
+    assert apply_overrides(Everything(sizes=[1, 2]), ["sizes[1]=5"]).sizes == [1, 5]
+    assert paths_of(["a.b[2].c[+]=1", "a.b.2=x"]) == ["a.b.2.c.[+]", "a.b.2"]
+
+
 def test_an_option_may_give_what_the_file_lacks():
     assert Pair.from_yaml("first: {type: Dot}", overrides=["second_value=2"]) == Pair(first=Dot(), second_value=2)
     assert errors(Pair, "second_value: 1", "first.radius=2") == [
@@ -112,7 +130,14 @@ def test_a_config_given_is_not_changed():
     [
         ("second_value", "expected KEY=VALUE, such as training.epochs=3"),
         ("=3", "expected KEY=VALUE, such as training.epochs=3"),
-        ("first..x=3", "expected KEY=VALUE, such as training.epochs=3"),
+        ("first..x=3", "a path is keys joined by dots, with indices in brackets: model.layers[2].d_output"),
+        ("first.members[1=3", "a path is keys joined by dots, with indices in brackets: model.layers[2].d_output"),
+        ("first.members[1]x=3", "a path is keys joined by dots, with indices in brackets: model.layers[2].d_output"),
+        ("[0].members=3", "a path is keys joined by dots, with indices in brackets: model.layers[2].d_output"),
+        ("first.members[-1]=3", "[-1] is no index of a list; expected a number from 0, such as [2]"),
+        ("first[0]=3", "first: [0] is an item of a list, and here is a mapping with the keys type, members"),
+        ("first[+]=3", "first: [+] is an item of a list, and here is a mapping with the keys type, members"),
+        ("second_value[0]=3", "second_value: can't set a key of 1 (an int); a mapping is needed here"),
         ("second_value=", "the value is missing; write null for none, '' for an empty string"),
         ("second_value=-1", "second_value: expected an int >= 0, got -1"),
         (
@@ -125,8 +150,14 @@ def test_a_config_given_is_not_changed():
         ("second_vlaue=3", "second_vlaue: unknown key 'second_vlaue'; did you mean 'second_value'?"),
         ("frist.type=Dot", "frist: unknown key 'frist'; did you mean 'first'?"),
         ("second_value.x=3", "second_value: can't set a key of 1 (an int); a mapping is needed here"),
-        ("first.members.3.width=3", "first.members.3: expected the number of an item (0 to 2), got '3'"),
-        ("first.members.x.width=3", "first.members.x: expected the number of an item (0 to 2), got 'x'"),
+        (
+            "first.members.3.width=3",
+            "first.members.3: expected the number of an item (0 to 2), or [+] for a new one; got '3'",
+        ),
+        (
+            "first.members.x.width=3",
+            "first.members.x: expected the number of an item (0 to 2), or [+] for a new one; got 'x'",
+        ),
         ("first.members.1.width=0", "first.members.1.width: expected an int from 1 to 64, got 0"),
         (
             "first.type=Dott",

@@ -1,0 +1,238 @@
+"""Puts in what `${...}` refers to: another value of the config, or an environment variable.
+
+The one thing that is run is a walk along keys. A tree that references blow up is refused within the limits of a file:
+its values and its text are counted as often as they are repeated.
+"""
+
+import re
+from typing import Any, NamedTuple
+
+from burnlike._env import user_variable
+from burnlike.errors import ConfigError, Problem, nearest
+
+from .key_paths import APPEND, KeyPathError, steps_of
+from .node import MAX_DEPTH, MAX_VALUES, Entries, Node, child, report
+from .plain import INVALID
+from .scalars import ScalarError, resolve
+from .source_text import MAX_BYTES
+from .words import got, show, show_text
+
+_OPENING = "${"
+_TOKEN = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
+_VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)(?:,(.*))?", re.DOTALL)
+_DEEPEST = 2 * MAX_DEPTH
+"""Levels and references that are open at once: each takes some of Python's stack."""
+_FORMS = "expected ${path.to.a.value}, ${env:NAME} or ${env:NAME,default}"
+
+
+class _WrongReference(Exception):
+    """A `${...}` that can't be put in; the value that it stands in is reported with this message."""
+
+
+class _Resolved(NamedTuple):
+    """A part of the tree in which no reference is left: its size in values, and its levels of collections."""
+
+    node: Node
+    size: int = 1
+    height: int = 0
+
+
+def interpolate(root: Node) -> tuple[Node, list[Problem]]:
+    """The tree with every `${...}` put in, and the mistakes; a wrong value is `INVALID` and reported only here.
+
+    A value that is one `${...}` becomes what that refers to, of whatever type. In a longer text it is put in as text.
+    `$${` is the text `${`. The value keeps its place; what a reference to a mapping or a list brings keeps its own.
+
+    Raises:
+        ConfigError: references repeat more than a config may hold.
+    """
+    work = _Interpolation(root)
+    try:
+        return work.resolved(root, "").node, work.problems
+    except _WrongReference as wrong:
+        report(work.problems, root.place, "", str(wrong))
+        raise ConfigError.of(work.problems) from wrong
+
+
+def escaped(value: Any) -> Any:
+    """Plain data whose texts mean themselves where they are read with references: `$${` for `${`."""
+    match value:
+        case str():
+            return value.replace(_OPENING, "$" + _OPENING)
+        case dict():
+            return {key: escaped(item) for key, item in value.items()}
+        case list():
+            return [escaped(item) for item in value]
+    return value
+
+
+def has_reference(node: Node) -> bool:
+    """Whether the value is a text with a `${`."""
+    return isinstance(node.value, str) and _OPENING in node.value
+
+
+class _Interpolation:
+    """One pass over a tree; each node is done once, wherever aliases and references repeat it."""
+
+    def __init__(self, root: Node) -> None:
+        self.root = root
+        self.problems: list[Problem] = []
+        self.done: dict[int, _Resolved] = {}
+        self.open: dict[int, str] = {}
+        """The paths of the nodes being resolved, the outermost first."""
+        self.characters = 0
+
+    def resolved(self, node: Node, path: str) -> _Resolved:
+        """The node without references.
+
+        Raises:
+            _WrongReference: it is being resolved already: it refers to itself.
+        """
+        if not (node.is_map or node.is_list or has_reference(node)):
+            return _Resolved(node)
+        if found := self.done.get(id(node)):
+            return found
+        if id(node) in self.open:
+            chain = [*self.open.values()][[*self.open].index(id(node)) :]
+            raise _WrongReference(f"refers to itself: {' -> '.join([*chain, chain[0]])}")
+        if len(self.open) >= _DEEPEST:
+            raise _WrongReference(f"references and levels are nested deeper than {_DEEPEST}")
+        self.open[id(node)] = path
+        try:
+            result = self._text(node, path) if has_reference(node) else self._collection(node, path)
+        finally:
+            del self.open[id(node)]
+        self.done[id(node)] = result
+        return result
+
+    def _collection(self, node: Node, path: str) -> _Resolved:
+        prefix = f"{path}." if path else ""
+        if node.is_map:
+            parts = [self.resolved(entry.value, f"{prefix}{show_text(key)}") for key, entry in node.value.items()]
+            pairs = zip(node.value.items(), parts, strict=True)
+            value: Any = Entries({key: entry._replace(value=part.node) for (key, entry), part in pairs})
+        else:
+            parts = [self.resolved(item, f"{prefix}{index}") for index, item in enumerate(node.value)]
+            value = [part.node for part in parts]
+        size = 1 + sum(part.size for part in parts)
+        height = 1 + max((part.height for part in parts), default=0)
+        if size > MAX_VALUES or height > MAX_DEPTH:
+            what = f"more than {MAX_VALUES} values" if size > MAX_VALUES else f"more than {MAX_DEPTH} levels"
+            report(self.problems, node.place, path, f"holds {what}, those repeated by references counted")
+            raise ConfigError.of(self.problems)
+        return _Resolved(node.with_value(value), size, height)
+
+    def _text(self, node: Node, path: str) -> _Resolved:
+        """The value of a text with references, or `INVALID`."""
+        text: str = node.value
+        try:
+            whole = _TOKEN.fullmatch(text)
+            if whole and whole[1] is not None:
+                found = self._referred(whole)
+                return found._replace(node=found.node.at(node.place, text))
+            return _Resolved(Node(self._put_together(text), node.place, reference=text))
+        except _WrongReference as wrong:
+            report(self.problems, node.place, path, str(wrong))
+        except _AlreadyReported:
+            pass
+        return _Resolved(Node(INVALID, node.place))
+
+    def _put_together(self, text: str) -> str:
+        parts, end = [], 0
+        for token in _TOKEN.finditer(text):
+            parts += [text[end : token.start()], _OPENING if token[1] is None else self._as_text(token)]
+            end = token.end()
+            self.characters += len(parts[-2]) + len(parts[-1])
+            if self.characters > MAX_BYTES:
+                raise _WrongReference(f"references make more than {MAX_BYTES // 2**20} MiB of text")
+        return "".join([*parts, text[end:]])
+
+    def _as_text(self, token: re.Match[str]) -> str:
+        node = self._referred(token).node
+        if node.is_map or node.is_list:
+            raise _WrongReference(f"{token[0]} is {got(node)}, which can't stand in a longer text; write it alone")
+        if isinstance(node.value, str):
+            return node.value
+        return node.text or show(node.value)
+
+    def _referred(self, token: re.Match[str]) -> _Resolved:
+        """What one `${...}` stands for.
+
+        Raises:
+            _WrongReference: it has no right form, or leads to nothing.
+            _AlreadyReported: the value it leads to is wrong by itself.
+        """
+        inner, spelled = token[1].strip(), show_text(token[0])
+        if not token[2]:
+            raise _WrongReference(f"the `${{` of {spelled!r} is not closed by `}}`; the text `${{` itself is `$${{`")
+        if not inner or ":" in inner:
+            return _Resolved(_environment(inner, spelled))
+        found = self._find(inner, spelled)
+        if found.node.value is INVALID:
+            raise _AlreadyReported
+        return found
+
+    def _find(self, path: str, spelled: str) -> _Resolved:
+        try:
+            steps = steps_of(path)
+        except KeyPathError as error:
+            begins = "; a path begins at the root of the file" if path.startswith(".") else ""
+            raise _WrongReference(f"{spelled}: {error}{begins}") from error
+        node, walked = self.root, ""
+        for step in steps:
+            if has_reference(node):
+                node = self.resolved(node, walked).node
+            if node.value is INVALID:
+                raise _AlreadyReported
+            below = None if step == APPEND else child(node, str(step))
+            if below is None:
+                raise _WrongReference(f"{spelled}: {self._nothing_there(node, walked, step)}")
+            node, walked = below, f"{walked}.{step}" if walked else str(step)
+        return self.resolved(node, walked)
+
+    def _nothing_there(self, node: Node, path: str, step: str | int) -> str:
+        where = path or "the config"
+        if node.is_list:
+            return f"{where} has no item {step}; it is {got(node)}, counted from 0"
+        if not node.is_map:
+            return f"{where} is {got(node)}, which has no '{step}'"
+        key = show_text(str(step))
+        message = f"{where} has no '{key}'"
+        if near := self._elsewhere(str(step)) or nearest(key, [*node.value]):
+            return message + near
+        if not path and key.isupper():
+            return f"{message}; an environment variable is ${{env:{key}}}"
+        return f"{message}; a reference finds what is written, not defaults: {', '.join(map(show_text, node.value))}"
+
+    def _elsewhere(self, key: str) -> str:
+        """The hint at a key of exactly this name in another mapping."""
+        paths = [("", self.root)]
+        for path, node in paths:  # grows as it goes
+            for name, entry in node.value.items():
+                here = f"{path}.{name}" if path else name
+                if name == key:
+                    return f"; did you mean '{show_text(here)}'?"
+                if entry.value.is_map and len(paths) < MAX_DEPTH:
+                    paths.append((here, entry.value))
+        return ""
+
+
+class _AlreadyReported(Exception):
+    """A reference leads to a value that is wrong by itself."""
+
+
+def _environment(inner: str, spelled: str) -> Node:
+    """The value of `${env:NAME}` or `${env:NAME,default}`, read as an unquoted YAML value."""
+    found = _VARIABLE.fullmatch(inner)
+    if found is None:
+        raise _WrongReference(f"{spelled}: {_FORMS}")
+    value = user_variable(found[1])
+    if value is None and found[2] is None:
+        raise _WrongReference(
+            f"{spelled}: the environment variable {found[1]} is not set; set it, or write ${{env:{found[1]},default}}"
+        )
+    text = (found[2] if value is None else value).strip()
+    try:
+        return Node(resolve(text), text=text)
+    except ScalarError as error:
+        raise _WrongReference(f"{spelled}: {show_text(text)} {error}") from error
