@@ -51,8 +51,12 @@ class ConfigError(BurnlikeError, ValueError):
 
     @classmethod
     def of(cls, problems: Iterable[Problem]) -> Self:
-        """The error that reports `problems`, sorted by their place, those in files first."""
-        ordered = sorted(problems, key=lambda it: (not it.line, it.line, it.column))
+        """The error that reports `problems`, sorted by their place: file by file, then those without lines."""
+        problems = list(problems)
+        files = list(dict.fromkeys(it.source for it in problems))
+        ordered = sorted(
+            problems, key=lambda it: (not it.line, files.index(it.source) if it.line else 0, it.line, it.column)
+        )
         return cls("\n".join(map(str, ordered)), ordered)
 
 

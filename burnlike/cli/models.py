@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 import burnlike.config.registry as registry
 from burnlike._lazy import resolve
 from burnlike.config import ModuleConfig
-from burnlike.config.document import parse
 from burnlike.config.registry import TAG_FIELD
-from burnlike.config.source_text import read_text
+from burnlike.config.tree import read_tree
 from burnlike.errors import ConfigIOError
 
 from .options import TRAIN_CONFIG
@@ -62,10 +61,9 @@ def read_model(path: str, imports: list[str]) -> Model:
 def _is_module(path: str) -> bool:
     """Whether the file's root has a `type:`; whether it is right otherwise, its own reader says."""
     try:
-        text = read_text(path)
+        root = read_tree(path)
     except ConfigIOError as error:
         raise ConfigIOError(f"the config can't be read: {error}", error.problems) from error
-    root, _ = parse(text, path)
     return root.is_map and TAG_FIELD in root.value
 
 

@@ -105,7 +105,7 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
 
         Args:
             text: one YAML document.
-            source: what messages call the text.
+            source: what messages call the text; files under its `defaults:` are looked for beside it.
             overrides: `a.b=c` each, as `--set` takes them.
 
         Raises:

@@ -131,18 +131,24 @@ class NodeReader:
             elif key == TAG_FIELD and tag_of(cls):
                 continue
             elif not _is_left_over(entry, role, key):
-                meant.add(self._unknown_key(cls, key, entry.place, absent, path))
+                meant.add(self._unknown_key(node, cls, key, absent, path))
         for key, field in fields.items():
             if key in absent - meant and field.required:
                 self.report(node.place, path, f"missing key '{key}'; expected {_expected(field.type)}")
         return values
 
-    def _unknown_key(self, cls: ConfigType, key: str, place: Location, absent: set[str], path: str) -> str:
+    def _unknown_key(self, node: Node, cls: ConfigType, key: str, absent: set[str], path: str) -> str:
         """Report an unknown key; gives the absent key that is likely meant, so that it is not reported as missing."""
         known = list(fields_of(cls))
-        # In a file, a key that is there already can't be the one that was meant; an option sets it again.
+        place = node.value[key].place
+        if key == "defaults":
+            remedy = "stands at the root of a file" if place.line else "stands in a file and can't be set by an option"
+            self.report(place, _join(path, key), f"`defaults`, which names other files, {remedy}")
+            return ""
+        # A key that the same file has already can't be the one that was meant; an option or another file sets it again.
+        there = {name for name, entry in node.value.items() if place.line and entry.place.source == place.source}
         near = self._elsewhere(key, path, exactly=True)
-        near = near or nearest(key[:_LONGEST_NAME], absent if place.line else set(known))
+        near = near or nearest(key[:_LONGEST_NAME], set(known) - there)
         near = near or self._elsewhere(key, path, exactly=False)
         allowed = "" if near else f"; {cls.__name__} has {', '.join(known) or 'no keys'}"
         self.report(place, _join(path, key), f"unknown key '{show_text(key)}'{near}{allowed}")

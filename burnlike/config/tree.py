@@ -1,10 +1,11 @@
-"""Makes the tree of nodes that a config is read from: the file, what options change of it, and references put in."""
+"""The tree of nodes that a config is read from: the file over its defaults, with options applied and references."""
 
 import os
 from collections.abc import Iterable
 
 from burnlike.errors import Problem
 
+from .defaults import with_defaults
 from .document import parse
 from .interpolation import interpolate
 from .node import Node
@@ -16,15 +17,16 @@ def tree_of(text: str, source: str, overrides: Iterable[str] = ()) -> tuple[Node
     """The tree of a YAML text, and the mistakes that do not stop one from reading on.
 
     Args:
-        source: what messages call the text.
+        source: what messages call the text; files under its `defaults:` are looked for beside it.
         overrides: `a.b=c` each; they are applied before references are put in, so that these see them.
 
     Raises:
         ConfigError: it is not YAML, or an option is none.
     """
     root, problems = parse(text, source)
-    root, more = interpolate(apply(root, overrides))
-    return root, problems + more
+    root = with_defaults(root, source, text, problems)
+    root, of_references = interpolate(apply(root, overrides))
+    return root, [*problems, *of_references]
 
 
 def read_tree(path: "str | os.PathLike[str]", overrides: Iterable[str] = ()) -> Node:
