@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from burnlike.config import Config, LrSchedulerConfig, OptimizerConfig
+from burnlike.config import Config, LrSchedulerConfig, ModuleConfig, OptimizerConfig
 from burnlike.train import TrainingConfig
 
 from .torch_versions import copies_in_compiled_code
@@ -20,6 +20,7 @@ GUIDES = [
     "training",
     "modules",
     "nn",
+    "models",
     "mlax",
     "drop_in",
     "optimizers",
@@ -94,6 +95,13 @@ def test_the_programs_of_a_guide_run(guide: str, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_models_of_the_guide_to_models_can_be_built() -> None:
+    texts = re.findall(r"```yaml\n(type: .*?)```", (DOCS / "models.md").read_text(), re.DOTALL)
+    assert len(texts) >= 2
+    for text in texts:
+        ModuleConfig.from_yaml(text).init("meta")
 
 
 def test_the_yaml_of_the_guide_to_optimizers_is_right() -> None:

@@ -1,4 +1,4 @@
-"""`burnlike check CONFIG...`: lists every mistake of YAML configs; imports torch only to check groups."""
+"""`burnlike check CONFIG...`: lists every mistake of YAML configs; imports torch only for groups and shapes."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -8,13 +8,15 @@ import burnlike.config.registry as registry
 from burnlike._lazy import resolve
 from burnlike.config import Config, ModuleConfig
 from burnlike.config.file_paths import missing_files
-from burnlike.config.node import find
+from burnlike.config.node import Node, find
 from burnlike.config.shipped import config_file
 from burnlike.config.tree import read_tree
 from burnlike.errors import BurnlikeError, ConfigError, Problem
 from burnlike.module.groups.param_group import ParamGroup
 from burnlike.module.groups.param_matchers import MatchIds
 
+from .inputs import Input, add_input_option
+from .models import is_module
 from .options import TRAIN_CONFIG, add_import_option, add_set_option
 from .tables import one_line, say, say_json
 
@@ -25,11 +27,19 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.add_argument("files", nargs="+", type=config_file, metavar="CONFIG", help="a YAML file, or a shipped config")
-    parser.add_argument("--root", metavar="TYPE", help="the config type of the files (default: TrainConfig)")
+    parser.add_argument(
+        "--root",
+        metavar="TYPE",
+        help="the config type of the files (default: a module if the file begins with `type:`, else TrainConfig)",
+    )
     parser.add_argument(
         "--no-paths", action="store_true", help="do not look whether files are there: for a config of another machine"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--shapes", action="store_true", help="also run the model without values, and print the shapes of each layer"
+    )
+    add_input_option(parser)
     add_set_option(parser)
     add_import_option(parser)
 
@@ -37,8 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the mistakes of each file; 0 if there is none, else 2."""
     registry.import_modules(args.imports)
-    root = registry.named(Config, args.root) if args.root else resolve(TRAIN_CONFIG)
-    reports = [examine(file, root, args.overrides, paths=not args.no_paths) for file in args.files]
+    root = registry.named(Config, args.root) if args.root else None
+    inputs = args.inputs if args.shapes or args.inputs else None
+    reports = [
+        examine(file, root or root_of(file), args.overrides, paths=not args.no_paths, inputs=inputs)
+        for file in args.files
+    ]
     mistakes = sum(len(report["mistakes"]) for report in reports)
     if args.json:
         say_json({"ok": not mistakes, "mistakes": mistakes, "files": reports})
@@ -51,15 +65,32 @@ def run(args: argparse.Namespace) -> int:
     return 2 if mistakes else 0
 
 
-def examine(file: str, root: type[Config], overrides: list[str], *, paths: bool = True) -> dict[str, Any]:
+def root_of(file: str) -> type[Config]:
+    """The class of a file's root: a module if it has a `type:`, else that of a training; imports no torch."""
+    try:
+        return ModuleConfig if is_module(file) else resolve(TRAIN_CONFIG)
+    except ConfigError:  # what is wrong with the file is said when it is read
+        return resolve(TRAIN_CONFIG)
+
+
+def examine(
+    file: str,
+    root: type[Config],
+    overrides: list[str],
+    *,
+    paths: bool = True,
+    inputs: list[Input] | None = None,
+) -> dict[str, Any]:
     """Check one file.
 
     Args:
         paths: whether files and directories that it names have to be there.
+        inputs: that the model is run with, to see its shapes; an empty list for those that the config implies, None to
+            leave that out.
 
     Returns:
         `file`, `ok`, `mistakes` (each with source, line, column, path and message); of a right one also `type` and
-        `parts`, the type of each field that has one.
+        `parts`, the type of each field that has one, and `calls` if the model was run.
     """
     try:
         config = root.load(file, overrides)
@@ -71,7 +102,16 @@ def examine(file: str, root: type[Config], overrides: list[str], *, paths: bool 
         return _wrong(file, [find(tree, path).place.problem(path, message) for path, message in found])
     values = ((name, getattr(config, name)) for name in config.__struct_fields__)
     parts = {name: tag for name, value in values if isinstance(value, Config) and (tag := registry.tag_of(type(value)))}
-    return {"file": file, "ok": True, "mistakes": [], "type": _type_name(config), "parts": parts}
+    report = {"file": file, "ok": True, "mistakes": [], "type": _type_name(config), "parts": parts}
+    return report if inputs is None else report | _shapes(file, config, read_tree(file, overrides), inputs)
+
+
+def _shapes(file: str, config: Config, tree: Node, inputs: list[Input]) -> dict[str, Any]:
+    """What running the model adds to a report."""
+    from .shapes import traced
+
+    found, problems = traced(config, tree, inputs)
+    return {"calls": [it._asdict() for it in found.calls]} | (_wrong(file, problems) if problems else {})
 
 
 def unmatched_groups(config: Any) -> Iterator[tuple[str, str]]:
@@ -118,9 +158,19 @@ def _wrong(file: str, problems: Sequence[Problem]) -> dict[str, Any]:
 
 def _text(report: dict[str, Any]) -> str:
     if not report["ok"]:
-        return "\n".join(one_line(str(Problem(**mistake))) for mistake in report["mistakes"])
+        return "\n".join([*_calls(report), *(one_line(str(Problem(**mistake))) for mistake in report["mistakes"])])
     parts = "".join(f", {name} {tag}" for name, tag in report["parts"].items())
-    return f"{one_line(report['file'])}: ok ({report['type']}{parts})"
+    return "\n".join([*_calls(report), f"{one_line(report['file'])}: ok ({report['type']}{parts})"])
+
+
+def _calls(report: dict[str, Any]) -> list[str]:
+    """The table of a model that was run."""
+    if not report.get("calls"):
+        return []
+    from .calls import Call
+    from .shapes import shape_table
+
+    return [one_line(line) for line in shape_table([Call(**call) for call in report["calls"]])]
 
 
 def _type_name(config: Config) -> str:

@@ -52,13 +52,13 @@ def read_model(path: str, imports: list[str]) -> Model:
     """
     registry.import_modules(imports)
     registry.load_built_in()
-    if _is_module(path):
+    if is_module(path):
         return Model(ModuleConfig.load(path))
     run = resolve(TRAIN_CONFIG).load(path)
     return Model(run.model, run.optimizer)
 
 
-def _is_module(path: str) -> bool:
+def is_module(path: str) -> bool:
     """Whether the file's root has a `type:`; whether it is right otherwise, its own reader says."""
     try:
         root = read_tree(path)

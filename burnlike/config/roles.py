@@ -57,6 +57,14 @@ class ModuleConfig(Config):
         """How many tensors the module takes at least and at most; None where that is not known."""
         return 1, None
 
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Inputs that the module takes: the element type and the shape of each, by the name of the argument.
+
+        Returns:
+            Nothing where the config does not say what they are.
+        """
+        return {}
+
     def part(self, name: str) -> "tuple[str, ModuleConfig] | None":
         """The config of the module's child `name`, and its path in this config, such as `layers.0`.
 

@@ -43,6 +43,9 @@ class DecoderLmConfig(ModuleConfig, tag="DecoderLm"):
         if self.d_model % (2 * self.n_heads):
             yield "n_heads", f"expected heads of even size: d_model ({self.d_model}) / {self.n_heads} is not even"
 
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return {"tokens": ("int64", (1, self.max_sequence_length))}
+
     def init(self, device: "torch.device | str | None" = None) -> "DecoderLm":
         from .decoder_lm import DecoderLm
 

@@ -48,6 +48,9 @@ class MlpConfig(ModuleConfig, tag="Mlp"):
             except ConfigError as error:
                 yield f"sizes.{index}", f"the norm can't have {size} features: {error}"
 
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return {"x": ("float32", (1, self.sizes[0]))}
+
     def init(self, device: "torch.device | str | None" = None) -> "Mlp":
         from .mlp import Mlp
 

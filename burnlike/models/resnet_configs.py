@@ -104,6 +104,10 @@ class ResNetConfig(ModuleConfig, tag="ResNet"):
         """152 layers, with bottlenecks."""
         return cls.resnet50(**{"depths": (3, 8, 36, 3), **fields})
 
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        size = 224 if self.stem == "ImageNet" else 32  # as in the paper
+        return {"x": ("float32", (1, self.channels, size, size))}
+
     def init(self, device: "torch.device | str | None" = None) -> "ResNet":
         from .resnet import ResNet
 

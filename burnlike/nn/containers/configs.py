@@ -23,6 +23,12 @@ def named_parts(layers: Parts) -> dict[str, ModuleConfig]:
     return layers if isinstance(layers, dict) else {str(number): layer for number, layer in enumerate(layers)}
 
 
+def first_example(layer: ModuleConfig, name: str) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """The example of a layer's only input, under another name; nothing where it has several or does not say."""
+    found = [*layer.example_inputs().values()]
+    return {name: found[0]} if len(found) == 1 else {}
+
+
 def _chain_problems(layers: Parts) -> Iterable[tuple[str, str]]:
     """What is wrong with layers of which each gets the output of the one before."""
     for name, layer in named_parts(layers).items():
@@ -44,6 +50,9 @@ class SequentialConfig(ModuleConfig, tag="Sequential"):
     @property
     def input_counts(self) -> tuple[int, int | None]:
         return 1, 1
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return first_example(next(iter(named_parts(self.layers).values())), "x")
 
     def part(self, name: str) -> tuple[str, ModuleConfig] | None:
         found = named_parts(self.layers).get(name)
@@ -73,6 +82,9 @@ class ResidualConfig(ModuleConfig, tag="Residual"):
     def input_counts(self) -> tuple[int, int | None]:
         return 1, 1
 
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return first_example(next(iter(named_parts(self.layers).values())), "x")
+
     def part(self, name: str) -> tuple[str, ModuleConfig] | None:
         if name == "layers":
             return "", SequentialConfig(layers=self.layers)
@@ -101,6 +113,9 @@ class RepeatConfig(ModuleConfig, tag="Repeat"):
     @property
     def input_counts(self) -> tuple[int, int | None]:
         return self.layer.input_counts
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return self.layer.example_inputs()
 
     def part(self, name: str) -> tuple[str, ModuleConfig] | None:
         return ("layer", self.layer) if name.isdecimal() else None

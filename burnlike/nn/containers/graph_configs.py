@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from ...config import Config, Meta, ModuleConfig, field
+from .configs import first_example
 from .graph_problems import graph_problems
 from .sources import Sources, sources_of
 
@@ -51,6 +52,14 @@ class GraphConfig(ModuleConfig, tag="Graph"):
     @property
     def input_counts(self) -> tuple[int, int | None]:
         return len(self.inputs), len(self.inputs)
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        found = {}
+        for name, node in self.nodes.items():
+            sources = [source for _, source in self.node_sources(name)]
+            if node.layer is not None and len(sources) == 1 and sources[0] in self.inputs:
+                found |= first_example(node.layer, sources[0])
+        return found if len(found) == len(self.inputs) else {}
 
     def part(self, name: str) -> tuple[str, ModuleConfig] | None:
         node = self.nodes.get(name)

@@ -17,20 +17,28 @@ Problems = Iterable[tuple[str, str]]
 
 def graph_problems(graph: "GraphConfig") -> Problems:
     """Everything that is wrong with a graph and needs no torch to be found."""
+    found = [*_wrong_names(graph)]
+    return found or _unused(graph)  # where a name is wrong, what it means seems to be unused
+
+
+def _wrong_names(graph: "GraphConfig") -> Problems:
     yield from _input_problems(graph.inputs)
-    unused = dict.fromkeys((*graph.inputs, *graph.nodes))
     known = [*graph.inputs]
     for name, node in graph.nodes.items():
         yield from _node_problems(graph, name, node, known)
-        for _, source in graph.node_sources(name):
-            unused.pop(item_path(source)[0], None)
         known.append(name)
     for path, source in places_of("outputs", graph.output_names()):
         yield from _source_problems(graph, path, source, known)
-        unused.pop(item_path(source)[0], None)
-    for name in unused:
-        path = f"nodes.{name}" if name in graph.nodes else f"inputs.{graph.inputs.index(name)}"
-        yield path, f"'{name}' is not used: no node takes it, and it is no output"
+
+
+def _unused(graph: "GraphConfig") -> Problems:
+    given = [source for name in graph.nodes for _, source in graph.node_sources(name)]
+    given += [source for _, source in places_of("", graph.output_names())]
+    used = {item_path(source)[0] for source in given}
+    for place, name in enumerate((*graph.inputs, *graph.nodes)):
+        if name not in used:
+            path = f"inputs.{place}" if place < len(graph.inputs) else f"nodes.{name}"
+            yield path, f"'{name}' is not used: no node takes it, and it is no output"
 
 
 def _input_problems(inputs: Sequence[str]) -> Problems:

@@ -48,6 +48,9 @@ class LinearConfig(ModuleConfig, tag="Linear"):
     initializer: Initializer = KaimingUniform()
     layout: Literal["row", "col"] = "row"
 
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return {"x": ("float32", (1, self.d_input))}
+
     def init(self, device: "torch.device | str | None" = None) -> "Linear":
         from .linear import Linear
 

@@ -1,0 +1,124 @@
+"""Runs a module on the meta device, and notes each call in it: shapes, parameters, floating-point operations."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from burnlike.errors import BurnlikeError, ConfigError
+
+from .inputs import Input
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.utils.flop_counter import FlopCounterMode
+
+
+class Call(NamedTuple):
+    """One call of a module.
+
+    Attributes:
+        path: of the module; empty for the model itself.
+        depth: how many calls it lies in.
+        type: the name of its class.
+        inputs: the shapes of its inputs.
+        output: the shape of what it gives; empty if it failed.
+        parameters: elements of its parameters, each counted once.
+        flops: operations on floats in matrix products, convolutions and attention, 2 for a product that is added.
+    """
+
+    path: str
+    depth: int
+    type: str
+    inputs: str
+    output: str = ""
+    parameters: int = 0
+    flops: int = 0
+
+
+class Trace(NamedTuple):
+    """The calls of a model.
+
+    Attributes:
+        calls: in the order in which they begin.
+        failed: the innermost call that raised, None if all is right.
+        message: what was raised.
+    """
+
+    calls: list[Call]
+    failed: Call | None = None
+    message: str = ""
+
+
+def trace(module: "nn.Module", inputs: list[Input]) -> Trace:
+    """Call a module that is on the meta device with tensors of these shapes.
+
+    Raises:
+        ConfigError: torch has no such element type.
+    """
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    given = [_tensor(it) for it in inputs if not it.name]
+    named = {it.name: _tensor(it) for it in inputs if it.name}
+    calls: list[Call] = []
+    running: list[int] = []
+    module.eval()
+    with FlopCounterMode(display=False) as counter, torch.no_grad(), _noted(module, counter, calls, running):
+        try:
+            module(*given, **named)
+        except (BurnlikeError, RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
+            failed = calls[running[-1]] if running else Call("", 0, type(module).__name__, "")
+            calls = [call if call.output else call._replace(flops=0) for call in calls]
+            return Trace(calls, failed, " ".join(str(error).split()) or type(error).__name__)
+    return Trace(calls)
+
+
+@contextmanager
+def _noted(module: "nn.Module", counter: "FlopCounterMode", calls: list[Call], running: list[int]) -> Iterator[None]:
+    """Add each call to `calls` when it begins, and its result when it ends; `running` has those that go on."""
+    hooks = []
+
+    def before(path: str, child: "nn.Module", args: Any, kwargs: Any) -> None:
+        parameters = sum(it.numel() for it in child.parameters())
+        inputs = ", ".join(shape_text(it) for it in (*args, *kwargs.values()))
+        call = Call(path, len(running), type(child).__name__, inputs, "", parameters, counter.get_total_flops())
+        running.append(len(calls))
+        calls.append(call)
+
+    def after(child: "nn.Module", args: Any, kwargs: Any, output: Any) -> None:
+        place = running.pop()
+        flops = counter.get_total_flops() - calls[place].flops
+        calls[place] = calls[place]._replace(output=shape_text(output), flops=flops)
+
+    def named_before(path: str) -> Any:
+        return lambda child, args, kwargs: before(path, child, args, kwargs)
+
+    for path, child in module.named_modules():
+        hooks.append(child.register_forward_pre_hook(named_before(path), with_kwargs=True))
+        hooks.append(child.register_forward_hook(after, with_kwargs=True))
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def shape_text(value: Any) -> str:
+    """The shape of a tensor, `[8, 16]`, or `int64[8, 16]` if it is not float32; of a tuple those of its items."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        dtype = "" if value.dtype is torch.float32 else str(value.dtype).removeprefix("torch.")
+        return f"{dtype}{list(value.shape)}"
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(shape_text, value))})"
+    return "-" if value is None else type(value).__name__
+
+
+def _tensor(given: Input) -> Any:
+    import torch
+
+    try:
+        return torch.empty(given.shape, dtype=getattr(torch, given.dtype), device="meta")
+    except RuntimeError as error:
+        raise ConfigError(f"--input {given}: torch can't make this tensor: {error}") from error
