@@ -8,6 +8,8 @@ from .bert_configs import (
 )
 from .bert_heads import BertClassifier as BertClassifier, BertMaskedLm as BertMaskedLm
 from .conversion import record_from as record_from, record_to as record_to
+from .convnext import ConvNext as ConvNext
+from .convnext_configs import ConvNextConfig as ConvNextConfig
 from .decoder_lm import DecoderBlock as DecoderBlock, DecoderLm as DecoderLm
 from .decoder_lm_configs import DecoderLmConfig as DecoderLmConfig
 from .lstm_lm import LstmLm as LstmLm, LstmLmOutput as LstmLmOutput
@@ -21,5 +23,9 @@ from .pretrained import (
 )
 from .resnet import ResNet as ResNet
 from .resnet_configs import ResNetConfig as ResNetConfig
+from .unet import UNet as UNet
+from .unet_configs import UNetConfig as UNetConfig
+from .vit import VisionTransformer as VisionTransformer
+from .vit_configs import VisionTransformerConfig as VisionTransformerConfig
 from .weights.table import Theirs as Theirs, WeightTable as WeightTable
 from .weights.tables import weight_table as weight_table, weight_tables as weight_tables

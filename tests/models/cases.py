@@ -81,6 +81,13 @@ CASES = [
         lambda: (tokens(7, 2, 5), MASK, tokens(2, 2, 5)),
         ((2, 5, 7),),
     ),
+    ModelCase(
+        "ConvNext",
+        models.ConvNextConfig(num_classes=3, depths=(1, 1), widths=(4, 6), patch_size=2),
+        lambda: (image(2, 3, 8, 9),),
+        ((2, 3),),
+        slow=True,
+    ),
     ModelCase("DecoderLm", LM, lambda: (tokens(7, 2, 5),), ((2, 5, 7),)),
     ModelCase(
         "LstmLm", models.LstmLmConfig(vocab_size=7, d_model=4, d_hidden=6), lambda: (tokens(7, 2, 3),), ((2, 3, 7),)
@@ -90,6 +97,31 @@ CASES = [
         "ResNet",
         models.ResNetConfig(num_classes=3, depths=(1, 1), widths=(4, 6), stem_channels=4),
         lambda: (image(2, 3, 16, 16),),
+        ((2, 3),),
+        slow=True,
+    ),
+    ModelCase(
+        "ResNet/small",
+        models.ResNetConfig(
+            num_classes=3, block="Bottleneck", depths=(1, 1), widths=(4, 8), stem="Small", stem_channels=4
+        ),
+        lambda: (image(2, 3, 6, 5),),
+        ((2, 3),),
+        slow=True,
+    ),
+    ModelCase(
+        "UNet",
+        models.UNetConfig(num_classes=2, widths=(4, 6)),
+        lambda: (image(2, 3, 6, 5),),
+        ((2, 2, 6, 5),),
+        slow=True,
+    ),
+    ModelCase(
+        "VisionTransformer",
+        models.VisionTransformerConfig(
+            num_classes=3, image_size=(8, 4), patch_size=4, d_model=8, n_layers=2, n_heads=2, d_ff=12
+        ),
+        lambda: (image(2, 3, 8, 4),),
         ((2, 3),),
         slow=True,
     ),

@@ -1,0 +1,51 @@
+"""Weights of ConvNeXt, as transformers' `ConvNextForImageClassification` has them. Imports no torch."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..convnext_configs import ConvNextConfig
+from .options import activation_of, num_classes_of
+from .table import WeightTable
+
+
+def config_of(values: Mapping[str, Any]) -> ConvNextConfig:
+    """The config of transformers' model, of its `config.json`.
+
+    Raises:
+        ConfigError: it has options that ours does not have.
+    """
+    return ConvNextConfig(
+        num_classes=num_classes_of(values),
+        channels=values.get("num_channels", 3),
+        depths=tuple(values.get("depths", (3, 3, 9, 3))),
+        widths=tuple(values.get("hidden_sizes", (96, 192, 384, 768))),
+        patch_size=values.get("patch_size", 4),
+        drop_path=values.get("drop_path_rate", 0.0),
+        layer_scale=max(values.get("layer_scale_init_value", 1e-6), 0.0),
+        activation=activation_of(values.get("hidden_act", "gelu")),
+        # transformers has this epsilon in all norms but the last, whatever its config is.
+        norm_epsilon=1e-6,
+        head_epsilon=values.get("layer_norm_eps", 1e-12),
+    )
+
+
+_STAGE = "convnext.encoder.stages.{i}"
+
+CONVNEXT = WeightTable(
+    name="convnext",
+    model_types=("convnext",),
+    config=config_of,
+    tensors={
+        "downsamples.0.conv.*": "convnext.embeddings.patch_embeddings.*",
+        "downsamples.0.norm.*": "convnext.embeddings.layernorm.*",
+        "downsamples.{i}.norm.*": f"{_STAGE}.downsampling_layer.0.*",
+        "downsamples.{i}.conv.*": f"{_STAGE}.downsampling_layer.1.*",
+        "stages.{i}.{j}.conv.*": f"{_STAGE}.layers.{{j}}.dwconv.*",
+        "stages.{i}.{j}.norm.*": f"{_STAGE}.layers.{{j}}.layernorm.*",
+        "stages.{i}.{j}.linear_inner.*": f"{_STAGE}.layers.{{j}}.pwconv1.*",
+        "stages.{i}.{j}.linear_outer.*": f"{_STAGE}.layers.{{j}}.pwconv2.*",
+        "stages.{i}.{j}.scale.gamma": f"{_STAGE}.layers.{{j}}.layer_scale_parameter",
+        "norm.*": "convnext.layernorm.*",
+        "head.*": "classifier.*",
+    },
+)
