@@ -10,11 +10,12 @@ from burnlike._env import number_of_ranks, shorten_spinning
 from burnlike._memory import keep_freed_memory
 from burnlike.config.overrides import paths_of
 from burnlike.config.shipped import config_file, shipped_configs
-from burnlike.errors import ArgumentError, CheckpointError, ConfigError
+from burnlike.errors import ArgumentError, BurnlikeError, CheckpointError, ConfigError
 from burnlike.train.configs import TrainConfig
 from burnlike.train.resume import check_resumable
 
 from .options import add_import_option, add_set_option
+from .sweep import checked_configs, results_table, sweep_folder, sweep_runs, train_all
 from .tables import shell_word
 
 if TYPE_CHECKING:
@@ -44,6 +45,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--run-dir", metavar="DIR", help="where the run goes (default: runs/ and the name of CONFIG)")
     parser.add_argument("--device", help="auto, cpu, cuda or cuda:N, in place of the config's device")
     add_set_option(parser)
+    parser.add_argument(
+        "--sweep",
+        dest="sweeps",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE,VALUE",
+        help="train once with each of the values, such as seed=1,2,3; repeated: with each combination",
+    )
     add_import_option(parser)
 
 
@@ -54,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
     file, resumed = _paths(args)
     registry.import_modules(args.imports)
     overrides = [*args.overrides, *([f"device={args.device}"] if args.device is not None else [])]
+    if args.sweeps:
+        return _sweep(args, file, resumed, overrides)
     config = TrainConfig.load(file, overrides)
     _refuse_several_ranks()
     # torch is loaded only now, so that a wrong file is told at once
@@ -87,6 +98,27 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _sweep(args: argparse.Namespace, file: Path, resumed: str | None, overrides: list[str]) -> int:
+    """Train each combination; 0 when all are done, 2 when some failed, 130 or 143 when stopped by a signal."""
+    runs = sweep_runs(args.sweeps)
+    configs = checked_configs(file, overrides, runs)
+    _refuse_several_ranks()
+    from burnlike.train import Interrupted, choose_renderer
+
+    renderer = choose_renderer()
+    folder = sweep_folder(RUNS, file.stem, args.run_dir, resumed)
+    results = []
+    try:
+        for result in train_all(runs, configs, folder, overrides, renderer):
+            results.append(result)
+    except Interrupted as stop:
+        renderer.note(f"stopped by {stop}; go on with: {_resuming_sweep(args, folder)}")
+        return 128 + stop.signal
+    for line in ["", f"sweep  {folder}", *results_table(results)]:
+        renderer.note(line)
+    return 2 if any(isinstance(result, BurnlikeError) for _, result in results) else 0
+
+
 def _paths(args: argparse.Namespace) -> tuple[Path, str | None]:
     """The config's file, and the run to resume: a directory, `_NEWEST`, or None to start one."""
     file, resumed, place = args.file, args.resume, args.run_dir
@@ -97,6 +129,8 @@ def _paths(args: argparse.Namespace) -> tuple[Path, str | None]:
             raise CheckpointError(f"--resume {resumed} and --run-dir {place} name two runs; leave one out")
         resumed = place
     if file is None:
+        if args.sweeps:
+            raise ConfigError("a sweep needs its config, also to go on with it: give CONFIG before --sweep")
         if not resumed:
             raise ConfigError(f"expected the YAML file of a config or a shipped one: {', '.join(shipped_configs())}")
         from burnlike.train.run_dir import config_of
@@ -109,6 +143,17 @@ def _resuming(run: Path, imports: list[str]) -> str:
     """The command that goes on with a run exactly: the run's own config has every `--set`."""
     words = ["burnlike", "train", *(word for name in imports for word in ("--import", name))]
     path = str(run)
+    words += ["--resume", f"./{path}" if path.startswith("-") else path]
+    return " ".join(map(shell_word, words))
+
+
+def _resuming_sweep(args: argparse.Namespace, folder: Path) -> str:
+    """The command that goes on with a sweep."""
+    words = ["burnlike", "train", args.file]
+    for option, values in (("--import", args.imports), ("--set", args.overrides), ("--sweep", args.sweeps)):
+        words += [word for value in values for word in (option, value)]
+    words += [] if args.device is None else ["--device", args.device]
+    path = str(folder)
     words += ["--resume", f"./{path}" if path.startswith("-") else path]
     return " ".join(map(shell_word, words))
 

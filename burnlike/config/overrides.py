@@ -12,7 +12,7 @@ from .document import parse
 from .interpolation import escaped, interpolate
 from .key_paths import APPEND, KeyPathError, joined, steps_of
 from .node import MAX_DEPTH, Entries, Location, MappingEntry, Node, child, from_python
-from .registry import TAG_FIELD, fields_of, tag_of
+from .registry import TAG_FIELD, fields_of, inlined_in, tag_of
 from .scalars import ScalarError, resolve
 from .words import got, show_text
 
@@ -172,7 +172,9 @@ def _without_defaults(value: Any) -> Any:
         for key, field in fields_of(type(value)).items():
             given = getattr(value, field.name)
             default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
-            if field.required or given != default:
+            if key == inlined_in(type(value)) and isinstance(given, msgspec.Struct):
+                plain |= _without_defaults(given)
+            elif field.required or given != default:
                 plain[key] = _without_defaults(given)
         return plain
     if isinstance(value, dict):

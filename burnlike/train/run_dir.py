@@ -73,20 +73,7 @@ class RunDir:
         Raises:
             RunDirError: it can't be made.
         """
-        path = root = Path(root)
-        number = max((number for number, _ in _runs(root, name)), default=0) + 1
-        try:
-            root.mkdir(parents=True, exist_ok=True)
-            while True:
-                path = root / (name if number == 1 else f"{name}-{number}")
-                with contextlib.suppress(FileExistsError):  # another process was faster, or a file has this name
-                    path.mkdir()
-                    break
-                number += 1
-        except OSError as error:
-            remedy = "choose a place for it with --run-dir"
-            raise RunDirError(f"the run directory {path} can't be made: {error.strerror}; {remedy}") from error
-        return cls._locked(path)
+        return cls._locked(next_directory(Path(root), name))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "RunDir":
@@ -111,10 +98,7 @@ class RunDir:
             CheckpointError: there is none.
             RunDirError: another process is working on it, or it can't be locked.
         """
-        runs = _runs(Path(root), name)
-        if not runs:
-            raise CheckpointError(f"there is no run of {name} in {root}/; leave out --resume to start one")
-        return cls.open(max(runs)[1])
+        return cls.open(newest_directory(Path(root), name))
 
     @classmethod
     def _locked(cls, path: Path) -> "RunDir":
@@ -148,6 +132,39 @@ class RunDir:
     def close(self) -> None:
         """Release the lock."""
         self._lock.close()
+
+
+def next_directory(root: Path, name: str) -> Path:
+    """Make `root/name`, or `root/name-2` and so on, numbered after the last one there is.
+
+    Raises:
+        RunDirError: it can't be made.
+    """
+    path = root
+    number = max((number for number, _ in _runs(root, name)), default=0) + 1
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        while True:
+            path = root / (name if number == 1 else f"{name}-{number}")
+            with contextlib.suppress(FileExistsError):  # another process was faster, or a file has this name
+                path.mkdir()
+                return path
+            number += 1
+    except OSError as error:
+        remedy = "choose a place for it with --run-dir"
+        raise RunDirError(f"the run directory {path} can't be made: {error.strerror}; {remedy}") from error
+
+
+def newest_directory(root: Path, name: str) -> Path:
+    """The last of the directories that `next_directory` made.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    runs = _runs(root, name)
+    if not runs:
+        raise CheckpointError(f"there is no run of {name} in {root}/; leave out --resume to start one")
+    return max(runs)[1]
 
 
 def _runs(root: Path, name: str) -> list[tuple[int, Path]]:

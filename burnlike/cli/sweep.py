@@ -1,0 +1,219 @@
+"""`burnlike train CONFIG --sweep KEY=VALUE,VALUE`: one run for each combination of values, one after the other."""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from burnlike.config.file_paths import missing_files
+from burnlike.config.overrides import paths_of
+from burnlike.config.words import show_text
+from burnlike.errors import BurnlikeError, CheckpointError, ConfigError, Problem, RunDirError
+from burnlike.train.configs import TrainConfig
+from burnlike.train.resume import check_resumable
+
+from .tables import one_line, table
+
+if TYPE_CHECKING:
+    from burnlike.train import RunResult
+    from burnlike.train.progress import Renderer
+
+_CLOSING = {"[": "]", "{": "}"}
+_LONGEST_VALUE, _LONGEST_NAME = 40, 200
+"""Characters; most file systems take names of 255 bytes."""
+
+
+class SweepRun(NamedTuple):
+    """One combination of a sweep: the name of its directory, and its values as `--set` takes them."""
+
+    name: str
+    overrides: tuple[str, ...]
+
+
+def sweep_runs(options: Sequence[str]) -> list[SweepRun]:
+    """The runs of a sweep, the last option's values changing fastest.
+
+    Args:
+        options: `KEY=VALUE,VALUE` each; a comma within brackets or quotes is a part of its value.
+
+    Raises:
+        ConfigError: an option has no value, a value twice, or the key of another one.
+
+    Example:
+        >>> [run.name for run in sweep_runs(["optimizer.momentum=0,0.9", "seed=1,2"])]
+        ['momentum=0,seed=1', 'momentum=0,seed=2', 'momentum=0.9,seed=1', 'momentum=0.9,seed=2']
+    """
+    axes: dict[str, list[str]] = {}
+    for option in options:
+        key, sign, text = (part.strip() for part in option.partition("="))
+        values = [value.strip() for value in split_values(text)]
+        if not (sign and key and all(values)):
+            raise _wrong(option, "expected KEY=VALUE,VALUE, such as training.batch_size=8,16")
+        if twice := next((value for value in values if values.count(value) > 1), None):
+            raise _wrong(option, f"the value {show_text(twice)} stands twice")
+        if key in axes:
+            raise _wrong(option, f"{show_text(key)} is swept by another --sweep already; write all its values in one")
+        axes[key] = values
+    names = _short_names([*axes])
+    runs: dict[str, SweepRun] = {}
+    for values in itertools.product(*axes.values()):
+        pairs = [*zip(axes, values, strict=True)]
+        name = ",".join(f"{names[key]}={_in_a_name(value)}" for key, value in pairs)[:_LONGEST_NAME]
+        while name in runs:  # values that differ only in what a name can't show
+            name += "'"
+        runs[name] = SweepRun(name, tuple(f"{key}={value}" for key, value in pairs))
+    return [*runs.values()]
+
+
+def split_values(text: str) -> list[str]:
+    """The parts of a text between commas that stand outside of brackets and quotes.
+
+    Example:
+        >>> split_values("1e-3,[32, 64],{type: Sgd, momentum: 0.9},'a,b'")
+        ['1e-3', '[32, 64]', '{type: Sgd, momentum: 0.9}', "'a,b'"]
+    """
+    parts, waited_for = [""], ""
+    for character in text:
+        if waited_for[-1:] in ("'", '"'):
+            waited_for = waited_for[:-1] if character == waited_for[-1] else waited_for
+        elif character == "," and not waited_for:
+            parts.append("")
+            continue
+        elif character in _CLOSING:
+            waited_for += _CLOSING[character]
+        elif character in "'\"" and (waited_for or not parts[-1].strip()):
+            waited_for += character
+        elif waited_for.endswith(character):
+            waited_for = waited_for[:-1]
+        parts[-1] += character
+    return parts
+
+
+def checked_configs(file: Path, overrides: list[str], runs: list[SweepRun]) -> list[TrainConfig]:
+    """The config of each run.
+
+    Raises:
+        ConfigError: some are wrong; it has each mistake once.
+    """
+    configs: list[TrainConfig] = []
+    problems: list[Problem] = []
+    for run in runs:
+        sources = {f"--set {show_text(text)}": f"--sweep {show_text(text)}" for text in run.overrides}
+        try:
+            config = TrainConfig.load(file, [*overrides, *run.overrides])
+        except ConfigError as error:
+            found = error.problems or [Problem(str(error), source=str(file))]
+            problems += [it._replace(source=sources.get(it.source, it.source)) for it in found]
+        else:
+            problems += [Problem(message, path, str(file)) for path, message in missing_files(config)]
+            configs.append(config)
+    if problems:
+        raise ConfigError.of(dict.fromkeys(problems))
+    return configs
+
+
+def train_all(
+    runs: list[SweepRun], configs: list[TrainConfig], folder: Path, said: list[str], renderer: "Renderer"
+) -> Iterator[tuple[SweepRun, "RunResult | BurnlikeError"]]:
+    """Train one run after the other in directories of `folder`; those that are there go on where they stopped.
+
+    Args:
+        said: the options that all runs have in common.
+
+    Yields:
+        Each run with its result, or with the error that ended it.
+
+    Raises:
+        Interrupted: a signal came; the run that it met has a checkpoint.
+    """
+    for number, (run, config) in enumerate(zip(runs, configs, strict=True), 1):
+        renderer.note(f"\nrun {number} of {len(runs)}: {run.name}")
+        try:
+            result = _train(config, folder / run.name, paths_of([*said, *run.overrides]), renderer)
+        except BurnlikeError as error:
+            renderer.note(f"{run.name} failed: {one_line(str(error))}")
+            result = error
+        yield run, result
+
+
+def _train(config: TrainConfig, path: Path, said: list[str], renderer: "Renderer") -> "RunResult":
+    from burnlike.train import Interrupter, Job, RunDir
+
+    before = path / "config.yaml"
+    if before.exists():
+        check_resumable(TrainConfig.load(before), config, str(path), said)
+    job = Job(config)
+    with (
+        closing(RunDir.open(path) if path.exists() else RunDir.create(path)) as directory,
+        Interrupter() as interrupter,
+    ):
+        for line in job.describe(directory):
+            renderer.note(line)
+        return job.run(directory, renderer, interrupter)
+
+
+def sweep_folder(runs_root: Path, name: str, given: str | None, resumed: str | None) -> Path:
+    """The directory that has those of a sweep's runs.
+
+    Args:
+        name: of the config; without a directory given it is `runs_root/NAME-sweep`, numbered as runs are.
+        given: a new directory, of `--run-dir`.
+        resumed: the directory of the sweep to go on with; empty for the last one of this name; None for a new one.
+
+    Raises:
+        RunDirError: the directory is not empty, or can't be made.
+        CheckpointError: there is no such sweep.
+    """
+    from burnlike.train.run_dir import LOCK_NAME, newest_directory, next_directory
+
+    if resumed is not None:
+        folder = Path(resumed) if resumed else newest_directory(runs_root, f"{name}-sweep")
+        if not folder.is_dir():
+            raise CheckpointError(f"there is no sweep at {folder}; leave out --resume to start one, or check the path")
+        if (folder / LOCK_NAME).exists():
+            raise CheckpointError(f"{folder} is a single run and no sweep; leave out --sweep to go on with it")
+        return folder
+    if given is None:
+        return next_directory(runs_root, f"{name}-sweep")
+    folder = Path(given)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        occupied = any(folder.iterdir())
+    except OSError as error:
+        raise RunDirError(f"the directory {folder} can't be made: {error.strerror}; choose another") from error
+    if occupied:
+        raise RunDirError(f"{folder} holds files; choose a new directory, or go on with a sweep by --resume {folder}")
+    return folder
+
+
+def results_table(results: "Sequence[tuple[SweepRun, RunResult | BurnlikeError]]") -> list[str]:
+    """The runs' names and final metrics as lines, the best validation loss marked."""
+    losses = [result.valid_loss for _, result in results if not isinstance(result, BurnlikeError)]
+    rows = [("run", "steps", "training loss", "validation loss")]
+    for run, result in results:
+        if isinstance(result, BurnlikeError):
+            rows.append((run.name, "-", "-", "failed"))
+            continue
+        learning = result.learning
+        trained = "-" if learning.train_loss is None else f"{learning.train_loss:.4f}"
+        best = "  best" if len(losses) > 1 and result.valid_loss == min(losses) else ""
+        rows.append((run.name, str(learning.steps), trained, f"{result.valid_loss:.4f}{best}"))
+    return table(rows)
+
+
+def _short_names(keys: list[str]) -> dict[str, str]:
+    """The last part of each key, or the whole key where two have the same."""
+    last = {key: re.sub(r"[^\w.-]+", "_", key.rpartition(".")[2]) for key in keys}
+    names = [*last.values()]
+    return {key: name if names.count(name) == 1 else re.sub(r"[^\w.-]+", "_", key) for key, name in last.items()}
+
+
+def _in_a_name(value: str) -> str:
+    """A value as part of a directory's name."""
+    return re.sub(r"[^\w.+-]+", "_", value).strip("_")[:_LONGEST_VALUE]
+
+
+def _wrong(option: str, message: str) -> ConfigError:
+    return ConfigError.of([Problem(message, source=f"--sweep {show_text(option)}")])

@@ -1,0 +1,181 @@
+"""`burnlike train --sweep`: runs of all combinations, in directories of their own."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from burnlike.cli.main import main
+from burnlike.cli.sweep import split_values, sweep_runs
+from burnlike.errors import ConfigError
+
+from ..train.samples import files_of, metrics_of, write_config
+
+SHORT = ("--set", "training.epochs=1", "--set", "training.steps_per_epoch=8")
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The small config, in the current directory."""
+    monkeypatch.chdir(tmp_path)
+    return write_config(tmp_path).name
+
+
+def train(*arguments: str) -> int:
+    return main(["train", *arguments])
+
+
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capsys.readouterr()
+    assert train(*arguments) == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("1", ["1"]),
+        ("1,2", ["1", "2"]),
+        ("a, b ,c", ["a", " b ", "c"]),
+        ("[1,2],[3]", ["[1,2]", "[3]"]),
+        ("{a: [1, 2], b: 'x,}y'},3", ["{a: [1, 2], b: 'x,}y'}", "3"]),
+        ("\"a,b\",'c,d',e'f,g", ['"a,b"', "'c,d'", "e'f", "g"]),
+        ("[1,2", ["[1,2"]),
+        ("", [""]),
+        ("1,,2", ["1", "", "2"]),
+    ],
+)
+def test_values_are_split_at_commas_outside_of_brackets_and_quotes(text: str, values: list[str]) -> None:
+    assert split_values(text) == values
+
+
+def test_runs_are_the_product_and_named_by_what_differs() -> None:
+    runs = sweep_runs(["lr_scheduler.initial_lr=1e-3,3e-4", "seed=1,2"])
+    assert [(run.name, run.overrides) for run in runs] == [
+        ("initial_lr=1e-3,seed=1", ("lr_scheduler.initial_lr=1e-3", "seed=1")),
+        ("initial_lr=1e-3,seed=2", ("lr_scheduler.initial_lr=1e-3", "seed=2")),
+        ("initial_lr=3e-4,seed=1", ("lr_scheduler.initial_lr=3e-4", "seed=1")),
+        ("initial_lr=3e-4,seed=2", ("lr_scheduler.initial_lr=3e-4", "seed=2")),
+    ]
+    assert [run.name for run in sweep_runs(["model.type=A,B", "data.type=C"])] == [
+        "model.type=A,data.type=C",
+        "model.type=B,data.type=C",
+    ]
+    assert [run.name for run in sweep_runs(["data.path=a/b.txt,a_b.txt", "m.layers[0].d=[1, 2]"])] == [
+        "path=a_b.txt,d=1_2",
+        "path=a_b.txt,d=1_2'",
+    ]
+    (run,) = sweep_runs([f"output.prompt={'x' * 1000}"])
+    assert len(run.name) < 60
+    assert run.overrides == (f"output.prompt={'x' * 1000}",)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["seed"], "--sweep seed: expected KEY=VALUE,VALUE, such as training.batch_size=8,16"),
+        (["seed=1,"], "--sweep seed=1,: expected KEY=VALUE,VALUE, such as training.batch_size=8,16"),
+        (["=1"], "--sweep =1: expected KEY=VALUE,VALUE, such as training.batch_size=8,16"),
+        (["seed=1,2,1"], "--sweep seed=1,2,1: the value 1 stands twice"),
+        (
+            ["seed=1,2", "seed=3"],
+            "--sweep seed=3: seed is swept by another --sweep already; write all its values in one",
+        ),
+    ],
+)
+def test_wrong_options_are_refused(options: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+        sweep_runs(options)
+
+
+def test_each_run_is_the_one_that_its_values_give_alone(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = ("--sweep", "optimizer.weight_decay=0,0.2", "--sweep", "seed=1,2")
+    assert train(config, *SHORT, *sweep) == 0
+    out = capsys.readouterr().out
+    names = [f"weight_decay={decay},seed={seed}" for decay in ("0", "0.2") for seed in (1, 2)]
+    assert sorted(os.listdir("runs/small-sweep")) == sorted(names)
+    assert re.findall(r"^run (\d) of 4: (.*)$", out, re.MULTILINE) == [
+        (str(number), name) for number, name in enumerate(names, 1)
+    ]
+    head, *rows = out.strip().splitlines()[-5:]
+    assert re.fullmatch(r"run +steps +training loss +validation loss", head)
+    assert [row.split()[:2] for row in rows] == [[name, "8"] for name in names]
+    assert all(re.search(r" \d\.\d{4} +\d\.\d{4}( +best)?$", row) for row in rows)
+    assert sum(row.endswith("best") for row in rows) == 1
+    assert train(config, *SHORT, "--run-dir", "alone", "--set", "optimizer.weight_decay=0.2", "--set", "seed=1") == 0
+    among = Path("runs/small-sweep/weight_decay=0.2,seed=1")
+    assert files_of(among) == files_of(Path("alone"))
+    assert metrics_of(among) == metrics_of(Path("alone"))
+    assert train(config, *SHORT, "--sweep", "seed=5") == 0
+    assert os.listdir("runs/small-sweep-2") == ["seed=5"]
+
+
+def test_all_configs_are_checked_before_the_first_run(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    message = fails(capsys, config, "--sweep", "seed=1,-2,3", "--sweep", "training.epochs=1,x")
+    assert message.splitlines() == [
+        "burnlike: error: --sweep training.epochs=x: training.epochs: expected an int >= 1, got 'x' (a string)",
+        "--sweep seed=-2: seed: expected an int >= 0 and < 4294967296, got -2",
+    ]
+    assert "data.path" in fails(capsys, config, "--sweep", "data.path=corpus.txt,nowhere.txt")
+    assert "seeed: unknown key 'seeed'; did you mean 'seed'?" in fails(capsys, config, "--sweep", "seeed=1")
+    assert "a sweep needs its config" in fails(capsys, "--sweep", "seed=1", "--resume", "runs/x")
+    assert not Path("runs").exists()
+
+
+def test_a_run_that_fails_is_told_and_the_others_go_on(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(config, *SHORT, "--sweep", "device=cuda:7,cpu") == 2
+    out = capsys.readouterr().out
+    assert "device=cuda_7 failed: there is no device 'cuda:7'" in out
+    assert re.search(r"^device=cuda_7 +- +- +failed$", out, re.MULTILINE)
+    assert re.search(r"^device=cpu +8 +\d\.\d{4} +\d\.\d{4}$", out, re.MULTILINE)
+    assert os.listdir("runs/small-sweep") == ["device=cpu"]
+
+
+def test_directories(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = ("--sweep", "seed=1,2")
+    assert train(config, *SHORT, *sweep, "--run-dir", "mine") == 0
+    assert sorted(os.listdir("mine")) == ["seed=1", "seed=2"]
+    assert "mine holds files; choose a new directory" in fails(capsys, config, *SHORT, *sweep, "--run-dir", "mine")
+    assert "there is no sweep at nowhere" in fails(capsys, config, *SHORT, *sweep, "--resume", "nowhere")
+    assert "mine/seed=1 is a single run and no sweep" in fails(
+        capsys, config, *SHORT, *sweep, "--resume", "mine/seed=1"
+    )
+    assert "there is no run of small-sweep" in fails(capsys, config, *SHORT, *sweep, "--resume")
+
+
+def test_a_resumed_sweep_goes_on_where_it_stopped(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(config, *SHORT, "--sweep", "seed=1,2,3", "--run-dir", "whole") == 0
+    assert train(config, *SHORT, "--sweep", "seed=1", "--run-dir", "part") == 0
+    Path("part/seed=1/model.safetensors").unlink()
+    assert train(config, *SHORT, "--sweep", "seed=1,2,3", "--resume", "part") == 0
+    assert re.search(r"^resuming from part/seed=1/checkpoints/step-0*8$", capsys.readouterr().out, re.MULTILINE)
+    for seed in (1, 2, 3):
+        assert files_of(Path(f"part/seed={seed}")) == files_of(Path(f"whole/seed={seed}"))
+    # other values than those that a run began with end that run, as for a single one
+    assert train(config, *SHORT, "--set", "model.d_ff=32", "--sweep", "seed=3,4", "--resume", "part") == 2
+    out = capsys.readouterr().out
+    assert "seed=3 failed: the run part/seed=3 was started with another config: model.d_ff: 24 -> 32" in out
+    assert re.search(r"^seed=4 +8 ", out, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_a_signal_ends_the_sweep_and_says_how_to_go_on(config: str) -> None:
+    command = [sys.executable, "-m", "burnlike", "train", config, "--set", "training.epochs=300"]
+    command += ["--sweep", "seed=1,2", "--device", "cpu"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while not list(Path().glob("runs/small-sweep/seed=1/checkpoints/step-*")) and process.poll() is None:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    found = re.search(r"^stopped by SIGINT; go on with: burnlike (.*)$", out + err, re.MULTILINE)
+    assert found
+    assert found[1] == (
+        "train small.yaml --set training.epochs=300 --sweep seed=1,2 --device cpu --resume runs/small-sweep"
+    )
+    assert not Path("runs/small-sweep/seed=2").exists()
