@@ -12,6 +12,8 @@ from .convnext import ConvNext as ConvNext
 from .convnext_configs import ConvNextConfig as ConvNextConfig
 from .decoder_lm import DecoderBlock as DecoderBlock, DecoderLm as DecoderLm
 from .decoder_lm_configs import DecoderLmConfig as DecoderLmConfig
+from .encoder_decoder import EncoderDecoder as EncoderDecoder, EncoderDecoderCache as EncoderDecoderCache
+from .encoder_decoder_configs import EncoderDecoderConfig as EncoderDecoderConfig
 from .lstm_lm import LstmLm as LstmLm, LstmLmOutput as LstmLmOutput
 from .lstm_lm_configs import LstmLmConfig as LstmLmConfig
 from .mlp import Mlp as Mlp

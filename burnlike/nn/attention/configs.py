@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from .rotary_encoding import RotaryEncoding
 
 Probability = Annotated[float, Meta(ge=0, lt=1)]
+Buckets = Annotated[int, Meta(ge=2), at_most(2**20, "each is a row of a table")]
+"""How many ranges of distances there are."""
+LongestDistance = Annotated[int, Meta(ge=2), at_most(2**20, "there is a table of all distances")]
+"""From where on all distances are in one range."""
 
 
 class RotaryEncodingConfig(ModuleConfig, tag="RotaryEncoding"):
@@ -110,8 +114,8 @@ class RelativePositionBiasConfig(ModuleConfig, tag="RelativePositionBias"):
     """
 
     n_heads: Size
-    n_buckets: Annotated[int, Meta(ge=2), at_most(2**20, "tables of distances are made of them")] = 32
-    max_distance: Annotated[int, Meta(ge=2), at_most(2**20, "it has a table of all distances")] = 128
+    n_buckets: Buckets = 32
+    max_distance: LongestDistance = 128
     bidirectional: bool = True
     initializer: Initializer = Normal()
 

@@ -1,0 +1,200 @@
+"""An encoder-decoder in the layout of T5."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..module import Content, Module
+from ..nn.attention.configs import RelativePositionBiasConfig
+from ..nn.dropout.configs import DropoutConfig
+from ..nn.embedding.configs import EmbeddingConfig
+from ..nn.initializers.configs import Normal
+from ..nn.layer import expect_shape
+from ..tensor.torch_bridge.torch_function import lift
+from .encoder_decoder_configs import EncoderDecoderConfig
+from .encoder_decoder_layers import DecoderLayer, DecoderLayerCache, Device, EncoderLayer, linear, norm_of
+
+HIDDEN = -1e4
+"""What is added to the score of a hidden key; exp of it is 0 beside scores of a usual size, in every float type."""
+
+
+class EncoderDecoderCache:
+    """What a decoder has computed of earlier positions.
+
+    Attributes:
+        layers: a cache for each layer.
+    """
+
+    def __init__(self, n_layers: int) -> None:
+        self.layers = [DecoderLayerCache() for _ in range(n_layers)]
+
+    @property
+    def length(self) -> int:
+        """How many positions it has."""
+        return self.layers[0].attention.key.length(2)
+
+
+class Encoder(Module):
+    """Layers that see all positions, with one bias for relative positions."""
+
+    def __init__(self, config: EncoderDecoderConfig, device: Device = None) -> None:
+        super().__init__()
+        self.position_bias = _position_bias(config, device, bidirectional=True)
+        self.layers = nn.ModuleList(EncoderLayer(config, device) for _ in range(config.n_layers))
+        self.norm = norm_of(config, device)
+        self.dropout = DropoutConfig(prob=config.dropout).init()
+
+    @lift
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        """`[batch, sequence, d_model] -> [batch, sequence, d_model]`; `hidden` is bool `[batch, sequence]`."""
+        bias = self.position_bias(x.shape[1], x.shape[1])
+        if hidden is not None:
+            bias = bias.masked_fill(hidden[:, None, None], HIDDEN)
+        x = self.dropout(x)
+        for layer in self.layers:
+            x = layer(x, bias)
+        return self.dropout(self.norm(x))
+
+
+class Decoder(Module):
+    """Layers that see earlier positions and the memory, with one bias for relative positions."""
+
+    def __init__(self, config: EncoderDecoderConfig, device: Device = None) -> None:
+        super().__init__()
+        n_layers = config.n_decoder_layers or config.n_layers
+        self.position_bias = _position_bias(config, device, bidirectional=False)
+        self.layers = nn.ModuleList(DecoderLayer(config, device) for _ in range(n_layers))
+        self.norm = norm_of(config, device)
+        self.dropout = DropoutConfig(prob=config.dropout).init()
+
+    @lift
+    def forward(
+        self, x: Tensor, memory: Tensor, hidden: Tensor | None = None, cache: EncoderDecoderCache | None = None
+    ) -> Tensor:
+        """`[batch, length, d_model] -> [batch, length, d_model]`; `hidden` is bool `[batch, keys]`, of the memory."""
+        start = 0 if cache is None else cache.length
+        length = start + x.shape[1]
+        bias = self.position_bias(x.shape[1], length, start)
+        later = torch.ones(x.shape[1], length, dtype=torch.bool, device=x.device).triu(start + 1)
+        bias = bias.masked_fill(later, HIDDEN)
+        memory_bias = None
+        if hidden is not None:
+            hidden = hidden[:, None, None]
+            memory_bias = torch.zeros_like(hidden, dtype=bias.dtype).masked_fill(hidden, HIDDEN)
+        x = self.dropout(x)
+        layers: Any = self.layers
+        for index, layer in enumerate(layers):
+            x = layer(x, memory, bias, memory_bias, None if cache is None else cache.layers[index])
+        return self.dropout(self.norm(x))
+
+
+class EncoderDecoder(Module):
+    """Two sequences of tokens to the logits of the second one's next tokens (Raffel et al. 2020, section 2.1).
+
+    Attributes:
+        embedding: of the tokens of both sequences.
+        encoder: reads the first sequence.
+        decoder: reads the second one up to each position, and what the encoder made of the first.
+        head: Linear `d_model -> vocab_size`, or None where the embedding is the head.
+    """
+
+    def __init__(self, config: EncoderDecoderConfig, device: Device = None) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = EmbeddingConfig(n_embedding=config.vocab_size, d_model=config.d_model).init(device)
+        self.encoder = Encoder(config, device)
+        self.decoder = Decoder(config, device)
+        size = config.d_model
+        self.head = None if config.tied_head else linear(size, config.vocab_size, size**-0.5, device)
+
+    @lift
+    def forward(self, tokens: Tensor, decoder_tokens: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """The logits of each next token of the second sequence.
+
+        Args:
+            tokens: int64 `[batch, sequence]`, the first sequence.
+            decoder_tokens: int64 `[batch, length]`, the second one: a start token, then what follows.
+            attention_mask: `[batch, sequence]`, 0 (or False) where a token of the first sequence is padding.
+
+        Returns:
+            `[batch, length, vocab_size]`; those of a position don't depend on later ones.
+
+        Raises:
+            ShapeError: an input has another shape.
+        """
+        return self._decode(decoder_tokens, self._encode(tokens, attention_mask), attention_mask, None)
+
+    @lift
+    def encode(self, tokens: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """The memory that the decoder reads: int64 `[batch, sequence] -> [batch, sequence, d_model]`.
+
+        Raises:
+            ShapeError: an input has another shape.
+        """
+        return self._encode(tokens, attention_mask)
+
+    @lift
+    def decode(
+        self,
+        decoder_tokens: Tensor,
+        memory: Tensor,
+        attention_mask: Tensor | None = None,
+        cache: EncoderDecoderCache | None = None,
+    ) -> Tensor:
+        """As `forward`, of a memory that is encoded already, and only of the positions that `cache` does not have.
+
+        Args:
+            decoder_tokens: int64 `[batch, length]`; with a cache only the new tokens.
+            memory: `[batch, sequence, d_model]`; with a cache what is in it matters in the first call only.
+            attention_mask: `[batch, sequence]`, as for `encode`.
+            cache: of the calls before, from `new_cache`; it is changed.
+
+        Returns:
+            `[batch, length, vocab_size]` logits.
+
+        Raises:
+            ShapeError: an input has another shape.
+        """
+        return self._decode(decoder_tokens, memory, attention_mask, cache)
+
+    def new_cache(self) -> EncoderDecoderCache:
+        """An empty cache."""
+        return EncoderDecoderCache(len(self.decoder.layers))
+
+    def _encode(self, tokens: Tensor, attention_mask: Tensor | None) -> Tensor:
+        expect_shape(self, tokens, "batch", "sequence", name="tokens")
+        if attention_mask is not None:
+            expect_shape(self, attention_mask, *tokens.shape, name="attention_mask")
+        return self.encoder(self.embedding(tokens), _hidden(attention_mask))
+
+    def _decode(
+        self, tokens: Tensor, memory: Tensor, attention_mask: Tensor | None, cache: EncoderDecoderCache | None
+    ) -> Tensor:
+        expect_shape(self, tokens, memory.shape[0], "length", name="decoder_tokens")
+        expect_shape(self, memory, "batch", "sequence", self.config.d_model, name="memory")
+        if attention_mask is not None:
+            expect_shape(self, attention_mask, *memory.shape[:2], name="attention_mask")
+        x = self.decoder(self.embedding(tokens), memory, _hidden(attention_mask), cache)
+        head: Any = self.head
+        return functional.linear(x * x.shape[-1] ** -0.5, self.embedding.weight) if head is None else head(x)
+
+    def custom_content(self, content: Content) -> Content:
+        """The parts; the sizes are theirs."""
+        content = content.add("embedding", self.embedding).add("encoder", self.encoder).add("decoder", self.decoder)
+        return content if self.head is None else content.add("head", self.head)
+
+
+def _position_bias(config: EncoderDecoderConfig, device: Device, *, bidirectional: bool) -> Any:
+    return RelativePositionBiasConfig(
+        n_heads=config.n_heads,
+        n_buckets=config.n_buckets,
+        max_distance=config.max_distance,
+        bidirectional=bidirectional,
+        initializer=Normal(std=config.d_model**-0.5),
+    ).init(device)
+
+
+def _hidden(attention_mask: Tensor | None) -> Tensor | None:
+    return None if attention_mask is None else attention_mask == 0

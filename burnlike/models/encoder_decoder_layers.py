@@ -1,0 +1,186 @@
+"""The layers of encoder-decoders in the layout of T5, without biases."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ..module import Module
+from ..nn.attention.attend import split_heads
+from ..nn.attention.multi_head_attention import MhaCache
+from ..nn.dropout.configs import DropoutConfig
+from ..nn.initializers.configs import Normal
+from ..nn.linear.configs import LinearConfig
+from ..nn.linear.linear import Linear
+from ..nn.norm.configs import RmsNormConfig
+from ..nn.norm.rms_norm import RmsNorm
+from ..tensor.torch_bridge.torch_function import lift
+from .encoder_decoder_configs import EncoderDecoderConfig
+
+Device = torch.device | str | None
+
+
+def linear(d_input: int, d_output: int, std: float, device: Device) -> Linear:
+    """A linear layer without a bias."""
+    config = LinearConfig(d_input=d_input, d_output=d_output, bias=False, initializer=Normal(std=std))
+    return config.init(device)
+
+
+def norm_of(config: EncoderDecoderConfig, device: Device) -> RmsNorm:
+    """The norm before a part."""
+    return RmsNormConfig(d_model=config.d_model, epsilon=config.norm_epsilon).init(device)
+
+
+class UnscaledAttention(Module):
+    """softmax(q k^T + bias) v (Raffel et al. 2020, section 2.1).
+
+    The scores are not divided by sqrt(d_head): the query's first weights are that much smaller.
+    """
+
+    def __init__(self, config: EncoderDecoderConfig, device: Device = None) -> None:
+        super().__init__()
+        size, inner = config.d_model, config.n_heads * config.d_head
+        self.query = linear(size, inner, (size * config.d_head) ** -0.5, device)
+        self.key = linear(size, inner, size**-0.5, device)
+        self.value = linear(size, inner, size**-0.5, device)
+        self.output = linear(inner, size, inner**-0.5, device)
+        self.n_heads = config.n_heads
+        self.dropout = config.dropout
+
+    @lift
+    def forward(
+        self, x: Tensor, bias: Tensor | None = None, memory: Tensor | None = None, cache: MhaCache | None = None
+    ) -> Tensor:
+        """`[batch, queries, d_model] -> [batch, queries, d_model]`.
+
+        Args:
+            x: where queries are made.
+            bias: `[batch or 1, n_heads or 1, queries or 1, keys]`, added to the scores.
+            memory: `[batch, keys, d_model]`, where keys and values are made; None for x.
+            cache: keys and values of earlier calls; it is changed.
+        """
+        memory = x if memory is None else memory
+
+        def key() -> Tensor:
+            return split_heads(self.key(memory), self.n_heads)
+
+        def value() -> Tensor:
+            return split_heads(self.value(memory), self.n_heads)
+
+        if cache is None:
+            keys, values = key(), value()
+        elif cache.grows:
+            keys, values = cache.key.append(key(), 2), cache.value.append(value(), 2)
+        else:
+            keys, values = cache.key.once(key), cache.value.once(value)
+        query = split_heads(self.query(x), self.n_heads)
+        dropout = self.dropout if self.training else 0.0
+        context = functional.scaled_dot_product_attention(query, keys, values, bias, dropout, scale=1.0)
+        return self.output(context.transpose(1, 2).flatten(2))
+
+
+class PlainFeedForward(Module):
+    """linear_outer(dropout(activation(linear_inner(x)))) (Vaswani et al. 2017, eq. 2)."""
+
+    def __init__(self, config: EncoderDecoderConfig, device: Device = None) -> None:
+        super().__init__()
+        self.linear_inner = linear(config.d_model, config.d_ff, config.d_model**-0.5, device)
+        self.activation = config.activation.init(device)
+        self.linear_outer = linear(config.d_ff, config.d_model, config.d_ff**-0.5, device)
+        self.dropout = DropoutConfig(prob=config.dropout).init()
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[..., d_model] -> [..., d_model]`."""
+        return self.linear_outer(self.dropout(self.activation(self.linear_inner(x))))
+
+
+class GatedFeedForward(Module):
+    """linear_outer(dropout(activation(linear_gate(x)) * linear_value(x))) (Shazeer 2020, eq. 6)."""
+
+    def __init__(self, config: EncoderDecoderConfig, device: Device = None) -> None:
+        super().__init__()
+        self.linear_gate = linear(config.d_model, config.d_ff, config.d_model**-0.5, device)
+        self.activation = config.activation.init(device)
+        self.linear_value = linear(config.d_model, config.d_ff, config.d_model**-0.5, device)
+        self.linear_outer = linear(config.d_ff, config.d_model, config.d_ff**-0.5, device)
+        self.dropout = DropoutConfig(prob=config.dropout).init()
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[..., d_model] -> [..., d_model]`."""
+        inner = self.activation(self.linear_gate(x)) * self.linear_value(x)
+        return self.linear_outer(self.dropout(inner))
+
+
+def feed_forward_of(config: EncoderDecoderConfig, device: Device) -> PlainFeedForward | GatedFeedForward:
+    """The feed-forward part of a layer."""
+    return GatedFeedForward(config, device) if config.gated else PlainFeedForward(config, device)
+
+
+class EncoderLayer(Module):
+    """x + attention(norm(x)), then x + feed_forward(norm(x))."""
+
+    def __init__(self, config: EncoderDecoderConfig, device: Device = None) -> None:
+        super().__init__()
+        self.norm_attention = norm_of(config, device)
+        self.attention = UnscaledAttention(config, device)
+        self.norm_feed_forward = norm_of(config, device)
+        self.feed_forward = feed_forward_of(config, device)
+        self.dropout = DropoutConfig(prob=config.dropout).init()
+
+    @lift
+    def forward(self, x: Tensor, bias: Tensor) -> Tensor:
+        """`[batch, sequence, d_model] -> [batch, sequence, d_model]`; `bias` is added to the scores."""
+        x = x + self.dropout(self.attention(self.norm_attention(x), bias))
+        return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
+
+
+class DecoderLayerCache:
+    """Keys and values of a decoder layer.
+
+    Attributes:
+        attention: of the positions so far.
+        cross_attention: of the memory, computed once.
+    """
+
+    def __init__(self) -> None:
+        self.attention = MhaCache.autoregressive()
+        self.cross_attention = MhaCache.autoregressive_cross_attention()
+
+
+class DecoderLayer(Module):
+    """An encoder layer with x + cross_attention(norm(x)) in between, which reads the memory."""
+
+    def __init__(self, config: EncoderDecoderConfig, device: Device = None) -> None:
+        super().__init__()
+        self.norm_attention = norm_of(config, device)
+        self.attention = UnscaledAttention(config, device)
+        self.norm_cross_attention = norm_of(config, device)
+        self.cross_attention = UnscaledAttention(config, device)
+        self.norm_feed_forward = norm_of(config, device)
+        self.feed_forward = feed_forward_of(config, device)
+        self.dropout = DropoutConfig(prob=config.dropout).init()
+
+    @lift
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        bias: Tensor,
+        memory_bias: Tensor | None = None,
+        cache: DecoderLayerCache | None = None,
+    ) -> Tensor:
+        """`[batch, length, d_model] -> [batch, length, d_model]`.
+
+        Args:
+            x: the positions, those that `cache` does not have.
+            memory: `[batch, keys, d_model]`.
+            bias: added to the scores of the positions.
+            memory_bias: added to the scores of the memory.
+            cache: of the calls before; it is changed.
+        """
+        own, cross = (None, None) if cache is None else (cache.attention, cache.cross_attention)
+        x = x + self.dropout(self.attention(self.norm_attention(x), bias, cache=own))
+        attended = self.cross_attention(self.norm_cross_attention(x), memory_bias, memory, cross)
+        x = x + self.dropout(attended)
+        return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
