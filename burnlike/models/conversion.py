@@ -30,15 +30,19 @@ def record_from(table: WeightTable, module: nn.Module, state: Mapping[str, Any] 
         RecordMismatchError: tensors are missing, not of this model, or of another shape; all are named as in `state`.
     """
     record = state if isinstance(state, Record) else Record(dict(state), source="the state dict")
-    names = {**{name: name for name in record.tensors}, **record.aliases}
+    held = {**{name: name for name in record.tensors}, **record.aliases}
+    names = {table.current_name(name): it for name, it in held.items()}
     form = TorchForm(module)
     places = table.places(form.tensors)
-    prefix = max(table.prefixes, key=lambda it: sum(f"{it}{place.name}" in names for place in places.values()))
+    wanted = [part.name for parts in places.values() for part in parts]
+    prefix = max(table.prefixes, key=lambda it: sum(f"{it}{name}" in names for name in wanted))
     known = {name.removeprefix(prefix): held for name, held in names.items() if name.startswith(prefix)}
     known |= {name: held for name, held in names.items() if not name.startswith(prefix)}
     _check(table, module, record, form, places, known)
     tensors = {
-        name: _taken(place, record.tensors[known[place.name]]) for name, place in places.items() if place.name in known
+        name: _cat([_taken(part, record.tensors[known[part.name]]) for part in parts])
+        for name, parts in places.items()
+        if all(part.name in known for part in parts)
     }
     return record_from_torch(module, Record(tensors, source=record.source))
 
@@ -59,15 +63,17 @@ def record_to(table: WeightTable, module: nn.Module, record: Record | None = Non
     places = table.places(names)
     if homeless := [name for name in names if name not in places]:
         raise RecordMismatchError(f"{table.name} has no tensor for {', '.join(homeless)} of {type(module).__name__}")
-    parts: dict[str, list[Tensor | None]] = {}
+    theirs: dict[str, list[Tensor]] = {}
     transposed: dict[str, bool] = {}
-    for name, place in places.items():
-        index, count = place.part
-        parts.setdefault(place.name, [None] * count)[index] = ours.tensors[ours.aliases.get(name, name)]
-        transposed[place.name] = place.transposed
+    for name, parts in places.items():
+        tensor = ours.tensors[ours.aliases.get(name, name)]
+        for part, values in zip(parts, tensor.chunk(len(parts)) if len(parts) > 1 else [tensor], strict=True):
+            index, count = part.part
+            theirs.setdefault(part.name, [tensor] * count)[index] = values
+            transposed[part.name] = part.transposed
     prefix = table.prefixes[0]
     return Record(
-        {f"{prefix}{name}": _joined(found, transposed[name]) for name, found in parts.items()}, source=ours.source
+        {f"{prefix}{name}": _joined(found, transposed[name]) for name, found in theirs.items()}, source=ours.source
     )
 
 
@@ -76,23 +82,26 @@ def _check(
     module: nn.Module,
     record: Record,
     form: TorchForm,
-    places: Mapping[str, Theirs],
+    places: Mapping[str, list[Theirs]],
     known: Mapping[str, str],
 ) -> None:
     """Refuse a record that does not fit, before anything is read whole."""
     optional = {form.places[alias].name for alias in form.tied}
-    needed = [places[name].name if name in places else name for name in form.tensors if name not in optional]
+    theirs = {name: [part.name for part in parts] for name, parts in places.items()}
+    needed = [it for name in form.tensors if name not in optional for it in theirs.get(name, [name])]
     missing = [name for name in dict.fromkeys(needed) if name not in known]
-    used = {place.name for place in places.values()} | {place.name for place in table.places(form.ignored).values()}
+    without = table.places(form.ignored).values()
+    used = {part.name for parts in (*places.values(), *without) for part in parts}
     extra = [name for name in known if name not in used and not table.is_ignored(name)]
     mismatched: list[Mismatch] = []
-    for name, place in places.items():
-        if place.name in known:
-            expected = _whole_shape(list(form.tensors[name].shape), place)
-            got = shape_in(record.tensors, known[place.name])
+    for name, parts in places.items():
+        shape = list(form.tensors[name].shape)
+        for part in (it for it in parts if it.name in known):
+            expected = _whole_shape([shape[0] // len(parts), *shape[1:]] if len(parts) > 1 else shape, part)
+            got = shape_in(record.tensors, known[part.name])
             if list(got) != expected:
-                dtype = dtype_in(record.tensors, known[place.name])
-                mismatched.append(Mismatch(place.name, shown(dtype, expected), shown(dtype, got)))
+                dtype = dtype_in(record.tensors, known[part.name])
+                mismatched.append(Mismatch(part.name, shown(dtype, expected), shown(dtype, got)))
     for name in [it for it in extra if it in table.tied and table.tied[it] in known]:
         extra.remove(name)
         source = table.tied[name]
@@ -120,7 +129,10 @@ def _taken(place: Theirs, tensor: Tensor) -> Tensor:
     return whole.chunk(count)[index] if count > 1 else whole
 
 
-def _joined(parts: list[Tensor | None], transposed: bool) -> Tensor:
-    whole = parts[0] if len(parts) == 1 else torch.cat([it for it in parts if it is not None])
-    assert whole is not None
+def _joined(parts: list[Tensor], transposed: bool) -> Tensor:
+    whole = _cat(parts)
     return (whole.mT if transposed and whole.ndim > 1 else whole).contiguous()
+
+
+def _cat(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)

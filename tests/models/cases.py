@@ -65,6 +65,9 @@ LM = models.DecoderLmConfig(vocab_size=7, max_sequence_length=6, d_model=8, n_la
 BERT = models.BertEncoderConfig(
     vocab_size=7, max_sequence_length=6, d_model=8, n_layers=1, n_heads=2, d_ff=12, dropout=0.0, attention_dropout=0.0
 )
+T5 = models.EncoderDecoderConfig(
+    vocab_size=7, d_model=8, n_layers=1, n_heads=2, d_head=3, d_ff=12, dropout=0.0, n_buckets=4, max_distance=4
+)
 MASK = torch.tensor([[1, 1, 1, 1, 0], [1] * 5])
 
 CASES = [
@@ -89,6 +92,19 @@ CASES = [
         slow=True,
     ),
     ModelCase("DecoderLm", LM, lambda: (tokens(7, 2, 5),), ((2, 5, 7),)),
+    ModelCase(
+        "EncoderDecoder",
+        T5,
+        lambda: (tokens(7, 2, 5), tokens(7, 2, 4), MASK),
+        ((2, 4, 7),),
+    ),
+    ModelCase(
+        "EncoderDecoder/gated",
+        T5.replace(gated=True, tied_head=False, n_decoder_layers=2),
+        lambda: (tokens(7, 2, 5), tokens(7, 2, 4)),
+        ((2, 4, 7),),
+        slow=True,
+    ),
     ModelCase(
         "LstmLm", models.LstmLmConfig(vocab_size=7, d_model=4, d_hidden=6), lambda: (tokens(7, 2, 3),), ((2, 3, 7),)
     ),

@@ -145,3 +145,32 @@ def test_a_tensor_without_a_place_is_refused() -> None:
 
     with pytest.raises(RecordMismatchError, match="theirs has no tensor for scale of Wider"):
         record_to(TABLE, Wider())
+
+
+def test_parts_of_one_of_ours_lie_apart_in_theirs() -> None:
+    config = layers.MultiHeadAttentionConfig(d_model=4, n_heads=2, dropout=0.0)
+    projections = ("q", "k", "v")
+    table = WeightTable(
+        name="apart",
+        model_types=(),
+        config=lambda values: config,
+        tensors={
+            "in_proj_weight": [f"{it}.weight" for it in projections],
+            "in_proj_bias": [f"{it}.bias" for it in projections],
+            "out_proj.*": "o.*",
+        },
+    )
+    theirs = {it: nn.Linear(4, 4) for it in (*projections, "o")}
+    state = {f"{it}.{name}": tensor for it, layer in theirs.items() for name, tensor in layer.state_dict().items()}
+    ours, x = config.init(), torch.randn(1, 1, 4)
+    record_from(table, ours, state).load_into(ours)
+    # Of one position the weights are 1.
+    torch.testing.assert_close(ours(x).context, theirs["o"](theirs["v"](x)))
+    torch.testing.assert_close(ours.query(x), theirs["q"](x))
+    saved = record_to(table, ours).tensors
+    assert saved.keys() == state.keys()
+    assert all(torch.equal(saved[name], state[name]) for name in state)
+    with pytest.raises(RecordMismatchError, match=r"missing in the record: k.weight"):
+        record_from(table, ours, {name: it for name, it in state.items() if name != "k.weight"})
+    with pytest.raises(RecordMismatchError, match=r"v.bias: expected float32 \[4\], got float32 \[3\]"):
+        record_from(table, ours, {**state, "v.bias": torch.zeros(3)})

@@ -1,8 +1,8 @@
 """Tables of weights: which tensor of a model is which in the files of another library. Imports no torch."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...config import ModuleConfig
@@ -33,39 +33,50 @@ class WeightTable:
         config: the model's config, of the content of `config.json`; it raises `ConfigError` for what the model lacks.
         tensors: name of each tensor of the model, as it is in torch's layers (`weight` for `gamma`, `[d_output,
             d_input]` of a linear layer) -> theirs. `{i}` and the like stand for numbers, a `*` at the end for any
-            name. Entries of tensors that a model does not have are left out.
+            name. Several of theirs, as query, key and value of an `nn.MultiheadAttention`, are equal parts of dimension
+            0 of ours. Entries of tensors that a model does not have are left out.
         prefixes: what files may have before each name; saving writes the first.
         tied: name of theirs that files may have besides -> name of theirs whose values it repeats.
         ignored: expressions of names of theirs that have nothing to load.
+        old_names: expression of the end of a name in older files -> the end that it has now.
     """
 
     name: str
     model_types: tuple[str, ...]
     config: Callable[[Mapping[str, Any]], ModuleConfig]
-    tensors: Mapping[str, str | Theirs]
+    tensors: Mapping[str, str | Theirs | Sequence[str]]
     prefixes: tuple[str, ...] = ("",)
     tied: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
+    old_names: Mapping[str, str] = field(default_factory=dict)
 
-    def places(self, names: Iterable[str]) -> dict[str, Theirs]:
-        """Those of torch's names that the table has -> where they are in their files, without a prefix."""
+    def places(self, names: Iterable[str]) -> dict[str, list[Theirs]]:
+        """Those of torch's names that the table has -> their parts in their files, without a prefix."""
         rows = [(_expression(ours), _as_theirs(theirs)) for ours, theirs in self.tensors.items()]
-        found: dict[str, Theirs] = {}
+        found: dict[str, list[Theirs]] = {}
         for name in names:
-            for expression, theirs in rows:
+            for expression, parts in rows:
                 if match := expression.fullmatch(name):
-                    theirs_name = _filled(theirs.name, match.groupdict())
-                    found[name] = Theirs(theirs_name, theirs.part, theirs.transposed)
+                    groups = match.groupdict()
+                    found[name] = [replace(it, name=_filled(it.name, groups)) for it in parts]
                     break
         return found
+
+    def current_name(self, name: str) -> str:
+        """What a name of theirs is called now."""
+        for old, new in self.old_names.items():
+            name = re.sub(f"{old}$", new, name)
+        return name
 
     def is_ignored(self, name: str) -> bool:
         """Whether a name of theirs, without prefix, has nothing to load."""
         return any(re.fullmatch(expression, name) for expression in self.ignored)
 
 
-def _as_theirs(theirs: str | Theirs) -> Theirs:
-    return Theirs(theirs) if isinstance(theirs, str) else theirs
+def _as_theirs(theirs: str | Theirs | Sequence[str]) -> list[Theirs]:
+    if isinstance(theirs, Theirs):
+        return [theirs]
+    return [Theirs(name) for name in ([theirs] if isinstance(theirs, str) else theirs)]
 
 
 _HOLE = re.compile(r"\\\{(\w+)\\\}")

@@ -1,0 +1,92 @@
+"""The encoder-decoder: what its positions see, its cache, its options. Its numbers are compared to transformers'."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from burnlike.errors import ConfigError, ShapeError
+from burnlike.models import EncoderDecoderConfig
+from burnlike.nn import GeluConfig
+
+CONFIG = EncoderDecoderConfig(
+    vocab_size=11, d_model=8, n_layers=2, n_heads=2, d_head=3, d_ff=12, n_buckets=8, max_distance=6
+)
+MASK = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
+
+
+def built(config: EncoderDecoderConfig = CONFIG) -> Any:
+    torch.manual_seed(0)
+    return config.init().double().eval()
+
+
+def test_a_position_sees_the_first_sequence_and_its_own_past() -> None:
+    model, tokens, decoder_tokens = built(), torch.randint(11, (1, 5)), torch.randint(11, (1, 6))
+    before = model(tokens, decoder_tokens)
+    changed = decoder_tokens.clone()
+    changed[0, 3] = (changed[0, 3] + 1) % 11
+    differs = (model(tokens, changed) - before).abs().amax(-1)[0] > 0
+    assert differs.tolist() == [False] * 3 + [True] * 3
+    tokens[0, 4] = (tokens[0, 4] + 1) % 11
+    assert ((model(tokens, decoder_tokens) - before).abs().amax(-1) > 0).all()
+
+
+def test_padding_of_the_first_sequence_changes_nothing() -> None:
+    model, tokens, decoder_tokens = built(), torch.randint(11, (2, 5)), torch.randint(11, (2, 4))
+    found = model(tokens, decoder_tokens, MASK)
+    torch.testing.assert_close(found[:1], model(tokens[:1, :3], decoder_tokens[:1]), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(found[1:], model(tokens[1:], decoder_tokens[1:]), rtol=1e-12, atol=1e-12)
+
+
+def test_token_by_token_with_a_cache_is_the_whole() -> None:
+    model, tokens, decoder_tokens = built(), torch.randint(11, (2, 5)), torch.randint(11, (2, 9))
+    memory, cache = model.encode(tokens, MASK), model.new_cache()
+    parts = [model.decode(part, memory, MASK, cache) for part in decoder_tokens.split([3, 1, 1, 2, 2], 1)]
+    assert cache.length == 9
+    torch.testing.assert_close(torch.cat(parts, 1), model(tokens, decoder_tokens, MASK), rtol=1e-12, atol=1e-12)
+
+
+def test_the_tied_head_is_the_scaled_embedding() -> None:
+    model, tokens, decoder_tokens = built(), torch.randint(11, (1, 5)), torch.randint(11, (1, 4))
+    separate = built(CONFIG.replace(tied_head=False))
+    separate.load_state_dict({**model.state_dict(), "head.weight": model.embedding.weight.mT / 8**0.5})
+    expected = separate(tokens, decoder_tokens)
+    torch.testing.assert_close(model(tokens, decoder_tokens), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_the_gated_feed_forward_is_its_formula() -> None:
+    layer = built(CONFIG.replace(gated=True, activation=GeluConfig())).encoder.layers[0].feed_forward
+    x = torch.randn(3, 8, dtype=torch.float64)
+    gate, value = x @ layer.linear_gate.weight, x @ layer.linear_value.weight
+    gelu = gate * (1 + torch.erf(gate / 2**0.5)) / 2
+    torch.testing.assert_close(layer(x), (gelu * value) @ layer.linear_outer.weight, rtol=1e-12, atol=1e-12)
+
+
+def test_dropout_acts_in_training_only() -> None:
+    model, tokens = built().train(), torch.randint(11, (1, 5))
+    assert not torch.equal(model(tokens, tokens), model(tokens, tokens))
+
+
+def test_wrong_shapes_are_named() -> None:
+    model, tokens = built(), torch.zeros(2, 5, dtype=torch.int64)
+    with pytest.raises(ShapeError, match=r"EncoderDecoder: tokens: expected \[batch, sequence\], got \[5\]"):
+        model(tokens[0], tokens)
+    with pytest.raises(ShapeError, match=r"EncoderDecoder: decoder_tokens: expected \[2, length\], got \[1, 5\]"):
+        model(tokens, tokens[:1])
+    with pytest.raises(ShapeError, match=r"EncoderDecoder: attention_mask: expected \[2, 5\], got \[2, 4\]"):
+        model(tokens, tokens, MASK[:, :4])
+    with pytest.raises(ShapeError, match=r"EncoderDecoder: memory: expected \[batch, sequence, 8\], got \[2, 5, 7\]"):
+        model.decode(tokens, torch.zeros(2, 5, 7))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_buckets": 5}, r"n_buckets.*expected an even number from 4 on, got 5"),
+        ({"n_buckets": 2}, r"n_buckets.*expected an even number from 4 on, got 2"),
+        ({"max_distance": 4}, r"max_distance.*expected more than n_buckets / 2 \(4\)"),
+    ],
+)
+def test_buckets_that_can_not_be_are_refused(options: dict[str, int], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        CONFIG.replace(**options)
