@@ -29,6 +29,7 @@ GUIDES = [
     "formats",
     "records",
     "burn",
+    "models",
 ]
 _MODEL = """
 import torch
@@ -83,13 +84,17 @@ PYTHON_3_13_0 = "ignore:Guards may run slower on Python 3.13.0:RuntimeWarning"  
     [pytest.param(guide, marks=copies_in_compiled_code) if guide == "mlax" else guide for guide in GUIDES],
 )
 def test_the_programs_of_a_guide_run(guide: str, tmp_path: Path) -> None:
-    found = re.findall(r"^ *```python\n(.*?)^ *```", (DOCS / f"{guide}.md").read_text(), re.DOTALL | re.MULTILINE)
+    text = (DOCS / f"{guide}.md").read_text()
+    for file, name in re.findall(r"^```yaml\n(# (\S+\.yaml)\n.*?)^```", text, re.DOTALL | re.MULTILINE):
+        (tmp_path / name).write_text(file)
+    found = re.findall(r"^ *```python\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
     assert found
     programs = [GIVEN.get(guide, ""), *map(textwrap.dedent, found)]
     done = subprocess.run(
         [sys.executable, "-W", "error", "-W", PYTHON_3_13_0, "-c", "\n".join(programs)],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(DOCS.parent)},  # for the examples, which guides refer to
+        # The examples, which guides refer to; one thread, as the tests share the cores.
+        env={**os.environ, "PYTHONPATH": str(DOCS.parent), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,
