@@ -28,7 +28,7 @@ from .backend import (
     Cuda as Cuda,
     Gradients as Gradients,
 )
-from .config import Config as Config
+from .config import Config as Config, ModuleConfig as ModuleConfig
 from .module import Module as Module, Param as Param, ParamGroup as ParamGroup, ParamId as ParamId, constant as constant
 from .record import (
     BFloat16Precision as BFloat16Precision,

@@ -8,7 +8,7 @@ import burnlike.config.registry as registry
 from burnlike._lazy import resolve
 from burnlike.config import Config, ModuleConfig
 from burnlike.config.file_paths import missing_files
-from burnlike.config.node import Node, find
+from burnlike.config.node import Node, child, find
 from burnlike.config.shipped import config_file
 from burnlike.config.tree import read_tree
 from burnlike.errors import BurnlikeError, ConfigError, Problem
@@ -16,7 +16,6 @@ from burnlike.module.groups.param_group import ParamGroup
 from burnlike.module.groups.param_matchers import MatchIds
 
 from .inputs import Input, add_input_option
-from .models import is_module
 from .options import TRAIN_CONFIG, add_import_option, add_set_option
 from .tables import one_line, say, say_json
 
@@ -30,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--root",
         metavar="TYPE",
-        help="the config type of the files (default: a module if the file begins with `type:`, else TrainConfig)",
+        help="the config type of the files (default: what their `type:` names, else TrainConfig)",
     )
     parser.add_argument(
         "--no-paths", action="store_true", help="do not look whether files are there: for a config of another machine"
@@ -50,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     root = registry.named(Config, args.root) if args.root else None
     inputs = args.inputs if args.shapes or args.inputs else None
     reports = [
-        examine(file, root or root_of(file), args.overrides, paths=not args.no_paths, inputs=inputs)
+        examine(file, root or root_of(file, args.overrides), args.overrides, paths=not args.no_paths, inputs=inputs)
         for file in args.files
     ]
     mistakes = sum(len(report["mistakes"]) for report in reports)
@@ -65,12 +64,18 @@ def run(args: argparse.Namespace) -> int:
     return 2 if mistakes else 0
 
 
-def root_of(file: str) -> type[Config]:
-    """The class of a file's root: a module if it has a `type:`, else that of a training; imports no torch."""
+def root_of(file: str, overrides: list[str]) -> type[Config]:
+    """The class of a file's root: TrainConfig, which has no `type:`, or what its `type:` names in any role."""
     try:
-        return ModuleConfig if is_module(file) else resolve(TRAIN_CONFIG)
-    except ConfigError:  # what is wrong with the file is said when it is read
+        tag = child(read_tree(file, overrides), registry.TAG_FIELD)
+    except ConfigError:  # which `examine` meets again
+        tag = None
+    if tag is None or not isinstance(tag.value, str):
         return resolve(TRAIN_CONFIG)
+    try:
+        return ModuleConfig if registry.lookup(ModuleConfig, tag.value) else registry.named(Config, tag.value)
+    except ConfigError:
+        return ModuleConfig
 
 
 def examine(

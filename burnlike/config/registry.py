@@ -123,6 +123,14 @@ def other_role(tag: str, role: ConfigType) -> str:
     return ""
 
 
+def untagged(role: ConfigType, name: str) -> ConfigType | None:
+    """The class below `role` that `type: <name>` likely means, but that has no tag; None where there is none."""
+    for cls in _descendants(role):
+        if tag_of(cls) is None and cls.__name__ in (name, f"{name}Config"):
+            return cls
+    return None
+
+
 def named(root: type[S], name: str) -> type[S]:
     """The class below `root` with the tag or the class name `name`, of whatever role.
 
