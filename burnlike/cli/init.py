@@ -7,6 +7,7 @@ from burnlike._atomic_file import replace_file
 from burnlike.config.shipped import shipped_configs
 from burnlike.errors import ConfigIOError
 
+from .models import is_module
 from .tables import say
 
 
@@ -34,6 +35,6 @@ def run(args: argparse.Namespace) -> int:
     for source, target in copies.items():
         replace_file(target, source.read_bytes())
         say(str(target))
-    last = [*copies.values()][-1]
+    last = [target for target in copies.values() if not is_module(str(target))][-1]
     say(f"edit one, then: burnlike check {last} && burnlike train {last}")
     return 0

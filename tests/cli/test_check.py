@@ -37,7 +37,8 @@ def test_shipped_configs_are_right_and_torch_is_not_loaded():
     )
     assert done.returncode == 0, done.stdout + done.stderr
     for line, path in zip(done.stdout.splitlines(), SHIPPED, strict=True):
-        assert line.startswith(f"{path}: ok (TrainConfig, ")
+        kind = "TrainConfig, " if "training:" in path.read_text() else ""
+        assert line.startswith(f"{path}: ok ({kind}")
 
 
 def test_five_different_mistakes_of_a_training_config_are_five_lines(tmp_path, capsys):
@@ -83,6 +84,11 @@ def test_a_right_file_is_one_line(capsys):
         "good.yaml: ok (Linear, initializer KaimingUniform)\n",
         "",
     )
+
+
+@pytest.mark.usefixtures("linear")
+def test_a_file_with_a_type_is_one_of_a_module(capsys):
+    assert check(capsys, "good.yaml") == (0, "good.yaml: ok (Linear, initializer KaimingUniform)\n", "")
 
 
 @pytest.mark.usefixtures("linear")

@@ -20,6 +20,13 @@ def test_copies_are_configs_that_check_accepts(tmp_path: Path, capsys: pytest.Ca
     assert run(check, *copies) == 0
 
 
+def test_it_ends_with_what_to_run_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(init, tmp_path)
+    *_, line = capsys.readouterr().out.splitlines()
+    *_, command, path = line.split()
+    assert (command, "training:" in Path(path).read_text()) == ("train", True)
+
+
 def test_nothing_is_overwritten_and_nothing_half_done(tmp_path: Path) -> None:
     last = list(shipped_configs().values())[-1].name
     (tmp_path / last).write_text("mine")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from burnlike.config import Config
+from burnlike.config import Config, ModuleConfig
 from burnlike.config.document import parse
 from burnlike.config.json_schema import json_schema
 from burnlike.errors import ConfigError
@@ -26,13 +26,31 @@ NOT_IN_A_SCHEMA = {
 
 def test_shipped_configs_are_valid():
     assert CONFIGS
-    schema = json_schema(TrainConfig)
+    schema, of_module = json_schema(TrainConfig), json_schema(ModuleConfig)
     for path in CONFIGS:
         value = plain(parse(path.read_text(), str(path))[0])
+        if "type" in value:
+            assert is_valid(value, of_module, of_module), path
+            assert not is_valid(value | {"layerz": []}, of_module, of_module)
+            continue
         assert is_valid(value, schema, schema), path
         assert not is_valid(value | {"modle": 1}, schema, schema)
         assert not is_valid(value | {"model": value["model"] | {"type": "AdamW"}}, schema, schema)
         assert not is_valid({key: value[key] for key in value if key != "model"}, schema, schema)
+
+
+def test_a_node_of_a_graph_has_the_keys_of_its_layer_and_its_own():
+    schema = json_schema(ModuleConfig)
+    for node, right in (
+        ({"type": "Linear", "d_input": 2, "d_output": 3, "from": "x"}, True),
+        ({"type": "Linear", "d_input": 2, "d_output": 3}, True),
+        ({"use": "other", "from": ["x", "other"]}, True),
+        ({"type": "Linear", "d_input": 2, "from": "x"}, False),
+        ({"type": "Linear", "d_input": 2, "d_output": 3, "form": "x"}, False),
+        ({"type": "AdamW", "from": "x"}, False),
+        ({"use": "other", "from": 3}, False),
+    ):
+        assert is_valid({"type": "Graph", "nodes": {"a": node}}, schema, schema) == right, node
 
 
 @settings(derandomize=True, max_examples=60, deadline=None)

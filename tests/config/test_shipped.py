@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from burnlike.cli.check import root_of
 from burnlike.config.shipped import config_file, shipped_configs
 from burnlike.errors import ConfigIOError
 from burnlike.train import TrainConfig
@@ -11,10 +12,10 @@ from burnlike.train import TrainConfig
 
 def test_names_lead_to_files_that_load() -> None:
     configs = shipped_configs()
-    assert {"char_gpt", "char_gpt_tiny"} <= set(configs)
+    assert {"char_gpt", "char_gpt_tiny", "resnet18_layers", "transformer_layers"} <= set(configs)
     for name, path in configs.items():
         assert config_file(name) == str(path)
-        TrainConfig.load(config_file(name))
+        root_of(str(path)).load(config_file(name))
 
 
 def test_a_file_of_that_name_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,5 +32,5 @@ def test_all_else_is_a_path(text: str, tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_an_unknown_name_is_told_which_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigIOError, match=r"unknown: no such file; shipped configs are char_gpt, char_gpt_tiny"):
+    with pytest.raises(ConfigIOError, match=r"unknown: no such file; shipped configs are char_gpt, char_gpt_tiny, "):
         TrainConfig.load(config_file("unknown"))

@@ -47,7 +47,7 @@ class CausalAttention(Module):
         self.output = LinearConfig(
             d_input=heads, d_output=d_model, bias=config.output_bias, initializer=config.output_initializer
         ).init(device)
-        self.rotary = rotary
+        self.rotary = config.rotary.init(device) if rotary is None and config.rotary is not None else rotary
         self.n_heads = config.n_heads
         self.dropout = config.dropout
         if config.sliding_window is not None:

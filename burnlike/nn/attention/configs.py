@@ -221,6 +221,8 @@ class CausalAttentionConfig(ModuleConfig, tag="CausalAttention"):
         output_bias: whether the output projection has a bias.
         sliding_window: how many positions one sees, itself among them (Beltagy et al. 2020); None for all before it.
         soft_cap: scores s become soft_cap * tanh(s / soft_cap) (Gemma 2, Riviere et al. 2024, section 2).
+        rotary: rotates queries and keys; its d_model is the size of a head. None for no rotation, or for that of a
+            model that gives it to `init`.
     """
 
     d_model: Size
@@ -234,10 +236,13 @@ class CausalAttentionConfig(ModuleConfig, tag="CausalAttention"):
     output_bias: bool = False
     sliding_window: Size | None = None
     soft_cap: Positive | None = None
+    rotary: RotaryEncodingConfig | None = None
 
     def validate(self) -> Iterable[tuple[str, str]]:
         if self.d_head is None and self.d_model % self.n_heads:
             yield "n_heads", f"expected a divisor of d_model ({self.d_model}), got {self.n_heads}"
+        elif self.rotary is not None and self.rotary.d_model != self.head_size:
+            yield "rotary.d_model", f"expected the size of a head ({self.head_size}), got {self.rotary.d_model}"
         if self.n_heads_kv is not None and self.n_heads % self.n_heads_kv:
             yield "n_heads_kv", f"expected a divisor of n_heads ({self.n_heads}), got {self.n_heads_kv}"
 
@@ -249,7 +254,7 @@ class CausalAttentionConfig(ModuleConfig, tag="CausalAttention"):
     def init(
         self, device: "torch.device | str | None" = None, rotary: "RotaryEncoding | None" = None
     ) -> "CausalAttention":
-        """Make the layer on `device`; queries and keys are rotated by `rotary` if it is given."""
+        """Make the layer on `device`; queries and keys are rotated by `rotary`, or by that of the config."""
         from .causal_attention import CausalAttention
 
         return CausalAttention(self, device, rotary)

@@ -58,6 +58,12 @@ CASES = [
     Case("CausalAttention/grouped", GROUPED, lambda: (floats(2, 5, 8),), causal_attention),
     Case("CausalAttention/window", CONFIG.replace(sliding_window=2), lambda: (floats(2, 5, 8),), causal_attention),
     Case("CausalAttention/capped", GROUPED.replace(soft_cap=0.5), lambda: (floats(2, 5, 8),), causal_attention),
+    Case(
+        "CausalAttention/rotary",
+        CONFIG.replace(rotary=nn.RotaryEncodingConfig(max_sequence_length=5, d_model=4, theta=100.0)),
+        lambda: (floats(2, 5, 8),),
+        lambda layer, x: causal_attention(layer, x, theta=100.0),
+    ),
     Case("CausalAttention/padded", CONFIG, lambda: (floats(2, 5, 8), LEFT), causal_attention),
     Case(
         "CausalAttention/all",
