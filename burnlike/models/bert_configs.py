@@ -52,6 +52,9 @@ class BertEncoderConfig(ModuleConfig, tag="BertEncoder"):
         if self.d_model % self.n_heads:
             yield "n_heads", f"expected a divisor of d_model ({self.d_model}), got {self.n_heads}"
 
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return {"tokens": ("int64", (1, self.max_sequence_length))}
+
     def init(self, device: "torch.device | str | None" = None) -> "BertEncoder":
         from .bert import BertEncoder
 
@@ -70,6 +73,9 @@ class BertMaskedLmConfig(ModuleConfig, tag="BertMaskedLm"):
     def validate(self) -> Iterable[tuple[str, str]]:
         if self.encoder.pooler:
             yield "encoder", "expected pooler: false, as nothing here uses what a pooler makes"
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return self.encoder.example_inputs()
 
     def init(self, device: "torch.device | str | None" = None) -> "BertMaskedLm":
         from .bert_heads import BertMaskedLm
@@ -93,6 +99,9 @@ class BertClassifierConfig(ModuleConfig, tag="BertClassifier"):
     def validate(self) -> Iterable[tuple[str, str]]:
         if not self.encoder.pooler:
             yield "encoder", "expected pooler: true, as the classes are told by the pooled vector"
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return self.encoder.example_inputs()
 
     def init(self, device: "torch.device | str | None" = None) -> "BertClassifier":
         from .bert_heads import BertClassifier

@@ -61,6 +61,13 @@ class EncoderDecoderConfig(ModuleConfig, tag="EncoderDecoder"):
             most = f"more than n_buckets / 2 ({self.n_buckets // 2}), up to where each distance has a bucket"
             yield "max_distance", f"expected {most}, got {self.max_distance}"
 
+    @property
+    def input_counts(self) -> tuple[int, int | None]:
+        return 2, 3
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return {"tokens": ("int64", (1, 32)), "decoder_tokens": ("int64", (1, 32))}
+
     def init(self, device: "torch.device | str | None" = None) -> "EncoderDecoder":
         from .encoder_decoder import EncoderDecoder
 

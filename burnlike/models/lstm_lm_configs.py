@@ -38,6 +38,9 @@ class LstmLmConfig(ModuleConfig, tag="LstmLm"):
         if self.tied_head and self.d_hidden != self.d_model:
             yield "d_hidden", f"expected d_model ({self.d_model}) with a tied head, got {self.d_hidden}"
 
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return {"tokens": ("int64", (1, 32))}
+
     def init(self, device: "torch.device | str | None" = None) -> "LstmLm":
         from .lstm_lm import LstmLm
 
