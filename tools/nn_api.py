@@ -24,7 +24,7 @@ FAMILIES = (
     *("blocks", "recurrent", "attention", "transformer", "similarity", "operations", "containers", "loss"),
 )
 NOT_OF_BURN = {
-    *("CausalAttention", "RelativePositionBias"),
+    *("CausalAttention", "GatedFeedForward", "GatedLinear", "MixtureOfExperts", "RelativePositionBias"),
     *("BasicBlock", "Bottleneck", "ConvNorm2d", "DepthwiseSeparableConv2d", "DropPath", "LayerScale"),
     *("PatchEmbedding", "SqueezeExcite"),
     *("Add", "Concat", "Flatten", "Mean", "Multiply", "Permute", "Reshape", "Select", "Split"),

@@ -10,10 +10,22 @@ from .bert_heads import BertClassifier as BertClassifier, BertMaskedLm as BertMa
 from .conversion import record_from as record_from, record_to as record_to
 from .convnext import ConvNext as ConvNext
 from .convnext_configs import ConvNextConfig as ConvNextConfig
-from .decoder_lm import DecoderBlock as DecoderBlock, DecoderLm as DecoderLm
-from .decoder_lm_configs import DecoderLmConfig as DecoderLmConfig
+from .decoder_block import DecoderBlock as DecoderBlock
+from .decoder_cache import DecoderCache as DecoderCache
+from .decoder_lm import DecoderLm as DecoderLm, DecoderLmOutput as DecoderLmOutput
+from .decoder_lm_configs import (
+    DecoderFeedForward as DecoderFeedForward,
+    DecoderLmConfig as DecoderLmConfig,
+    DecoderPositions as DecoderPositions,
+    ExpertsPart as ExpertsPart,
+    GatedPart as GatedPart,
+    LearnedPositions as LearnedPositions,
+    PlainPart as PlainPart,
+    RotaryPositions as RotaryPositions,
+)
 from .encoder_decoder import EncoderDecoder as EncoderDecoder, EncoderDecoderCache as EncoderDecoderCache
 from .encoder_decoder_configs import EncoderDecoderConfig as EncoderDecoderConfig
+from .generation import next_tokens as next_tokens
 from .lstm_lm import LstmLm as LstmLm, LstmLmOutput as LstmLmOutput
 from .lstm_lm_configs import LstmLmConfig as LstmLmConfig
 from .mlp import Mlp as Mlp

@@ -1,87 +1,206 @@
 """A decoder-only transformer language model."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..errors import ShapeError
+from ..errors import ArgumentError, ShapeError
 from ..module import Content, Module
-from ..nn.activation.configs import SwiGluConfig
-from ..nn.attention.configs import CausalAttentionConfig, RotaryEncodingConfig
+from ..nn.attention.configs import RotaryEncodingConfig
 from ..nn.attention.rotary_encoding import RotaryEncoding
-from ..nn.dropout.configs import DropoutConfig
 from ..nn.embedding.configs import EmbeddingConfig
 from ..nn.initializers.configs import Normal
+from ..nn.layer import expect_shape
 from ..nn.linear.configs import LinearConfig
-from ..nn.norm.configs import RmsNormConfig
 from ..tensor.torch_bridge.torch_function import lift
-from .decoder_lm_configs import DecoderLmConfig
+from .decoder_block import DecoderBlock, norm_config
+from .decoder_cache import DecoderCache, positions_of
+from .decoder_lm_configs import DecoderLmConfig, ExpertsPart, LearnedPositions, RotaryPositions
+from .generation import generate
+
+EMBEDDING = Normal(std=0.02)
 
 
-class DecoderBlock(Module):
-    """x + attention(norm(x)), then x + feed_forward(norm(x))."""
+class DecoderLmOutput(NamedTuple):
+    """The logits of a training, and what it adds to its loss.
 
-    def __init__(self, config: DecoderLmConfig, device: torch.device | str | None, rotary: RotaryEncoding) -> None:
-        super().__init__()
-        norm = RmsNormConfig(d_model=config.d_model, epsilon=config.norm_epsilon)
-        # Parts that add to the residual stream start smaller the deeper the model (Radford et al. 2019, section 2.3).
-        residual = Normal(std=0.02 / (2 * config.n_layers) ** 0.5)
-        attention = CausalAttentionConfig(
-            d_model=config.d_model, n_heads=config.n_heads, dropout=config.dropout, output_initializer=residual
-        )
-        self.norm_attention = norm.init(device)
-        self.attention = attention.init(device, rotary)
-        self.norm_feed_forward = norm.init(device)
-        self.gate = SwiGluConfig(d_input=config.d_model, d_output=config.d_ff).init(device)
-        self.linear = LinearConfig(d_input=config.d_ff, d_output=config.d_model, bias=False, initializer=residual).init(
-            device
-        )
-        self.dropout = DropoutConfig(prob=config.dropout).init()
+    Attributes:
+        logits: `[batch, sequence, vocab_size]`.
+        balance: scalar `[]`: the mean over blocks of how unevenly experts were used, times the config's factor; None
+            without experts.
+    """
 
-    @lift
-    def forward(self, x: Tensor) -> Tensor:
-        """`[batch, sequence, d_model] -> [batch, sequence, d_model]`."""
-        x = x + self.dropout(self.attention(self.norm_attention(x)))
-        return x + self.dropout(self.linear(self.gate(self.norm_feed_forward(x))))
+    logits: Tensor
+    balance: Tensor | None
 
 
 class DecoderLm(Module):
-    """Token numbers to the logits of the next token; the output head is the transposed embedding.
+    """Token numbers to the logits of the next token.
 
     Torch: -.
+
+    Attributes:
+        embedding: of the tokens; tied, its transpose is the head.
+        position: Embedding of the positions, where they are learned.
+        blocks: DecoderBlock each.
+        norm: before the head.
+        head: Linear `d_model -> vocab_size` without a bias, where it is not tied.
     """
 
     def __init__(self, config: DecoderLmConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
         self.config = config
-        self.embedding = EmbeddingConfig(
-            n_embedding=config.vocab_size, d_model=config.d_model, initializer=Normal(std=0.02)
-        ).init(device)
-        rotary = RotaryEncodingConfig(
-            max_sequence_length=config.max_sequence_length,
-            d_model=config.d_model // config.n_heads,
-            theta=config.theta,
-        ).init(device)
+        table = EmbeddingConfig(n_embedding=config.vocab_size, d_model=config.d_model, initializer=EMBEDDING)
+        self.embedding = table.init(device)
+        if isinstance(config.positions, LearnedPositions):
+            self.position = table.replace(n_embedding=config.max_sequence_length).init(device)
+        rotary = _rotary(config, device)
         self.blocks = nn.ModuleList(DecoderBlock(config, device, rotary) for _ in range(config.n_layers))
-        self.norm = RmsNormConfig(d_model=config.d_model, epsilon=config.norm_epsilon).init(device)
+        self.norm = norm_config(config).init(device)
+        if not config.tied:
+            head = LinearConfig(d_input=config.d_model, d_output=config.vocab_size, bias=False, initializer=EMBEDDING)
+            self.head = head.init(device)
 
     @lift
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Int64 `[batch, sequence]` in 0..vocab_size-1 `-> [batch, sequence, vocab_size]`.
+    def forward(self, tokens: Tensor, mask_pad: Tensor | None = None, *, cache: DecoderCache | None = None) -> Tensor:
+        """The logits of the token after each.
+
+        Args:
+            tokens: int64 `[batch, sequence]` in 0..vocab_size-1; with a cache the new ones only.
+            mask_pad: bool `[batch, sequence]`, True where a token is padding, on either side. No position sees it, and
+                it does not count as a position.
+            cache: of the calls before, from `new_cache`; the new positions are written into it.
+
+        Returns:
+            `[batch, sequence, vocab_size]`.
 
         Raises:
-            ShapeError: the sequence is longer than `max_sequence_length`, or tokens is not of rank 2.
+            ShapeError: the sequence is longer than `max_sequence_length` or than what the cache has room for, or an
+                input is not of rank 2.
+            DTypeError: the mask is not bool.
         """
-        if tokens.ndim != 2 or tokens.shape[1] > self.config.max_sequence_length:
-            raise ShapeError(
-                f"DecoderLm: expected tokens [batch, sequence <= {self.config.max_sequence_length}], "
-                f"got {list(tokens.shape)}"
-            )
+        return self._forward(tokens, mask_pad, cache).logits
+
+    @lift
+    def forward_balance(self, tokens: Tensor, mask_pad: Tensor | None = None) -> DecoderLmOutput:
+        """As `forward`, with what a training adds to its loss for a mixture of experts."""
+        return self._forward(tokens, mask_pad, None)
+
+    def new_cache(self, batch: int, length: int | None = None) -> DecoderCache:
+        """An empty cache for `length` positions, `max_sequence_length` if None.
+
+        Raises:
+            ArgumentError: more positions than `max_sequence_length`.
+        """
+        longest = self.config.max_sequence_length
+        length = longest if length is None else length
+        if not 1 <= length <= longest:
+            raise ArgumentError(f"DecoderLm: new_cache: length: expected 1 to {longest}, got {length}")
+        caches = [block.attention.new_cache(batch, length) for block in self.blocks]  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
+        return DecoderCache(caches, torch.zeros(batch, length, dtype=torch.bool, device=self.embedding.weight.device))
+
+    def generate(
+        self,
+        tokens: Tensor,
+        max_new_tokens: int,
+        *,
+        mask_pad: Tensor | None = None,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        stop_tokens: tuple[int, ...] = (),
+        pad_token: int = 0,
+        use_cache: bool = True,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Continue sequences token by token, in evaluation mode and without gradients.
+
+        Args:
+            tokens: int64 `[batch, prompt]`.
+            max_new_tokens: how many to add at most.
+            mask_pad: bool `[batch, prompt]`, True where a shorter prompt is padded, on the left.
+            temperature: divides the logits; 0 takes the likeliest token.
+            top_k: how many of the likeliest tokens are drawn from; None for all.
+            top_p: the likeliest tokens that together have this probability are drawn from; None for all.
+            stop_tokens: each ends a sequence, and is kept; the others go on until all have ended.
+            pad_token: what ended sequences are filled up with.
+            use_cache: whether keys and values are kept; the tokens are the same, it only takes longer without.
+            generator: of the draws, on the model's device; None for torch's.
+
+        Returns:
+            int64 `[batch, prompt + up to max_new_tokens]`.
+
+        Raises:
+            ArgumentError: more tokens than `max_sequence_length`, padding on the right, a number out of its range, or a
+                cache with rotary frequencies that depend on the sequence's length.
+        """
+        return generate(
+            self,
+            tokens,
+            max_new_tokens,
+            mask_pad=mask_pad,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            stop_tokens=stop_tokens,
+            pad_token=pad_token,
+            use_cache=use_cache,
+            generator=generator,
+        )
+
+    def _forward(self, tokens: Tensor, mask_pad: Tensor | None, cache: DecoderCache | None) -> DecoderLmOutput:
+        config = self.config
+        longest = config.max_sequence_length
+        if tokens.ndim != 2 or tokens.shape[1] > longest:
+            raise ShapeError(f"DecoderLm: expected tokens [batch, sequence <= {longest}], got {list(tokens.shape)}")
+        if mask_pad is not None:
+            expect_shape(self, mask_pad, *tokens.shape, name="mask_pad")
+        positions = None
+        if cache is not None:
+            positions, mask_pad = cache.append(tokens, mask_pad)
+        elif mask_pad is not None:
+            positions = positions_of(mask_pad)
         x = self.embedding(tokens)
-        for block in self.blocks:
-            x = block(x)
-        return functional.linear(self.norm(x), self.embedding.weight)
+        if isinstance(config.positions, LearnedPositions):
+            x = x + (self.position.weight[: tokens.shape[1]] if positions is None else self.position(positions))
+        balances: list[Tensor] = []
+        for index, block in enumerate(self.blocks):
+            caches = None if cache is None else cache.layers[index]
+            x, balance = block.forward_balance(x, mask_pad, positions, cache=caches)  # pyright: ignore[reportCallIssue]
+            if balance is not None:
+                balances.append(balance)
+        return DecoderLmOutput(self._logits(self.norm(x)), self._balance(balances))
+
+    def _logits(self, x: Tensor) -> Tensor:
+        logits = functional.linear(x, self.embedding.weight) if self.config.tied else self.head(x)
+        cap = self.config.logit_soft_cap
+        return logits if cap is None else (logits / cap).tanh() * cap
+
+    def _balance(self, balances: list[Tensor]) -> Tensor | None:
+        if not isinstance(self.config.feed_forward, ExpertsPart):
+            return None
+        return self.config.feed_forward.balance * torch.stack(balances).mean()
 
     def custom_content(self, content: Content) -> Content:
         """The parts; the sizes are theirs."""
-        return content.add("embedding", self.embedding).add("blocks", self.blocks).add("norm", self.norm)
+        content = content.add("embedding", self.embedding)
+        if isinstance(self.config.positions, LearnedPositions):
+            content = content.add("position", self.position)
+        content = content.add("blocks", self.blocks).add("norm", self.norm)
+        return content if self.config.tied else content.add("head", self.head)
+
+
+def _rotary(config: DecoderLmConfig, device: torch.device | str | None) -> RotaryEncoding | None:
+    positions = config.positions
+    if not isinstance(positions, RotaryPositions):
+        return None
+    return RotaryEncodingConfig(
+        max_sequence_length=config.max_sequence_length,
+        d_model=config.head_size,
+        theta=config.theta,
+        interleaved=positions.interleaved,
+        rotary_dim=positions.rotary_dim,
+        scaling=positions.scaling,
+    ).init(device)

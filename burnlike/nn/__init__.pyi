@@ -1,9 +1,11 @@
 """The public names of `burnlike.nn`: each is imported from where it is defined, at its first use."""
 
-from ..models.decoder_lm import DecoderBlock as DecoderBlock, DecoderLm as DecoderLm
+from ..models.decoder_block import DecoderBlock as DecoderBlock
+from ..models.decoder_lm import DecoderLm as DecoderLm
 from ..models.decoder_lm_configs import DecoderLmConfig as DecoderLmConfig
 from .activation.activation import Activation as Activation
 from .activation.configs import (
+    GatedLinearConfig as GatedLinearConfig,
     GLUConfig as GLUConfig,
     HardShrinkConfig as HardShrinkConfig,
     HardSigmoidConfig as HardSigmoidConfig,
@@ -19,6 +21,7 @@ from .activation.configs import (
     TanhConfig as TanhConfig,
     TanhshrinkConfig as TanhshrinkConfig,
 )
+from .activation.gated_linear import GatedLinear as GatedLinear
 from .activation.glu import GLU as GLU
 from .activation.prelu import PRelu as PRelu
 from .activation.rectifier_configs import (
@@ -289,11 +292,15 @@ from .similarity.configs import (
 from .similarity.cosine_similarity import CosineSimilarity as CosineSimilarity
 from .similarity.pairwise_distance import PairwiseDistance as PairwiseDistance
 from .transformer.configs import (
+    GatedFeedForwardConfig as GatedFeedForwardConfig,
+    MixtureOfExpertsConfig as MixtureOfExpertsConfig,
     PositionWiseFeedForwardConfig as PositionWiseFeedForwardConfig,
     TransformerDecoderConfig as TransformerDecoderConfig,
     TransformerEncoderConfig as TransformerEncoderConfig,
 )
 from .transformer.feed_forward import PositionWiseFeedForward as PositionWiseFeedForward
+from .transformer.gated_feed_forward import GatedFeedForward as GatedFeedForward
+from .transformer.mixture_of_experts import MixtureOfExperts as MixtureOfExperts, MixtureOutput as MixtureOutput
 from .transformer.transformer_decoder import (
     TransformerDecoder as TransformerDecoder,
     TransformerDecoderAutoregressiveCache as TransformerDecoderAutoregressiveCache,

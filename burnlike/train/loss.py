@@ -1,7 +1,7 @@
 """Losses: the value that a Learner minimizes, with the number of values of which it is the mean."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from torch import Tensor, nn
 from torch.nn import functional
@@ -26,13 +26,19 @@ LossFunction = Callable[[Any, Any], Loss]
 def next_token_loss(model: nn.Module, batch: Tensor) -> Loss:
     """Cross-entropy of each token given those before it, in nats.
 
+    In training, a model with `forward_balance` adds what keeps the experts of a mixture in balance.
+
     Args:
         model: `[batch, n] -> [batch, n, vocab_size]` logits.
         batch: `[batch, n + 1]` int64 tokens.
     """
-    logits = model(batch[:, :-1])
-    targets = batch[:, 1:]
-    return Loss(functional.cross_entropy(logits.flatten(0, 1), targets.flatten()), targets.numel())
+    targets, balance = batch[:, 1:], None
+    if model.training and callable(getattr(type(model), "forward_balance", None)):
+        logits, balance = cast(Any, model).forward_balance(batch[:, :-1])
+    else:
+        logits = model(batch[:, :-1])
+    mean = functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+    return Loss(mean if balance is None else mean + balance, targets.numel())
 
 
 def loss_function(model: nn.Module) -> LossFunction:

@@ -1,9 +1,9 @@
 """Sampling from a language model, token by token."""
 
-import math
-
 import torch
 from torch import Tensor, nn
+
+from ..models.generation import next_tokens
 
 
 @torch.no_grad()
@@ -36,12 +36,8 @@ def sample(
     was_training = model.training
     model.eval()
     for _ in range(length):
-        logits = model(tokens[-context_length:].to(device).unsqueeze(0))[0, -1].float().cpu()
-        scaled = logits / temperature if temperature else logits * math.inf
-        if scaled.isfinite().all():
-            drawn = torch.multinomial(scaled.softmax(-1), 1, generator=generator)
-        else:  # a temperature of 0, or one so low that only the likeliest token is left
-            drawn = logits.argmax().unsqueeze(0)
+        logits = model(tokens[-context_length:].to(device).unsqueeze(0))[:, -1].float().cpu()
+        drawn = next_tokens(logits, temperature=temperature, generator=generator)
         tokens = torch.cat([tokens, drawn])
     model.train(was_training)
     return tokens[len(prompt) :]

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from burnlike import models
+from burnlike import models, nn
 from burnlike.config import ModuleConfig
 
 
@@ -36,7 +36,7 @@ class ModelCase:
     slow: bool = False
     not_in: Mapping[str, str] = field(default_factory=dict)
 
-    def model(self) -> nn.Module:
+    def model(self) -> torch.nn.Module:
         """The model with random weights and statistics, none of them constant, in float64 and for evaluation."""
         torch.manual_seed(0)
         model = self.config.init()
@@ -62,6 +62,9 @@ def image(*shape: int) -> Tensor:
 
 
 LM = models.DecoderLmConfig(vocab_size=7, max_sequence_length=6, d_model=8, n_layers=2, n_heads=2, d_ff=12)
+LLAMA_POSITIONS = models.RotaryPositions(interleaved=False, scaling=nn.Llama3Scaling(factor=2.0, original_length=4))
+GEGLU = models.GatedPart(activation=nn.GeluConfig(), bias=True)
+PADDED = torch.tensor([[True, True, False, False, False], [False] * 5])
 BERT = models.BertEncoderConfig(
     vocab_size=7, max_sequence_length=6, d_model=8, n_layers=1, n_heads=2, d_ff=12, dropout=0.0, attention_dropout=0.0
 )
@@ -92,6 +95,37 @@ CASES = [
         slow=True,
     ),
     ModelCase("DecoderLm", LM, lambda: (tokens(7, 2, 5),), ((2, 5, 7),)),
+    ModelCase(
+        "DecoderLm/llama",
+        LM.replace(n_heads_kv=1, tied=False, positions=LLAMA_POSITIONS),
+        lambda: (tokens(7, 2, 5), PADDED),
+        ((2, 5, 7),),
+    ),
+    ModelCase(
+        "DecoderLm/gpt2",
+        LM.replace(
+            norm="LayerNorm",
+            attention_bias=True,
+            attention_output_bias=True,
+            positions=models.LearnedPositions(),
+            feed_forward=models.PlainPart(),
+        ),
+        lambda: (tokens(7, 2, 6),),
+        ((2, 6, 7),),
+    ),
+    ModelCase(
+        "DecoderLm/capped",
+        LM.replace(d_head=6, sliding_window=2, attention_soft_cap=1.0, logit_soft_cap=2.0, feed_forward=GEGLU),
+        lambda: (tokens(7, 2, 5),),
+        ((2, 5, 7),),
+    ),
+    ModelCase(
+        "DecoderLm/experts",
+        LM.replace(feed_forward=models.ExpertsPart(n_experts=3)),
+        lambda: (tokens(7, 2, 5),),
+        ((2, 5, 7),),
+        not_in={"bfloat16": "rounded router weights choose other experts"},
+    ),
     ModelCase(
         "EncoderDecoder",
         T5,

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from burnlike import models, nn
 from burnlike.errors import ConfigError, ShapeError
 from burnlike.nn.attention.rotary_encoding import RotaryEncoding
+from burnlike.train import next_token_loss
 
 from ..nn.cases.causal_attention import causal_attention
 
@@ -123,3 +125,56 @@ def test_rotary_tables_are_rebuilt_after_meta() -> None:
     assert torch.equal(empty.cosine, built.cosine)
     assert torch.equal(empty.sine, built.sine)
     assert not built.state_dict()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"n_heads_kv": 3}, "n_heads_kv: expected a divisor of n_heads"),
+        ({"d_head": 3}, "d_head: expected an even number for rotary positions, got 3"),
+        ({"positions": models.RotaryPositions(rotary_dim=8)}, "positions.rotary_dim: expected at most a head's size"),
+        (
+            {"positions": models.RotaryPositions(rotary_dim=2, scaling=nn.LinearScaling(factor=2.0))},
+            "positions.scaling: expected 4 or more rotated values",
+        ),
+    ],
+)
+def test_what_can_not_work_is_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        CONFIG.replace(**values)
+    with pytest.raises(ConfigError, match="n_selected: expected at most n_experts"):
+        models.ExpertsPart(n_experts=1)
+
+
+def test_the_window_and_the_caps_are_those_of_their_formulas() -> None:
+    config = CONFIG.replace(sliding_window=3, attention_soft_cap=1.5, logit_soft_cap=0.3)
+    model, plain = config.init().double(), CONFIG.replace(sliding_window=3, attention_soft_cap=1.5).init().double()
+    plain.load_state_dict(model.state_dict())
+    tokens = torch.randint(11, (2, 8))
+    torch.testing.assert_close(model(tokens), 0.3 * torch.tanh(plain(tokens) / 0.3))
+    torch.testing.assert_close(plain(tokens), decoder_lm(plain, tokens), rtol=1e-12, atol=1e-12)
+
+
+def test_experts_in_balance_are_part_of_the_training_loss_alone() -> None:
+    part = models.ExpertsPart(n_experts=4, n_selected=1, balance=0.5)
+    model = CONFIG.replace(feed_forward=part).init()
+    batch = torch.randint(11, (2, 8))
+    mean = functional.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
+    balance = model.forward_balance(batch[:, :-1]).balance
+    assert balance is not None
+    torch.testing.assert_close(next_token_loss(model.train(), batch).mean, mean + balance)
+    torch.testing.assert_close(next_token_loss(model.eval(), batch).mean, mean)
+    for block in model.blocks:
+        block.feed_forward.router.weight.data.zero_()  # all probabilities are 1/4, whoever is chosen
+    balance = model.forward_balance(batch).balance
+    torch.testing.assert_close(balance, torch.tensor(0.5))
+
+
+def test_todays_yaml_and_names_go_on() -> None:
+    text = "{vocab_size: 11, max_sequence_length: 8, d_model: 12, n_layers: 2, n_heads: 2, d_ff: 20}"
+    assert nn.DecoderLmConfig.from_yaml(text) == CONFIG
+    names = {name for name, _ in CONFIG.init().named_parameters() if name.startswith("blocks.1.")}
+    attention = {f"blocks.1.attention.{it}.weight" for it in ("query", "key", "value", "output")}
+    norms = {"blocks.1.norm_attention.gamma", "blocks.1.norm_feed_forward.gamma"}
+    gate = {"blocks.1.gate.linear_inner.weight", "blocks.1.gate.linear_outer.weight", "blocks.1.linear.weight"}
+    assert names == attention | norms | gate

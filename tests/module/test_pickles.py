@@ -117,8 +117,9 @@ def test_burnlikes_layers_load_by_weights_only() -> None:
     sizes = {"vocab_size": 5, "d_model": 8, "d_ff": 8, "n_layers": 2, "n_heads": 2, "max_sequence_length": 4}
     model = burnlike.nn.DecoderLmConfig(**sizes, dropout=0.1).init()
     known = ids(model)
-    configs = [burnlike.nn.DecoderLmConfig, burnlike.nn.RotaryEncodingConfig, rebuild]
-    with torch.serialization.safe_globals([*classes_of(model), *configs]):
+    configs = [burnlike.nn.DecoderLmConfig, burnlike.nn.RotaryEncodingConfig, burnlike.nn.SiLUConfig]
+    parts = [burnlike.models.RotaryPositions, burnlike.models.GatedPart, rebuild]
+    with torch.serialization.safe_globals([*classes_of(model), *configs, *parts]):
         loaded = torch.load(saved(model), weights_only=True)
     assert ids(loaded) == known
 

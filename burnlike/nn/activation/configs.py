@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 from ...config.bounds import Dimension, Finite, NotNegative, Size
 from ..initializers.configs import Initializer, KaimingUniform
 from ..roles import ActivationConfig
+from .rectifier_configs import GeluConfig
 
 if TYPE_CHECKING:
     import torch
 
+    from .gated_linear import GatedLinear
     from .glu import GLU
     from .prelu import PRelu
     from .rrelu import RRelu
@@ -220,3 +222,26 @@ class SwiGluConfig(ActivationConfig, tag="SwiGlu"):
         from .swiglu import SwiGlu
 
         return SwiGlu(self, device)
+
+
+class GatedLinearConfig(ActivationConfig, tag="GatedLinear"):
+    """activation(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5).
+
+    Attributes:
+        d_input: size of the last dimension of x.
+        d_output: size of the last dimension of the result.
+        activation: of the gate: GELU for GEGLU, SiLU for SwiGLU, ReLU for ReGLU.
+        bias: whether both linear layers have a bias.
+        initializer: of both linear layers.
+    """
+
+    d_input: Size
+    d_output: Size
+    activation: ActivationConfig = GeluConfig()
+    bias: bool = False
+    initializer: Initializer = KaimingUniform()
+
+    def init(self, device: "torch.device | str | None" = None) -> "GatedLinear":
+        from .gated_linear import GatedLinear
+
+        return GatedLinear(self, device)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 from ..._moved import names_of_file
 from ...config import Meta, ModuleConfig
 from ...config.bounds import Layers, NotNegative, Size
-from ..activation.rectifier_configs import GeluConfig
+from ..activation.configs import GatedLinearConfig, SwiGluConfig
+from ..activation.rectifier_configs import GeluConfig, SiLUConfig
 from ..initializers.configs import Initializer, KaimingUniform
 from ..roles import ActivationConfig
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     import torch
 
     from .feed_forward import PositionWiseFeedForward
+    from .gated_feed_forward import GatedFeedForward
+    from .mixture_of_experts import MixtureOfExperts
     from .transformer_decoder import TransformerDecoder
     from .transformer_encoder import TransformerEncoder
 
@@ -41,6 +44,72 @@ class PositionWiseFeedForwardConfig(ModuleConfig, tag="PositionWiseFeedForward")
         from .feed_forward import PositionWiseFeedForward
 
         return PositionWiseFeedForward(self, device)
+
+
+class GatedFeedForwardConfig(ModuleConfig, tag="GatedFeedForward"):
+    """linear(activation(x w) * (x v)) at each position (Shazeer 2020, eq. 6).
+
+    Attributes:
+        d_model: size of the last dimension.
+        d_ff: inner size.
+        activation: of the gate.
+        bias: whether the linear layers have a bias.
+        initializer: of the gate's linear layers.
+        output_initializer: of the last linear layer.
+    """
+
+    d_model: Size
+    d_ff: Size
+    activation: ActivationConfig = SiLUConfig()
+    bias: bool = False
+    initializer: Initializer = KaimingUniform()
+    output_initializer: Initializer = KaimingUniform()
+
+    @property
+    def gate(self) -> SwiGluConfig | GatedLinearConfig:
+        """The config of the gate."""
+        sizes = {"d_input": self.d_model, "d_output": self.d_ff}
+        if self.activation == SiLUConfig():
+            return SwiGluConfig(**sizes, bias=self.bias, initializer=self.initializer)
+        return GatedLinearConfig(**sizes, activation=self.activation, bias=self.bias, initializer=self.initializer)
+
+    def init(self, device: "torch.device | str | None" = None) -> "GatedFeedForward":
+        from .gated_feed_forward import GatedFeedForward
+
+        return GatedFeedForward(self, device)
+
+
+class MixtureOfExpertsConfig(ModuleConfig, tag="MixtureOfExperts"):
+    """Gated feed-forward parts, of which each position takes a few (Shazeer et al. 2017; Jiang et al. 2024).
+
+    Attributes:
+        d_model: size of the last dimension.
+        d_ff: inner size of an expert.
+        n_experts: how many there are.
+        n_selected: how many a position takes; 1 as in Switch (Fedus et al. 2021), 2 as in Mixtral.
+        normalized: whether the weights of those that are taken are divided by their sum.
+        activation: of the experts' gates.
+        initializer: of the router and of the gates' linear layers.
+        output_initializer: of the experts' last linear layers.
+    """
+
+    d_model: Size
+    d_ff: Size
+    n_experts: Layers
+    n_selected: Size = 2
+    normalized: bool = True
+    activation: ActivationConfig = SiLUConfig()
+    initializer: Initializer = KaimingUniform()
+    output_initializer: Initializer = KaimingUniform()
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.n_selected > self.n_experts:
+            yield "n_selected", f"expected at most n_experts ({self.n_experts}), got {self.n_selected}"
+
+    def init(self, device: "torch.device | str | None" = None) -> "MixtureOfExperts":
+        from .mixture_of_experts import MixtureOfExperts
+
+        return MixtureOfExperts(self, device)
 
 
 class _StackConfig(ModuleConfig):

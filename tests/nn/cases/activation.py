@@ -41,6 +41,12 @@ def swiglu(layer: Any, x: Tensor) -> Tensor:
     return gate / (1 + (-gate).exp()) * value
 
 
+def geglu(layer: Any, x: Tensor) -> Tensor:
+    """Shazeer 2020, eq. 5, with GELU."""
+    gate = x @ layer.linear_inner.weight
+    return gate * 0.5 * (1 + torch.erf(gate / 2**0.5)) * (x @ layer.linear_outer.weight)
+
+
 CASES = [
     Case("Relu", nn.ReluConfig(), values),
     Case("Relu6", nn.Relu6Config(), values),
@@ -85,6 +91,7 @@ CASES = [
     Case("Shrink/bias", nn.ShrinkConfig(lambd=0.75, bias=0.25), values, shrunk),
     Case("GLU", nn.GLUConfig(dim=1), values, bad_shapes=((2, 3), (4,))),
     Case("GLU/negative", nn.GLUConfig(dim=-2), values, bad_shapes=((3, 2),)),
+    Case("GatedLinear", nn.GatedLinearConfig(d_input=4, d_output=3), lambda: (floats(2, 4),), geglu),
     Case("SwiGlu", nn.SwiGluConfig(d_input=4, d_output=3), lambda: (floats(2, 4),), swiglu),
     Case("SwiGlu/bias", nn.SwiGluConfig(d_input=4, d_output=3, bias=True), lambda: (floats(2, 4),), swiglu),
 ]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from burnlike import nn
@@ -48,6 +49,26 @@ def decoder(stack: Any, x: Tensor, memory: Tensor, *masks: Tensor | None) -> Ten
     return x
 
 
+def gated(layer: Any, x: Tensor) -> Tensor:
+    """Shazeer 2020, eq. 6, with GELU or SiLU."""
+    inner = layer.gate.linear_inner(x)
+    erf = 0.5 * inner * (1 + torch.erf(inner / 2**0.5))
+    gate = inner * inner.sigmoid() if isinstance(layer.gate, nn.SwiGlu) else erf
+    return layer.linear(gate * layer.gate.linear_outer(x))
+
+
+def mixture(layer: Any, x: Tensor) -> Tensor:
+    """Position by position: the likeliest experts, each with its probability (Jiang et al. 2024, section 2.1)."""
+    rows = []
+    for row in x.flatten(0, -2):
+        powers = (row @ layer.router.weight).exp()
+        probabilities = powers / powers.sum()
+        chosen = probabilities.argsort(descending=True)[: layer.n_selected].tolist()
+        whole = sum(probabilities[index] for index in chosen) if layer.normalized else 1.0
+        rows.append(sum(probabilities[index] / whole * gated(layer.experts[index], row) for index in chosen))
+    return torch.stack(rows).reshape(x.shape)
+
+
 FEED_FORWARD = nn.PositionWiseFeedForwardConfig(d_model=4, d_ff=6, dropout=0.0)
 ENCODER = nn.TransformerEncoderConfig(d_model=4, d_ff=6, n_heads=2, n_layers=2, dropout=0.0)
 DECODER = nn.TransformerDecoderConfig(d_model=4, d_ff=6, n_heads=2, n_layers=2, dropout=0.0)
@@ -67,6 +88,32 @@ CASES = [
         FEED_FORWARD.replace(activation=nn.SwiGluConfig(d_input=6, d_output=6)),
         lambda: (floats(2, 4),),
         reference=feed_forward,
+    ),
+    Case(
+        "GatedFeedForward",
+        nn.GatedFeedForwardConfig(d_model=4, d_ff=6),
+        lambda: (floats(2, 3, 4),),
+        gated,
+        bad_shapes=((2, 3),),
+    ),
+    Case(
+        "GatedFeedForward/gelu",
+        nn.GatedFeedForwardConfig(d_model=4, d_ff=6, activation=nn.GeluConfig(), bias=True),
+        lambda: (floats(2, 3, 4),),
+        gated,
+    ),
+    Case(
+        "MixtureOfExperts",
+        nn.MixtureOfExpertsConfig(d_model=4, d_ff=6, n_experts=3),
+        lambda: (floats(2, 8, 4),),  # enough that each expert is chosen
+        mixture,
+        bad_shapes=((2, 3),),
+    ),
+    Case(
+        "MixtureOfExperts/switch",
+        nn.MixtureOfExpertsConfig(d_model=4, d_ff=6, n_experts=3, n_selected=1, normalized=False),
+        lambda: (floats(7, 4),),
+        mixture,
     ),
     Case("TransformerEncoder", ENCODER, lambda: (floats(2, 3, 4),), bad_shapes=((2, 3, 5), (3, 4))),
     Case(

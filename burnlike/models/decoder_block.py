@@ -1,0 +1,122 @@
+"""A block of the decoder-only language model."""
+
+import torch
+from torch import Tensor
+
+from ..module import Module
+from ..nn.attention.caches import KeyValueCache
+from ..nn.attention.configs import CausalAttentionConfig
+from ..nn.attention.rotary_encoding import RotaryEncoding
+from ..nn.dropout.configs import DropoutConfig
+from ..nn.initializers.configs import Normal
+from ..nn.layer import Layer
+from ..nn.linear.configs import LinearConfig
+from ..nn.norm.configs import LayerNormConfig, RmsNormConfig
+from ..nn.transformer.configs import GatedFeedForwardConfig, MixtureOfExpertsConfig, PositionWiseFeedForwardConfig
+from ..nn.transformer.gated_feed_forward import GatedFeedForward
+from ..nn.transformer.mixture_of_experts import MixtureOfExperts
+from ..tensor.torch_bridge.torch_function import lift
+from .decoder_lm_configs import DecoderLmConfig, ExpertsPart, GatedPart, PlainPart
+
+
+class DecoderBlock(Module):
+    """x + attention(norm(x)), then x + feed_forward(norm(x)).
+
+    A gated feed-forward part lies in `gate` and `linear`, any other in `feed_forward`.
+    """
+
+    # Pickles of versions that had no other kind lack it.
+    gated = True
+
+    def __init__(
+        self, config: DecoderLmConfig, device: torch.device | str | None = None, rotary: RotaryEncoding | None = None
+    ) -> None:
+        super().__init__()
+        # Parts that add to the residual stream start smaller the deeper the model (Radford et al. 2019, section 2.3).
+        residual = Normal(std=0.02 / (2 * config.n_layers) ** 0.5)
+        self.norm_attention = norm_config(config).init(device)
+        self.attention = CausalAttentionConfig(
+            d_model=config.d_model,
+            n_heads=config.n_heads,
+            dropout=config.dropout,
+            output_initializer=residual,
+            n_heads_kv=config.n_heads_kv,
+            d_head=config.d_head,
+            bias=config.attention_bias,
+            output_bias=config.attention_output_bias,
+            sliding_window=config.sliding_window,
+            soft_cap=config.attention_soft_cap,
+        ).init(device, rotary)
+        self.norm_feed_forward = norm_config(config).init(device)
+        feed_forward = feed_forward_of(config, residual, device)
+        if isinstance(feed_forward, GatedFeedForward):
+            self.gate, self.linear = feed_forward.gate, feed_forward.linear
+        else:
+            self.gated = False
+            self.feed_forward = feed_forward
+        self.dropout = DropoutConfig(prob=config.dropout).init()
+
+    @lift
+    def forward(
+        self,
+        x: Tensor,
+        mask_pad: Tensor | None = None,
+        positions: Tensor | None = None,
+        *,
+        cache: KeyValueCache | None = None,
+    ) -> Tensor:
+        """`[batch, sequence, d_model] -> [batch, sequence, d_model]`; the arguments are those of CausalAttention."""
+        return self.forward_balance(x, mask_pad, positions, cache=cache)[0]
+
+    def forward_balance(
+        self,
+        x: Tensor,
+        mask_pad: Tensor | None = None,
+        positions: Tensor | None = None,
+        *,
+        cache: KeyValueCache | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """As `forward`, of torch tensors, with the balance of a mixture of experts, None without one."""
+        attended = self.attention(self.norm_attention(x), mask_pad, positions, cache=cache)
+        x = x + self.dropout(attended)
+        y, balance = self._fed_forward(self.norm_feed_forward(x))
+        return x + self.dropout(y), balance
+
+    def _fed_forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        if self.gated:
+            return self.linear(self.gate(x)), None
+        if isinstance(self.feed_forward, MixtureOfExperts):
+            return self.feed_forward.forward_balance(x)
+        return self.feed_forward(x), None
+
+
+def norm_config(config: DecoderLmConfig) -> RmsNormConfig | LayerNormConfig:
+    """The norm of a model's blocks and of its end."""
+    kind = RmsNormConfig if config.norm == "RmsNorm" else LayerNormConfig
+    return kind(d_model=config.d_model, epsilon=config.norm_epsilon)
+
+
+def feed_forward_of(config: DecoderLmConfig, residual: Normal, device: torch.device | str | None) -> Layer | Module:
+    """The feed-forward part of a block, its last layer initialized by `residual`."""
+    d_model, d_ff, part = config.d_model, config.d_ff, config.feed_forward
+    if isinstance(part, GatedPart):
+        return GatedFeedForwardConfig(
+            d_model=d_model, d_ff=d_ff, activation=part.activation, bias=part.bias, output_initializer=residual
+        ).init(device)
+    if isinstance(part, ExpertsPart):
+        mixture = MixtureOfExpertsConfig(
+            d_model=d_model,
+            d_ff=d_ff,
+            n_experts=part.n_experts,
+            n_selected=part.n_selected,
+            normalized=part.normalized,
+            activation=part.activation,
+            output_initializer=residual,
+        )
+        return mixture.init(device)
+    assert isinstance(part, PlainPart)
+    plain = PositionWiseFeedForwardConfig(d_model=d_model, d_ff=d_ff, activation=part.activation, dropout=0.0).init(
+        device
+    )
+    plain.linear_outer = LinearConfig(d_input=d_ff, d_output=d_model, initializer=residual).init(device)
+    return plain

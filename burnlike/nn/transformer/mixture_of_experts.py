@@ -1,0 +1,108 @@
+"""A mixture of feed-forward parts, of which each position takes a few."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ..._torch_compat.transforms import transforming
+from ...module import Content, Module
+from ...tensor.torch_bridge.torch_function import lift
+from ..layer import expect_shape
+from ..linear.configs import LinearConfig
+from .configs import GatedFeedForwardConfig, MixtureOfExpertsConfig
+
+
+class MixtureOutput(NamedTuple):
+    """What experts make of each position, and how evenly they were chosen.
+
+    Attributes:
+        output: `[..., d_model]`.
+        balance: scalar `[]`, n_experts * sum_i f_i P_i (Fedus et al. 2021, eq. 4, without alpha): f_i the positions
+            for which expert i was chosen, P_i its mean probability. `n_selected` when all are chosen alike, more
+            otherwise.
+    """
+
+    output: Tensor
+    balance: Tensor
+
+
+class MixtureOfExperts(Module):
+    """sum_i p_i expert_i(x) over the `n_selected` experts of the largest p = softmax(router(x)) (Jiang et al. 2024).
+
+    Eager code computes the chosen experts only. Which those are is in the data, so compiled and exported code,
+    torch.func's transforms and the meta device compute all experts for all positions, with a weight of 0 for those that
+    were not chosen: the same numbers, for `n_experts / n_selected` times the work.
+
+    Torch: -.
+
+    Attributes:
+        router: Linear `d_model -> n_experts`.
+        experts: GatedFeedForward each.
+    """
+
+    def __init__(self, config: MixtureOfExpertsConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        self.router = LinearConfig(
+            d_input=config.d_model, d_output=config.n_experts, bias=False, initializer=config.initializer
+        ).init(device)
+        expert = GatedFeedForwardConfig(
+            d_model=config.d_model,
+            d_ff=config.d_ff,
+            activation=config.activation,
+            initializer=config.initializer,
+            output_initializer=config.output_initializer,
+        )
+        self.experts = nn.ModuleList(expert.init(device) for _ in range(config.n_experts))
+        self.n_selected = config.n_selected
+        self.normalized = config.normalized
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[..., d_model] -> [..., d_model]`.
+
+        Raises:
+            ShapeError: the last dimension of x is not `d_model`.
+        """
+        return self._forward(x).output
+
+    @lift
+    def forward_balance(self, x: Tensor) -> MixtureOutput:
+        """As `forward`, with what a training adds to its loss, times a small factor, so that all experts are used.
+
+        Raises:
+            ShapeError: the last dimension of x is not `d_model`.
+        """
+        return self._forward(x)
+
+    def _forward(self, x: Tensor) -> MixtureOutput:
+        expect_shape(self, x, "...", self.router.weight.shape[0])
+        flat = x.flatten(0, -2)
+        # In float32 at least: rounded probabilities would be equal.
+        probabilities = self.router(flat).softmax(-1, dtype=torch.promote_types(x.dtype, torch.float32))
+        weights, chosen = probabilities.topk(self.n_selected, -1)
+        if self.normalized:
+            weights = weights / weights.sum(-1, keepdim=True)
+        fractions = torch.zeros_like(probabilities).scatter(-1, chosen, 1.0).mean(0)
+        balance = len(self.experts) * (fractions * probabilities.mean(0)).sum()
+        known = not (torch.compiler.is_compiling() or transforming() or x.is_meta)
+        mixed = (self._of_chosen if known else self._of_all)(flat, chosen, weights.to(x.dtype))
+        return MixtureOutput(mixed.unflatten(0, x.shape[:-1]), balance)
+
+    def _of_chosen(self, x: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+        mixed = torch.zeros_like(x)
+        for index, expert in enumerate(self.experts):
+            row, rank = (chosen == index).nonzero(as_tuple=True)
+            mixed = mixed.index_add(0, row, (expert(x[row]) * weights[row, rank, None]).to(x.dtype))
+        return mixed
+
+    def _of_all(self, x: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+        every = x.new_zeros(x.shape[0], len(self.experts)).scatter(-1, chosen, weights)
+        mixed = torch.zeros_like(x)
+        for index, expert in enumerate(self.experts):
+            mixed = mixed + expert(x) * every[:, index, None]
+        return mixed
+
+    def custom_content(self, content: Content) -> Content:
+        content = content.add("n_selected", self.n_selected).add("normalized", self.normalized)
+        return content.add("router", self.router).add("experts", self.experts)

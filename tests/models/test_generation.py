@@ -1,0 +1,144 @@
+"""Generation: the same tokens with a cache, without it and one row at a time; how tokens are drawn; what is refused."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from burnlike import models, nn
+from burnlike.errors import ArgumentError, ShapeError
+from burnlike.models import next_tokens
+
+from .cases import CASES, LM
+
+LMS = [case for case in CASES if case.name.startswith("DecoderLm")]
+PROMPT = torch.tensor([[3, 1, 4], [1, 5, 2]])
+PADDED = torch.tensor([[True, True, False], [False] * 3])
+
+
+def model_of(config: Any) -> Any:
+    """Weights large enough that tokens differ from place to place."""
+    torch.manual_seed(0)
+    model = config.replace(max_sequence_length=12).init().double().eval()
+    for tensor in model.parameters():
+        tensor.data.mul_(3)
+    return model
+
+
+@pytest.mark.parametrize("case", LMS, ids=lambda case: case.name)
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_cache_changes_no_token(case: Any, padded: bool) -> None:
+    model = model_of(case.config)
+    mask = PADDED if padded else None
+    found = model.generate(PROMPT, 9, mask_pad=mask)
+    assert found.shape == (2, 12)
+    assert torch.equal(found[:, :3], PROMPT)
+    assert torch.equal(model.generate(PROMPT, 9, mask_pad=mask, use_cache=False), found)
+    alone = PROMPT[:1, 2:] if padded else PROMPT[:1]
+    assert torch.equal(model.generate(alone, 9)[0], found[0, 2 if padded else 0 :])
+    drawn = [
+        model.generate(PROMPT, 9, temperature=1.5, use_cache=use, generator=torch.Generator().manual_seed(1))
+        for use in (True, False)
+    ]
+    assert torch.equal(*drawn)
+    assert not torch.equal(drawn[0], found)
+
+
+@pytest.mark.parametrize("case", LMS, ids=lambda case: case.name)
+def test_logits_with_a_cache_are_those_without(case: Any) -> None:
+    model = model_of(case.config)
+    tokens = torch.randint(7, (2, 6))
+    expected = model(tokens)
+    cache = model.new_cache(2, 8)
+    found = torch.cat([model(part, cache=cache) for part in tokens.split([3, 1, 2], 1)], 1)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_one_compiled_graph_generates() -> None:
+    model = model_of(LM)
+    graphs: list[Any] = []
+
+    def counted(graph: Any, _: Any) -> Any:
+        graphs.append(graph)
+        return graph
+
+    torch._dynamo.reset()
+    compiled, cache = torch.compile(model, fullgraph=True, backend=counted), model.new_cache(1)
+    tokens = torch.randint(7, (1, 5))
+    with torch.no_grad():
+        found = torch.cat([compiled(tokens[:, place : place + 1], cache=cache) for place in range(5)], 1)
+        torch.testing.assert_close(found, model(tokens), rtol=1e-10, atol=1e-10)
+    assert len(graphs) == 1
+
+
+def test_a_stop_token_ends_its_row_alone() -> None:
+    model = model_of(LM)
+    free = model.generate(PROMPT, 9)
+    stop = int(free[0, 3])
+    found = model.generate(PROMPT, 9, stop_tokens=(stop,), pad_token=6)
+    for row in range(2):
+        new = free[row, 3:].tolist()
+        ended = new.index(stop) + 1 if stop in new else 9
+        width = found.shape[1] - 3
+        assert found[row, 3:].tolist() == (new[:ended] + [6] * 9)[:width]
+
+
+def test_training_mode_comes_back() -> None:
+    model = LM.replace(dropout=0.5).init().train()
+    assert torch.equal(model.generate(PROMPT, 2), model.generate(PROMPT, 2))
+    assert model.training
+
+
+LOGITS = torch.tensor([[0.1, 0.2, 0.3, 0.4]]).log().repeat(20000, 1)
+
+
+def shares(drawn: Tensor) -> Tensor:
+    return torch.bincount(drawn, minlength=4) / len(drawn)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [0.1, 0.2, 0.3, 0.4]),
+        ({"temperature": 0.5}, [1 / 30, 4 / 30, 9 / 30, 16 / 30]),
+        ({"top_k": 2}, [0, 0, 3 / 7, 4 / 7]),
+        ({"top_p": 0.65}, [0, 0, 3 / 7, 4 / 7]),
+        ({"top_p": 0.71}, [0, 2 / 9, 3 / 9, 4 / 9]),
+        ({"top_p": 0.01}, [0, 0, 0, 1]),
+        ({"temperature": 0.0}, [0, 0, 0, 1]),
+        ({"temperature": 1e-40}, [0, 0, 0, 1]),
+        ({"temperature": 0.5, "top_k": 3, "top_p": 0.9}, [0, 4 / 29, 9 / 29, 16 / 29]),
+    ],
+    ids=str,
+)
+def test_tokens_are_drawn_by_their_probabilities(options: dict[str, Any], expected: list[float]) -> None:
+    drawn = next_tokens(LOGITS, **options, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(shares(drawn), torch.tensor(expected, dtype=torch.float32), rtol=0, atol=0.015)
+    assert torch.equal(shares(drawn) > 0, torch.tensor(expected) > 0)
+
+
+def test_what_can_not_be_generated_is_refused() -> None:
+    model = LM.init()
+    with pytest.raises(ArgumentError, match=r"sequence >= 1\] of which 9 more fit into 6, got \[2, 3\]"):
+        model.generate(PROMPT, 9)
+    with pytest.raises(ArgumentError, match="expected padding on the left"):
+        model.generate(PROMPT, 1, mask_pad=PADDED.flip(1))
+    with pytest.raises(ArgumentError, match="top_k: expected 1 or more, got 0"):
+        model.generate(PROMPT, 1, temperature=1.0, top_k=0)
+    with pytest.raises(ArgumentError, match=r"top_p: expected more than 0 and at most 1, got 1\.5"):
+        model.generate(PROMPT, 1, temperature=1.0, top_p=1.5)
+    with pytest.raises(ArgumentError, match="length: expected 1 to 6, got 7"):
+        model.new_cache(2, 7)
+    cache = model.new_cache(2, 4)
+    model(PROMPT, cache=cache)
+    with pytest.raises(ShapeError, match=r"expected tokens \[2, sequence <= 1\] where 3 are cached, got \[2, 3\]"):
+        model(PROMPT, cache=cache)
+
+
+def test_frequencies_by_length_generate_without_a_cache() -> None:
+    positions = models.RotaryPositions(scaling=nn.DynamicScaling(factor=2.0, original_length=4))
+    model = model_of(LM.replace(positions=positions))
+    assert model.generate(PROMPT, 5, use_cache=False).shape == (2, 8)
+    with pytest.raises(ArgumentError, match="leave out the cache"):
+        model.generate(PROMPT, 5)
