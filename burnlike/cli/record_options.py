@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from burnlike._dtypes import convertible
 from burnlike.config.document import parse_plain
+from burnlike.config.shipped import config_file
 from burnlike.config.source_text import read_text
 from burnlike.errors import ConfigIOError, RecordError, RecordIOError, nearest
 from burnlike.record.files.sharded import INDEX_SUFFIX, find_record
@@ -147,7 +148,10 @@ def add_layout_options(parser: argparse.ArgumentParser) -> None:
         help="JSON or YAML that says how the record is arranged, for .bin, which carries no names",
     )
     group.add_argument(
-        "--model", metavar="CONFIG", help="a YAML config of the model that the record is of, in place of --layout"
+        "--model",
+        type=config_file,
+        metavar="CONFIG",
+        help="a YAML config of the model that the record is of, or a shipped one, in place of --layout",
     )
     add_import_option(parser)
     parser.add_argument(

@@ -9,7 +9,7 @@ import burnlike.config.registry as registry
 from burnlike._env import number_of_ranks, shorten_spinning
 from burnlike._memory import keep_freed_memory
 from burnlike.config.overrides import paths_of
-from burnlike.config.shipped import config_file, shipped_configs
+from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError, BurnlikeError, CheckpointError, ConfigError
 from burnlike.train.configs import TrainConfig
 from burnlike.train.resume import check_resumable
@@ -27,7 +27,7 @@ _NEWEST = ""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    names = ", ".join(shipped_configs())
+    names = ", ".join(shipped_jobs())
     parser.add_argument(
         "file",
         nargs="?",
@@ -132,7 +132,7 @@ def _paths(args: argparse.Namespace) -> tuple[Path, str | None]:
         if args.sweeps:
             raise ConfigError("a sweep needs its config, also to go on with it: give CONFIG before --sweep")
         if not resumed:
-            raise ConfigError(f"expected the YAML file of a config or a shipped one: {', '.join(shipped_configs())}")
+            raise ConfigError(f"expected the YAML file of a config or a shipped one: {', '.join(shipped_jobs())}")
         from burnlike.train.run_dir import config_of
 
         file = config_of(Path(resumed))

@@ -270,7 +270,7 @@ def _unknown_type(given: Node, role: ConfigType) -> str:
         return f"expected {_types_below(role)}, got {got(given)}"
     if forgotten := untagged(role, given.value):
         name = forgotten.__name__
-        return f"{name} has no tag; write `class {name}({forgotten.__bases__[0].__name__}, tag=\"{given.value}\")`"
+        return f'{name} has no tag; write `class {name}({forgotten.__bases__[0].__name__}, tag="{given.value}")`'
     near = nearest(given.value[:_LONGEST_NAME], list(imported(role)))
     other = other_role(given.value, role)
     what = f"'{show_text(given.value)}' is a type of {other}" if other else f"unknown type '{show_text(given.value)}'"

@@ -69,6 +69,9 @@ class ConvNextConfig(ModuleConfig, tag="ConvNext"):
         """198 million parameters."""
         return cls.small(**{"widths": (192, 384, 768, 1536), **fields})
 
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return {"x": ("float32", (1, self.channels, 224, 224))}
+
     def init(self, device: "torch.device | str | None" = None) -> "ConvNext":
         from .convnext import ConvNext
 

@@ -37,6 +37,10 @@ class UNetConfig(ModuleConfig, tag="UNet"):
     def validate(self) -> Iterable[tuple[str, str]]:
         yield from misfits(self.norm, *self.widths)
 
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        size = 2 ** (len(self.widths) + 3)  # 16 x 16 in the middle
+        return {"x": ("float32", (1, self.channels, size, size))}
+
     def init(self, device: "torch.device | str | None" = None) -> "UNet":
         from .unet import UNet
 

@@ -90,6 +90,9 @@ class VisionTransformerConfig(ModuleConfig, tag="VisionTransformer"):
         """307 million parameters (Dosovitskiy et al. 2021, table 1)."""
         return cls(**{"d_model": 1024, "n_layers": 24, "n_heads": 16, "d_ff": 4096, **fields})
 
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return {"x": ("float32", (1, self.channels, *each(self.image_size, 2)))}
+
     def init(self, device: "torch.device | str | None" = None) -> "VisionTransformer":
         from .vit import VisionTransformer
 

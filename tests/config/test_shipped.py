@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from burnlike.cli.check import root_of
-from burnlike.config.shipped import config_file, shipped_configs
+from burnlike.config.shipped import config_file, shipped_configs, shipped_jobs
 from burnlike.errors import ConfigIOError
 from burnlike.train import TrainConfig
 
@@ -13,6 +13,8 @@ from burnlike.train import TrainConfig
 def test_names_lead_to_files_that_load() -> None:
     configs = shipped_configs()
     assert {"char_gpt", "char_gpt_tiny", "resnet18_layers", "transformer_layers"} <= set(configs)
+    assert {"char_gpt", "char_gpt_tiny"} <= set(shipped_jobs())
+    assert not {"resnet18_layers", "resnet50"} & set(shipped_jobs())
     for name, path in configs.items():
         assert config_file(name) == str(path)
         root_of(str(path)).load(config_file(name))

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from burnlike.config.shipped import shipped_jobs
 from burnlike.errors import ConfigError
 from burnlike.train import TrainConfig
 
 from .samples import load_config, write_config
 
-CONFIGS = sorted((Path(__file__).parents[2] / "burnlike" / "configs").glob("*.yaml"))
+CONFIGS = [*shipped_jobs().values()]
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
