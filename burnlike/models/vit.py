@@ -40,9 +40,6 @@ class VisionTransformerBlock(Module):
             d_model=config.d_model,
             n_heads=config.n_heads,
             dropout=config.attention_dropout,
-            query_bias=config.bias,
-            key_bias=config.bias,
-            value_bias=config.bias,
             initializer=INITIALIZER,
         ).init(device)
         self.norm_feed_forward = norm.init(device)

@@ -33,7 +33,6 @@ class VisionTransformerConfig(ModuleConfig, tag="VisionTransformer"):
         attention_dropout: probability of dropping an attention weight in training.
         drop_path: probability that a part of the last block is left out for an item in training; it grows from 0 at the
             first.
-        bias: whether query, key and value have a bias.
         activation: of the feed-forward parts.
         norm_epsilon: of all norms.
 
@@ -53,7 +52,6 @@ class VisionTransformerConfig(ModuleConfig, tag="VisionTransformer"):
     dropout: Probability = 0.0
     attention_dropout: Probability = 0.0
     drop_path: Probability = 0.0
-    bias: bool = True
     activation: ActivationConfig = GeluConfig()
     norm_epsilon: NotNegative = 1e-6
 

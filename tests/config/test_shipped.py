@@ -17,7 +17,7 @@ def test_names_lead_to_files_that_load() -> None:
     assert not {"resnet18_layers", "resnet50"} & set(shipped_jobs())
     for name, path in configs.items():
         assert config_file(name) == str(path)
-        root_of(str(path)).load(config_file(name))
+        root_of(str(path), []).load(config_file(name))
 
 
 def test_a_file_of_that_name_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,56 @@
+"""Weights of vision transformers, as transformers' `ViTForImageClassification` has them. Imports no torch."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..vit_configs import VisionTransformerConfig
+from .options import activation_of, num_classes_of, refuse_others
+from .table import WeightTable
+
+
+def config_of(values: Mapping[str, Any]) -> VisionTransformerConfig:
+    """The config of transformers' model, of its `config.json`.
+
+    Raises:
+        ConfigError: it has options that ours does not have.
+    """
+    refuse_others(values, "VisionTransformer", qkv_bias=True)
+    return VisionTransformerConfig(
+        num_classes=num_classes_of(values),
+        image_size=values.get("image_size", 224),
+        patch_size=values.get("patch_size", 16),
+        channels=values.get("num_channels", 3),
+        d_model=values.get("hidden_size", 768),
+        n_layers=values.get("num_hidden_layers", 12),
+        n_heads=values.get("num_attention_heads", 12),
+        d_ff=values.get("intermediate_size", 3072),
+        dropout=values.get("hidden_dropout_prob", 0.0),
+        attention_dropout=values.get("attention_probs_dropout_prob", 0.0),
+        activation=activation_of(values.get("hidden_act", "gelu")),
+        norm_epsilon=values.get("layer_norm_eps", 1e-12),
+    )
+
+
+_PROJECTIONS = ("query", "key", "value")
+_LAYER = "vit.encoder.layer.{i}"
+
+VIT = WeightTable(
+    name="vit",
+    model_types=("vit",),
+    config=config_of,
+    tensors={
+        "class_token": "vit.embeddings.cls_token",
+        "positions": "vit.embeddings.position_embeddings",
+        "patches.projection.*": "vit.embeddings.patch_embeddings.projection.*",
+        "blocks.{i}.norm_attention.*": f"{_LAYER}.layernorm_before.*",
+        **{
+            f"blocks.{{i}}.attention.{it}.*": f"{_LAYER}.attention.attention.{it}.*" for it in ("query", "key", "value")
+        },
+        "blocks.{i}.attention.output.*": f"{_LAYER}.attention.output.dense.*",
+        "blocks.{i}.norm_feed_forward.*": f"{_LAYER}.layernorm_after.*",
+        "blocks.{i}.linear_inner.*": f"{_LAYER}.intermediate.dense.*",
+        "blocks.{i}.linear_outer.*": f"{_LAYER}.output.dense.*",
+        "norm.*": "vit.layernorm.*",
+        "head.*": "classifier.*",
+    },
+)

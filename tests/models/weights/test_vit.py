@@ -1,0 +1,38 @@
+"""Weights of vision transformers: transformers' model."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import transformers
+
+from burnlike.errors import ConfigError
+from burnlike.models import load_pretrained
+from tests.models.beside_torch import floats
+
+from .transformers_models import expect_same_outputs, expect_saved_back, randomized, saved
+
+SIZES: dict[str, Any] = {
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 12,
+    "image_size": [8, 12],
+    "patch_size": 4,
+    "num_labels": 5,
+}
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"layer_norm_eps": 1e-3, "hidden_act": "gelu_new"}], ids=["default", "options"]
+)
+def test_transformers_model(options: dict[str, Any], tmp_path: Path) -> None:
+    theirs = randomized(transformers.ViTForImageClassification(transformers.ViTConfig(**SIZES, **options)))
+    ours = expect_same_outputs(theirs, tmp_path, floats(2, 3, 8, 12), lambda found: found.logits)
+    expect_saved_back(ours, tmp_path, "vit")
+
+
+def test_projections_without_a_bias_are_refused(tmp_path: Path) -> None:
+    saved(transformers.ViTForImageClassification(transformers.ViTConfig(**SIZES, qkv_bias=False)), tmp_path)
+    with pytest.raises(ConfigError, match="qkv_bias: expected True, got False"):
+        load_pretrained(tmp_path)
