@@ -43,10 +43,9 @@ VIT = WeightTable(
         "positions": "vit.embeddings.position_embeddings",
         "patches.projection.*": "vit.embeddings.patch_embeddings.projection.*",
         "blocks.{i}.norm_attention.*": f"{_LAYER}.layernorm_before.*",
-        **{
-            f"blocks.{{i}}.attention.{it}.*": f"{_LAYER}.attention.attention.{it}.*" for it in ("query", "key", "value")
-        },
-        "blocks.{i}.attention.output.*": f"{_LAYER}.attention.output.dense.*",
+        "blocks.{i}.attention.in_proj_weight": [f"{_LAYER}.attention.attention.{it}.weight" for it in _PROJECTIONS],
+        "blocks.{i}.attention.in_proj_bias": [f"{_LAYER}.attention.attention.{it}.bias" for it in _PROJECTIONS],
+        "blocks.{i}.attention.out_proj.*": f"{_LAYER}.attention.output.dense.*",
         "blocks.{i}.norm_feed_forward.*": f"{_LAYER}.layernorm_after.*",
         "blocks.{i}.linear_inner.*": f"{_LAYER}.intermediate.dense.*",
         "blocks.{i}.linear_outer.*": f"{_LAYER}.output.dense.*",
