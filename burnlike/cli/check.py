@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     return 2 if mistakes else 0
 
 
-def root_of(file: str, overrides: list[str]) -> type[Config]:
+def root_of(file: str, overrides: Sequence[str] = ()) -> type[Config]:
     """The class of a file's root: TrainConfig, which has no `type:`, or what its `type:` names in any role."""
     try:
         tag = child(read_tree(file, overrides), registry.TAG_FIELD)

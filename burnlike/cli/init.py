@@ -1,24 +1,35 @@
-"""`burnlike init DIR`: copies the shipped configs, to start from."""
+"""`burnlike init DIR`: copies the shipped configs, to start from, and writes the schemas that editors read."""
 
 import argparse
+import json
 from pathlib import Path
 
+import burnlike.config.registry as registry
 from burnlike._atomic_file import replace_file
+from burnlike._lazy import resolve
 from burnlike.config.shipped import shipped_configs
 from burnlike.errors import ConfigIOError
 
 from .models import is_module
+from .options import TRAIN_CONFIG, add_import_option
 from .tables import say
+
+SCHEMAS = {"train.schema.json": TRAIN_CONFIG, "model.schema.json": "burnlike.config.roles:ModuleConfig"}
+"""The schemas that the first lines of the shipped configs name, and the classes that they are of."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    parser.description = "Copy the configs that come with burnlike into a directory, to start from."
+    parser.description = (
+        "Copy the configs that come with burnlike into a directory, to start from, and write the JSON Schemas beside"
+        " them by which editors complete and check them."
+    )
     parser.add_argument("directory", metavar="DIR", help="where to; made where it is missing, `.` is the current one")
+    add_import_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Copy them.
+    """Copy them, and write the schemas.
 
     Returns:
         0.
@@ -27,14 +38,19 @@ def run(args: argparse.Namespace) -> int:
         ConfigIOError: one of the files is there already; nothing was written.
         OSError: the directory can't be made or written to.
     """
-    copies = {path: Path(args.directory, path.name) for path in shipped_configs().values()}
-    for target in copies.values():
+    from burnlike.config.json_schema import json_schema
+
+    registry.import_modules(args.imports)
+    copies = {Path(args.directory, path.name): path.read_bytes() for path in shipped_configs().values()}
+    schemas = {name: json.dumps(json_schema(resolve(root))) for name, root in SCHEMAS.items()}
+    files = copies | {Path(args.directory, name): f"{text}\n".encode() for name, text in schemas.items()}
+    for target in files:
         if target.exists() or target.is_symlink():
             raise ConfigIOError(f"{target}: is there already, and nothing is overwritten; name another directory")
     Path(args.directory).mkdir(parents=True, exist_ok=True)
-    for source, target in copies.items():
-        replace_file(target, source.read_bytes())
+    for target, content in files.items():
+        replace_file(target, content)
         say(str(target))
-    last = [target for target in copies.values() if not is_module(str(target))][-1]
+    last = [target for target in copies if not is_module(str(target))][-1]
     say(f"edit one, then: burnlike check {last} && burnlike train {last}")
     return 0

@@ -11,34 +11,59 @@ import msgspec.inspect as mi
 
 from burnlike._dtypes import other_name
 
+from .defaults import DEFAULTS
 from .emit import to_plain
 from .registry import TAG_FIELD, ConfigType, fields_of, imported, inlined_in, is_role, load_built_in, tag_of
 
 Schema = dict[str, Any]
 
 
+_REFERENCE = {
+    "title": "Reference",
+    "description": "Another value, `${path.to.a.value}`, or an environment variable, `${env:NAME}`.",
+    "type": "string",
+    "pattern": r"\$\{",
+}
+_FILES = {
+    "description": "Files, or names of shipped configs, over whose values this file stands; relative to this file.",
+    "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+}
+
+
 def json_schema(root: ConfigType) -> Schema:
     """The schema of a YAML file whose root is `root`; open unions list the types that are imported now.
+
+    A file with `defaults:` may lack any key, as the other files may have it, so each type is in the schema twice.
 
     A schema can't say all that the reader checks: rules across fields, and that 3.0 is no int, are left out.
     """
     load_built_in()
-    definitions = _Definitions()
-    reference = definitions.refer(root)
+    schemas: dict[str, Schema] = {"Reference": _REFERENCE}
+    whole, partial = _Definitions(schemas), _Definitions(schemas, partial_root=root)
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": root.__name__,
-        **reference,
-        "definitions": definitions.schemas,
+        "properties": {DEFAULTS: _FILES},
+        "if": {"required": [DEFAULTS]},
+        "then": partial.refer(root),
+        "else": whole.refer(root),
+        "definitions": schemas,
     }
 
 
 class _Definitions:
     """The schemas of structs by class name, each made once, so that types may hold themselves."""
 
-    def __init__(self) -> None:
-        self.schemas: dict[str, Schema] = {}
+    def __init__(self, schemas: dict[str, Schema], partial_root: ConfigType | None = None) -> None:
+        """Start without any.
+
+        Args:
+            schemas: where they are added.
+            partial_root: the root of a file that need not be whole: no key is required, and it may have `defaults`.
+        """
+        self.schemas = schemas
         self.names: dict[ConfigType, str] = {}
+        self.partial_root = partial_root
 
     def refer(self, cls: ConfigType) -> Schema:
         """A reference to what may stand where a `cls` is due: the class itself, or those below it by `type:`."""
@@ -50,8 +75,10 @@ class _Definitions:
 
     def _define(self, cls: ConfigType, make: Callable[[ConfigType], Schema]) -> Schema:
         if cls not in self.names:
-            taken = cls.__name__ in self.schemas
-            name = f"{cls.__module__}.{cls.__qualname__}" if taken else cls.__name__
+            prefix = "" if self.partial_root is None else "partial."
+            name = f"{prefix}{cls.__name__}"
+            if name in self.schemas:
+                name = f"{prefix}{cls.__module__}.{cls.__qualname__}"
             self.names[cls] = name
             self.schemas[name] = {}
             self.schemas[name].update(make(cls))
@@ -59,7 +86,10 @@ class _Definitions:
 
     def _below(self, cls: ConfigType) -> list[Schema]:
         below = [other for other in imported(cls).values() if other is not cls]
-        return [{"allOf": [self._define(other, self._struct), {"required": [TAG_FIELD]}]} for other in below]
+        return [self._with_keys(self._define(other, self._struct), [TAG_FIELD]) for other in below]
+
+    def _with_keys(self, schema: Schema, keys: list[str]) -> Schema:
+        return {"allOf": [schema, {"required": keys}]} if self.partial_root is None else schema
 
     def _role(self, cls: ConfigType) -> Schema:
         schema = {"title": cls.__name__, "description": _documentation(cls)[0], "type": "object"}
@@ -76,7 +106,7 @@ class _Definitions:
         kinds = [it.cls for it in _members(fields_of(cls)[inlined].type) if isinstance(it, mi.StructType)]
         choices = [own]
         for below in (self._own(it) for kind in kinds for it in imported(kind).values()):
-            required = [*below["required"], TAG_FIELD]
+            required = [] if self.partial_root else [*below["required"], TAG_FIELD]
             choices.append(below | {"properties": below["properties"] | own["properties"], "required": required})
         return {"title": own["title"], "description": own["description"], "anyOf": choices}
 
@@ -86,15 +116,25 @@ class _Definitions:
         properties: dict[str, Schema] = {} if tag is None else {TAG_FIELD: {"const": tag}}
         required = []
         for key, field in fields_of(cls).items():
-            properties[key] = self.of(field.type)
+            properties[key] = self._or_reference(field.type)
             if field.name in notes:
                 properties[key]["description"] = notes[field.name]
-            if field.required:
+            if field.required and self.partial_root is None:
                 required.append(key)
             else:
-                properties[key] |= _default(field)
+                properties[key] |= {} if field.required else _default(field)
+        if self.partial_root and issubclass(cls, self.partial_root):
+            properties[DEFAULTS] = _FILES
         schema = {"title": cls.__name__, "description": about, "type": "object", "properties": properties}
         return schema | {"required": required, "additionalProperties": False}
+
+    def _or_reference(self, wanted: mi.Type) -> Schema:
+        """The schema of a value, which a text with `${...}` may stand for."""
+        schema = self.of(wanted)
+        if not schema or schema == {"type": "string"}:
+            return schema
+        members = schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]
+        return {"anyOf": [*members, {"$ref": "#/definitions/Reference"}]}
 
     def of(self, wanted: mi.Type) -> Schema:
         """The schema of one field's type."""
@@ -124,13 +164,13 @@ class _Definitions:
                 return {"enum": [*values, *_other_names(values)]}
             case mi.ListType() | mi.VarTupleType():
                 sizes = {"minItems": wanted.min_length, "maxItems": wanted.max_length}
-                return {"type": "array", "items": self.of(wanted.item_type)} | _given(sizes)
+                return {"type": "array", "items": self._or_reference(wanted.item_type)} | _given(sizes)
             case mi.TupleType():
-                items = [self.of(item) for item in wanted.item_types]
+                items = [self._or_reference(item) for item in wanted.item_types]
                 return {"type": "array", "items": items, "minItems": len(items), "maxItems": len(items)}
             case mi.DictType():
                 sizes = {"minProperties": wanted.min_length, "maxProperties": wanted.max_length}
-                return {"type": "object", "additionalProperties": self.of(wanted.value_type)} | _given(sizes)
+                return {"type": "object", "additionalProperties": self._or_reference(wanted.value_type)} | _given(sizes)
         return {}
 
 

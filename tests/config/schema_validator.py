@@ -50,6 +50,10 @@ CHECKS = {
     "enum": lambda value, others, *_: any(_same(value, other) for other in others),
     "anyOf": lambda value, schemas, _, root: any(is_valid(value, schema, root) for schema in schemas),
     "allOf": lambda value, schemas, _, root: all(is_valid(value, schema, root) for schema in schemas),
+    "if": lambda value, condition, schema, root: is_valid(
+        value, schema["then" if is_valid(value, condition, root) else "else"], root
+    ),
+    **dict.fromkeys(["then", "else"], lambda *_: True),
     "required": lambda value, names, *_: type(value) is not dict or set(names) <= set(value),
     "properties": lambda value, schemas, _, root: (
         type(value) is not dict

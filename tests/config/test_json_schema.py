@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from burnlike.config import Config, ModuleConfig
-from burnlike.config.document import parse
+from burnlike.config.document import parse, parse_plain
 from burnlike.config.json_schema import json_schema
 from burnlike.errors import ConfigError
 from burnlike.train.configs import TrainConfig
@@ -69,6 +69,33 @@ def test_what_the_reader_refuses_is_invalid(case):
     assert not is_valid(plain(parse(text, "f")[0]), schema, schema)
 
 
+@pytest.mark.parametrize(
+    ("text", "valid"),
+    [
+        ("count: ${maybe}", True),
+        ("count: maybe", False),
+        ("on: ${env:ON,true}\nmode: ${env:MODE}\ncolor: a ${count}", True),
+        ("shape: ${box}\nbox: {width: '${count}'}\nsizes: ['${count}', 1]\ntable: {a: '${count}'}", True),
+        ("sizes: ['${count}', {}]", False),
+        ("sizes: [a, 1]", False),
+        ("code: ${text}", True),
+        ("defaults: base.yaml\nshape: {radius: 2}", True),
+        ("defaults: [a.yaml, char_gpt]\nbox: {height: 4}", True),
+        ("defaults: a.yaml\nshape: {radius: x}", False),
+        ("defaults: a.yaml\nshape: {radus: 2}", False),
+        ("defaults: a.yaml\nshape: {type: Dot, radius: 2}", False),
+        ("defaults: 3", False),
+        ("shape: {radius: 2}", False),
+        ("box: {height: 4}", False),
+        ("shape: {type: Dot, defaults: a.yaml}", False),
+    ],
+)
+def test_references_and_defaults(text, valid):
+    schema = json_schema(Everything)
+    value = parse_plain(text, "f")
+    assert is_valid(value, schema, schema) == valid
+
+
 def test_a_role_needs_a_type_and_a_class_does_not():
     circle, shape = json_schema(Circle), json_schema(Shape)
     assert is_valid({"radius": 1}, circle, circle)
@@ -81,8 +108,7 @@ def test_docstrings_and_defaults_are_for_the_editor_to_show():
     circle = json_schema(Circle)["definitions"]["Circle"]
     assert circle["description"] == "A shape with a range."
     assert circle["properties"]["radius"] == {
-        "type": "number",
-        "exclusiveMinimum": 0,
+        "anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"$ref": "#/definitions/Reference"}],
         "description": "in metres, and this note goes on in a second line.",
     }
     assert circle["properties"]["name"]["default"] == "circle"
