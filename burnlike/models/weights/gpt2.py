@@ -1,0 +1,70 @@
+"""Weights of GPT-2, as transformers' `GPT2LMHeadModel` has them. Imports no torch."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..decoder_lm_configs import DecoderLmConfig, LearnedPositions, PlainPart
+from .options import activation_of, refuse_others
+from .table import Theirs, WeightTable
+
+
+def config_of(values: Mapping[str, Any]) -> DecoderLmConfig:
+    """The config of transformers' model, of its `config.json`.
+
+    Raises:
+        ConfigError: it has options that ours does not have.
+    """
+    refuse_others(values, "DecoderLm", scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False)
+    refuse_others(values, "DecoderLm", add_cross_attention=False)
+    width = values.get("n_embd", 768)
+    return DecoderLmConfig(
+        vocab_size=values["vocab_size"],
+        max_sequence_length=values.get("n_positions", 1024),
+        d_model=width,
+        n_layers=values.get("n_layer", 12),
+        n_heads=values.get("n_head", 12),
+        d_ff=values.get("n_inner") or 4 * width,
+        dropout=values.get("resid_pdrop", 0.1),
+        norm="LayerNorm",
+        norm_epsilon=values.get("layer_norm_epsilon", 1e-5),
+        attention_bias=True,
+        attention_output_bias=True,
+        positions=LearnedPositions(),
+        feed_forward=PlainPart(activation=activation_of(values.get("activation_function", "gelu_new"))),
+        tied=values.get("tie_word_embeddings", True),
+    )
+
+
+_BLOCK = "blocks.{i}"
+
+
+def _linear(ours: str, theirs: str, part: tuple[int, int] = (0, 1)) -> dict[str, Theirs]:
+    """A layer whose weight in GPT-2's files is `[d_input, d_output]`."""
+    return {
+        f"{_BLOCK}.{ours}.weight": Theirs(f"h.{{i}}.{theirs}.weight", part, transposed=True),
+        f"{_BLOCK}.{ours}.bias": Theirs(f"h.{{i}}.{theirs}.bias", part),
+    }
+
+
+GPT2 = WeightTable(
+    name="gpt2",
+    model_types=("gpt2",),
+    config=config_of,
+    tensors={
+        "embedding.weight": "wte.weight",
+        "position.weight": "wpe.weight",
+        f"{_BLOCK}.norm_attention.*": "h.{i}.ln_1.*",
+        **_linear("attention.query", "attn.c_attn", (0, 3)),
+        **_linear("attention.key", "attn.c_attn", (1, 3)),
+        **_linear("attention.value", "attn.c_attn", (2, 3)),
+        **_linear("attention.output", "attn.c_proj"),
+        f"{_BLOCK}.norm_feed_forward.*": "h.{i}.ln_2.*",
+        **_linear("feed_forward.linear_inner", "mlp.c_fc"),
+        **_linear("feed_forward.linear_outer", "mlp.c_proj"),
+        "norm.*": "ln_f.*",
+        "head.weight": "lm_head.weight",
+    },
+    prefixes=("transformer.", ""),
+    tied={"lm_head.weight": "wte.weight"},
+    ignored=(r"h\.\d+\.attn\.(bias|masked_bias)",),
+)
