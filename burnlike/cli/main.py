@@ -28,6 +28,7 @@ COMMANDS = (
     Command("train", "burnlike.cli.train", "train a model from a YAML config"),
     Command("init", "burnlike.cli.init", "copy the shipped configs into a directory, to start from"),
     Command("check", "burnlike.cli.check", "check YAML configs, without importing torch"),
+    Command("show", "burnlike.cli.show", "show a model of a YAML config as a tree, and draw it"),
     Command("inspect", "burnlike.cli.inspect", "show what a record's file holds"),
     Command("convert", "burnlike.cli.convert", "write a record in another format, precision or under other names"),
     Command("diff", "burnlike.cli.diff", "compare two records: ids, shapes, types and values"),

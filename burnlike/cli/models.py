@@ -1,5 +1,6 @@
 """Builds models of YAML configs without values: on the meta device, where nothing is computed or allocated."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,11 +42,12 @@ class Model:
         return build_on_meta(self.config)
 
 
-def read_model(path: str, imports: list[str]) -> Model:
+def read_model(path: str, imports: Iterable[str], overrides: Iterable[str] = ()) -> Model:
     """Read the config of a run (`burnlike train`) or of a module alone (`type: DecoderLm`). Imports no torch.
 
     Args:
         imports: modules to import first, that `type:` may name their classes.
+        overrides: `a.b=c` each, as `--set` takes them.
 
     Raises:
         ConfigError: the file can't be read or has mistakes.
@@ -53,8 +55,8 @@ def read_model(path: str, imports: list[str]) -> Model:
     registry.import_modules(imports)
     registry.load_built_in()
     if is_module(path):
-        return Model(ModuleConfig.load(path))
-    run = resolve(TRAIN_CONFIG).load(path)
+        return Model(ModuleConfig.load(path, overrides))
+    run = resolve(TRAIN_CONFIG).load(path, overrides)
     return Model(run.model, run.optimizer)
 
 

@@ -1,0 +1,76 @@
+"""`burnlike show CONFIG`: a model as a tree, and as a drawing."""
+
+import argparse
+from typing import Any
+
+from burnlike._atomic_file import replace_file
+from burnlike.config.shipped import config_file
+from burnlike.errors import ConfigError
+
+from .inputs import Input, add_input_option
+from .models import Model, read_model
+from .options import add_import_option, add_set_option
+from .tables import one_line, say
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument(
+        "config", type=config_file, metavar="CONFIG", help="a YAML file of a model or a training, or a shipped config"
+    )
+    parser.add_argument("--depth", type=int, metavar="N", help="levels of the tree below the model (default: all)")
+    parser.add_argument("--svg", metavar="FILE", help="draw the layers and what flows between them into an SVG file")
+    add_input_option(parser)
+    add_set_option(parser)
+    add_import_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the tree, and write the drawing.
+
+    Returns:
+        0.
+
+    Raises:
+        ConfigError: the config is wrong, or the model can't be built or run with the inputs.
+        OSError: the drawing can't be written.
+    """
+    from .model_tree import branch_of, tree_lines
+
+    model = read_model(args.config, args.imports, args.overrides)
+    try:
+        module = model.build()
+    except (RuntimeError, NotImplementedError) as error:
+        raise ConfigError(f"{args.config}: the model can't be built without values: {error}") from error
+    shapes = _shapes(module, args.inputs, model)
+    if args.svg:
+        _draw(args.svg, args.config, model, module, shapes)
+    for line in tree_lines(branch_of(module), args.depth):
+        say(one_line(line))
+    if args.svg:
+        say(f"the drawing is in {args.svg}")
+    return 0
+
+
+def _shapes(module: Any, inputs: list[Input], model: Model) -> dict[str, str]:
+    """The shapes of what layers give, by their paths; nothing where no inputs are known."""
+    from .calls import trace
+
+    given = inputs or [Input(shape, dtype, name) for name, (dtype, shape) in model.config.example_inputs().items()]
+    if not given:
+        return {}
+    found = trace(module, given)
+    if found.failed is not None and inputs:
+        raise ConfigError(f"--input: {found.failed.path or 'the model'}: {found.message}")
+    return {call.path: call.output for call in reversed(found.calls) if call.output}
+
+
+def _draw(file: str, config: str, model: Model, module: Any, shapes: dict[str, str]) -> None:
+    from pathlib import Path
+
+    from .drawing import svg
+    from .flows import Drawn, flow_of
+
+    count = sum(it.numel() for it in module.parameters())
+    title = f"{Path(config).stem}: {type(module).__name__}, {count:,} parameters"
+    replace_file(file, svg(flow_of(Drawn(model.config, module, shapes)), title).encode())
