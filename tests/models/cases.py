@@ -71,6 +71,7 @@ BERT = models.BertEncoderConfig(
 T5 = models.EncoderDecoderConfig(
     vocab_size=7, d_model=8, n_layers=1, n_heads=2, d_head=3, d_ff=12, dropout=0.0, n_buckets=4, max_distance=4
 )
+NO_ONNX = {"onnx": "torch's exporter (2.13) divides attention with a bias into steps of another memory layout"}
 MASK = torch.tensor([[1, 1, 1, 1, 0], [1] * 5])
 
 CASES = [
@@ -131,6 +132,7 @@ CASES = [
         T5,
         lambda: (tokens(7, 2, 5), tokens(7, 2, 4), MASK),
         ((2, 4, 7),),
+        not_in=NO_ONNX,
     ),
     ModelCase(
         "EncoderDecoder/gated",
@@ -138,6 +140,7 @@ CASES = [
         lambda: (tokens(7, 2, 5), tokens(7, 2, 4)),
         ((2, 4, 7),),
         slow=True,
+        not_in=NO_ONNX,
     ),
     ModelCase(
         "LstmLm", models.LstmLmConfig(vocab_size=7, d_model=4, d_hidden=6), lambda: (tokens(7, 2, 3),), ((2, 3, 7),)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from ...module import Content
-from ...ops import rms_norm
+from ...ops import rms_norm, rms_norm_reference
 from ...tensor.torch_bridge.torch_function import lift
 from ..initializers.configs import Ones
 from ..layer import Layer, expect_shape
@@ -35,6 +35,8 @@ class RmsNorm(Layer):
             ShapeError: the last dimension of x is not `d_model`.
         """
         expect_shape(self, x, "...", self.gamma.shape[0])
+        if torch.compiler.is_exporting() and torch.onnx.is_in_onnx_export():
+            return rms_norm_reference(x, self.gamma, self.epsilon)  # ONNX does not have the native op
         return rms_norm(x, self.gamma, self.epsilon)
 
     def custom_content(self, content: Content) -> Content:
