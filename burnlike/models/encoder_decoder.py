@@ -15,6 +15,7 @@ from ..nn.layer import expect_shape
 from ..tensor.torch_bridge.torch_function import lift
 from .encoder_decoder_configs import EncoderDecoderConfig
 from .encoder_decoder_layers import DecoderLayer, DecoderLayerCache, Device, EncoderLayer, linear, norm_of
+from .generation import continued
 
 HIDDEN = -1e4
 """What is added to the score of a hidden key; exp of it is 0 beside scores of a usual size, in every float type."""
@@ -162,6 +163,62 @@ class EncoderDecoder(Module):
     def new_cache(self) -> EncoderDecoderCache:
         """An empty cache."""
         return EncoderDecoderCache(len(self.decoder.layers))
+
+    def generate(
+        self,
+        tokens: Tensor,
+        max_new_tokens: int,
+        *,
+        attention_mask: Tensor | None = None,
+        start_token: int = 0,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        stop_tokens: tuple[int, ...] = (),
+        pad_token: int = 0,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Write second sequences token by token, in evaluation mode and without gradients.
+
+        Args:
+            tokens: int64 `[batch, sequence]`, the first sequences.
+            max_new_tokens: how many to write at most.
+            attention_mask: `[batch, sequence]`, 0 (or False) where a token of the first sequence is padding.
+            start_token: what each second sequence begins with.
+            temperature: divides the logits; 0 takes the likeliest token.
+            top_k: how many of the likeliest tokens are drawn from; None for all.
+            top_p: the likeliest tokens that together have this probability are drawn from; None for all.
+            stop_tokens: each ends a sequence, and is kept; the others go on until all have ended.
+            pad_token: what ended sequences are filled up with.
+            generator: of the draws, on the model's device; None for torch's.
+
+        Returns:
+            int64 `[batch, 1 + up to max_new_tokens]`, the start token first.
+
+        Raises:
+            ShapeError: an input has another shape.
+            ArgumentError: a number is out of its range.
+        """
+        memory: Tensor | None = None
+        cache = self.new_cache()
+
+        def next_logits(new: Tensor) -> Tensor:
+            nonlocal memory
+            memory = self.encode(tokens, attention_mask) if memory is None else memory
+            return self.decode(new, memory, attention_mask, cache)[:, -1]
+
+        return continued(
+            self,
+            next_logits,
+            torch.full_like(tokens[:, :1], start_token),
+            max_new_tokens,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            stop_tokens=stop_tokens,
+            pad_token=pad_token,
+            generator=generator,
+        )
 
     def _encode(self, tokens: Tensor, attention_mask: Tensor | None) -> Tensor:
         expect_shape(self, tokens, "batch", "sequence", name="tokens")

@@ -1,9 +1,11 @@
 """Generation from language models, token by token."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 from ..errors import ArgumentError
 
@@ -51,58 +53,90 @@ def next_tokens(
 
 
 @torch.no_grad()
+def continued(
+    model: nn.Module,
+    next_logits: Callable[[Tensor], Tensor],
+    tokens: Tensor,
+    max_new_tokens: int,
+    *,
+    temperature: float,
+    top_k: int | None,
+    top_p: float | None,
+    stop_tokens: tuple[int, ...],
+    pad_token: int,
+    generator: torch.Generator | None,
+) -> Tensor:
+    """Add tokens one by one, with `model` in evaluation.
+
+    Args:
+        model: whose mode is restored at the end.
+        next_logits: called with the tokens that it has not seen yet, int64 `[batch, new]`: all of `tokens` first, then
+            one at a time; returns `[batch, vocab_size]`, of the token after them.
+        tokens: int64 `[batch, prompt]`.
+        max_new_tokens: how many to add at most.
+        temperature, top_k, top_p, generator: of `next_tokens`.
+        stop_tokens: each ends a sequence, and is kept; the others go on until all have ended.
+        pad_token: what ended sequences are filled up with.
+
+    Returns:
+        int64 `[batch, prompt + up to max_new_tokens]`.
+
+    Raises:
+        ArgumentError: there is no prompt, or top_k or top_p is out of its range.
+    """
+    if tokens.ndim != 2 or tokens.shape[1] < 1:
+        raise ArgumentError(f"generate: expected tokens [batch, sequence >= 1], got {list(tokens.shape)}")
+    if top_k is not None and top_k < 1:
+        raise ArgumentError(f"generate: top_k: expected 1 or more, got {top_k}")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ArgumentError(f"generate: top_p: expected more than 0 and at most 1, got {top_p}")
+    finished = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
+    stops = torch.tensor(stop_tokens, dtype=torch.int64, device=tokens.device)
+    last, was_training = tokens, model.training
+    model.eval()
+    try:
+        for _ in range(max_new_tokens):
+            logits = next_logits(last)
+            drawn = next_tokens(logits, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
+            last = drawn.masked_fill(finished, pad_token)[:, None]
+            tokens = torch.cat((tokens, last), 1)
+            finished = finished | torch.isin(drawn, stops)
+            if stop_tokens and bool(finished.all()):
+                break
+    finally:
+        model.train(was_training)
+    return tokens
+
+
 def generate(
     model: "DecoderLm",
     tokens: Tensor,
     max_new_tokens: int,
     *,
     mask_pad: Tensor | None,
-    temperature: float,
-    top_k: int | None,
-    top_p: float | None,
-    stop_tokens: tuple[int, ...],
-    pad_token: int,
     use_cache: bool,
-    generator: torch.Generator | None,
+    **drawing: Any,
 ) -> Tensor:
     """Continue sequences; `DecoderLm.generate` describes it."""
-    _check(model, tokens, max_new_tokens, mask_pad, top_k, top_p)
-    batch, prompt = tokens.shape
-    was_training = model.training
-    model.eval()
-    cache = model.new_cache(batch, prompt + max_new_tokens) if use_cache else None
-    finished = torch.zeros(batch, dtype=torch.bool, device=tokens.device)
-    stops = torch.tensor(stop_tokens, dtype=torch.int64, device=tokens.device)
-    mask, last = mask_pad, tokens
-    for _ in range(max_new_tokens):
-        logits = model(tokens, mask) if cache is None else model(last, mask, cache=cache)
-        drawn = next_tokens(logits[:, -1], temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
-        last = drawn.masked_fill(finished, pad_token)[:, None]
-        tokens = torch.cat((tokens, last), 1)
-        finished = finished | torch.isin(drawn, stops)
-        if stop_tokens and bool(finished.all()):
-            break
-        if mask is not None:
-            mask = None if use_cache else torch.cat((mask, torch.zeros_like(mask[:, :1])), 1)
-    model.train(was_training)
-    return tokens
-
-
-def _check(
-    model: "DecoderLm",
-    tokens: Tensor,
-    max_new_tokens: int,
-    mask_pad: Tensor | None,
-    top_k: int | None,
-    top_p: float | None,
-) -> None:
     longest = model.config.max_sequence_length
     if tokens.ndim != 2 or tokens.shape[1] < 1 or tokens.shape[1] + max_new_tokens > longest:
         expected = f"tokens [batch, sequence >= 1] of which {max_new_tokens} more fit into {longest}"
         raise ArgumentError(f"generate: expected {expected}, got {list(tokens.shape)}")
     if mask_pad is not None and bool(mask_pad[:, -1].any()):
         raise ArgumentError("generate: mask_pad: expected padding on the left, got rows that end in padding")
-    if top_k is not None and top_k < 1:
-        raise ArgumentError(f"generate: top_k: expected 1 or more, got {top_k}")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ArgumentError(f"generate: top_p: expected more than 0 and at most 1, got {top_p}")
+    batch, prompt = tokens.shape
+    cache = model.new_cache(batch, prompt + max_new_tokens) if use_cache else None
+    seen, mask = tokens[:, :0], mask_pad
+
+    def next_logits(new: Tensor) -> Tensor:
+        nonlocal seen, mask
+        if cache is not None:
+            logits, mask = model(new, mask, cache=cache), None
+        else:
+            seen = torch.cat((seen, new), 1)
+            if mask is not None:
+                mask = functional.pad(mask, (0, seen.shape[1] - mask.shape[1]))
+            logits = model(seen, mask)
+        return logits[:, -1]
+
+    return continued(model, next_logits, tokens, max_new_tokens, **drawing)

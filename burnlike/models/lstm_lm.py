@@ -15,6 +15,7 @@ from ..nn.linear.configs import LinearConfig
 from ..nn.recurrent.configs import LstmConfig
 from ..nn.recurrent.states import LstmState
 from ..tensor.torch_bridge.torch_function import lift
+from .generation import continued
 from .lstm_lm_configs import LstmLmConfig
 
 
@@ -73,6 +74,56 @@ class LstmLm(Module):
             ShapeError: tokens or the state has another shape.
         """
         return self._forward(tokens, state)
+
+    def generate(
+        self,
+        tokens: Tensor,
+        max_new_tokens: int,
+        *,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        stop_tokens: tuple[int, ...] = (),
+        pad_token: int = 0,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Continue sequences token by token, in evaluation mode and without gradients.
+
+        Args:
+            tokens: int64 `[batch, prompt]`.
+            max_new_tokens: how many to add at most.
+            temperature: divides the logits; 0 takes the likeliest token.
+            top_k: how many of the likeliest tokens are drawn from; None for all.
+            top_p: the likeliest tokens that together have this probability are drawn from; None for all.
+            stop_tokens: each ends a sequence, and is kept; the others go on until all have ended.
+            pad_token: what ended sequences are filled up with.
+            generator: of the draws, on the model's device; None for torch's.
+
+        Returns:
+            int64 `[batch, prompt + up to max_new_tokens]`.
+
+        Raises:
+            ArgumentError: there is no prompt, or a number is out of its range.
+        """
+        state: LstmState | None = None
+
+        def next_logits(new: Tensor) -> Tensor:
+            nonlocal state
+            logits, state = self.forward_state(new, state)
+            return logits[:, -1]
+
+        return continued(
+            self,
+            next_logits,
+            tokens,
+            max_new_tokens,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            stop_tokens=stop_tokens,
+            pad_token=pad_token,
+            generator=generator,
+        )
 
     def _forward(self, tokens: Tensor, state: LstmState | None) -> LstmLmOutput:
         expect_shape(self, tokens, "batch", "sequence", name="tokens")

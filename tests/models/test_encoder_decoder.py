@@ -46,6 +46,20 @@ def test_token_by_token_with_a_cache_is_the_whole() -> None:
     torch.testing.assert_close(torch.cat(parts, 1), model(tokens, decoder_tokens, MASK), rtol=1e-12, atol=1e-12)
 
 
+def test_it_generates_what_whole_sequences_say() -> None:
+    model, tokens = built().train(), torch.randint(11, (2, 5))
+    found = model.generate(tokens, 8, attention_mask=MASK, start_token=3)
+    assert model.training
+    model.eval()
+    expected = torch.full((2, 1), 3)
+    for _ in range(8):
+        expected = torch.cat((expected, model(tokens, expected, MASK)[:, -1:].argmax(-1)), 1)
+    assert torch.equal(found, expected)
+    drawn = [model.generate(tokens, 8, temperature=3.0, generator=torch.Generator().manual_seed(1)) for _ in range(2)]
+    assert torch.equal(*drawn)
+    assert not torch.equal(drawn[0], found)
+
+
 def test_the_tied_head_is_the_scaled_embedding() -> None:
     model, tokens, decoder_tokens = built(), torch.randint(11, (1, 5)), torch.randint(11, (1, 4))
     separate = built(CONFIG.replace(tied_head=False))

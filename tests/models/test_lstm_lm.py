@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import burnlike as bl
-from burnlike.errors import ConfigError, ShapeError
+from burnlike.errors import ArgumentError, ConfigError, ShapeError
 from burnlike.interop import to_torch
 from burnlike.models import LstmLm, LstmLmConfig
 
@@ -101,3 +101,25 @@ def test_wrong_inputs_are_named() -> None:
 def test_a_tied_head_needs_equal_sizes() -> None:
     with pytest.raises(ConfigError, match=r"d_hidden.*expected d_model \(3\) with a tied head, got 4"):
         CONFIG.replace(tied_head=True)
+
+
+def test_it_generates_what_whole_sequences_say() -> None:
+    model = built(CONFIG)
+    for parameter in model.parameters():
+        parameter.data *= 4
+    model.train()
+    tokens = torch.randint(7, (2, 3))
+    found = model.generate(tokens, 6)
+    assert model.training
+    expected = tokens
+    for _ in range(6):
+        expected = torch.cat((expected, model(expected)[:, -1:].argmax(-1)), 1)
+    assert torch.equal(found, expected)
+    drawn = [model.generate(tokens, 6, temperature=2.0, generator=torch.Generator().manual_seed(1)) for _ in range(2)]
+    assert torch.equal(*drawn)
+    assert not torch.equal(drawn[0], found)
+    row = found[0].tolist()
+    end = row.index(row[4], 3) + 1
+    assert model.generate(tokens[:1], 6, stop_tokens=(row[4],))[0].tolist() == row[:end]
+    with pytest.raises(ArgumentError, match=r"expected tokens \[batch, sequence >= 1\], got \[2, 0\]"):
+        model.generate(tokens[:, :0], 1)

@@ -62,6 +62,27 @@ def test_transformers_model(options: dict[str, Any], tmp_path: Path) -> None:
     expect_saved_back(ours, tmp_path, "t5")
 
 
+@pytest.mark.parametrize("options", [{**GATED, **PLAIN}, GATED], ids=["plain", "gated"])
+def test_the_same_tokens_are_generated(options: dict[str, Any], tmp_path: Path) -> None:
+    theirs = made(options)
+    # Weights of this size and seed make it write something else than one token again and again.
+    torch.manual_seed(6)
+    for name, parameter in theirs.decoder.block.named_parameters():
+        if "layer_norm" not in name:
+            parameter.data = torch.randn_like(parameter) * (0.1 if "EncDecAttention.o" in name else 1.0)
+    ours: Any = load_pretrained(saved(theirs, tmp_path)).eval()
+    # transformers makes a cache for as many layers as the encoder has.
+    options = {"max_new_tokens": 12, "do_sample": False, "use_cache": False}
+    for mask in (None, MASK):
+        expected = theirs.generate(TOKENS, attention_mask=mask, eos_token_id=None, **options)
+        assert expected.shape == (2, 13)
+        assert len(expected.unique()) > 4
+        assert torch.equal(ours.generate(TOKENS, 12, attention_mask=mask), expected)
+        stop = int(expected[0, 4])
+        expected = theirs.generate(TOKENS, attention_mask=mask, eos_token_id=stop, **options)
+        assert torch.equal(ours.generate(TOKENS, 12, attention_mask=mask, stop_tokens=(stop,)), expected)
+
+
 def test_gradients_are_theirs(tmp_path: Path) -> None:
     theirs = made(PLAIN)
     ours: Any = load_pretrained(saved(theirs, tmp_path)).eval()
