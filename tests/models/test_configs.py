@@ -14,6 +14,7 @@ CONFIGS = {name: ModuleConfig.load(path) for name, path in shipped_configs().ite
 MODELS = {name: it for name, it in CONFIGS.items() if type(it).__module__.startswith("burnlike.models.")}
 MILLIONS = {
     "convnext_tiny": 28.6,
+    "gpt2_small": 124.4,
     "mlp": 0.27,
     "resnet18_cifar": 11.2,
     "resnet50": 25.6,
@@ -23,6 +24,7 @@ MILLIONS = {
 """Parameters of some, as their papers and comments have them."""
 SMALL: dict[str, list[str]] = {
     "convnext_tiny": ["depths=[1,1]", "widths=[4,6]"],
+    "gpt2_small": ["vocab_size=17", "max_sequence_length=8", "d_model=8", "n_layers=1", "n_heads=2", "d_ff=12"],
     "mlp": ["sizes=[8,6,3]"],
     "resnet18_cifar": ["depths=[1,1]", "widths=[4,6]", "stem_channels=4"],
     "resnet50": ["depths=[1,1]", "widths=[4,8]", "stem_channels=4"],
