@@ -46,6 +46,7 @@ def _norms_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def made(options: dict[str, Any]) -> Any:
     """transformers' model; a head of its own has other values than the embedding."""
+    torch.manual_seed(0)
     theirs = transformers.T5ForConditionalGeneration(transformers.T5Config(**SIZES, **options))
     if not options.get("tie_word_embeddings", True):
         theirs.lm_head.weight = nn.Parameter(torch.randn(13, 8))
@@ -66,7 +67,7 @@ def test_transformers_model(options: dict[str, Any], tmp_path: Path) -> None:
 def test_the_same_tokens_are_generated(options: dict[str, Any], tmp_path: Path) -> None:
     theirs = made(options)
     # Weights of this size and seed make it write something else than one token again and again.
-    torch.manual_seed(6)
+    torch.manual_seed(53)
     for name, parameter in theirs.decoder.block.named_parameters():
         if "layer_norm" not in name:
             parameter.data = torch.randn_like(parameter) * (0.1 if "EncDecAttention.o" in name else 1.0)
