@@ -13,6 +13,7 @@ import yaml
 from burnlike.errors import ConfigError, Problem
 
 from .node import MAX_DEPTH, MAX_VALUES, Entries, Location, MappingEntry, Node, report
+from .plain import INVALID
 from .scalars import ScalarError, resolve
 from .source_text import check_characters, check_directives
 from .syntax import explain
@@ -131,6 +132,7 @@ class _Builder:
             try:
                 node.value = resolve(event.value)
             except ScalarError as error:
+                node.value = INVALID
                 report(self.problems, place, self._path(), f"{show_text(event.value)} {error}")
         elif plain:
             node.text = event.value

@@ -22,7 +22,7 @@ def path_elsewhere(root: ConfigType, node: Node, key: str, path: str, *, exactly
     paths = {name: it for name, it in paths.items() if it.rpartition(".")[0] != path}
     if exactly:
         return paths.get(key)
-    found = nearest_name(key, [*paths])
+    found = nearest_name(key, [*paths]) or next((name for name in paths if name.endswith(f"_{key}")), None)
     return paths[found] if found else None
 
 

@@ -20,6 +20,7 @@ from .words import got, show, show_text
 _OPENING = "${"
 _TOKEN = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
 _VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)(?:,(.*))?", re.DOTALL)
+_COMPUTED = re.compile(r"[*/%()]|\s[-+]\s")
 _DEEPEST = 2 * MAX_DEPTH
 """Levels and references that are open at once: each takes some of Python's stack."""
 _FORMS = "expected ${path.to.a.value}, ${env:NAME} or ${env:NAME,default}"
@@ -167,6 +168,8 @@ class _Interpolation:
             raise _WrongReference(f"the `${{` of {spelled!r} is not closed by `}}`; the text `${{` itself is `$${{`")
         if not inner or ":" in inner:
             return _Resolved(_environment(inner, spelled))
+        if _COMPUTED.search(inner):
+            raise _WrongReference(f"{spelled}: nothing is computed in `${{...}}`; {_FORMS}")
         found = self._find(inner, spelled)
         if found.node.value is INVALID:
             raise _AlreadyReported

@@ -112,9 +112,12 @@ def _put(node: Node, steps: list[str | int], value: Node, path: str) -> Node:
     entries: Entries = node.value or Entries()
     key = steps[0]
     if not isinstance(key, str) or key == APPEND:
-        there = f"a mapping with the keys {', '.join(map(show_text, entries))}" if entries else "an empty mapping"
         shown = key if key == APPEND else f"[{key}]"
-        raise ConfigError.of([place.problem(path, f"{shown} is an item of a list, and here is {there}")])
+        if entries:
+            there = f"here is a mapping with the keys {', '.join(map(show_text, entries))}"
+        else:
+            there = "no list is written here yet; set it whole, or add items by [+]"
+        raise ConfigError.of([place.problem(path, f"{shown} is an item of a list, and {there}")])
     old = entries.get(key)
     missing = Node([] if steps[1:2] == [APPEND] else Entries(), place)
     below = _put(old.value if old else missing, steps[1:], value, f"{path}.{key}" if path else key)

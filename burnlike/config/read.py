@@ -11,6 +11,7 @@ import msgspec.inspect as mi
 
 from burnlike.errors import ConfigError, Problem, nearest
 
+from .defaults import DEFAULTS
 from .elsewhere import path_elsewhere
 from .node import Entries, Location, MappingEntry, Node, child, find, report
 from .plain import INVALID, plain_value, string_options
@@ -28,6 +29,7 @@ from .registry import (
     tag_of,
     untagged,
 )
+from .torch_names import ELEMENT_TYPES, OUR_NAMES
 from .words import choices, describe, excess, got, hint, show, show_text, with_article
 
 _LONGEST_NAME = 60
@@ -142,14 +144,16 @@ class NodeReader:
         """Report an unknown key; gives the absent key that is likely meant, so that it is not reported as missing."""
         known = list(fields_of(cls))
         place = node.value[key].place
-        if key == "defaults":
+        if key == DEFAULTS:
             remedy = "stands at the root of a file" if place.line else "stands in a file and can't be set by an option"
             self.report(place, _join(path, key), f"`defaults`, which names other files, {remedy}")
             return ""
         # A key that the same file has already can't be the one that was meant; an option or another file sets it again.
         there = {name for name, entry in node.value.items() if place.line and entry.place.source == place.source}
+        free = [name for name in [*known, *([] if path else [DEFAULTS])] if name not in there]
         near = self._elsewhere(key, path, exactly=True)
-        near = near or nearest(key[:_LONGEST_NAME], set(known) - there)
+        near = near or next((f"; did you mean '{name}'?" for name in OUR_NAMES.get(key, ()) if name in free), "")
+        near = near or nearest(key[:_LONGEST_NAME], free)
         near = near or self._elsewhere(key, path, exactly=False)
         allowed = "" if near else f"; {cls.__name__} has {', '.join(known) or 'no keys'}"
         self.report(place, _join(path, key), f"unknown key '{show_text(key)}'{near}{allowed}")
@@ -158,7 +162,9 @@ class NodeReader:
     def _elsewhere(self, key: str, path: str, *, exactly: bool) -> str:
         assert self._root is not None
         found = path_elsewhere(*self._root, key[:_LONGEST_NAME], path, exactly=exactly)
-        return f"; did you mean '{found}'?" if found else ""
+        if not found:
+            return ""
+        return f"; did you mean '{found}'" + ("?" if "." in found or not path else " at the root?")
 
     def _union(self, node: Node, wanted: mi.UnionType, path: str) -> Any:
         """The member whose shape the node has; a mistake inside a list or mapping is reported as that member's."""
@@ -170,6 +176,9 @@ class NodeReader:
                     value = self.struct(node, member.cls, path)
                 if value is not INVALID:
                     return value
+            structs = [member.cls for member in members if isinstance(member, mi.StructType)]
+            if len(structs) == 1 and all(isinstance(it, mi.StructType | mi.NoneType) for it in members):
+                return self._no_mapping(node, structs[0], path, or_null=len(members) > 1)
             return self._wrong(node, wanted, path)
         shape = (mi.StructType, mi.DictType) if node.is_map else (mi.ListType, mi.VarTupleType, mi.TupleType)
         fitting = [member for member in members if isinstance(member, shape)]
@@ -206,11 +215,13 @@ class NodeReader:
         values = {key: self.read(entry.value, wanted.value_type, _join(path, key)) for key, entry in node.value.items()}
         return INVALID if any(value is INVALID for value in values.values()) else values
 
-    def _no_mapping(self, node: Node, cls: ConfigType, path: str) -> Any:
+    def _no_mapping(self, node: Node, cls: ConfigType, path: str, *, or_null: bool = False) -> Any:
         remedy = ""
         if is_role(cls) and isinstance(node.value, str) and lookup(cls, node.value):
             remedy = f"; write {{type: {node.value}}}"
-        return self.report(node.place, path, f"expected {_mapping_of(cls)}, got {got(node)}{remedy}")
+        return self.report(
+            node.place, path, f"expected {_mapping_of(cls)}{' or null' * or_null}, got {got(node)}{remedy}"
+        )
 
     def _untagged(self, node: Node, path: str) -> Any:
         name = type(node.value).__name__
@@ -226,7 +237,7 @@ class NodeReader:
             message = f"expected {describe(wanted)}, got {got(node, wanted)} from {show_text(node.reference)}"
             return self.report(node.place, path, message)
         options = string_options(wanted)
-        near = nearest(node.value[:_LONGEST_NAME], options) if isinstance(node.value, str) and options else ""
+        near = _near_option(node.value[:_LONGEST_NAME], options) if isinstance(node.value, str) and options else ""
         remedy = near or hint(wanted, node)
         return self.report(node.place, path, f"expected {describe(wanted)}, got {got(node, wanted)}{remedy}")
 
@@ -239,6 +250,12 @@ def _outlined(node: Node, cls: ConfigType) -> Node:
         return node
     beside = replace(node, value=Entries({key: entry for key, entry in node.value.items() if key not in own}))
     return replace(node, value=Entries({inlined: MappingEntry(node.place, beside), **own}))
+
+
+def _near_option(text: str, options: list[str]) -> str:
+    """The hint at the option that is meant by a text."""
+    known = ELEMENT_TYPES.get(text.lower())
+    return f"; did you mean '{known}'?" if known in options else nearest(text, options)
 
 
 def _has_type(value: Any, cls: ConfigType) -> bool:
@@ -261,7 +278,10 @@ def _mapping_of(cls: ConfigType) -> str:
 def _types_below(role: ConfigType) -> str:
     """The values of `type:` where `role` is expected."""
     load_built_in()
-    return choices([show(tag) for tag in imported(role)]) or f"a type of {role.__name__}, but none is known"
+    return (
+        choices([show(tag) for tag in imported(role)], "`burnlike schema --list` has all")
+        or f"a type of {role.__name__}, but none is known"
+    )
 
 
 def _unknown_type(given: Node, role: ConfigType) -> str:
@@ -272,10 +292,13 @@ def _unknown_type(given: Node, role: ConfigType) -> str:
         name = forgotten.__name__
         return f'{name} has no tag; write `class {name}({forgotten.__bases__[0].__name__}, tag="{given.value}")`'
     near = nearest(given.value[:_LONGEST_NAME], list(imported(role)))
-    other = other_role(given.value, role)
-    what = f"'{show_text(given.value)}' is a type of {other}" if other else f"unknown type '{show_text(given.value)}'"
-    own = "" if other else "; a class of your own comes in by --import MODULE"
-    return f"{what}; {with_article(role.__name__)} is due: {_types_below(role)}{own}{near}"
+    shown = f"'{show_text(given.value)}'"
+    if other := other_role(given.value, role):
+        return f"{shown} is a type of {other}; {with_article(role.__name__)} is due: {_types_below(role)}{near}"
+    if near:
+        return f"unknown type {shown}{near} A class of your own comes in by --import MODULE"
+    due = f"{with_article(role.__name__)} is due: {_types_below(role)}"
+    return f"unknown type {shown}; {due}; a class of your own comes in by --import MODULE"
 
 
 def _is_left_over(entry: MappingEntry, role: ConfigType, key: str) -> bool:

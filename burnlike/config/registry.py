@@ -119,7 +119,8 @@ def other_role(tag: str, role: ConfigType) -> str:
     root = [cls for cls in role.__mro__ if issubclass(cls, msgspec.Struct)][-2]
     for other in _descendants(root):
         if tag_of(other) == tag and not issubclass(other, role):
-            return next((base.__name__ for base in other.__mro__[1:] if tag_of(base) is None), "")
+            above = other.__mro__[1 : other.__mro__.index(root)]
+            return next((base.__name__ for base in reversed(above) if tag_of(base) is None), "")
     return ""
 
 

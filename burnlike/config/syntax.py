@@ -61,8 +61,16 @@ def explain(error: yaml.MarkedYAMLError, text: str) -> tuple[int, int, str]:
         if known in problem:
             if known == "could not find expected ':'" and error.context_mark:
                 line, column = error.context_mark.line, error.context_mark.column
-            return line + 1, column + 1, f"YAML syntax: {remedy}"
+            return line + 1, column + 1, f"YAML syntax: {remedy}{_opened_above(error, line)}"
     return line + 1, column + 1, f"YAML syntax: {problem}" + (f" {context}" if context else "")
+
+
+def _opened_above(error: yaml.MarkedYAMLError, line: int) -> str:
+    """Where the bracket was opened that is not closed, if that was in a line above (both from 0)."""
+    opener = error.context_mark
+    if opener is None or "flow" not in (error.context or "") or opener.line >= line:
+        return ""
+    return f"; the bracket was opened in line {opener.line + 1}, column {opener.column + 1}"
 
 
 def _without_colon(text: str, line: int) -> tuple[int, int] | None:

@@ -2,7 +2,9 @@
 
 import math
 import numbers
+import re
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,12 +12,16 @@ import msgspec.inspect as mi
 
 from .bounds import LARGEST_FLOAT
 from .node import Node
+from .plain import INVALID, plain_value
 from .scalars import number_hint, resolve
 
 _LONGEST = 60
 _UNSAID = (sys.float_info.max, LARGEST_FLOAT)
 """Bounds of what only has to be finite."""
 _MOST_CHOICES = 16
+_COMMA = re.compile(r"(-?[0-9]+),([0-9]*)", re.ASCII)
+"""A decimal comma, or a comma at the end."""
+_MEANT_AS_REFERENCE = re.compile(r"\$[A-Za-z_][\w.\[\]]*")
 
 
 def describe(wanted: mi.Type) -> str:
@@ -103,11 +109,12 @@ def hint(wanted: mi.Type, node: Node) -> str:
     kinds = _members(wanted)
     value, text = node.value, node.text
     advice = ""
-    if any(isinstance(kind, mi.NoneType) for kind in kinds) and value in ("None", "none", "nil"):
+    if isinstance(value, str) and _MEANT_AS_REFERENCE.fullmatch(value):
+        advice = f"a reference is ${{{value.strip('$')}}}"
+    elif any(isinstance(kind, mi.NoneType) for kind in kinds) and value in ("None", "none", "nil"):
         advice = "write null"
     elif any(isinstance(kind, mi.IntType | mi.FloatType) for kind in kinds) and isinstance(value, int | float | str):
-        takes_floats = any(isinstance(kind, mi.FloatType) for kind in kinds)
-        advice = _number_advice(value, text, takes_floats=takes_floats)
+        advice = _number_advice(value, text, kinds)
     elif any(isinstance(kind, mi.BoolType) for kind in kinds) and isinstance(value, str):
         spelled = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
         advice = f"write {found}" if (found := spelled.get(value.lower(), _lower_bool(value))) else ""
@@ -118,10 +125,11 @@ def hint(wanted: mi.Type, node: Node) -> str:
     return f"; {advice}" if advice else ""
 
 
-def choices(options: list[str]) -> str:
-    """`'a'`, `'a' or 'b'`, `one of 'a', 'b', 'c'`; a long list is cut."""
+def choices(options: list[str], whole_list: str = "") -> str:
+    """`'a'`, `'a' or 'b'`, `one of 'a', 'b', 'c'`; a long list is cut, with a word on where the whole one is."""
     if len(options) > _MOST_CHOICES:
-        options = [*options[:_MOST_CHOICES], f"... ({len(options)} in all)"]
+        more = f"... ({len(options)} in all{f'; {whole_list}' if whole_list else ''})"
+        options = [*options[:_MOST_CHOICES], more]
     return f"one of {', '.join(options)}" if len(options) > 2 else " or ".join(options)
 
 
@@ -167,15 +175,26 @@ def _is_of_kind(value: Any, wanted: mi.Type) -> bool:
     return False
 
 
-def _number_advice(value: int | float | str, text: str | None, *, takes_floats: bool) -> str:
-    if isinstance(value, str):
-        if text is not None:
-            return number_hint(text)
+def _number_advice(value: int | float | str, text: str | None, kinds: Sequence[mi.Type]) -> str:
+    """What to write for a number of another form, if the type takes that number."""
+    if isinstance(value, str) and text is None:
         quoted_number = len(value) < _LONGEST and isinstance(resolve(value), int | float)
         return "remove the quotes" if quoted_number else ""
-    if isinstance(value, float) and not takes_floats and value.is_integer() and abs(value) < 2**63:
-        return f"write {int(value)}"
-    return ""
+    if isinstance(value, str):
+        if found := _COMMA.fullmatch(value):
+            value = ".".join(part for part in found.groups() if part)
+            return f"write {value}" if _is_taken(resolve(value), kinds) else ""
+        advice = number_hint(value)
+        infinite = math.inf if "." in advice else 0  # the other hints are about leading zeros
+        return advice if not infinite or _is_taken(infinite, kinds) else ""
+    takes_floats = any(isinstance(kind, mi.FloatType) for kind in kinds)
+    whole = isinstance(value, float) and not takes_floats and value.is_integer() and abs(value) < 2**63
+    return f"write {int(value)}" if whole else ""
+
+
+def _is_taken(value: Any, kinds: Sequence[mi.Type]) -> bool:
+    numbers_only = [kind for kind in kinds if isinstance(kind, mi.IntType | mi.FloatType)]
+    return any(plain_value(Node(value), kind) is not INVALID for kind in numbers_only)
 
 
 def _lower_bool(value: str) -> str:

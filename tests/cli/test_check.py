@@ -70,7 +70,7 @@ seed: 2
         ["11:3", "training.epoch"],
         ["13:1", "seed"],
     ]
-    assert lines[0].endswith("; did you mean 'DecoderLm'?")
+    assert "; did you mean 'DecoderLm'?" in lines[0]
     assert lines[1].endswith("expected a number >= 0 and < 1, got 2")
     assert lines[3].endswith("unknown key 'epoch'; did you mean 'epochs'?")
     assert lines[4].endswith("duplicate key 'seed'; it stands first in line 1: remove one")
@@ -149,8 +149,10 @@ def test_a_class_of_the_users_own_comes_in_by_import(tmp_path):
     arguments = ["check", "mine.yaml", "--root", "ModuleConfig"]
     done = subprocess.run([*run, *arguments], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 2
-    assert "mine.yaml:1:7: type: unknown type 'Mine'; a ModuleConfig is due: " in done.stdout
-    assert "a class of your own comes in by --import MODULE; did you mean 'Linear'?\n" in done.stdout
+    assert (
+        "mine.yaml:1:7: type: unknown type 'Mine'; did you mean 'Linear'? A class of your own comes in by"
+        in done.stdout
+    )
     done = subprocess.run(
         [*run, *arguments, "--import", "my_layers"], capture_output=True, text=True, cwd=tmp_path, check=False
     )

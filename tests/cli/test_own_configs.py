@@ -83,7 +83,7 @@ def test_check_with_import(folder: Path) -> None:
         ("type: CosineAnnealing\ninitial_lr: 0.1", "ok (CosineAnnealing)"),
         ("type: Sgd\nmomentun: 3", "f.yaml:2:1: momentun: unknown key 'momentun'; did you mean 'momentum'?"),
         ("type: Linear\nd_input: 2\nd_output: 3", "ok (Linear, initializer KaimingUniform)"),
-        ("type: Linaer", "f.yaml:1:7: type: unknown type 'Linaer'; a ModuleConfig is due"),
+        ("type: Linaer", "f.yaml:1:7: type: unknown type 'Linaer'; did you mean 'Linear'?"),
         ("type: 3", "missing key 'data'"),
     ],
 )

@@ -61,7 +61,10 @@ MALFORMED = {
     "open mapping": ("a: {b: 1", "1:4: this '{' is not closed"),
     "open quote": ("a: 1\nb: 'x\n\n", "2:4: this quote is not closed"),
     "open double quote": ('a: "x\n', "1:4: this quote is not closed"),
-    "missing comma": ("a: [1, 2\nb: 3\n", "2:2: YAML syntax: a `,` or the closing `]` is missing before this"),
+    "missing comma": (
+        "a: [1, 2\nb: 3\n",
+        "2:2: YAML syntax: a `,` or the closing `]` is missing before this; the bracket was opened in line 1, column 4",
+    ),
     "text after a quote": ("a: 1\n'b' c\n", "2:1: YAML syntax: this line is neither `key: value` nor `- item`"),
     "text after a list": ("[1] x\n", "1:5: YAML syntax: this does not belong to what stands before it"),
     "stray bracket": ("a: ]\n", "1:4: YAML syntax: a value is missing before this, or this does not belong here"),

@@ -161,8 +161,7 @@ def test_a_config_given_is_not_changed():
         ("first.members.1.width=0", "first.members.1.width: expected an int from 1 to 64, got 0"),
         (
             "first.type=Dott",
-            "first.type: unknown type 'Dott'; a Shape is due: one of 'Box', 'Circle', 'Dot', 'Group'; "
-            "a class of your own comes in by --import MODULE; did you mean 'Dot'?",
+            "first.type: unknown type 'Dott'; did you mean 'Dot'? A class of your own comes in by --import MODULE",
         ),
     ],
 )

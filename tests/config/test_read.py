@@ -93,8 +93,8 @@ ONE_MISTAKE = {
     "no type": ("shape: {radius: 1}", f"1:8: shape: missing key 'type'; expected {SHAPES}"),
     "unknown type": (
         "shape: {type: Circel}",
-        f"1:15: shape.type: unknown type 'Circel'; a Shape is due: {SHAPES}; "
-        "a class of your own comes in by --import MODULE; did you mean 'Circle'?",
+        "1:15: shape.type: unknown type 'Circel'; did you mean 'Circle'? "
+        "A class of your own comes in by --import MODULE",
     ),
     "unknown type like none": (
         "shape: {type: Zzz}",
@@ -116,7 +116,7 @@ ONE_MISTAKE = {
     ),
     "scalar for a class": (
         "box: 3",
-        "1:6: box: expected a Box or null, got 3 (an int)",
+        "1:6: box: expected a mapping with keys of Box (width, height) or null, got 3 (an int)",
     ),
     # rules across fields
     "rule": ("box:\n  height: 4\n  width: 2\n", "2:11: box.height: expected at most width (2), got 4"),
@@ -274,6 +274,6 @@ def test_element_types_have_two_names_everywhere():
     with pytest.raises(ConfigError, match="mode: expected 'fast' or 'half', got 'f16'"):
         Stored(mode="f16")
     schema = json_schema(Stored)["definitions"]["Stored"]["properties"]
-    assert sorted(schema["precision"]["enum"]) == sorted(
+    assert sorted(schema["precision"]["anyOf"][0]["enum"]) == sorted(
         ["bfloat16", "bf16", "float16", "f16", "float32", "f32", "auto"]
     )
