@@ -153,7 +153,7 @@ def _node(drawn: Drawn, name: str, node: NodeConfig) -> Row:
         return _row(drawn.below(name, node.layer), name)
     used: Any = node.use
     kind = type(drawn.module.get_submodule(used)).__name__
-    return Row(name, [f"{kind} of {used}"], "used")
+    return Row(name, [f"{kind} of {used}" + (", transposed" if node.transposed else "")], "used")
 
 
 def _label(argument: str, items: tuple[str, ...]) -> str:

@@ -8,7 +8,7 @@ import yaml
 
 from burnlike.errors import ConfigError
 
-from .registry import inlined_in, tag_of
+from .registry import ConfigType, fields_of, inlined_in, tag_of
 from .scalars import ScalarError, resolve
 
 _WIDTH = 110
@@ -28,7 +28,7 @@ def to_plain(value: Any) -> Any:
             names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
             head = {} if tag is None else {"type": tag}
             plain = head | {key: to_plain(getattr(value, name)) for key, name in names}
-            return _with_inlined(plain, inlined) if (inlined := inlined_in(type(value))) else plain
+            return _with_inlined(plain, type(value)) if inlined_in(type(value)) else plain
         case enum.Enum():
             return value.value
         case dict():
@@ -38,10 +38,10 @@ def to_plain(value: Any) -> Any:
     return value
 
 
-def _with_inlined(plain: dict[str, Any], inlined: str) -> dict[str, Any]:
-    """The keys of the inlined config beside the others, of which those that are null are left out."""
-    below = plain.pop(inlined) or {}
-    return below | {key: value for key, value in plain.items() if value is not None}
+def _with_inlined(plain: dict[str, Any], cls: ConfigType) -> dict[str, Any]:
+    """The keys of the inlined config beside the others, of which those that have their defaults are left out."""
+    below = plain.pop(inlined_in(cls)) or {}
+    return below | {key: value for key, value in plain.items() if value != fields_of(cls)[key].default}
 
 
 def to_yaml(value: Any) -> str:

@@ -41,6 +41,7 @@ class NodeReader:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self._root: tuple[ConfigType, Node] | None = None
+        self._beside: dict[str, list[str]] = {}  # the keys that may stand beside those of the inlined config at a path
 
     def report(self, place: Location, path: str, message: str) -> Any:
         """Note a mistake.
@@ -129,7 +130,9 @@ class NodeReader:
         values, meant = {}, set()
         for key, entry in node.value.items():
             if key in fields:
-                below = path if key == inlined_in(cls) else _join(path, key)
+                below = _join(path, key)
+                if key == inlined_in(cls):
+                    below, self._beside[path] = path, [name for name in fields if name != key]
                 values[fields[key].name] = self.read(entry.value, fields[key].type, below)
             elif key == TAG_FIELD and tag_of(cls):
                 continue
@@ -142,7 +145,7 @@ class NodeReader:
 
     def _unknown_key(self, node: Node, cls: ConfigType, key: str, absent: set[str], path: str) -> str:
         """Report an unknown key; gives the absent key that is likely meant, so that it is not reported as missing."""
-        known = list(fields_of(cls))
+        known = [*fields_of(cls), *self._beside.get(path, ())]
         place = node.value[key].place
         if key == DEFAULTS:
             remedy = "stands at the root of a file" if place.line else "stands in a file and can't be set by an option"

@@ -3,10 +3,13 @@
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
+from torch.nn import functional
 
 from ...errors import ArgumentError
 from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
+from ..layer import expect_shape
 from .graph_configs import GraphConfig
 from .sources import item_path, places_of
 
@@ -32,6 +35,7 @@ class Step(NamedTuple):
         sources: of the layer's inputs, in order.
         named: those that are given by name.
         finished: the names whose values no later step needs.
+        transposed: whether the layer's weight is applied the other way round, in place of calling the layer.
     """
 
     name: str
@@ -39,6 +43,7 @@ class Step(NamedTuple):
     sources: tuple[Source, ...]
     named: tuple[tuple[str, Source], ...]
     finished: tuple[str, ...]
+    transposed: bool
 
 
 class Plan(NamedTuple):
@@ -86,9 +91,12 @@ class Graph(Module):
             raise _wrong_inputs(plan.inputs, len(inputs), [*named])
         for step in plan.steps:
             layer = self._modules[step.layer]
-            assert layer is not None
             given = [_value(values, it) for it in step.sources]
-            values[step.name] = layer(*given, **{name: _value(values, it) for name, it in step.named})
+            if step.transposed:
+                values[step.name] = _transposed(layer, *given)
+            else:
+                assert layer is not None
+                values[step.name] = layer(*given, **{name: _value(values, it) for name, it in step.named})
             for name in step.finished:
                 del values[name]
         outputs = tuple(_value(values, it) for it in plan.outputs)
@@ -107,8 +115,18 @@ def plan_of(config: GraphConfig) -> Plan:
         needed.update(finished)
         in_order = tuple(source for argument, source in given if not argument)
         by_name = tuple((argument, source) for argument, source in given if argument)
-        steps.append(Step(name, node.use or name, in_order, by_name, tuple(finished)))
+        steps.append(Step(name, node.use or name, in_order, by_name, tuple(finished), node.transposed))
     return Plan(config.inputs, tuple(reversed(steps)), tuple(sources), not isinstance(outputs, str))
+
+
+def _transposed(layer: Any, x: Tensor) -> Tensor:
+    """x @ transpose(weight): `[..., d_model] -> [..., n_embedding]` by an Embedding's weight.
+
+    Raises:
+        ShapeError: the last dimension of x is another one.
+    """
+    expect_shape(layer, x, "...", layer.weight.shape[1], name="transposed")
+    return functional.linear(x, layer.weight)
 
 
 def _value(values: dict[str, Any], source: Source) -> Any:

@@ -23,6 +23,8 @@ class NodeConfig(Config):
         sources: `from` in YAML: what the layer gets. The name of an input or of a node before, a list of names, or a
             mapping of the layer's arguments to names. `name.0` and `name.hidden` are an item and a field of what a node
             gives. Left out: the node before.
+        transposed: with `use` of an Embedding or Linear, whether it computes x @ transpose(weight), without bias: the
+            output head of a language model that shares its weight with the embedding (Press & Wolf 2017).
     """
 
     inlined: ClassVar[str] = "layer"
@@ -30,6 +32,7 @@ class NodeConfig(Config):
     layer: ModuleConfig | None = None
     use: str | None = None
     sources: Sources = field(name="from", default=None)
+    transposed: bool = False
 
     def validate(self) -> Iterable[tuple[str, str]]:
         if (self.layer is None) == (self.use is None):

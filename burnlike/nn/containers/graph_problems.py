@@ -4,7 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ...config import ModuleConfig
+from ...config.registry import tag_of
 from ...errors import nearest
+from ..embedding.configs import EmbeddingConfig
+from ..linear.configs import LinearConfig
 from .names import name_problem
 from .sources import item_path, places_of
 
@@ -62,7 +65,9 @@ def _node_problems(graph: "GraphConfig", name: str, node: "NodeConfig", known: l
     if node.use is not None:
         yield from _use_problems(graph, f"{path}.use", node.use, known)
     layer = node.layer or graph.used_layer(node)
-    if layer is not None:
+    if node.transposed:
+        yield from _transposed_problems(graph, f"{path}.transposed", node)
+    elif layer is not None:
         yield from _count_problems(path, layer, len(graph.node_sources(name)))
 
 
@@ -90,6 +95,16 @@ def _use_problems(graph: "GraphConfig", path: str, name: str, known: list[str]) 
         yield from _source_problems(graph, path, name, layers)
     else:
         yield path, "no node with a layer is before this"
+
+
+def _transposed_problems(graph: "GraphConfig", path: str, node: "NodeConfig") -> Problems:
+    used = graph.used_layer(node)
+    if node.use is None:
+        yield path, "expected `use:` beside it, with the name of a node whose weight it takes"
+    elif used is not None and not isinstance(used, EmbeddingConfig | LinearConfig):
+        yield path, f"expected `use:` of an Embedding or a Linear, got one of {tag_of(type(used))}"
+    elif isinstance(node.sources, tuple | dict):
+        yield path, "expected one name in `from:`, as it takes one input"
 
 
 def _count_problems(path: str, layer: ModuleConfig, given: int) -> Problems:

@@ -86,6 +86,22 @@ CASES = [
     Case("Repeat", nn.RepeatConfig(times=3, layer=PLUS_MEMORY), lambda: (floats(2, 3), floats(2, 3)), repeated),
     Case("Graph", SIAMESE, lambda: (floats(2, 4, 3), floats(2, 4, 3)), siamese),
     Case(
+        "Graph/tied",
+        nn.GraphConfig(
+            inputs=("tokens",),
+            nodes={
+                "embedding": nn.EmbeddingConfig(n_embedding=5, d_model=3),
+                "linear": linear(3, 3),
+                "back": nn.NodeConfig(use="linear", transposed=True),
+                "head": nn.NodeConfig(use="embedding", transposed=True),
+            },
+        ),
+        lambda: (torch.tensor([[0, 4, 2], [1, 1, 3]]),),
+        lambda layer, tokens: (
+            affine(layer.linear, layer.embedding.weight[tokens]) @ layer.linear.weight.mT @ layer.embedding.weight.mT
+        ),
+    ),
+    Case(
         "Graph/by_name",
         nn.GraphConfig(
             inputs=("x", "memory", "hidden"),

@@ -115,6 +115,15 @@ def test_a_residual_of_another_shape_is_refused() -> None:
         layer(torch.zeros(2, 3))
 
 
+def test_the_input_of_a_transposed_layer_has_its_outputs_size() -> None:
+    graph = built(
+        "{type: Graph, nodes: {a: {type: Linear, d_input: 2, d_output: 3}, b: {type: Select, dim: 1, index: 0},"
+        " c: {type: Reshape, shape: [0, 1]}, d: {use: a, transposed: true}}}"
+    )
+    with pytest.raises(ShapeError, match=r"Linear: transposed: expected \[..., 3\], got \[4, 1\]"):
+        graph(torch.zeros(4, 2))
+
+
 def test_losses_are_nodes_too() -> None:
     graph = built(
         """

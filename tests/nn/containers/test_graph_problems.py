@@ -91,13 +91,25 @@ MISTAKES = {
     ),
     "an unknown key of a layer": (
         "  a: {type: Add, from: [x, y], dim: 1}\n",
-        "f:4:32: nodes.a.dim: unknown key 'dim'; AddConfig has no keys",
+        "f:4:32: nodes.a.dim: unknown key 'dim'; AddConfig has use, from, transposed",
     ),
     "an unknown type": ("  a: {type: Ad, from: [x, y]}\n", "f:4:13: nodes.a.type: unknown type 'Ad'"),
     "a value of a nested layer": (
         "  a: {type: Add, from: [x, y]}\n"
         "  b: {type: Repeat, times: 2, layer: {type: Residual, layers: [{type: GLU}]}}\n",
         "f:5:64: nodes.b.layer.layers.0: missing key 'dim'",
+    ),
+    "transposed without use": (
+        "  a: {type: Add, from: [x, y], transposed: true}\n",
+        "f:4:44: nodes.a.transposed: expected `use:` beside it, with the name of a node whose weight it takes",
+    ),
+    "transposed of a sum": (
+        "  a: {type: Add, from: [x, y]}\n  b: {use: a, transposed: true}\n",
+        "f:5:27: nodes.b.transposed: expected `use:` of an Embedding or a Linear, got one of Add",
+    ),
+    "a slip of the keys beside a layer's": (
+        "  a: {type: Add, form: [x, y]}\n",
+        "f:4:18: nodes.a.form: unknown key 'form'; did you mean 'from'?",
     ),
     "no mapping": ("  a: Relu\n", "f:4:6: nodes.a: expected a mapping with keys of NodeConfig"),
 }
