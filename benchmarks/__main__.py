@@ -2,6 +2,7 @@
 
 from benchmarks import record_device, record_load, record_save
 from benchmarks._harness import Comparison, main
+from benchmarks.models import models
 from benchmarks.module import traversal
 from benchmarks.nn import layers
 from benchmarks.ops import adamw_step, adamw_step_device, convert, rms_norm
@@ -24,6 +25,7 @@ BENCHMARKS = (
     chain,
     traversal,
     layers,
+    models,
 )
 
 

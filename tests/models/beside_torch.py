@@ -1,13 +1,13 @@
 """A ready model beside one of torch's layers with the same weights: outputs and gradients in float64."""
 
 import copy
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from benchmarks.models.twins import renamed, take_weights
 from burnlike.config import ModuleConfig
 from burnlike.interop import record_to_torch
 
@@ -27,13 +27,6 @@ def randomized(config: ModuleConfig) -> Any:
 def floats(*shape: int) -> Tensor:
     """Normal numbers in float64, always the same."""
     return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-
-
-def renamed(name: str, names: Mapping[str, str]) -> str:
-    """`name` with the patterns of `names` replaced, one after the other."""
-    for pattern, other in names.items():
-        name = re.sub(pattern, other, name)
-    return name
 
 
 def gradients_of(module: nn.Module) -> nn.Module:
@@ -63,9 +56,7 @@ def expect_same(
         output: what of theirs is compared.
     """
     theirs.double().train(ours.training)
-    state = {renamed(name, names): it for name, it in record_to_torch(ours).tensors.items()}
-    counters = {name: it for name, it in theirs.state_dict().items() if name.endswith("num_batches_tracked")}
-    theirs.load_state_dict({**counters, **state})
+    take_weights(ours, theirs, names)
     inputs = [x.clone().requires_grad_() for _ in range(2)]
     results = [ours(inputs[0]), output(theirs(inputs[1]))]
     torch.testing.assert_close(results[0], results[1], rtol=TOLERANCE, atol=TOLERANCE)

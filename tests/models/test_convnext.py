@@ -1,16 +1,21 @@
-"""ConvNeXt: sizes, presets, stochastic depth, and what is refused; numbers are in weights/test_convnext.py."""
+"""ConvNeXt: the authors' program with the same weights, sizes, presets, stochastic depth, and what is refused."""
 
 from typing import Any
 
 import pytest
 import torch
 
+from benchmarks.models.torch_convnext import NAMES, ConvNext
 from burnlike.errors import ConfigError, ShapeError
 from burnlike.models import ConvNextConfig
 
-from .beside_torch import floats, randomized
+from .beside_torch import expect_same, floats, randomized
 
 CONFIG = ConvNextConfig(num_classes=5, depths=(1, 2, 1), widths=(4, 6, 8))
+
+
+def test_it_computes_what_the_authors_program_does() -> None:
+    expect_same(randomized(CONFIG), ConvNext(CONFIG), NAMES, floats(2, 3, 17, 20))
 
 
 @pytest.mark.parametrize(

@@ -1,47 +1,25 @@
 """Residual networks: torchvision's with the same weights, sizes, presets, and what is refused."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import torch
 
 import burnlike as bl
+from benchmarks.models.torch_resnet import NAMES, ResNet
 from burnlike.errors import ConfigError, ShapeError
 from burnlike.models import ResNetConfig
 
-from . import torchvision_resnet
 from .beside_torch import expect_same, floats, randomized
 
 BASIC = ResNetConfig(num_classes=5, depths=(1, 2, 1, 1), widths=(4, 6, 8, 8), stem_channels=4)
 BOTTLENECK = BASIC.replace(block="Bottleneck", widths=(8, 16, 16, 32))
 
-NAMES: Mapping[str, str] = {
-    r"^stem\.conv": "conv1",
-    r"^stem\.norm": "bn1",
-    **{rf"^stages\.{index}": f"layer{index + 1}" for index in range(4)},
-    r"\.(first|reduce)\.conv": ".conv1",
-    r"\.(first|reduce)\.norm": ".bn1",
-    r"\.(second|middle)\.conv": ".conv2",
-    r"\.(second|middle)\.norm": ".bn2",
-    r"\.expand\.conv": ".conv3",
-    r"\.expand\.norm": ".bn3",
-    r"\.shortcut\.conv": ".downsample.0",
-    r"\.shortcut\.norm": ".downsample.1",
-    r"^head": "fc",
-}
-
-
-def torchvisions(config: ResNetConfig) -> torchvision_resnet.ResNet:
-    return torchvision_resnet.ResNet(
-        config.depths, config.widths, config.block == "Bottleneck", config.num_classes, config.stem_channels
-    )
-
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("config", [BASIC, BOTTLENECK], ids=["basic", "bottleneck"])
 def test_it_computes_what_torchvisions_does(config: ResNetConfig, training: bool) -> None:
-    expect_same(randomized(config).train(training), torchvisions(config), NAMES, floats(2, 3, 37, 40))
+    expect_same(randomized(config).train(training), ResNet(config), NAMES, floats(2, 3, 37, 40))
 
 
 @pytest.mark.parametrize(

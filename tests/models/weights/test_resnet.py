@@ -7,10 +7,11 @@ import pytest
 import torch
 import transformers
 
+from benchmarks.models.torch_resnet import ResNet
 from burnlike.errors import ConfigError
 from burnlike.models import load_pretrained, record_from, record_to, weight_table
 from tests.models.beside_torch import floats
-from tests.models.test_resnet import BASIC, BOTTLENECK, torchvisions
+from tests.models.test_resnet import BASIC, BOTTLENECK
 
 from .transformers_models import expect_same_outputs, expect_saved_back, randomized, saved
 
@@ -48,7 +49,7 @@ def test_what_ours_lacks_is_refused_by_name(options: dict[str, Any], message: st
 
 @pytest.mark.parametrize("config", [BASIC, BOTTLENECK], ids=["basic", "bottleneck"])
 def test_torchvisions_names(config: Any) -> None:
-    theirs, ours = randomized(torchvisions(config)), config.init().double().eval()
+    theirs, ours = randomized(ResNet(config)), config.init().double().eval()
     table = weight_table("torchvision_resnet")
     record_from(table, ours, theirs.state_dict()).load_into(ours)
     x = floats(2, 3, 33, 40)

@@ -1,6 +1,26 @@
 """torchvision's ResNet, written out in torch.nn with its names, as its `.pt` files have them."""
 
+from collections.abc import Mapping
+
 from torch import Tensor, nn
+
+from burnlike.models import ResNetConfig
+
+NAMES: Mapping[str, str] = {
+    r"^stem\.conv": "conv1",
+    r"^stem\.norm": "bn1",
+    **{rf"^stages\.{index}": f"layer{index + 1}" for index in range(4)},
+    r"\.(first|reduce)\.conv": ".conv1",
+    r"\.(first|reduce)\.norm": ".bn1",
+    r"\.(second|middle)\.conv": ".conv2",
+    r"\.(second|middle)\.norm": ".bn2",
+    r"\.expand\.conv": ".conv3",
+    r"\.expand\.norm": ".bn3",
+    r"\.shortcut\.conv": ".downsample.0",
+    r"\.shortcut\.norm": ".downsample.1",
+    r"^head": "fc",
+}
+"""Patterns in the paths of ours, and what torchvision has in place of it."""
 
 
 class Block(nn.Module):
@@ -36,22 +56,22 @@ class Block(nn.Module):
 class ResNet(nn.Module):
     """torchvision's ResNet of four stages."""
 
-    def __init__(
-        self, depths: tuple[int, ...], widths: tuple[int, ...], bottleneck: bool, num_classes: int, stem: int = 64
-    ) -> None:
+    def __init__(self, config: ResNetConfig) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(3, stem, 7, 2, 3, bias=False)
+        stem, bottleneck = config.stem_channels, config.block == "Bottleneck"
+        small = config.stem == "Small"  # as those who train on CIFAR change torchvision's
+        self.conv1 = nn.Conv2d(3, stem, 3, 1, 1, bias=False) if small else nn.Conv2d(3, stem, 7, 2, 3, bias=False)
         self.bn1 = nn.BatchNorm2d(stem)
         self.relu = nn.ReLU()
-        self.maxpool = nn.MaxPool2d(3, 2, 1)
+        self.maxpool = nn.Identity() if small else nn.MaxPool2d(3, 2, 1)
         channels = stem
-        for index, (depth, width) in enumerate(zip(depths, widths, strict=True)):
+        for index, (depth, width) in enumerate(zip(config.depths, config.widths, strict=True)):
             blocks = [Block(channels, width, 1 if index == 0 else 2, bottleneck)]
             blocks += [Block(width, width, 1, bottleneck) for _ in range(depth - 1)]
             setattr(self, f"layer{index + 1}", nn.Sequential(*blocks))
             channels = width
         self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
-        self.fc = nn.Linear(channels, num_classes)
+        self.fc = nn.Linear(channels, config.num_classes)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
