@@ -10,6 +10,7 @@ from ..errors import ArgumentError, ShapeError
 from ..module import Content, Module
 from ..nn.attention.configs import RotaryEncodingConfig
 from ..nn.attention.rotary_encoding import RotaryEncoding
+from ..nn.dropout.configs import DropoutConfig
 from ..nn.embedding.configs import EmbeddingConfig
 from ..nn.initializers.configs import Normal
 from ..nn.layer import expect_shape
@@ -44,6 +45,7 @@ class DecoderLm(Module):
     Attributes:
         embedding: of the tokens; tied, its transpose is the head.
         position: Embedding of the positions, where they are learned.
+        dropout: of the sum of both embeddings, where positions are learned.
         blocks: DecoderBlock each.
         norm: before the head.
         head: Linear `d_model -> vocab_size` without a bias, where it is not tied.
@@ -56,6 +58,7 @@ class DecoderLm(Module):
         self.embedding = table.init(device)
         if isinstance(config.positions, LearnedPositions):
             self.position = table.replace(n_embedding=config.max_sequence_length).init(device)
+            self.dropout = DropoutConfig(prob=config.dropout).init()
         rotary = _rotary(config, device)
         self.blocks = nn.ModuleList(DecoderBlock(config, device, rotary) for _ in range(config.n_layers))
         self.norm = norm_config(config).init(device)
@@ -164,7 +167,8 @@ class DecoderLm(Module):
             positions = positions_of(mask_pad)
         x = self.embedding(tokens)
         if isinstance(config.positions, LearnedPositions):
-            x = x + (self.position.weight[: tokens.shape[1]] if positions is None else self.position(positions))
+            places = self.position.weight[: tokens.shape[1]] if positions is None else self.position(positions)
+            x = self.dropout(x + places)
         balances: list[Tensor] = []
         for index, block in enumerate(self.blocks):
             caches = None if cache is None else cache.layers[index]
@@ -187,7 +191,7 @@ class DecoderLm(Module):
         """The parts; the sizes are theirs."""
         content = content.add("embedding", self.embedding)
         if isinstance(self.config.positions, LearnedPositions):
-            content = content.add("position", self.position)
+            content = content.add("position", self.position).add("dropout", self.dropout)
         content = content.add("blocks", self.blocks).add("norm", self.norm)
         return content if self.config.tied else content.add("head", self.head)
 

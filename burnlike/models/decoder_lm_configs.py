@@ -37,7 +37,7 @@ class RotaryPositions(DecoderPositions, tag="Rotary"):
 
 
 class LearnedPositions(DecoderPositions, tag="Learned"):
-    """A learned vector for each position is added to that of the token (Radford et al. 2019)."""
+    """A learned vector for each position is added to that of the token, with dropout (Radford et al. 2019)."""
 
 
 class DecoderFeedForward(Config):
@@ -72,7 +72,8 @@ class ExpertsPart(DecoderFeedForward, tag="Experts"):
     Attributes:
         n_experts: how many there are.
         n_selected: how many a position takes.
-        normalized: whether the weights of those that are taken are divided by their sum.
+        normalized: whether the weights of those that are taken are divided by their sum, as in Mixtral; not in Switch,
+            where one is taken: its weight would be 1, from which the router learns nothing.
         activation: of the experts' gates.
         balance: factor of what a training adds to its loss so that all experts are used (alpha of Fedus et al. 2021,
             eq. 4).

@@ -82,10 +82,12 @@ def continued(
         int64 `[batch, prompt + up to max_new_tokens]`.
 
     Raises:
-        ArgumentError: there is no prompt, or top_k or top_p is out of its range.
+        ArgumentError: there is no prompt, or temperature, top_k or top_p is out of its range.
     """
     if tokens.ndim != 2 or tokens.shape[1] < 1:
         raise ArgumentError(f"generate: expected tokens [batch, sequence >= 1], got {list(tokens.shape)}")
+    if not temperature >= 0:
+        raise ArgumentError(f"generate: temperature: expected 0 or more, got {temperature}")
     if top_k is not None and top_k < 1:
         raise ArgumentError(f"generate: top_k: expected 1 or more, got {top_k}")
     if top_p is not None and not 0 < top_p <= 1:

@@ -74,6 +74,17 @@ def test_dropout_acts_in_training_only() -> None:
     assert torch.equal(model(tokens), model(tokens))
 
 
+def test_learned_positions_are_dropped_with_the_tokens() -> None:
+    model = CONFIG.replace(positions=models.LearnedPositions(), dropout=0.9).init().double()
+    expected = model.embedding.weight[3] + model.position.weight[0]
+    seen: list[Tensor] = []
+    model.blocks[0].norm_attention.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    model(torch.full((200, 1), 3))
+    kept = seen[-1][:, 0] != 0
+    assert 0.05 < kept.double().mean() < 0.15
+    torch.testing.assert_close(seen[-1][:, 0][kept], (expected / 0.1).expand(200, -1)[kept])
+
+
 @pytest.mark.parametrize("shape", [(1, 9), (4,), (1, 2, 3)])
 def test_a_wrong_shape_is_named(shape: tuple[int, ...]) -> None:
     with pytest.raises(ShapeError, match=r"expected tokens \[batch, sequence <= 8\], got"):

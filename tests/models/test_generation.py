@@ -72,6 +72,16 @@ def test_one_compiled_graph_generates() -> None:
     assert len(graphs) == 1
 
 
+@pytest.mark.parametrize("cap", [None, 2.0])
+def test_a_cache_works_in_autocast(cap: float | None) -> None:
+    model = model_of(LM.replace(attention_soft_cap=cap)).float()
+    tokens = torch.randint(7, (2, 6))
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        cache = model.new_cache(2)
+        found = torch.cat([model(part, cache=cache) for part in tokens.split([3, 1, 2], 1)], 1)
+        torch.testing.assert_close(found, model(tokens), rtol=0.05, atol=0.05 * float(found.abs().max()))
+
+
 def test_a_stop_token_ends_its_row_alone() -> None:
     model = model_of(LM)
     free = model.generate(PROMPT, 9)
@@ -124,6 +134,8 @@ def test_what_can_not_be_generated_is_refused() -> None:
         model.generate(PROMPT, 9)
     with pytest.raises(ArgumentError, match="expected padding on the left"):
         model.generate(PROMPT, 1, mask_pad=PADDED.flip(1))
+    with pytest.raises(ArgumentError, match=r"temperature: expected 0 or more, got -1\.0"):
+        model.generate(PROMPT, 1, temperature=-1.0)
     with pytest.raises(ArgumentError, match="top_k: expected 1 or more, got 0"):
         model.generate(PROMPT, 1, temperature=1.0, top_k=0)
     with pytest.raises(ArgumentError, match=r"top_p: expected more than 0 and at most 1, got 1\.5"):

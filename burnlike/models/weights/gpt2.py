@@ -16,6 +16,8 @@ def config_of(values: Mapping[str, Any]) -> DecoderLmConfig:
     """
     refuse_others(values, "DecoderLm", scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False)
     refuse_others(values, "DecoderLm", add_cross_attention=False)
+    dropout = values.get("resid_pdrop", 0.1)
+    refuse_others(values, "DecoderLm", embd_pdrop=dropout, attn_pdrop=dropout)
     width = values.get("n_embd", 768)
     return DecoderLmConfig(
         vocab_size=values["vocab_size"],
@@ -24,7 +26,7 @@ def config_of(values: Mapping[str, Any]) -> DecoderLmConfig:
         n_layers=values.get("n_layer", 12),
         n_heads=values.get("n_head", 12),
         d_ff=values.get("n_inner") or 4 * width,
-        dropout=values.get("resid_pdrop", 0.1),
+        dropout=dropout,
         norm="LayerNorm",
         norm_epsilon=values.get("layer_norm_epsilon", 1e-5),
         attention_bias=True,

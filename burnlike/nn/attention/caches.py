@@ -58,7 +58,7 @@ class KeyValueCache:
         return self.filled + torch.arange(new, device=self.filled.device)
 
     def write(self, slots: Tensor, key: Tensor, value: Tensor) -> None:
-        """Write keys and values `[batch, n_heads_kv, new, d_head]` into the next slots."""
-        self.key.index_copy_(2, slots, key)
-        self.value.index_copy_(2, slots, value)
+        """Write keys and values `[batch, n_heads_kv, new, d_head]` into the next slots, in the cache's element type."""
+        self.key.index_copy_(2, slots, key.to(self.key.dtype))
+        self.value.index_copy_(2, slots, value.to(self.value.dtype))
         self.filled.add_(key.shape[2])

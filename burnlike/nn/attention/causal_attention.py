@@ -97,7 +97,8 @@ class CausalAttention(Module):
         value = split_heads(self.value(x), self.n_heads_kv)
         if cache is not None and slots is not None:
             cache.write(slots, key, value)
-            key, value = cache.key, cache.value
+            # They differ in element type under autocast.
+            key, value = cache.key.to(query.dtype), cache.value.to(query.dtype)
         dropout = self.dropout if self.training else 0.0
         visible = self._visible(slots, x.shape[1], key.shape[2], mask_pad, x.device)
         return self.output(attend_visible(query, key, value, visible, soft_cap=self.soft_cap, dropout=dropout))

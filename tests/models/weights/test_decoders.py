@@ -173,3 +173,10 @@ def test_what_ours_lacks_is_refused_by_name(values: dict[str, Any], message: str
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", **SIZES, **values}))
     with pytest.raises(ConfigError, match=message):
         pretrained_config(tmp_path)
+
+
+def test_dropouts_of_gpt2_are_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"attn_pdrop: expected 0\.2, got 0\.1"):
+        pretrained_config(saved(gpt2(resid_pdrop=0.2), tmp_path))
+    config: Any = pretrained_config(saved(gpt2(resid_pdrop=0.2, embd_pdrop=0.2, attn_pdrop=0.2), tmp_path))
+    assert config.dropout == 0.2
