@@ -1,0 +1,38 @@
+"""Each mistake of the list is reported once, where it is, with advice."""
+
+from pathlib import Path
+
+import pytest
+
+from burnlike.config import ModuleConfig
+from burnlike.errors import ConfigError
+from burnlike.train.configs import TrainConfig
+
+from .mistakes import MISTAKES, RUN, Mistake
+
+
+def test_the_list_is_long_and_its_config_right() -> None:
+    assert len(MISTAKES) >= 100
+    assert len({(mistake.text, mistake.overrides) for mistake in MISTAKES}) == len(MISTAKES)
+    TrainConfig.from_yaml(RUN)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda it: f"{it.place} {it.path} {it.advice}")
+def test_a_mistake_is_one_message_with_its_place_and_advice(
+    mistake: Mistake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NO_SUCH_NAME", raising=False)
+    root = TrainConfig if "training" in mistake.text or "trainig" in mistake.text else ModuleConfig
+    with pytest.raises(ConfigError) as caught:
+        root.from_yaml(mistake.text, "file.yaml", mistake.overrides)
+    assert len(caught.value.problems) == 1, str(caught.value)
+    (problem,) = caught.value.problems
+    if mistake.place == "--set":
+        assert problem.source == f"--set {mistake.overrides[0]}"
+        assert problem.line == 0
+    else:
+        assert problem.source == "file.yaml"
+        assert f"{problem.line}:{problem.column}" == mistake.place
+    assert problem.path == mistake.path
+    assert mistake.advice in problem.message
