@@ -54,13 +54,16 @@ def model_to_convert(args: argparse.Namespace) -> "nn.Module | None":
 
     Raises:
         ConfigError: the config is wrong, or there is none.
+        RecordError: the `config.json` is of other weights.
     """
     if args.model is not None or args.source not in weight_tables():
         return model_of(args)
-    from ..models.pretrained import pretrained_config
+    from ..models.pretrained import pretrained_config, pretrained_table
     from ..train.device import build_on_meta
 
     directory = args.input if os.path.isdir(args.input) else os.path.dirname(args.input)
+    if (found := pretrained_table(directory).name) != args.source:
+        raise RecordError(f"{directory}: its config.json is of a model of {found}, got --from {args.source}")
     return build_on_meta(pretrained_config(directory))
 
 

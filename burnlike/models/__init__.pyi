@@ -33,6 +33,7 @@ from .mlp_configs import MlpConfig as MlpConfig
 from .pretrained import (
     load_pretrained as load_pretrained,
     pretrained_config as pretrained_config,
+    pretrained_table as pretrained_table,
     save_pretrained as save_pretrained,
 )
 from .resnet import ResNet as ResNet

@@ -27,7 +27,18 @@ def pretrained_config(directory: str | os.PathLike[str]) -> ModuleConfig:
         RecordError: there is no table for its `model_type`.
         ConfigError: the model has options that ours does not have.
     """
-    return _described(directory)[1]
+    table, values = _described(directory)
+    return table.config(values)
+
+
+def pretrained_table(directory: str | os.PathLike[str]) -> WeightTable:
+    """The table of the weights in a directory, by the `model_type` of its `config.json`.
+
+    Raises:
+        ConfigIOError: there is no `config.json`, or it can't be read.
+        RecordError: there is no table for its `model_type`.
+    """
+    return _described(directory)[0]
 
 
 def load_pretrained(
@@ -46,8 +57,8 @@ def load_pretrained(
         ConfigError: the model has options that ours does not have.
         RecordMismatchError: the weights are not of this model.
     """
-    table, config = _described(directory)
-    module = config.init(device)
+    table, values = _described(directory)
+    module = table.config(values).init(device)
     record = record_from(table, module, open_record(directory))
     if dtype is None:
         dtype = next(it.dtype for it in record.tensors.values() if it.is_floating_point())
@@ -78,7 +89,7 @@ def save_pretrained(module: nn.Module, directory: str | os.PathLike[str], table:
     return recorder_for(path, None).save(record, path)
 
 
-def _described(directory: str | os.PathLike[str]) -> tuple[WeightTable, ModuleConfig]:
+def _described(directory: str | os.PathLike[str]) -> tuple[WeightTable, Mapping[str, Any]]:
     values = _read(os.path.join(directory, _CONFIG_NAME))
     kind = str(values.get("model_type"))
     known = {model_type: table for table in weight_tables().values() for model_type in table.model_types}
@@ -87,7 +98,7 @@ def _described(directory: str | os.PathLike[str]) -> tuple[WeightTable, ModuleCo
             f"{os.fspath(directory)}: there is no table for the model_type '{kind}'{nearest(kind, [*known])};"
             f" there are tables for {', '.join(sorted(known))}"
         )
-    return known[kind], known[kind].config(values)
+    return known[kind], values
 
 
 def _read(path: str) -> Mapping[str, Any]:
