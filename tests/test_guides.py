@@ -29,7 +29,7 @@ GUIDES = [
     "formats",
     "records",
     "burn",
-    "models",
+    "config",
 ]
 _MODEL = """
 import torch
