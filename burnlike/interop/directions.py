@@ -19,6 +19,8 @@ from .counterparts import of_burnlike, of_torch
 from .twins import Direction, Part, Twin, buffer_of, owner_of, tensors_of
 
 _ORIGIN = "_torch_layer"
+_MADE_OF_LAYERS = ("burnlike.nn.containers.", "burnlike.nn.operations.")
+"""What has no tensors of its own is copied as it is, as modules of users are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,8 @@ class ToTorch(Direction):
 
     def is_layer(self, kind: type) -> bool:
         """See `Direction`."""
+        if kind.__module__.startswith(_MADE_OF_LAYERS):
+            return False
         return kind.__module__.startswith("burnlike.nn.") and kind is not Layer
 
     def hooks_of(self, layer: nn.Module) -> list[Any]:

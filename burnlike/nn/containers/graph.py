@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from ...errors import ArgumentError
@@ -125,8 +125,10 @@ def _transposed(layer: Any, x: Tensor) -> Tensor:
     Raises:
         ShapeError: the last dimension of x is another one.
     """
-    expect_shape(layer, x, "...", layer.weight.shape[1], name="transposed")
-    return functional.linear(x, layer.weight)
+    # A Linear of torch's, which `interop.to_torch` puts here, has the transpose of ours as its weight.
+    weight = layer.weight.mT if isinstance(layer, nn.Linear) else layer.weight
+    expect_shape(layer, x, "...", weight.shape[1], name="transposed")
+    return functional.linear(x, weight)
 
 
 def _value(values: dict[str, Any], source: Source) -> Any:
