@@ -10,7 +10,7 @@ from torch import nn as torch_nn
 from burnlike import models
 from burnlike.config import ModuleConfig
 
-from . import torch_convnext, torch_resnet, torch_unet, torch_vit
+from . import torch_bert, torch_convnext, torch_lstm, torch_resnet, torch_t5, torch_unet, torch_vit
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,11 @@ class Size:
 def images(batch: int, size: int) -> Callable[[], tuple[torch.Tensor]]:
     """A batch of square images."""
     return lambda: (torch.randn(batch, 3, size, size),)
+
+
+def tokens(*shapes: tuple[int, int]) -> Callable[[], tuple[torch.Tensor, ...]]:
+    """A batch of token numbers for each shape."""
+    return lambda: tuple(torch.randint(1000, shape) for shape in shapes)
 
 
 def torch_mlp(config: models.MlpConfig) -> torch_nn.Module:
@@ -72,5 +77,37 @@ SIZES: dict[str, Size] = {
         images(4, 64),
         torch_vit.VisionTransformer,
         torch_vit.NAMES,
+    ),
+    "BertMaskedLm": Size(
+        models.BertMaskedLmConfig(
+            encoder=models.BertEncoderConfig(
+                vocab_size=1000,
+                max_sequence_length=64,
+                d_model=128,
+                n_layers=4,
+                n_heads=4,
+                d_ff=512,
+                dropout=0.0,
+                attention_dropout=0.0,
+                pooler=False,
+            )
+        ),
+        tokens((4, 64)),
+        torch_bert.Bert,
+        torch_bert.NAMES,
+    ),
+    "EncoderDecoder": Size(
+        models.EncoderDecoderConfig(
+            vocab_size=1000, d_model=128, n_layers=2, n_heads=4, d_head=32, d_ff=512, dropout=0.0
+        ),
+        tokens((4, 64), (4, 32)),
+        torch_t5.T5,
+        torch_t5.NAMES,
+    ),
+    "LstmLm": Size(
+        models.LstmLmConfig(vocab_size=1000, d_model=128, d_hidden=128),
+        tokens((8, 32)),
+        torch_lstm.LstmLm,
+        torch_lstm.NAMES,
     ),
 }
