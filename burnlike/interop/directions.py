@@ -19,8 +19,11 @@ from .counterparts import of_burnlike, of_torch
 from .twins import Direction, Part, Twin, buffer_of, owner_of, tensors_of
 
 _ORIGIN = "_torch_layer"
-_MADE_OF_LAYERS = ("burnlike.nn.containers.", "burnlike.nn.operations.")
-"""What has no tensors of its own is copied as it is, as modules of users are."""
+_MADE_OF_LAYERS = (
+    *("burnlike.nn.containers.", "burnlike.nn.operations.", "burnlike.nn.blocks."),
+    "burnlike.nn.dropout.drop_path",
+)
+"""What computes with any library's layers is copied as it is, as modules of users are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ class SqueezeExcite(Layer):
         self.expand = LinearConfig(d_input=config.d_hidden, d_output=config.channels).init(device)
         self.activation = config.activation.init(device)
         self.gate = config.gate.init(device)
+        self.channels = config.channels
+        self.d_hidden = config.d_hidden
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -36,11 +38,10 @@ class SqueezeExcite(Layer):
         Raises:
             ShapeError: x has other channels, or another rank.
         """
-        expect_shape(self, x, "batch", self.reduce.weight.shape[0], "height", "width")
+        expect_shape(self, x, "batch", self.channels, "height", "width")
         scales = self.gate(self.expand(self.activation(self.reduce(x.mean((2, 3))))))
         return x * scales[:, :, None, None]
 
     def custom_content(self, content: Content) -> Content:
-        channels, d_hidden = content.shape("reduce.weight")
-        content = content.add("channels", channels).add("d_hidden", d_hidden)
+        content = content.add("channels", self.channels).add("d_hidden", self.d_hidden)
         return content.add("activation", self.activation).add("gate", self.gate)
