@@ -15,7 +15,7 @@ from .node import MAX_DEPTH, MAX_VALUES, Entries, Node, child, report
 from .plain import INVALID
 from .scalars import ScalarError, resolve
 from .source_text import MAX_BYTES
-from .words import got, show, show_text
+from .words import got, listed, show, show_text
 
 _OPENING = "${"
 _TOKEN = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
@@ -205,7 +205,7 @@ class _Interpolation:
             return message + near
         if not path and key.isupper():
             return f"{message}; an environment variable is ${{env:{key}}}"
-        return f"{message}; a reference finds what is written, not defaults: {', '.join(map(show_text, node.value))}"
+        return f"{message}; a reference finds what is written, not defaults: {listed(node.value)}"
 
     def _elsewhere(self, key: str) -> str:
         """The hint at a key of exactly this name in another mapping."""

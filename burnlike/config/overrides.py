@@ -14,7 +14,7 @@ from .key_paths import APPEND, KeyPathError, joined, steps_of
 from .node import MAX_DEPTH, Entries, Location, MappingEntry, Node, child, from_python
 from .registry import TAG_FIELD, fields_of, inlined_in, tag_of
 from .scalars import ScalarError, resolve
-from .words import got, show_text
+from .words import got, listed, show_text
 
 if TYPE_CHECKING:
     from .base import Config
@@ -114,7 +114,7 @@ def _put(node: Node, steps: list[str | int], value: Node, path: str) -> Node:
     if not isinstance(key, str) or key == APPEND:
         shown = key if key == APPEND else f"[{key}]"
         if entries:
-            there = f"here is a mapping with the keys {', '.join(map(show_text, entries))}"
+            there = f"here is a mapping with the keys {listed(entries)}"
         else:
             there = "no list is written here yet; set it whole, or add items by [+]"
         raise ConfigError.of([place.problem(path, f"{shown} is an item of a list, and {there}")])

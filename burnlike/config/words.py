@@ -4,7 +4,7 @@ import math
 import numbers
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -131,6 +131,13 @@ def choices(options: list[str], whole_list: str = "") -> str:
         more = f"... ({len(options)} in all{f'; {whole_list}' if whole_list else ''})"
         options = [*options[:_MOST_CHOICES], more]
     return f"one of {', '.join(options)}" if len(options) > 2 else " or ".join(options)
+
+
+def listed(keys: Iterable[str]) -> str:
+    """Keys between commas; of many, the first ones and how many there are."""
+    keys = [*keys]
+    shown = [show_text(key) for key in keys[:_MOST_CHOICES]]
+    return ", ".join([*shown, f"... ({len(keys)} in all)"] if len(keys) > _MOST_CHOICES else shown)
 
 
 def with_article(noun: str) -> str:

@@ -9,7 +9,20 @@ from burnlike.errors import ConfigError
 
 from .samples import Box, Circle, Dot, Everything, Group, Shape
 
-KEYS = [*Everything.__struct_fields__, "type", "width", "radius", "members", "frame", "zzz", "<<", "'no'", "1", "~"]
+KEYS = [
+    *Everything.__struct_fields__,
+    "type",
+    "width",
+    "radius",
+    "members",
+    "frame",
+    "zzz",
+    "<<",
+    "'no'",
+    "1",
+    "~",
+    "defaults",
+]
 VALUES = [
     *("1", "-1", "1.5", "x", "no", "null", "", "[]", "{}", "[1, x]", "{a: 1}", "'1'", "1e999", "0777", "Circle", "*a"),
     *(
@@ -26,6 +39,14 @@ VALUES = [
         "@",
         "- 1",
         "{type: Circle}",
+        "${count}",
+        "'${sizes[0]} ${on}'",
+        "{width: '${zzz.count}'}",
+        "${",
+        "$${count}",
+        "${anything}",
+        "${env:HOME}",
+        "nowhere.yaml",
     ),
     *("{type: Box, width: 3}", "{type: Group, members: [{type: Dot}, {type: Zzz}]}", "{<<: *a}", "? x", "\t"),
 ]
