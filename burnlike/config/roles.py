@@ -53,9 +53,9 @@ class ModuleConfig(Config):
         return resolve("burnlike.record:init_from")(self, source, device, **options)
 
     @property
-    def input_counts(self) -> tuple[int, int | None]:
-        """How many tensors the module takes at least and at most; None where that is not known."""
-        return 1, None
+    def input_counts(self) -> tuple[int, int | None] | None:
+        """How many inputs the module takes at least and at most (None: any number); None if the class does not say."""
+        return None
 
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         """Inputs that the module takes: the element type and the shape of each, by the name of the argument.

@@ -8,10 +8,6 @@ from ..config import ModuleConfig
 class ActivationConfig(ModuleConfig):
     """Role of all activations: layers from one tensor to another of the same number of dimensions."""
 
-    @property
-    def input_counts(self) -> tuple[int, int | None]:
-        return 1, 1
-
 
 class NormalizationConfig(ModuleConfig):
     """Role of the normalizations that keep the number of features: a model has one in its config, to be chosen in YAML.

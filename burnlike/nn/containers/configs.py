@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ...config import Meta, ModuleConfig
 from ...config.bounds import Layers
+from .input_counts import input_counts
 from .names import name_problem
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def _chain_problems(layers: Parts) -> Iterable[tuple[str, str]]:
     for name, layer in named_parts(layers).items():
         if isinstance(layers, dict) and (message := name_problem(name)):
             yield f"layers.{name}", message
-        if (least := layer.input_counts[0]) > 1:
+        if (least := input_counts(layer)[0]) > 1:
             yield f"layers.{name}", f"takes {least} inputs or more, but gets only what comes before it; use a Graph"
 
 
@@ -112,7 +113,7 @@ class RepeatConfig(ModuleConfig, tag="Repeat"):
 
     @property
     def input_counts(self) -> tuple[int, int | None]:
-        return self.layer.input_counts
+        return input_counts(self.layer)
 
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         return self.layer.example_inputs()

@@ -139,23 +139,25 @@ def _value(values: dict[str, Any], source: Source) -> Any:
 
 
 def _item(value: Any, item: str, source: Source) -> Any:
-    """The item of a tuple by its index, or the field of a named tuple or another object by its name."""
-    if not item.isdecimal():
-        if hasattr(value, item):
-            return getattr(value, item)
-    elif isinstance(value, tuple | list) and int(item) < len(value):
-        return value[int(item)]
+    """The item of a tuple by its number, or the field of a named tuple or dataclass by its name."""
+    if item.isdecimal():
+        if isinstance(value, tuple | list) and int(item) < len(value):
+            return value[int(item)]
+    elif item in _fields_of(value):
+        return getattr(value, item)
     raise _no_item(value, item, source)
 
 
+def _fields_of(value: Any) -> tuple[str, ...]:
+    """The names of the fields that a layer's output has."""
+    return (*getattr(value, "_fields", ()), *getattr(type(value), "__dataclass_fields__", ()))
+
+
 def _no_item(value: Any, item: str, source: Source) -> ArgumentError:
-    if isinstance(value, tuple | list):
-        fields = getattr(value, "_fields", ())
-        given = f"{len(value)} items" + (f", {', '.join(fields)}" if fields else "")
-    else:
-        given = f"one {type(value).__name__}"
+    given = [f"{len(value)} items"] if isinstance(value, tuple | list) else [f"one {type(value).__name__}"]
     path = ".".join((source.name, *source.items))
-    return ArgumentError(f"Graph: {path}: '{source.name}' has no item '{item}' there: it gives {given}")
+    shown = ", ".join([*given, *_fields_of(value)])
+    return ArgumentError(f"Graph: {path}: '{source.name}' has no item '{item}' there: it gives {shown}")
 
 
 def _wrong_inputs(expected: tuple[str, ...], given: int, named: list[str]) -> ArgumentError:

@@ -1,5 +1,6 @@
 """What is wrong with a graph: names, sources, the number of inputs, nodes that nothing needs. Imports no torch."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -8,11 +9,14 @@ from ...config.registry import tag_of
 from ...errors import nearest
 from ..embedding.configs import EmbeddingConfig
 from ..linear.configs import LinearConfig
+from .input_counts import input_counts
 from .names import name_problem
 from .sources import item_path, places_of
 
 if TYPE_CHECKING:
     from .graph_configs import GraphConfig, NodeConfig
+
+_ITEM = re.compile(r"[0-9]{1,9}|[A-Za-z][A-Za-z0-9_]*")
 
 Problems = Iterable[tuple[str, str]]
 """Pairs of a path in the graph's config and what is wrong there."""
@@ -73,8 +77,10 @@ def _node_problems(graph: "GraphConfig", name: str, node: "NodeConfig", known: l
 
 def _source_problems(graph: "GraphConfig", path: str, source: str, known: list[str]) -> Problems:
     """Whether the name in `source` is one of those that may stand there."""
-    name = item_path(source)[0]
+    name, items = item_path(source)
     if name in known:
+        if not all(_ITEM.fullmatch(item) for item in items):
+            yield path, f"expected `{name}`, or `{name}.ITEM` with the number of an item or the name of a field"
         return
     if name in graph.nodes:
         yield path, f"'{name}' does not come before this; nodes are computed in the order in which they are written"
@@ -108,7 +114,7 @@ def _transposed_problems(graph: "GraphConfig", path: str, node: "NodeConfig") ->
 
 
 def _count_problems(path: str, layer: ModuleConfig, given: int) -> Problems:
-    least, most = layer.input_counts
+    least, most = input_counts(layer)
     if given < least or (most is not None and given > most):
         expected = f"{least} or more" if most is None else str(least) if least == most else f"{least} to {most}"
         yield path, f"expected {expected} input{'s' * (expected != '1')}, got {given}; `from:` lists them"

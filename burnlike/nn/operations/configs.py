@@ -18,23 +18,7 @@ _Index = Annotated[int, Meta(ge=-(2**31)), at_most(2**31 - 1, "no dimension is l
 _NewSize = Annotated[int, Meta(ge=-1), at_most(2**31 - 1, "no dimension is larger")]
 
 
-class _Joining(ModuleConfig):
-    """What takes two or more tensors."""
-
-    @property
-    def input_counts(self) -> tuple[int, int | None]:
-        return 2, None
-
-
-class _OfOne(ModuleConfig):
-    """What takes one tensor."""
-
-    @property
-    def input_counts(self) -> tuple[int, int | None]:
-        return 1, 1
-
-
-class AddConfig(_Joining, tag="Add"):
+class AddConfig(ModuleConfig, tag="Add"):
     """The sum of two or more tensors, element by element."""
 
     def init(self, device: "torch.device | str | None" = None) -> "Add":
@@ -43,7 +27,7 @@ class AddConfig(_Joining, tag="Add"):
         return Add()
 
 
-class MultiplyConfig(_Joining, tag="Multiply"):
+class MultiplyConfig(ModuleConfig, tag="Multiply"):
     """The product of two or more tensors, element by element."""
 
     def init(self, device: "torch.device | str | None" = None) -> "Multiply":
@@ -52,7 +36,7 @@ class MultiplyConfig(_Joining, tag="Multiply"):
         return Multiply()
 
 
-class ConcatConfig(_Joining, tag="Concat"):
+class ConcatConfig(ModuleConfig, tag="Concat"):
     """Two or more tensors one after the other in one dimension.
 
     Attributes:
@@ -67,7 +51,7 @@ class ConcatConfig(_Joining, tag="Concat"):
         return Concat(self)
 
 
-class SplitConfig(_OfOne, tag="Split"):
+class SplitConfig(ModuleConfig, tag="Split"):
     """One tensor as several: the parts of one dimension, in order.
 
     Attributes:
@@ -84,7 +68,7 @@ class SplitConfig(_OfOne, tag="Split"):
         return Split(self)
 
 
-class SelectConfig(_OfOne, tag="Select"):
+class SelectConfig(ModuleConfig, tag="Select"):
     """The elements at one index of a dimension, which is left out: the first position, the last step.
 
     Attributes:
@@ -101,7 +85,7 @@ class SelectConfig(_OfOne, tag="Select"):
         return Select(self)
 
 
-class MeanConfig(_OfOne, tag="Mean"):
+class MeanConfig(ModuleConfig, tag="Mean"):
     """The mean over dimensions.
 
     Attributes:
@@ -118,7 +102,7 @@ class MeanConfig(_OfOne, tag="Mean"):
         return Mean(self)
 
 
-class FlattenConfig(_OfOne, tag="Flatten"):
+class FlattenConfig(ModuleConfig, tag="Flatten"):
     """Several dimensions in a row as one.
 
     Attributes:
@@ -135,7 +119,7 @@ class FlattenConfig(_OfOne, tag="Flatten"):
         return Flatten(self)
 
 
-class ReshapeConfig(_OfOne, tag="Reshape"):
+class ReshapeConfig(ModuleConfig, tag="Reshape"):
     """The same elements in another shape.
 
     Attributes:
@@ -154,7 +138,7 @@ class ReshapeConfig(_OfOne, tag="Reshape"):
         return Reshape(self)
 
 
-class PermuteConfig(_OfOne, tag="Permute"):
+class PermuteConfig(ModuleConfig, tag="Permute"):
     """The dimensions in another order.
 
     Attributes:

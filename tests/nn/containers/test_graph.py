@@ -82,6 +82,7 @@ def test_inputs_that_do_not_fit_are_refused(inputs: int, named: list[str], messa
     [
         ("lstm.2", "lstm.2: 'lstm' has no item '2' there: it gives 2 items"),
         ("lstm.1.hiden", r"lstm.1.hiden: 'lstm' has no item 'hiden' there: it gives 2 items, cell, hidden"),
+        ("lstm.0.mT", "lstm.0.mT: 'lstm' has no item 'mT' there: it gives one Tensor"),
         ("lstm.0.0", "lstm.0.0: 'lstm' has no item '0' there: it gives one Tensor"),
     ],
 )

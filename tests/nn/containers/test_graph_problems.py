@@ -111,6 +111,22 @@ MISTAKES = {
         "  a: {type: Add, form: [x, y]}\n",
         "f:4:18: nodes.a.form: unknown key 'form'; did you mean 'from'?",
     ),
+    "too many inputs of a linear layer": (
+        "  a: {type: Linear, d_input: 1, d_output: 1, from: [x, y]}\n",
+        "f:4:6: nodes.a: expected 1 input, got 2; `from:` lists them",
+    ),
+    "too few inputs of a loss": (
+        "  a: {type: Add, from: [x, y]}\n  b: {type: TripletMarginLoss, from: [a, x]}\n",
+        "f:5:6: nodes.b: expected 3 inputs, got 2; `from:` lists them",
+    ),
+    "no item": (
+        "  a: {type: Add, from: [x, y.]}\n",
+        "f:4:28: nodes.a.from.1: expected `y`, or `y.ITEM` with the number of an item or the name of a field",
+    ),
+    "a private item": (
+        "  a: {type: Add, from: [x, y.__class__]}\n",
+        "f:4:28: nodes.a.from.1: expected `y`, or `y.ITEM` with the number of an item or the name of a field",
+    ),
     "no mapping": ("  a: Relu\n", "f:4:6: nodes.a: expected a mapping with keys of NodeConfig"),
 }
 
