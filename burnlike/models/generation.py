@@ -69,7 +69,7 @@ def continued(
     """Add tokens one by one, with `model` in evaluation.
 
     Args:
-        model: whose mode is restored at the end.
+        model: whose mode, and that of each part, is restored at the end.
         next_logits: called with the tokens that it has not seen yet, int64 `[batch, new]`: all of `tokens` first, then
             one at a time; returns `[batch, vocab_size]`, of the token after them.
         tokens: int64 `[batch, prompt]`.
@@ -94,7 +94,7 @@ def continued(
         raise ArgumentError(f"generate: top_p: expected more than 0 and at most 1, got {top_p}")
     finished = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
     stops = torch.tensor(stop_tokens, dtype=torch.int64, device=tokens.device)
-    last, was_training = tokens, model.training
+    last, modes = tokens, {part: part.training for part in model.modules()}
     model.eval()
     try:
         for _ in range(max_new_tokens):
@@ -106,7 +106,8 @@ def continued(
             if stop_tokens and bool(finished.all()):
                 break
     finally:
-        model.train(was_training)
+        for part, training in modes.items():
+            part.training = training
     return tokens
 
 

@@ -96,8 +96,10 @@ def test_a_stop_token_ends_its_row_alone() -> None:
 
 def test_training_mode_comes_back() -> None:
     model = LM.replace(dropout=0.5).init().train()
+    model.norm.eval()
     assert torch.equal(model.generate(PROMPT, 2), model.generate(PROMPT, 2))
     assert model.training
+    assert not model.norm.training
 
 
 LOGITS = torch.tensor([[0.1, 0.2, 0.3, 0.4]]).log().repeat(20000, 1)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ...config import ModuleConfig
 from ...config.bounds import Dimension, Finite, NotNegative, Size
 from ..initializers.configs import Initializer, KaimingUniform
 from ..roles import ActivationConfig
@@ -224,7 +225,7 @@ class SwiGluConfig(ActivationConfig, tag="SwiGlu"):
         return SwiGlu(self, device)
 
 
-class GatedLinearConfig(ActivationConfig, tag="GatedLinear"):
+class GatedLinearConfig(ModuleConfig, tag="GatedLinear"):
     """activation(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5).
 
     Attributes:
