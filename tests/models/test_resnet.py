@@ -84,3 +84,11 @@ def test_other_images_are_refused() -> None:
     for shape in ((2, 4, 32, 32), (3, 32, 32)):
         with pytest.raises(ShapeError, match=r"ResNet: expected \[batch, 3, height, width\]"):
             model(torch.zeros(shape))
+
+
+def test_features_of_typed_tensors_are_typed() -> None:
+    model = randomized(BASIC).eval()
+    x = floats(1, 3, 32, 32)
+    found = model.features(bl.Tensor(x, bl.Cpu()))
+    for one, other in zip(found, model.features(x), strict=True):
+        assert torch.equal(one.inner, other.detach())

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from burnlike import nn
+from burnlike.config import ModuleConfig
 from burnlike.errors import ConfigError
 
 
@@ -53,3 +54,19 @@ def test_drop_path_keeps_or_drops_whole_items() -> None:
     assert torch.equal(y, y[:, :1].expand_as(y))
     assert sorted(y.unique().tolist()) == pytest.approx([0, 4 / 3])
     assert y.mean().item() == pytest.approx(1, abs=0.05)
+
+
+def test_blocks_are_put_together_in_yaml() -> None:
+    text = """
+    type: Sequential
+    layers:
+      - {type: ConvNorm2d, channels: [3, 8], norm: {type: GroupNorm, num_groups: 2, num_channels: 8}}
+      - {type: BasicBlock, channels: [8, 12], stride: 2}
+      - {type: Bottleneck, channels: [12, 12], reduction: 3, activation: {type: Gelu}}
+      - {type: SqueezeExcite, channels: 12, d_hidden: 4}
+      - {type: DepthwiseSeparableConv2d, channels: [12, 16]}
+      - {type: PatchEmbedding, channels: 16, patch_size: 2, d_model: 6}
+      - {type: LayerScale, d_model: 6}
+      - {type: DropPath, prob: 0.1}
+    """
+    assert ModuleConfig.from_yaml(text).init()(torch.randn(2, 3, 8, 8)).shape == (2, 4, 6)
