@@ -24,6 +24,12 @@ _REFERENCE = {
     "type": "string",
     "pattern": r"\$\{",
 }
+_DIGITS = {
+    "title": "Digits",
+    "description": "A number with underscores between digits, 50_000, which is a text for other readers of YAML.",
+    "type": "string",
+    "pattern": r"^[-+]?[0-9]+(_[0-9]+)+$",
+}
 _FILES = {
     "description": "Files, or names of shipped configs, over whose values this file stands; relative to this file.",
     "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
@@ -38,7 +44,7 @@ def json_schema(root: ConfigType) -> Schema:
     A schema can't say all that the reader checks: rules across fields, and that 3.0 is no int, are left out.
     """
     load_built_in()
-    schemas: dict[str, Schema] = {"Reference": _REFERENCE}
+    schemas: dict[str, Schema] = {"Reference": _REFERENCE, "Digits": _DIGITS}
     whole, partial = _Definitions(schemas), _Definitions(schemas, partial_root=root)
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -129,12 +135,14 @@ class _Definitions:
         return schema | {"required": required, "additionalProperties": False}
 
     def _or_reference(self, wanted: mi.Type) -> Schema:
-        """The schema of a value, which a text with `${...}` may stand for."""
+        """The schema of a value, which a text with `${...}` may stand for, and for a number one with underscores."""
         schema = self.of(wanted)
         if not schema or schema == {"type": "string"}:
             return schema
         members = schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]
-        return {"anyOf": [*members, {"$ref": "#/definitions/Reference"}]}
+        is_number = any(member.get("type") in ("integer", "number") for member in members)
+        texts = ["Reference", "Digits"] if is_number else ["Reference"]
+        return {"anyOf": [*members, *({"$ref": f"#/definitions/{name}"} for name in texts)]}
 
     def of(self, wanted: mi.Type) -> Schema:
         """The schema of one field's type."""

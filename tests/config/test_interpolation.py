@@ -8,6 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from burnlike.config import apply_overrides
 from burnlike.errors import ConfigError
+from burnlike.nn import GraphConfig, ReluConfig
 
 from .samples import Box, Circle, Color, Dot, Everything, Group, Pair
 
@@ -52,6 +53,17 @@ def test_options_reach_all_that_refers_to_what_they_set() -> None:
     text = "count: 1\nsizes: ['${count}', 2]\nratio: ${sizes[1]}"
     assert Everything.from_yaml(text, overrides=["count=5", "sizes[1]=6"]) == Everything(count=5, sizes=[5, 6], ratio=6)
     assert Everything.from_yaml(text, overrides=["sizes=${anything}", "anything=[3, 4]"]).ratio == 4.0
+
+
+def test_references_among_the_nodes_of_a_graph() -> None:
+    text = """
+nodes:
+  a: {type: Linear, from: x, d_input: 4, d_output: 8}
+  b: {type: Linear, from: a, d_input: "${nodes.a.d_output}", d_output: 3}
+"""
+    assert GraphConfig.from_yaml(text, overrides=["nodes.a.d_output=9"]).nodes["b"].layer.d_input == 9
+    assert GraphConfig.from_yaml(text, overrides=["nodes.b.type=Relu"]).nodes["b"].layer == ReluConfig()
+    assert apply_overrides(GraphConfig.from_yaml(text), ["nodes.b.type=Relu"]).nodes["b"].layer == ReluConfig()
 
 
 def test_references_in_options_and_texts_that_only_look_like_some() -> None:

@@ -78,6 +78,10 @@ def test_what_the_reader_refuses_is_invalid(case):
         ("shape: ${box}\nbox: {width: '${count}'}\nsizes: ['${count}', 1]\ntable: {a: '${count}'}", True),
         ("sizes: ['${count}', {}]", False),
         ("sizes: [a, 1]", False),
+        ("count: '50_000'", True),  # as other readers than ours see the number 50_000
+        ("ratio: '50_000'", True),
+        ("count: '50_'", False),
+        ("on: '50_000'", False),
         ("code: ${text}", True),
         ("defaults: base.yaml\nshape: {radius: 2}", True),
         ("defaults: [a.yaml, char_gpt]\nbox: {height: 4}", True),
@@ -108,7 +112,11 @@ def test_docstrings_and_defaults_are_for_the_editor_to_show():
     circle = json_schema(Circle)["definitions"]["Circle"]
     assert circle["description"] == "A shape with a range."
     assert circle["properties"]["radius"] == {
-        "anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"$ref": "#/definitions/Reference"}],
+        "anyOf": [
+            {"type": "number", "exclusiveMinimum": 0},
+            {"$ref": "#/definitions/Reference"},
+            {"$ref": "#/definitions/Digits"},
+        ],
         "description": "in metres, and this note goes on in a second line.",
     }
     assert circle["properties"]["name"]["default"] == "circle"
