@@ -113,9 +113,8 @@ def test_outputs_and_tokens_are_those_of_transformers(name: str, tmp_path: Path)
             found = ours(tokens, mask == 0)
             torch.testing.assert_close(found[mask == 1], padded[mask == 1], rtol=TOLERANCE, atol=TOLERANCE)
         for given in (torch.ones_like(mask), mask):
-            generated = theirs.generate(tokens, attention_mask=given, do_sample=False, max_new_tokens=16)
-            assert torch.equal(ours.generate(tokens, 16, mask_pad=given == 0), generated)
-            assert torch.equal(ours.generate(tokens, 16, mask_pad=given == 0, use_cache=False), generated)
+            generated = theirs.generate(tokens, attention_mask=given, do_sample=False, max_new_tokens=8)
+            assert torch.equal(ours.generate(tokens, 8, mask_pad=given == 0), generated)
             assert generated[:, 12:].unique().numel() > 2
     expect_saved_back(ours, tmp_path, table)
 
