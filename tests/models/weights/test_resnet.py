@@ -8,8 +8,10 @@ import torch
 import transformers
 
 from benchmarks.models.torch_resnet import ResNet
+from burnlike.cli import convert
 from burnlike.errors import ConfigError
 from burnlike.models import load_pretrained, record_from, record_to, weight_table
+from tests.cli.commands import run
 from tests.models.beside_torch import floats
 from tests.models.test_resnet import BASIC, BOTTLENECK
 
@@ -58,3 +60,14 @@ def test_torchvisions_names(config: Any) -> None:
     assert found.keys() == expected.keys()
     for name, tensor in found.items():
         assert name.endswith("num_batches_tracked") or torch.equal(tensor, expected[name]), name
+
+
+def test_a_file_of_torchvisions_is_converted_by_the_command(tmp_path: Path) -> None:
+    theirs = randomized(ResNet(BOTTLENECK)).float()
+    torch.save(theirs.state_dict(), tmp_path / "resnet.pth")
+    BOTTLENECK.save(tmp_path / "model.yaml")
+    options = ("--from", "torchvision_resnet", "--model", tmp_path / "model.yaml")
+    assert run(convert, tmp_path / "resnet.pth", tmp_path / "resnet.safetensors", *options) == 0
+    ours = BOTTLENECK.init_from(tmp_path / "resnet.safetensors").eval()
+    x = floats(2, 3, 33, 40).float()
+    torch.testing.assert_close(ours(x), theirs(x), rtol=1e-5, atol=1e-5)
