@@ -39,23 +39,21 @@ def traced(config: Any, tree: Node, inputs: list[Input]) -> tuple[Trace, list[Pr
     found = trace(module, given)
     if found.failed is None:
         return found, []
-    below = config_path(model, found.failed.path)
+    below, rest = config_path(model, found.failed.path)
     path = ".".join(it for it in (path, below) if it)
     kind = found.failed.type
     message = found.message if found.message.startswith(f"{kind}: ") else f"{kind}: {found.message}"
-    return found, [find(tree, path).place.problem(path, message)]
+    return found, [find(tree, path).place.problem(path, f"{rest}: {message}" if rest else message)]
 
 
-def config_path(config: ModuleConfig, module_path: str) -> str:
-    """The path in a config of what makes the module at a path, or the nearest above it that the config has."""
-    places = []
-    for name in module_path.split(".") if module_path else ():
-        part = config.part(name)
-        if part is None:
-            break
+def config_path(config: ModuleConfig, module_path: str) -> tuple[str, str]:
+    """The path in a config of what makes a module, or the nearest above it, and the module's path in that."""
+    places, names = [], module_path.split(".") if module_path else []
+    while names and (part := config.part(names[0])) is not None:
         place, config = part
         places += [place] if place else []
-    return ".".join(places)
+        del names[0]
+    return ".".join(places), ".".join(names)
 
 
 def _model_of(config: Any) -> tuple[str, ModuleConfig]:

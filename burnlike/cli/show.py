@@ -5,7 +5,7 @@ from typing import Any
 
 from burnlike._atomic_file import replace_file
 from burnlike.config.shipped import config_file
-from burnlike.errors import ConfigError
+from burnlike.errors import ConfigError, ConfigIOError
 
 from .inputs import Input, add_input_option
 from .models import Model, read_model
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         ConfigError: the config is wrong, or the model can't be built or run with the inputs.
-        OSError: the drawing can't be written.
+        ConfigIOError: the drawing can't be written.
     """
     from .model_tree import branch_of, tree_lines
 
@@ -73,4 +73,7 @@ def _draw(file: str, config: str, model: Model, module: Any, shapes: dict[str, s
 
     count = sum(it.numel() for it in module.parameters())
     title = f"{Path(config).stem}: {type(module).__name__}, {count:,} parameters"
-    replace_file(file, svg(flow_of(Drawn(model.config, module, shapes)), title).encode())
+    try:
+        replace_file(file, svg(flow_of(Drawn(model.config, module, shapes)), title).encode())
+    except OSError as error:
+        raise ConfigIOError(f"{file}: can't be written: {error.strerror or error}") from error

@@ -117,6 +117,17 @@ def test_any_module_is_shown_with_the_inputs_that_its_config_implies(capsys: pyt
     assert check(capsys, "mlp.yaml", "--shapes")[0] == 0
 
 
+def test_within_a_layer_the_path_of_the_wrong_part_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mlp.yaml").write_text(
+        "type: Sequential\nlayers:\n- {type: Relu}\n- {type: SwiGlu, d_input: 3, d_output: 2}\n"
+    )
+    status, out, _ = check(capsys, "mlp.yaml", "--shapes", "--input", "5,4")
+    assert (status, out.splitlines()[-2]) == (
+        2,
+        "mlp.yaml:4:3: layers.1: linear_inner: Linear: expected [..., 3], got [5, 4]",
+    )
+
+
 def test_without_inputs_the_option_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = check(capsys, "graph.yaml", "--shapes")
     assert status == 2

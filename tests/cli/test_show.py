@@ -135,6 +135,11 @@ def test_texts_are_escaped(tmp_path: Path) -> None:
     assert all(it.isprintable() for line in text.splitlines() for it in line)
 
 
+def test_a_drawing_that_can_not_be_written_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "graph.yaml", "--svg", "none/graph.svg"]) == 2
+    assert "none/graph.svg: can't be written: No such file or directory" in capsys.readouterr().err
+
+
 def test_a_wrong_config_is_an_error_and_nothing_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
     Path("wrong.yaml").write_text(GRAPH.replace("from: y", "from: z"))
     assert main(["show", "wrong.yaml", "--svg", "wrong.svg"]) == 2
