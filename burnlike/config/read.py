@@ -20,19 +20,14 @@ from .registry import (
     ConfigType,
     DuplicateTypeError,
     fields_of,
-    imported,
     inlined_in,
     is_role,
-    load_built_in,
     lookup,
-    other_role,
     tag_of,
-    untagged,
 )
-from .torch_names import ELEMENT_TYPES, OUR_NAMES
-from .words import choices, describe, excess, got, hint, show, show_text, with_article
-
-_LONGEST_NAME = 60
+from .torch_names import OUR_NAMES
+from .type_words import LONGEST_NAME, expected, mapping_of, near_option, types_below, unknown_type
+from .words import describe, excess, got, hint, show_text
 
 
 class NodeReader:
@@ -107,7 +102,7 @@ class NodeReader:
         if not is_role(cls) and (entry is None or tag_of(cls) is None):
             return cls
         if entry is None:
-            self.report(node.place, path, f"missing key '{TAG_FIELD}'; expected {_types_below(cls)}")
+            self.report(node.place, path, f"missing key '{TAG_FIELD}'; expected {types_below(cls)}")
             return None
         given: Node = entry.value
         if given.value is INVALID:
@@ -116,7 +111,7 @@ class NodeReader:
         try:
             chosen = lookup(cls, given.value) if isinstance(given.value, str) else None
             if chosen is None:
-                self.report(given.place, path, _unknown_type(given, cls))
+                self.report(given.place, path, unknown_type(given, cls))
             return chosen
         except DuplicateTypeError as error:
             self.report(given.place, path, str(error))
@@ -140,7 +135,7 @@ class NodeReader:
                 meant.add(self._unknown_key(node, cls, key, absent, path))
         for key, field in fields.items():
             if key in absent - meant and field.required:
-                self.report(node.place, path, f"missing key '{key}'; expected {_expected(field.type)}")
+                self.report(node.place, path, f"missing key '{key}'; expected {expected(field.type)}")
         return values
 
     def _unknown_key(self, node: Node, cls: ConfigType, key: str, absent: set[str], path: str) -> str:
@@ -156,7 +151,7 @@ class NodeReader:
         free = [name for name in [*known, *([] if path else [DEFAULTS])] if name not in there]
         near = self._elsewhere(key, path, exactly=True)
         near = near or next((f"; did you mean '{name}'?" for name in OUR_NAMES.get(key, ()) if name in free), "")
-        near = near or nearest(key[:_LONGEST_NAME], free)
+        near = near or nearest(key[:LONGEST_NAME], free)
         near = near or self._elsewhere(key, path, exactly=False)
         allowed = "" if near else f"; {cls.__name__} has {', '.join(known) or 'no keys'}"
         self.report(place, _join(path, key), f"unknown key '{show_text(key)}'{near}{allowed}")
@@ -164,7 +159,7 @@ class NodeReader:
 
     def _elsewhere(self, key: str, path: str, *, exactly: bool) -> str:
         assert self._root is not None
-        found = path_elsewhere(*self._root, key[:_LONGEST_NAME], path, exactly=exactly)
+        found = path_elsewhere(*self._root, key[:LONGEST_NAME], path, exactly=exactly)
         if not found:
             return ""
         return f"; did you mean '{found}'" + ("?" if "." in found or not path else " at the root?")
@@ -223,7 +218,7 @@ class NodeReader:
         if is_role(cls) and isinstance(node.value, str) and lookup(cls, node.value):
             remedy = f"; write {{type: {node.value}}}"
         return self.report(
-            node.place, path, f"expected {_mapping_of(cls)}{' or null' * or_null}, got {got(node)}{remedy}"
+            node.place, path, f"expected {mapping_of(cls)}{' or null' * or_null}, got {got(node)}{remedy}"
         )
 
     def _untagged(self, node: Node, path: str) -> Any:
@@ -240,7 +235,7 @@ class NodeReader:
             message = f"expected {describe(wanted)}, got {got(node, wanted)} from {show_text(node.reference)}"
             return self.report(node.place, path, message)
         options = string_options(wanted)
-        near = _near_option(node.value[:_LONGEST_NAME], options) if isinstance(node.value, str) and options else ""
+        near = near_option(node.value[:LONGEST_NAME], options) if isinstance(node.value, str) and options else ""
         remedy = near or hint(wanted, node)
         return self.report(node.place, path, f"expected {describe(wanted)}, got {got(node, wanted)}{remedy}")
 
@@ -255,53 +250,10 @@ def _outlined(node: Node, cls: ConfigType) -> Node:
     return replace(node, value=Entries({inlined: MappingEntry(node.place, beside), **own}))
 
 
-def _near_option(text: str, options: list[str]) -> str:
-    """The hint at the option that is meant by a text."""
-    known = ELEMENT_TYPES.get(text.lower())
-    return f"; did you mean '{known}'?" if known in options else nearest(text, options)
-
-
 def _has_type(value: Any, cls: ConfigType) -> bool:
     """Whether YAML can say that an instance made in Python stands where a `cls` is due, or need not be able to."""
     kind = type(value)
     return tag_of(kind) is not None or (kind is cls and not is_role(cls)) or bool(getattr(kind, "unwritable", ""))
-
-
-def _expected(wanted: mi.Type) -> str:
-    """The values that a type allows, with the types or keys of a mapping."""
-    return _mapping_of(wanted.cls) if isinstance(wanted, mi.StructType) else describe(wanted)
-
-
-def _mapping_of(cls: ConfigType) -> str:
-    if is_role(cls):
-        return f"a mapping with `type:` ({_types_below(cls)})"
-    return f"a mapping with keys of {cls.__name__} ({', '.join(fields_of(cls)) or 'none'})"
-
-
-def _types_below(role: ConfigType) -> str:
-    """The values of `type:` where `role` is expected."""
-    load_built_in()
-    return (
-        choices([show(tag) for tag in imported(role)], "`burnlike schema --list` has all")
-        or f"a type of {role.__name__}, but none is known"
-    )
-
-
-def _unknown_type(given: Node, role: ConfigType) -> str:
-    """The message about a `type:` that names no class of `role`."""
-    if not isinstance(given.value, str):
-        return f"expected {_types_below(role)}, got {got(given)}"
-    if forgotten := untagged(role, given.value):
-        name = forgotten.__name__
-        return f'{name} has no tag; write `class {name}({forgotten.__bases__[0].__name__}, tag="{given.value}")`'
-    near = nearest(given.value[:_LONGEST_NAME], list(imported(role)))
-    shown = f"'{show_text(given.value)}'"
-    if other := other_role(given.value, role):
-        return f"{shown} is a type of {other}; {with_article(role.__name__)} is due: {_types_below(role)}{near}"
-    if near:
-        return f"unknown type {shown}{near} A class of your own comes in by --import MODULE"
-    due = f"{with_article(role.__name__)} is due: {_types_below(role)}"
-    return f"unknown type {shown}; {due}; a class of your own comes in by --import MODULE"
 
 
 def _is_left_over(entry: MappingEntry, role: ConfigType, key: str) -> bool:

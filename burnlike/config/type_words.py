@@ -1,0 +1,57 @@
+"""Names in messages what stands where a config is due: the types of a role, the keys of a class."""
+
+import msgspec.inspect as mi
+
+from burnlike.errors import nearest
+
+from .node import Node
+from .registry import ConfigType, fields_of, imported, is_role, load_built_in, other_role, untagged
+from .torch_names import ELEMENT_TYPES
+from .words import choices, describe, got, show, show_text, with_article
+
+LONGEST_NAME = 60
+"""Characters of a key or type that are compared with the known ones."""
+
+
+def near_option(text: str, options: list[str]) -> str:
+    """The hint at the option that is meant by a text."""
+    known = ELEMENT_TYPES.get(text.lower())
+    return f"; did you mean '{known}'?" if known in options else nearest(text, options)
+
+
+def expected(wanted: mi.Type) -> str:
+    """The values that a type allows, with the types or keys of a mapping."""
+    return mapping_of(wanted.cls) if isinstance(wanted, mi.StructType) else describe(wanted)
+
+
+def mapping_of(cls: ConfigType) -> str:
+    """A mapping that is read as `cls`, with its types or keys."""
+    if is_role(cls):
+        return f"a mapping with `type:` ({types_below(cls)})"
+    return f"a mapping with keys of {cls.__name__} ({', '.join(fields_of(cls)) or 'none'})"
+
+
+def types_below(role: ConfigType) -> str:
+    """The values of `type:` where `role` is expected."""
+    load_built_in()
+    return (
+        choices([show(tag) for tag in imported(role)], "`burnlike schema --list` has all")
+        or f"a type of {role.__name__}, but none is known"
+    )
+
+
+def unknown_type(given: Node, role: ConfigType) -> str:
+    """The message about a `type:` that names no class of `role`."""
+    if not isinstance(given.value, str):
+        return f"expected {types_below(role)}, got {got(given)}"
+    if forgotten := untagged(role, given.value):
+        name = forgotten.__name__
+        return f'{name} has no tag; write `class {name}({forgotten.__bases__[0].__name__}, tag="{given.value}")`'
+    near = nearest(given.value[:LONGEST_NAME], list(imported(role)))
+    shown = f"'{show_text(given.value)}'"
+    if other := other_role(given.value, role):
+        return f"{shown} is a type of {other}; {with_article(role.__name__)} is due: {types_below(role)}{near}"
+    if near:
+        return f"unknown type {shown}{near} A class of your own comes in by --import MODULE"
+    due = f"{with_article(role.__name__)} is due: {types_below(role)}"
+    return f"unknown type {shown}; {due}; a class of your own comes in by --import MODULE"
