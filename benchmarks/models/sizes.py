@@ -10,7 +10,7 @@ from torch import nn as torch_nn
 from burnlike import models
 from burnlike.config import ModuleConfig
 
-from . import torch_bert, torch_convnext, torch_lstm, torch_resnet, torch_t5, torch_unet, torch_vit
+from . import torch_bert, torch_convnext, torch_decoder, torch_lstm, torch_resnet, torch_t5, torch_unet, torch_vit
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,22 @@ SIZES: dict[str, Size] = {
         images(4, 64),
         torch_vit.VisionTransformer,
         torch_vit.NAMES,
+    ),
+    "DecoderLm": Size(
+        models.DecoderLmConfig(
+            vocab_size=1000,
+            max_sequence_length=128,
+            d_model=256,
+            n_layers=4,
+            n_heads=8,
+            n_heads_kv=4,
+            d_ff=704,
+            positions=models.RotaryPositions(interleaved=False),
+            tied=False,
+        ),
+        tokens((4, 128)),
+        torch_decoder.DecoderLm,
+        torch_decoder.NAMES,
     ),
     "BertMaskedLm": Size(
         models.BertMaskedLmConfig(
