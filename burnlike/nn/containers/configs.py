@@ -1,10 +1,12 @@
 """The configs of layers that are made of layers. Imports no torch."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from ...config import Meta, ModuleConfig
+from ...config import Meta, ModuleConfig, field
 from ...config.bounds import Layers
+from ...config.key_paths import KeyPathError, joined, steps_of
+from ...errors import ConfigError, Problem
 from .input_counts import input_counts
 from .names import name_problem
 
@@ -106,10 +108,12 @@ class RepeatConfig(ModuleConfig, tag="Repeat"):
     Attributes:
         times: how many layers.
         layer: each of them. It gets the output of the one before; inputs after the first go to all of them.
+        each: path of a field in the layer, as `--set` takes it -> its value in each layer, in order.
     """
 
     times: Layers
     layer: ModuleConfig
+    each: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
     @property
     def input_counts(self) -> tuple[int, int | None]:
@@ -119,9 +123,65 @@ class RepeatConfig(ModuleConfig, tag="Repeat"):
         return self.layer.example_inputs()
 
     def part(self, name: str) -> tuple[str, ModuleConfig] | None:
-        return ("layer", self.layer) if name.isdecimal() else None
+        return ("layer", self.layer_at(int(name))) if name.isdecimal() and int(name) < self.times else None
+
+    def layer_at(self, number: int) -> ModuleConfig:
+        """The layer of that number, from 0, with its values of `each`.
+
+        Raises:
+            ConfigError: the layer has no such field, or can't have such a value.
+        """
+        if not self.each:
+            return self.layer
+        plain = self.layer.to_dict()
+        for path, values in self.each.items():
+            _put(plain, path, values[number])
+        return type(self.layer).from_dict(plain)
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        for path, values in self.each.items():
+            if len(values) != self.times:
+                yield f"each.{path}", f"expected {self.times} values, one for each layer, got {len(values)}"
+                return
+        for number in range(self.times if self.each else 0):
+            try:
+                self.layer_at(number)
+            except ConfigError as error:
+                yield from ((_place_in_each(self.each, it.path, number), it.message) for it in error.problems)
+                return
 
     def init(self, device: "torch.device | str | None" = None) -> "Repeat":
         from .repeat import Repeat
 
         return Repeat(self, device)
+
+
+def _put(plain: Any, path: str, value: Any) -> None:
+    """Put a value into plain data of a config.
+
+    Raises:
+        ConfigError: there is no such path.
+    """
+    try:
+        *way, last = steps_of(path)
+        for step in way:
+            plain = plain[_key(plain, step)]
+        key = _key(plain, last)
+        plain[key]  # an unknown field is no new one
+    except KeyPathError as error:
+        raise ConfigError.of([Problem(str(error), path)]) from error
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise ConfigError.of([Problem(f"the layer has nothing at '{path}'", path)]) from error
+    plain[key] = value
+
+
+def _key(plain: Any, step: str | int) -> str | int:
+    return int(step) if isinstance(plain, list) else step
+
+
+def _place_in_each(each: dict[str, tuple[Any, ...]], path: str, number: int) -> str:
+    """Where in `each` the value is that a problem at `path` of a layer is about."""
+    for given in each:
+        if path == given or joined(steps_of(given)) == path:
+            return f"each.{given}.{number}"
+    return "each"

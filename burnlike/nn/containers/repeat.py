@@ -20,7 +20,7 @@ class Repeat(Module):
     def __init__(self, config: RepeatConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
         for number in range(config.times):
-            self.add_module(str(number), config.layer.init(device))
+            self.add_module(str(number), config.layer_at(number).init(device))
 
     @lift
     def forward(self, x: Any, *others: Any, **named: Any) -> Any:
