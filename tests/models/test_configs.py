@@ -1,14 +1,19 @@
-"""The shipped configs of models alone: each builds, says its fields, and is trained by a step in a small form."""
+"""The shipped configs: each builds, prints its shapes and takes a step of training; models alone in a small form."""
 
+import json
+import math
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from burnlike.cli import check, train
 from burnlike.config import ModuleConfig
 from burnlike.config.shipped import shipped_configs, shipped_jobs
+from tests.cli.commands import run
 
 CONFIGS = {name: ModuleConfig.load(path) for name, path in shipped_configs().items() if name not in shipped_jobs()}
 MODELS = {name: it for name, it in CONFIGS.items() if type(it).__module__.startswith("burnlike.models.")}
@@ -55,6 +60,12 @@ def first_of(output: Any) -> Tensor:
     return output if isinstance(output, Tensor) else output[0]
 
 
+def slow_if_large(name: str) -> Any:
+    """The name as a parameter, slow for configs of more than a second."""
+    marks = () if name in ("char_gpt_tiny", "llama_tiny", "mlp", "transformer_layers") else (pytest.mark.slow,)
+    return pytest.param(name, marks=marks)
+
+
 each_model = pytest.mark.parametrize("name", MODELS)
 
 
@@ -90,3 +101,25 @@ def test_a_step_of_training_lowers_the_loss(name: str) -> None:
     before.backward()
     optimizer.step()
     assert loss() < before
+
+
+@pytest.mark.parametrize("name", [slow_if_large(name) for name in shipped_configs()])
+def test_its_shapes_are_printed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    inputs = ("--input", "1,3,32,32") if name == "resnet18_layers" else ()
+    assert run(check, name, "--shapes", *inputs) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"^total: [\d,]+ parameters, .*FLOPs for these inputs$", printed, re.MULTILINE)
+    assert "failed" not in printed
+
+
+@pytest.mark.parametrize("name", [slow_if_large(name) for name in shipped_jobs()])
+def test_a_job_takes_a_step_and_a_validation(name: str, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("a short text to read. " * 400)
+    options = ("data.path=" + str(tmp_path / "text.txt"), "training.epochs=1", "training.steps_per_epoch=1")
+    options += ("training.validation_steps=1", "training.batch_size=1", "output.sample_length=1")
+    options += ("lr_scheduler={type: ConstantLr, lr: 1e-3}",)
+    assert run(train, name, "--run-dir", tmp_path / "run", *(part for it in options for part in ("--set", it))) == 0
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert all(math.isfinite(value) for line in lines for key, value in line.items() if "loss" in key)
+    assert any("valid" in json.dumps(line) for line in lines)
+    assert (tmp_path / "run" / "model.safetensors").exists()
