@@ -153,9 +153,9 @@ def named(root: type[S], name: str) -> type[S]:
 
 
 def types_by_role(root: ConfigType) -> dict[str, list[str]]:
-    """The tags of all known classes below `root`, by the name of the role that each fills."""
+    """The tags of all known classes below `root`, by the name of the public role that each fills."""
     load_built_in()
-    roles = [cls for cls in _descendants(root) if is_role(cls)]
+    roles = [cls for cls in _descendants(root) if is_role(cls) and not cls.__name__.startswith("_")]
     return {role.__name__: list(imported(role)) for role in roles if imported(role)}
 
 
