@@ -11,12 +11,13 @@ from torch import nn
 from ..config import ModuleConfig
 from ..errors import ConfigIOError, RecordError, nearest
 from ..record import open_record
+from ..record.files.sharded import INDEX_SUFFIX
 from ..record.recorder import recorder_for
 from .conversion import record_from, record_to
 from .weights.table import WeightTable
 from .weights.tables import weight_table, weight_tables
 
-_CONFIG_NAME, _WEIGHTS_NAME = "config.json", "model.safetensors"
+_CONFIG_NAME, _WEIGHTS_NAME, _OLD_WEIGHTS_NAME = "config.json", "model.safetensors", "pytorch_model.bin"
 
 
 def pretrained_config(directory: str | os.PathLike[str]) -> ModuleConfig:
@@ -47,7 +48,8 @@ def load_pretrained(
     """The model in a directory, with its weights.
 
     Args:
-        directory: with `config.json`, and `model.safetensors` or its shards and their index.
+        directory: with `config.json`, and `model.safetensors` or its shards and their index; or `pytorch_model.bin`, of
+            which no code is run.
         device: of the model.
         dtype: of the model's parameters; None for the one that the weights have.
 
@@ -59,7 +61,7 @@ def load_pretrained(
     """
     table, values = _described(directory)
     module = table.config(values).init(device)
-    record = record_from(table, module, open_record(directory))
+    record = record_from(table, module, open_record(_weights_of(directory)))
     if dtype is None:
         dtype = next(it.dtype for it in record.tensors.values() if it.is_floating_point())
     module = module.to(dtype)
@@ -87,6 +89,12 @@ def save_pretrained(module: nn.Module, directory: str | os.PathLike[str], table:
     os.makedirs(directory, exist_ok=True)
     path = os.path.join(directory, _WEIGHTS_NAME)
     return recorder_for(path, None).save(record, path)
+
+
+def _weights_of(directory: str | os.PathLike[str]) -> str:
+    old, single = (os.path.join(directory, name) for name in (_OLD_WEIGHTS_NAME, _WEIGHTS_NAME))
+    there = os.path.exists(single) or os.path.exists(single + INDEX_SUFFIX)
+    return old if os.path.exists(old) and not there else os.fspath(directory)
 
 
 def _described(directory: str | os.PathLike[str]) -> tuple[WeightTable, Mapping[str, Any]]:

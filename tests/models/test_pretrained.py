@@ -46,6 +46,14 @@ def test_the_type_is_that_of_the_weights(theirs: Any, tmp_path: Path) -> None:
     assert {it.dtype for it in load_pretrained(tmp_path).parameters()} == {torch.bfloat16}
 
 
+def test_old_files_of_torch_save_are_read(theirs: Any, tmp_path: Path) -> None:
+    theirs.config.save_pretrained(tmp_path)
+    torch.save(theirs.state_dict(), tmp_path / "pytorch_model.bin")
+    model, tokens = load_pretrained(tmp_path).eval(), torch.randint(32, (2, 9))
+    with torch.no_grad():
+        torch.testing.assert_close(model(tokens), theirs(tokens).logits)
+
+
 def test_what_is_saved_is_what_was_loaded(theirs: Any, directory: Path, tmp_path: Path) -> None:
     path = save_pretrained(load_pretrained(directory), tmp_path / "back", "llama")
     found = safetensors.torch.load_file(path)
