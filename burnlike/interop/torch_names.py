@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from ..errors import RecordMismatchError
 from ..module import Param, params
 from ..module.identity.field_metadata import meta_of
-from ..nn.counterpart import joined
-from ..record import Record
+from ..nn.counterpart import joined, parts_of
+from ..record import LoadReport, Record
 from ..record.derived.module_layout import deferred_layout
 from ..record.files.stored_tensors import shape_in
 from .torch_form import TorchForm
@@ -34,14 +34,7 @@ def record_from_torch(module: nn.Module, state: Mapping[str, Any] | Record) -> R
     """
     record = state if isinstance(state, Record) else Record(dict(state), source="the state dict")
     expected = TorchForm(module)
-    report = expected.report(record)
-    if report.missing or report.unexpected or report.mismatched:
-        details = str(report).partition("\n")[2]
-        error = RecordMismatchError(
-            f"{record.source} does not fit {type(module).__name__}, whose tensors have these names in torch\n{details}"
-        )
-        error.report = report
-        raise error
+    expect_fit(expected.report(record), record, module, "torch")
     found = params(module)
     tensors = {param.path: _saved_form(param, expected.values(param.path, record)) for param in found}
     return Record(
@@ -73,10 +66,7 @@ def record_to_torch(module: nn.Module, record: Record | None = None) -> Record:
     form = TorchForm(module)
     values = {param.path: _module_form(param, record.tensors[param.path]) for param in params(module)}
     values |= {alias: values[path] for alias, path in form.tied.items()}
-    parts: dict[str, list[Any]] = {}
-    for path, place in form.places.items():
-        index, count = place.chunk
-        parts.setdefault(place.name, [None] * count)[index] = (path, place.transposed)
+    parts = parts_of(form.places.items())
     aliases = {
         form.places[alias].name: form.places[path].name
         for alias, path in form.tied.items()
@@ -88,6 +78,28 @@ def record_to_torch(module: nn.Module, record: Record | None = None) -> Record:
     whole = {name: found[0][0] for name, found in parts.items() if name in tensors and len(found) == 1}
     ids = {name: record.ids[path] for name, path in whole.items() if path in record.ids}
     return Record(tensors, ids=ids, aliases=aliases, source=record.source)
+
+
+def expect_fit(report: LoadReport, record: Record, module: nn.Module, library: str) -> None:
+    """Refuse a record of another library's names that does not fit.
+
+    Args:
+        report: what is missing, unexpected and mismatched, in those names.
+        record: that is refused.
+        module: that it was to be for.
+        library: whose names they are.
+
+    Raises:
+        RecordMismatchError: something is; it has the report.
+    """
+    if not (report.missing or report.unexpected or report.mismatched):
+        return
+    details = str(report).partition("\n")[2]
+    error = RecordMismatchError(
+        f"{record.source} does not fit {type(module).__name__}, whose tensors have these names in {library}\n{details}"
+    )
+    error.report = report
+    raise error
 
 
 def names_of(module: nn.Module, record: Record) -> Literal["torch", "burnlike"] | None:

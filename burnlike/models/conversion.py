@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from ..errors import RecordMismatchError
 from ..interop.torch_form import TorchForm
-from ..interop.torch_names import record_from_torch, record_to_torch
+from ..interop.torch_names import expect_fit, record_from_torch, record_to_torch
 from ..record import LoadReport, Mismatch, Record
 from ..record.dtypes import shown
 from ..record.files.stored_tensors import dtype_in, shape_in
@@ -107,15 +107,7 @@ def _check(
         source = table.tied[name]
         if known[name] != known[source] and not torch.equal(record.tensors[known[name]], record.tensors[known[source]]):
             mismatched.append(Mismatch(name, f"the values of '{source}', as the model ties them", "other values"))
-    if missing or extra or mismatched:
-        report = LoadReport(missing=missing, unexpected=extra, mismatched=mismatched)
-        details = str(report).partition("\n")[2]
-        error = RecordMismatchError(
-            f"{record.source} does not fit {type(module).__name__}, whose tensors have these names in {table.name}"
-            f"\n{details}"
-        )
-        error.report = report
-        raise error
+    expect_fit(LoadReport(missing=missing, unexpected=extra, mismatched=mismatched), record, module, table.name)
 
 
 def _whole_shape(shape: list[int], place: Theirs) -> list[int]:

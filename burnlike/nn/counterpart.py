@@ -98,16 +98,7 @@ class Counterpart:
             NoCounterpartError: some parts of a tensor are not there.
         """
         known = set(paths)
-        found: dict[str, list[tuple[str, bool] | None]] = {}
-        for path, place in self._numbered(known):
-            if path in known:
-                index, count = place.chunk
-                found.setdefault(place.name, [None] * count)[index] = (path, place.transposed)
-        for name, parts in found.items():
-            if None in parts:
-                there = len(parts) - parts.count(None)
-                raise NoCounterpartError(f"torch's '{name}' has {len(parts)} parts, of which {there} are there")
-        return found  # pyright: ignore[reportReturnType]
+        return parts_of((path, place) for path, place in self._numbered(known) if path in known)
 
     def _numbered(self, names: set[str]) -> Iterator[tuple[str, TorchTensor]]:
         """The entries of `tensors`, those with a `*` for each number in `names`."""
@@ -115,6 +106,26 @@ class Counterpart:
         for path, place in self.tensors.items():
             for number in numbers if "*" in path else [""]:
                 yield path.replace("*", number), replace(place, name=place.name.replace("*", number))
+
+
+def parts_of(places: Iterable[tuple[str, TorchTensor]]) -> dict[str, list[tuple[str, bool]]]:
+    """Name of each of torch's tensors -> those of burnlike's tensors in it, in order, and if they are transposed.
+
+    Args:
+        places: path of each of burnlike's tensors, and where it is.
+
+    Raises:
+        NoCounterpartError: some parts of a tensor are not there.
+    """
+    found: dict[str, list[tuple[str, bool] | None]] = {}
+    for path, place in places:
+        index, count = place.chunk
+        found.setdefault(place.name, [None] * count)[index] = (path, place.transposed)
+    for name, parts in found.items():
+        if None in parts:
+            there = len(parts) - parts.count(None)
+            raise NoCounterpartError(f"torch's '{name}' has {len(parts)} parts, of which {there} are there")
+    return found  # pyright: ignore[reportReturnType]
 
 
 def joined(parts: list[tuple[str, bool]], tensors: Mapping[str, Tensor]) -> Tensor:
