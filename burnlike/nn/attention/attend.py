@@ -60,16 +60,21 @@ def attend(
 def _with_weights(
     query: Tensor, key: Tensor, value: Tensor, hidden: Tensor | None, rules: Rules
 ) -> tuple[Tensor, Tensor]:
-    groups = query.shape[1] // key.shape[1]
-    if groups > 1:
-        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
-    scores = (query * query.shape[-1] ** -0.5) @ key.mT
+    scores, value = _scores(query, key, value)
     if hidden is not None:
         scores = scores.masked_fill(hidden, rules.min_float)
     # e^0 = 1 is the addend of the quiet softmax.
     weights = functional.pad(scores, (0, 1)).softmax(-1)[..., :-1] if rules.quiet_softmax else scores.softmax(-1)
     weights = rules.dropout(weights)
     return weights, weights @ value
+
+
+def _scores(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """q k^T / sqrt(d_head), and the values of each head of the query."""
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    return (query * query.shape[-1] ** -0.5) @ key.mT, value
 
 
 def _fused(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor | None, rules: Rules) -> Tensor:
@@ -103,19 +108,16 @@ def attend_visible(
     Returns:
         `[batch, queries, n_heads * d_head]`.
     """
-    groups = query.shape[1] // key.shape[1]
     if soft_cap is None:
-        causal = visible is None
+        causal, grouped = visible is None, query.shape[1] != key.shape[1]
         context = functional.scaled_dot_product_attention(
-            query, key, value, visible, dropout, is_causal=causal, enable_gqa=groups > 1
+            query, key, value, visible, dropout, is_causal=causal, enable_gqa=grouped
         )
     else:
         if visible is None:
             places = torch.arange(query.shape[2], device=query.device)
             visible = causally_visible(places, places)
-        if groups > 1:
-            key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
-        scores = (query * query.shape[-1] ** -0.5) @ key.mT
+        scores, value = _scores(query, key, value)
         scores = (scores / soft_cap).tanh() * soft_cap
         weights = scores.masked_fill(~visible, -torch.inf).softmax(-1)
         context = functional.dropout(weights, dropout) @ value
