@@ -1,6 +1,8 @@
 """Several tensors become one."""
 
+from collections.abc import Callable
 from functools import reduce
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -11,40 +13,39 @@ from ..layer import Layer, shape_error
 from .configs import ConcatConfig
 
 
-class Add(Layer):
+class _Elementwise(Layer):
+    """One operation between all inputs."""
+
+    operation: ClassVar[Callable[[Tensor, Tensor], Tensor]]
+
+    @lift
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Two or more tensors of sizes that are equal or 1 `->` one of the larger sizes.
+
+        Raises:
+            ShapeError: sizes differ.
+            ArgumentError: there are less than two.
+        """
+        _expect_alike(self, inputs)
+        return reduce(type(self).operation, inputs)
+
+
+class Add(_Elementwise):
     """x1 + x2 + ..., element by element; sizes of 1 are repeated.
 
     Torch: `torch.add`.
     """
 
-    @lift
-    def forward(self, *inputs: Tensor) -> Tensor:
-        """Two or more tensors of sizes that are equal or 1 `->` one of the larger sizes.
-
-        Raises:
-            ShapeError: sizes differ.
-            ArgumentError: there are less than two.
-        """
-        _expect_alike(self, inputs)
-        return reduce(torch.add, inputs)
+    operation = torch.add
 
 
-class Multiply(Layer):
+class Multiply(_Elementwise):
     """x1 * x2 * ..., element by element; sizes of 1 are repeated.
 
     Torch: `torch.mul`.
     """
 
-    @lift
-    def forward(self, *inputs: Tensor) -> Tensor:
-        """Two or more tensors of sizes that are equal or 1 `->` one of the larger sizes.
-
-        Raises:
-            ShapeError: sizes differ.
-            ArgumentError: there are less than two.
-        """
-        _expect_alike(self, inputs)
-        return reduce(torch.mul, inputs)
+    operation = torch.mul
 
 
 class Concat(Layer):
