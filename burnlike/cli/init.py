@@ -7,10 +7,9 @@ from pathlib import Path
 import burnlike.config.registry as registry
 from burnlike._atomic_file import replace_file
 from burnlike._lazy import resolve
-from burnlike.config.shipped import shipped_configs
+from burnlike.config.shipped import shipped_configs, shipped_jobs
 from burnlike.errors import ConfigIOError
 
-from .models import is_module
 from .options import TRAIN_CONFIG, add_import_option
 from .tables import say
 
@@ -51,6 +50,6 @@ def run(args: argparse.Namespace) -> int:
     for target, content in files.items():
         replace_file(target, content)
         say(str(target))
-    last = [target for target in copies if not is_module(str(target))][-1]
+    last = Path(args.directory, [*shipped_jobs().values()][-1].name)
     say(f"edit one, then: burnlike check {last} && burnlike train {last}")
     return 0
