@@ -71,6 +71,13 @@ def _built() -> Path:
     return target
 
 
+def build_flags() -> list[str]:
+    """The compiler and flags of the build that a source with kernels needs."""
+    setup = _setup()
+    torch_folder, _ = setup.torch_package()
+    return [*setup.cxx_compiler(), *setup.CXX_FLAGS, *setup.includes(torch_folder)]
+
+
 def _run(command: list[str]) -> None:
     result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     if result.returncode:

@@ -1,0 +1,14 @@
+// The functions of csrc/include/burnlike/functions.h over arrays, for test_functions.py.
+#include "burnlike/functions.h"
+
+#define OVER_ARRAYS(name, function, type)                                              \
+  extern "C" __attribute__((visibility("default"))) void name(const type* values, type* results, int64_t count) {             \
+    for (int64_t index = 0; index < count; ++index) results[index] = function(values[index]); \
+  }
+
+OVER_ARRAYS(exp_float32, burnlike::exponential, float)
+OVER_ARRAYS(exp_float64, burnlike::exponential, double)
+OVER_ARRAYS(sigmoid_float32, burnlike::sigmoid, float)
+OVER_ARRAYS(sigmoid_float64, burnlike::sigmoid, double)
+OVER_ARRAYS(tanh_float32, burnlike::hyperbolic_tangent, float)
+OVER_ARRAYS(tanh_float64, burnlike::hyperbolic_tangent, double)

@@ -1,0 +1,94 @@
+"""exp, sigmoid and tanh of the kernels, compiled for each instruction set."""
+
+import ctypes
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from burnlike.ops import native_status
+
+from .cuda_emulation import ROOT, build_flags
+
+FLAGS = {
+    "default": [],
+    "avx2": ["-mavx2", "-mfma", "-mf16c"],
+    "avx512": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma"],
+}
+DTYPES = {torch.float32: np.float32, torch.float64: np.float64}
+FUNCTIONS = {"exp": torch.exp, "sigmoid": torch.sigmoid, "tanh": torch.tanh}
+SPECIAL = [0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1e-42, -1e-42, 1e-300, 88.7, 89.5, -87.5, -103.9]
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ctypes.CDLL]:
+    folder = tmp_path_factory.mktemp("functions")
+    made = {}
+    for isa in native_status().isas:
+        target = folder / f"{isa}.so"
+        command = [*build_flags(), "-O3", *FLAGS[isa], "-shared", str(Path(__file__).with_name("functions.cpp"))]
+        subprocess.run([*command, "-o", str(target)], check=True, cwd=ROOT)
+        made[isa] = ctypes.CDLL(str(target))
+    return made
+
+
+def values(dtype: torch.dtype) -> Tensor:
+    torch.manual_seed(0)
+    near = torch.randn(20000, dtype=torch.float64) * torch.logspace(-8, 2, 20000, dtype=torch.float64)
+    limit = 110 if dtype == torch.float32 else 750
+    return torch.cat([near, torch.linspace(-limit, limit, 50001), torch.tensor(SPECIAL)]).to(dtype)
+
+
+def called(library: ctypes.CDLL, name: str, inputs: Tensor) -> Tensor:
+    given = inputs.numpy()
+    results = np.empty_like(given)
+    function = getattr(library, f"{name}_{str(inputs.dtype).removeprefix('torch.')}")
+    function(given.ctypes.data_as(ctypes.c_void_p), results.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(given.size))
+    return torch.from_numpy(results)
+
+
+def steps_apart(actual: Tensor, exact: np.ndarray) -> float:
+    """The largest distance of finite values from exact ones, in units of the last place; of subnormal ones the sign
+    and magnitude count, as 1 / (1 + exp(-x)) rounds them to zero."""
+    got = actual.numpy()
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = exact.astype(got.dtype)
+    tiny = np.finfo(got.dtype).tiny
+    subnormal = np.abs(rounded) < tiny
+    assert (np.abs(got[subnormal] - rounded[subnormal]) < tiny).all()
+    finite = np.isfinite(rounded)
+    infinite = np.isinf(rounded)
+    assert (got[infinite] == rounded[infinite]).all()
+    assert (np.isnan(got) == np.isnan(rounded)).all()
+    normal = finite & ~subnormal
+    spacing = np.spacing(np.abs(rounded[normal])).astype(exact.dtype)
+    return float(np.max(np.abs(got[normal].astype(exact.dtype) - exact[normal]) / spacing))
+
+
+def exact_values(name: str, inputs: Tensor) -> np.ndarray:
+    """In float64 for float32, in the extended type of x87 for float64."""
+    x = inputs.numpy().astype(np.float64 if inputs.dtype == torch.float32 else np.longdouble)
+    with np.errstate(over="ignore", under="ignore"):
+        return {"exp": np.exp, "sigmoid": lambda it: 1 / (1 + np.exp(-it)), "tanh": np.tanh}[name](x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_is_exact_to_the_last_places(name: str, dtype: torch.dtype, libraries: dict) -> None:
+    inputs = values(dtype)
+    result = called(libraries["default"], name, inputs)
+    assert steps_apart(result, exact_values(name, inputs)) < {"exp": 1.0, "sigmoid": 2.0, "tanh": 2.5}[name]
+    zeros = inputs == 0
+    assert name != "tanh" or torch.equal(result[zeros].signbit(), inputs[zeros].signbit())
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_instruction_set_gives_the_same_bits(name: str, dtype: torch.dtype, libraries: dict) -> None:
+    inputs = values(dtype)
+    expected = called(libraries["default"], name, inputs)
+    for library in libraries.values():
+        torch.testing.assert_close(called(library, name, inputs), expected, rtol=0, atol=0, equal_nan=True)
