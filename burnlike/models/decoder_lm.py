@@ -129,15 +129,15 @@ class DecoderLm(Module):
             top_p: the likeliest tokens that together have this probability are drawn from; None for all.
             stop_tokens: each ends a sequence, and is kept; the others go on until all have ended.
             pad_token: what ended sequences are filled up with.
-            use_cache: whether keys and values are kept; the tokens are the same, it only takes longer without.
+            use_cache: whether keys and values are kept; the tokens are the same, it only takes longer without. With
+                DynamicScaling they may differ: cached keys keep the rotation that they got.
             generator: of the draws, on the model's device; None for torch's.
 
         Returns:
             int64 `[batch, prompt + up to max_new_tokens]`.
 
         Raises:
-            ArgumentError: more tokens than `max_sequence_length`, padding on the right, a number out of its range, or a
-                cache with rotary frequencies that depend on the sequence's length.
+            ArgumentError: more tokens than `max_sequence_length`, padding on the right, or a number out of its range.
         """
         return generate(
             self,

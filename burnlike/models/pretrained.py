@@ -43,7 +43,11 @@ def pretrained_table(directory: str | os.PathLike[str]) -> WeightTable:
 
 
 def load_pretrained(
-    directory: str | os.PathLike[str], device: torch.device | str | None = None, *, dtype: torch.dtype | None = None
+    directory: str | os.PathLike[str],
+    device: torch.device | str | None = None,
+    *,
+    dtype: torch.dtype | None = None,
+    config: ModuleConfig | None = None,
 ) -> nn.Module:
     """The model in a directory, with its weights.
 
@@ -52,6 +56,8 @@ def load_pretrained(
             which no code is run.
         device: of the model.
         dtype: of the model's parameters; None for the one that the weights have.
+        config: of the model; None for `pretrained_config(directory)`. One with other options, such as a longer
+            `max_sequence_length` of rotary positions, gets the same weights.
 
     Raises:
         ConfigIOError, RecordIOError: a file can't be read.
@@ -60,7 +66,7 @@ def load_pretrained(
         RecordMismatchError: the weights are not of this model.
     """
     table, values = _described(directory)
-    module = table.config(values).init(device)
+    module = (config or table.config(values)).init(device)
     record = record_from(table, module, open_record(_weights_of(directory)))
     if dtype is None:
         dtype = next(it.dtype for it in record.tensors.values() if it.is_floating_point())

@@ -55,8 +55,12 @@ def test_logits_with_a_cache_are_those_without(case: Any) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
 
 
-def test_one_compiled_graph_generates() -> None:
-    model = model_of(LM)
+DYNAMIC = LM.replace(positions=models.RotaryPositions(scaling=nn.DynamicScaling(factor=2.0, original_length=3)))
+
+
+@pytest.mark.parametrize("config", [LM, DYNAMIC], ids=["tables", "dynamic"])
+def test_one_compiled_graph_generates(config: Any) -> None:
+    model = model_of(config)
     graphs: list[Any] = []
 
     def counted(graph: Any, _: Any) -> Any:
@@ -67,8 +71,10 @@ def test_one_compiled_graph_generates() -> None:
     compiled, cache = torch.compile(model, fullgraph=True, backend=counted), model.new_cache(1)
     tokens = torch.randint(7, (1, 5))
     with torch.no_grad():
-        found = torch.cat([compiled(tokens[:, place : place + 1], cache=cache) for place in range(5)], 1)
-        torch.testing.assert_close(found, model(tokens), rtol=1e-10, atol=1e-10)
+        found = torch.cat([compiled(token, cache=cache) for token in tokens.split(1, 1)], 1)
+        eager = model.new_cache(1)
+        expected = torch.cat([model(token, cache=eager) for token in tokens.split(1, 1)], 1)
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
     assert len(graphs) == 1
 
 
@@ -148,11 +154,3 @@ def test_what_can_not_be_generated_is_refused() -> None:
     model(PROMPT, cache=cache)
     with pytest.raises(ShapeError, match=r"expected tokens \[2, sequence <= 1\] where 3 are cached, got \[2, 3\]"):
         model(PROMPT, cache=cache)
-
-
-def test_frequencies_by_length_generate_without_a_cache() -> None:
-    positions = models.RotaryPositions(scaling=nn.DynamicScaling(factor=2.0, original_length=4))
-    model = model_of(LM.replace(positions=positions))
-    assert model.generate(PROMPT, 5, use_cache=False).shape == (2, 8)
-    with pytest.raises(ArgumentError, match="leave out the cache"):
-        model.generate(PROMPT, 5)

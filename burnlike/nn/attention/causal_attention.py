@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor
 
-from ...errors import ArgumentError
 from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import expect_shape
@@ -88,7 +87,6 @@ class CausalAttention(Module):
         Raises:
             ShapeError: x or a mask has another shape.
             DTypeError: the mask is not bool.
-            ArgumentError: a cache, and rotary frequencies that depend on the sequence's length.
         """
         self._check(x, mask_pad, positions, cache)
         slots = None if cache is None else cache.next_slots(x.shape[1])
@@ -128,11 +126,5 @@ class CausalAttention(Module):
         hidden_keys(self, mask_pad, None, batch, length, length if cache is None else cache.length)
         if positions is not None:
             expect_shape(self, positions, batch, length, name="positions")
-        if cache is None:
-            return
-        expect_shape(self, cache.key, batch, self.n_heads_kv, "length", self.d_head, name="cache.key")
-        if self.rotary is not None and self.rotary.by_length:
-            raise ArgumentError(
-                "CausalAttention: expected rotary frequencies that stay the same, got those of DynamicScaling, which"
-                " change for all positions with the length of the sequence; leave out the cache"
-            )
+        if cache is not None:
+            expect_shape(self, cache.key, batch, self.n_heads_kv, "length", self.d_head, name="cache.key")

@@ -49,21 +49,20 @@ class RotaryEncoding(Layer):
         """Compute the tables anew on `device`."""
         positions = torch.arange(self.config.max_sequence_length, dtype=torch.int64, device="cpu")
         # A table for one length would be wrong for the others: those of `by_length` are for the original length.
-        cosine, sine = self._computed(positions, length=1)
+        cosine, sine = self._computed(positions, self._rates())
         self.cosine, self.sine = cosine.to(device), sine.to(device)
 
-    def _computed(self, positions: Tensor, length: int) -> tuple[Tensor, Tensor]:
-        """Cosines and sines, float32 `[..., rotated / 2]`, of `positions` in a sequence of `length`."""
-        position = (positions + self.start_offset).double()
-        angle = position[..., None] * self._rates(length).to(position.device)
+    def _computed(self, positions: Tensor, rates: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines, float32 `[..., rotated / 2]`, of `positions` at the frequencies `rates`."""
+        angle = (positions + self.start_offset).double()[..., None] * rates
         scaling = self.config.scaling
         magnitude = 1.0 if scaling is None else scaling.magnitude
         return (angle.cos() * magnitude).float(), (angle.sin() * magnitude).float()
 
-    def _rates(self, length: int = 1) -> Tensor:
-        """The frequencies in a sequence of `length`, float64 `[rotated / 2]` on the CPU."""
+    def _rates(self) -> Tensor:
+        """The frequencies, those of `by_length` for the original length; float64 `[rotated / 2]` on the CPU."""
         if self._scaled is None:
-            return _frequencies(self.config, length)
+            return _frequencies(self.config)
         return torch.tensor(self._scaled, dtype=torch.float64, device="cpu")
 
     @property
@@ -79,7 +78,7 @@ class RotaryEncoding(Layer):
 
     @property
     def by_length(self) -> bool:
-        """Whether the frequencies depend on the sequence's length, so that keys can't be cached."""
+        """Whether the frequencies depend on the sequence's length."""
         return self._scaled is None and self.config.scaling is not None and self.config.scaling.by_length
 
     @lift
@@ -89,8 +88,9 @@ class RotaryEncoding(Layer):
         Args:
             x: `[..., sequence, d_model]`.
             start: position of the first element, for generation with a cache; it counts from `start_offset`.
-            positions: int64 `[sequence]`, or `[batch, sequence]` for x `[batch, heads, sequence, d_model]`; in place of
-                `start`. Each is below `max_sequence_length`.
+            positions: int64 `[sequence]`, or `[batch, sequence]` for x `[batch, heads, sequence, d_model]`; in
+                place of `start`. Each is below `max_sequence_length`. Frequencies that depend on the sequence's length
+                are those for the highest position of all rows.
 
         Returns:
             `[..., sequence, d_model]` in x's dtype.
@@ -110,14 +110,21 @@ class RotaryEncoding(Layer):
     def _rows(self, start: int, end: int, positions: Tensor | None) -> tuple[Tensor, Tensor]:
         """Cosines and sines `[sequence, rotated / 2]`, or `[batch, 1, sequence, rotated / 2]`."""
         if self.by_length:
+            length = torch.full((), end, device=self.cosine.device) if positions is None else positions.amax() + 1
             if positions is None:
                 positions = torch.arange(start, end, device=self.cosine.device)
-            cosine, sine = self._computed(positions, end)
+            cosine, sine = self._computed(positions, self._rates_in(length))
         elif positions is None:
             return self.cosine[start:end], self.sine[start:end]
         else:
             cosine, sine = self.cosine[positions], self.sine[positions]
         return (cosine, sine) if positions.ndim == 1 else (cosine[:, None], sine[:, None])
+
+    def _rates_in(self, length: Tensor) -> Tensor:
+        """The frequencies of `by_length` in sequences of up to `length` `[]`, float64 `[rotated / 2]` on its device."""
+        scaling = self.config.scaling
+        assert scaling is not None
+        return scaling.scaled_by_length(self._rates().to(length.device), (length + self.start_offset).double())
 
     def apply(self, x: Any, start: int = 0) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Burn's name of `forward`. Of a function it is `torch.nn.Module.apply`."""
@@ -161,10 +168,10 @@ def _rotated(x: Tensor, cosine: Tensor, sine: Tensor, interleaved: bool) -> Tens
     return torch.cat((first * cosine - second * sine, first * sine + second * cosine), -1)
 
 
-def _frequencies(config: RotaryEncodingConfig, length: int = 1) -> Tensor:
+def _frequencies(config: RotaryEncodingConfig) -> Tensor:
     # In float64 on the CPU, so that every device gets the same tables.
     size, scaling = config.rotated, config.scaling
     if scaling is None:
         return config.theta ** (-torch.arange(0, size, 2, dtype=torch.float64, device="cpu") / size)
     frequencies = [config.theta ** (-first / size) for first in range(0, size, 2)]
-    return torch.tensor(scaling.scaled(frequencies, config.theta, length), dtype=torch.float64, device="cpu")
+    return torch.tensor(scaling.scaled(frequencies, config.theta), dtype=torch.float64, device="cpu")

@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from ...config import Config, Meta
 from ...config.bounds import Positive, Size, at_most
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Factor = Annotated[float, Meta(ge=1), at_most(1e6, "positions so far apart can't be told apart in float32")]
 
@@ -14,17 +17,25 @@ class RotaryScaling(Config):
     """Role of the scalings of rotary frequencies."""
 
     by_length: ClassVar[bool] = False
-    """Whether the frequencies depend on the length of the sequence at hand."""
+    """Whether the frequencies also depend on the length of the sequence at hand."""
 
-    def scaled(self, frequencies: Sequence[float], theta: float, length: int) -> list[float]:
+    def scaled(self, frequencies: Sequence[float], theta: float) -> list[float]:
         """The frequencies in place of theta^(-2i/d).
 
         Args:
             frequencies: theta^(-2i/d) for each of the d / 2 pairs.
             theta: their base.
-            length: of the sequence, for those that depend on it.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not define scaled(frequencies, theta, length)")
+        raise NotImplementedError(f"{type(self).__name__} does not define scaled(frequencies, theta)")
+
+    def scaled_by_length(self, frequencies: "Tensor", length: "Tensor") -> "Tensor":
+        """The frequencies in a sequence of some length, where `by_length` is True.
+
+        Args:
+            frequencies: those of `scaled`, float64 `[d / 2]`.
+            length: float64 `[]`, of the longest sequence at hand; its value is not read, so that graphs hold for all.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define scaled_by_length(frequencies, length)")
 
     @property
     def magnitude(self) -> float:
@@ -41,15 +52,15 @@ class LinearScaling(RotaryScaling, tag="LinearScaling"):
 
     factor: Factor
 
-    def scaled(self, frequencies: Sequence[float], theta: float, length: int) -> list[float]:
+    def scaled(self, frequencies: Sequence[float], theta: float) -> list[float]:
         return [frequency / self.factor for frequency in frequencies]
 
 
 class DynamicScaling(RotaryScaling, tag="DynamicScaling"):
     """A larger base the longer the sequence, none up to the original length (Peng et al. 2023, section 3.3).
 
-    theta * (factor * length / original_length - (factor - 1))^(d / (d - 2)). All positions of a sequence change with
-    its length, so keys can't be cached.
+    theta * (factor * length / original_length - (factor - 1))^(d / (d - 2)). Frequencies change with the length of the
+    sequence; keys in a cache keep the rotation that they got, as in `transformers`.
 
     Attributes:
         factor: how fast the base grows.
@@ -61,11 +72,15 @@ class DynamicScaling(RotaryScaling, tag="DynamicScaling"):
     factor: Factor
     original_length: Size
 
-    def scaled(self, frequencies: Sequence[float], theta: float, length: int) -> list[float]:
-        size = 2 * len(frequencies)
-        longer = max(length, self.original_length) / self.original_length
-        base = theta * (self.factor * longer - (self.factor - 1)) ** (size / (size - 2))
-        return [base ** (-2 * pair / size) for pair in range(len(frequencies))]
+    def scaled(self, frequencies: Sequence[float], theta: float) -> list[float]:
+        return [*frequencies]
+
+    def scaled_by_length(self, frequencies: "Tensor", length: "Tensor") -> "Tensor":
+        longer = length.clamp(min=self.original_length) / self.original_length
+        growth = self.factor * longer - (self.factor - 1)
+        # The base's factor growth^(d / (d - 2)) to the power of -2i/d.
+        last = frequencies.shape[0] - 1
+        return frequencies * growth ** frequencies.new_tensor([-pair / last for pair in range(last + 1)])
 
 
 class YarnScaling(RotaryScaling, tag="YarnScaling"):
@@ -95,7 +110,7 @@ class YarnScaling(RotaryScaling, tag="YarnScaling"):
     def magnitude(self) -> float:
         return 0.1 * math.log(self.factor) + 1 if self.attention_factor is None else self.attention_factor
 
-    def scaled(self, frequencies: Sequence[float], theta: float, length: int) -> list[float]:
+    def scaled(self, frequencies: Sequence[float], theta: float) -> list[float]:
         low, high = self._ramp(2 * len(frequencies), theta)
         scaled = []
         for pair, frequency in enumerate(frequencies):
@@ -136,7 +151,7 @@ class Llama3Scaling(RotaryScaling, tag="Llama3Scaling"):
             most = f"less than high_freq_factor ({self.high_freq_factor})"
             yield "low_freq_factor", f"expected {most}, got {self.low_freq_factor}"
 
-    def scaled(self, frequencies: Sequence[float], theta: float, length: int) -> list[float]:
+    def scaled(self, frequencies: Sequence[float], theta: float) -> list[float]:
         between = self.high_freq_factor - self.low_freq_factor
         scaled = []
         for frequency in frequencies:

@@ -81,8 +81,8 @@ MODELS = {
 }
 
 
-def both(make: Callable[[], Any], directory: Path) -> tuple[Any, Any]:
-    """transformers' model and ours with its weights.
+def both(make: Callable[[], Any], directory: Path, **options: Any) -> tuple[Any, Any]:
+    """transformers' model and ours with its weights, which has the `options` besides.
 
     They are large, so that attention is not even, and tokens differ from place to place.
     """
@@ -91,7 +91,8 @@ def both(make: Callable[[], Any], directory: Path) -> tuple[Any, Any]:
         theirs = make().double().eval()
     for tensor in theirs.parameters():
         tensor.data.add_(0.4 * torch.randn_like(tensor))
-    ours = load_pretrained(saved(theirs, directory)).eval()
+    config = pretrained_config(saved(theirs, directory)).replace(**options)
+    ours = load_pretrained(directory, config=config).eval()
     with in_float64():
         return theirs, with_tables_in_float64(ours)
 
@@ -117,6 +118,41 @@ def test_outputs_and_tokens_are_those_of_transformers(name: str, tmp_path: Path)
             assert torch.equal(ours.generate(tokens, 8, mask_pad=given == 0), generated)
             assert generated[:, 12:].unique().numel() > 2
     expect_saved_back(ours, tmp_path, table)
+
+
+DYNAMIC = {"rope_type": "dynamic", "rope_theta": 1000.0, "factor": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "use_cache", "padded"), [(5, True, False), (12, True, True), (5, False, True), (12, False, False)]
+)
+def test_dynamic_frequencies_generate_as_in_transformers(
+    prompt: int, use_cache: bool, padded: bool, tmp_path: Path
+) -> None:
+    """From before or behind the original length, 8, to far past it."""
+    options = {"max_position_embeddings": 8, "rope_parameters": DYNAMIC}
+    theirs, ours = both(lambda: llama(**options), tmp_path, max_sequence_length=32)
+    tokens = torch.randint(1, 17, (2, prompt))
+    mask = torch.ones_like(tokens)
+    mask[0, : 2 * padded] = 0
+    with in_float64():
+        expected = theirs.generate(tokens, attention_mask=mask, do_sample=False, max_new_tokens=20, use_cache=use_cache)
+        assert torch.equal(ours.generate(tokens, 20, mask_pad=mask == 0, use_cache=use_cache), expected)
+    assert expected[:, prompt:].unique().numel() > 4
+
+
+def test_dynamic_frequencies_give_the_logits_of_transformers_at_each_step(tmp_path: Path) -> None:
+    options = {"max_position_embeddings": 8, "rope_parameters": DYNAMIC}
+    theirs, ours = both(lambda: llama(**options), tmp_path, max_sequence_length=32)
+    tokens, cache, their_cache = torch.randint(17, (2, 24)), ours.new_cache(2), None
+    with in_float64(), torch.no_grad():
+        for new in tokens.split([5, *[1] * 6, 4, *[1] * 9], 1):
+            expected = theirs(new, past_key_values=their_cache, use_cache=True)
+            their_cache = expected.past_key_values
+            torch.testing.assert_close(ours(new, cache=cache), expected.logits, rtol=TOLERANCE, atol=TOLERANCE)
+        whole = theirs(tokens).logits
+        torch.testing.assert_close(ours(tokens), whole, rtol=TOLERANCE, atol=TOLERANCE)
+        assert (whole[:, -1] - expected.logits[:, -1]).abs().max() > 1e-3  # cached keys keep their rotation
 
 
 def test_gradients_are_those_of_transformers(tmp_path: Path) -> None:

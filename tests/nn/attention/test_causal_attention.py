@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from burnlike import nn
-from burnlike.errors import ArgumentError, ConfigError, DTypeError, ShapeError
+from burnlike.errors import ConfigError, DTypeError, ShapeError
 
 CONFIG = nn.CausalAttentionConfig(d_model=8, n_heads=4, n_heads_kv=2, d_head=4, bias=True)
 ROTARY = nn.RotaryEncodingConfig(max_sequence_length=8, d_model=4)
@@ -74,15 +74,6 @@ def test_what_does_not_fit_is_refused() -> None:
         layer(x, torch.zeros(2, 4, dtype=torch.bool), cache=layer.new_cache(2, 8))
     with pytest.raises(ShapeError, match=r"cache.key: expected \[2, 2, length, 4\], got \[3, 2, 8, 4\]"):
         layer(x, cache=layer.new_cache(3, 8))
-
-
-def test_frequencies_by_length_and_a_cache_are_refused_together() -> None:
-    dynamic = ROTARY.replace(scaling=nn.DynamicScaling(factor=2.0, original_length=4)).init()
-    layer = CONFIG.init(rotary=dynamic)
-    x = torch.randn(1, 6, 8)
-    assert layer(x).shape == (1, 6, 8)
-    with pytest.raises(ArgumentError, match="leave out the cache"):
-        layer(x, cache=layer.new_cache(1, 8))
 
 
 def test_heads_must_fit() -> None:

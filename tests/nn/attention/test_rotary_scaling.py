@@ -57,6 +57,16 @@ def test_dynamic_frequencies_follow_the_length(length: int) -> None:
     assert torch.equal(torch.compile(rotary, fullgraph=True, backend="eager")(ones), rotary(ones))
 
 
+def test_dynamic_frequencies_are_exported_for_all_lengths() -> None:
+    scaling = nn.DynamicScaling(factor=4.0, original_length=8)
+    rotary = nn.RotaryEncodingConfig(max_sequence_length=32, d_model=16, scaling=scaling).init()
+    sizes = ({0: torch.export.Dim("sequence", max=32)},)
+    program = torch.export.export(rotary, (torch.ones(9, 16),), dynamic_shapes=sizes).module()
+    for length in (4, 20):
+        x = torch.randn(length, 16)
+        torch.testing.assert_close(program(x), rotary(x), rtol=0, atol=0)
+
+
 def test_the_ramp_of_yarn_is_that_of_the_paper() -> None:
     """Peng et al. 2023, eq. 11, 13 and 14: gamma of the number of turns r within the original length.
 
@@ -65,7 +75,7 @@ def test_the_ramp_of_yarn_is_that_of_the_paper() -> None:
     """
     scaling = nn.YarnScaling(factor=8.0, original_length=4096)
     frequencies = [10000.0 ** (-2 * pair / 128) for pair in range(64)]
-    scaled = scaling.scaled(frequencies, 10000.0, 1)
+    scaled = scaling.scaled(frequencies, 10000.0)
     for before, after in zip(frequencies, scaled, strict=True):
         turns = 4096 * before / (2 * math.pi)
         if turns > 1.2 * 32:
