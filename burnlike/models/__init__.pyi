@@ -25,7 +25,7 @@ from .decoder_lm_configs import (
 )
 from .encoder_decoder import EncoderDecoder as EncoderDecoder, EncoderDecoderCache as EncoderDecoderCache
 from .encoder_decoder_configs import EncoderDecoderConfig as EncoderDecoderConfig
-from .generation import next_tokens as next_tokens
+from .generation import GenerateOptions as GenerateOptions, next_tokens as next_tokens
 from .lstm_lm import LstmLm as LstmLm, LstmLmOutput as LstmLmOutput
 from .lstm_lm_configs import LstmLmConfig as LstmLmConfig
 from .mlp import Mlp as Mlp

@@ -1,6 +1,6 @@
 """A decoder-only transformer language model."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +9,7 @@ from torch.nn import functional
 from ..errors import ArgumentError, ShapeError
 from ..module import Content, Module
 from ..nn.attention.configs import RotaryEncodingConfig
+from ..nn.attention.masks import hidden_keys
 from ..nn.attention.rotary_encoding import RotaryEncoding
 from ..nn.dropout.configs import DropoutConfig
 from ..nn.embedding.configs import EmbeddingConfig
@@ -19,7 +20,7 @@ from ..tensor.torch_bridge.torch_function import lift
 from .decoder_block import DecoderBlock, norm_config
 from .decoder_cache import DecoderCache, positions_of
 from .decoder_lm_configs import DecoderLmConfig, ExpertsPart, LearnedPositions, RotaryPositions
-from .generation import generate
+from .generation import GenerateOptions, generate
 
 EMBEDDING = Normal(std=0.02)
 
@@ -83,6 +84,7 @@ class DecoderLm(Module):
             ShapeError: the sequence is longer than `max_sequence_length` or than what the cache has room for, or an
                 input is not of rank 2.
             DTypeError: the mask is not bool.
+            ArgumentError: the cache is of a model with more or fewer blocks.
         """
         return self._forward(tokens, mask_pad, cache).logits
 
@@ -110,13 +112,8 @@ class DecoderLm(Module):
         max_new_tokens: int,
         *,
         mask_pad: Tensor | None = None,
-        temperature: float = 0.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        stop_tokens: tuple[int, ...] = (),
-        pad_token: int = 0,
         use_cache: bool = True,
-        generator: torch.Generator | None = None,
+        **options: Unpack[GenerateOptions],
     ) -> Tensor:
         """Continue sequences token by token, in evaluation mode and without gradients.
 
@@ -124,34 +121,40 @@ class DecoderLm(Module):
             tokens: int64 `[batch, prompt]`.
             max_new_tokens: how many to add at most.
             mask_pad: bool `[batch, prompt]`, True where a shorter prompt is padded, on the left.
-            temperature: divides the logits; 0 takes the likeliest token.
-            top_k: how many of the likeliest tokens are drawn from; None for all.
-            top_p: the likeliest tokens that together have this probability are drawn from; None for all.
-            stop_tokens: each ends a sequence, and is kept; the others go on until all have ended.
-            pad_token: what ended sequences are filled up with.
             use_cache: whether keys and values are kept; the tokens are the same, it only takes longer without. With
                 DynamicScaling they may differ: cached keys keep the rotation that they got.
-            generator: of the draws, on the model's device; None for torch's.
+            options: temperature, top_k, top_p, stop_tokens, pad_token and generator; see `GenerateOptions`.
 
         Returns:
             int64 `[batch, prompt + up to max_new_tokens]`.
 
         Raises:
             ArgumentError: more tokens than `max_sequence_length`, padding on the right, or a number out of its range.
+            ShapeError: an input has another shape.
+            DTypeError: the mask is not bool.
         """
-        return generate(
-            self,
-            tokens,
-            max_new_tokens,
-            mask_pad=mask_pad,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            stop_tokens=stop_tokens,
-            pad_token=pad_token,
-            use_cache=use_cache,
-            generator=generator,
-        )
+        expect_shape(self, tokens, "batch", "sequence", name="tokens")
+        if mask_pad is not None:
+            self._check_mask(mask_pad, tokens)
+            if bool(mask_pad[:, -1:].any()):
+                raise ArgumentError("generate: mask_pad: expected padding on the left, got rows that end in padding")
+        cache: DecoderCache | None = None
+        seen, mask = tokens[:, :0], mask_pad
+
+        def next_logits(new: Tensor) -> Tensor:
+            nonlocal cache, seen, mask
+            if use_cache:
+                cache = cache or self.new_cache(len(tokens), tokens.shape[1] + max_new_tokens)
+                logits, mask = self(new, mask, cache=cache), None
+            else:
+                seen = torch.cat((seen, new), 1)
+                if mask is not None:
+                    mask = functional.pad(mask, (0, seen.shape[1] - mask.shape[1]))
+                logits = self(seen, mask)
+            return logits[:, -1]
+
+        longest = self.config.max_sequence_length
+        return generate(self, next_logits, tokens, max_new_tokens, longest=longest, **options)
 
     def _forward(self, tokens: Tensor, mask_pad: Tensor | None, cache: DecoderCache | None) -> DecoderLmOutput:
         config = self.config
@@ -159,7 +162,10 @@ class DecoderLm(Module):
         if tokens.ndim != 2 or tokens.shape[1] > longest:
             raise ShapeError(f"DecoderLm: expected tokens [batch, sequence <= {longest}], got {list(tokens.shape)}")
         if mask_pad is not None:
-            expect_shape(self, mask_pad, *tokens.shape, name="mask_pad")
+            self._check_mask(mask_pad, tokens)
+        if cache is not None and len(cache.layers) != len(self.blocks):
+            expected = f"a cache of {len(self.blocks)} blocks, from new_cache"
+            raise ArgumentError(f"DecoderLm: cache: expected {expected}, got one of {len(cache.layers)}")
         positions = None
         if cache is not None:
             positions, mask_pad = cache.append(tokens, mask_pad)
@@ -176,6 +182,9 @@ class DecoderLm(Module):
             if balance is not None:
                 balances.append(balance)
         return DecoderLmOutput(self._logits(self.norm(x)), self._balance(balances))
+
+    def _check_mask(self, mask_pad: Tensor, tokens: Tensor) -> None:
+        hidden_keys(self, mask_pad, None, tokens.shape[0], tokens.shape[1], tokens.shape[1])
 
     def _logits(self, x: Tensor) -> Tensor:
         logits = functional.linear(x, self.embedding.weight) if self.config.tied else self.head(x)

@@ -1,6 +1,6 @@
 """An encoder-decoder in the layout of T5."""
 
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from ..nn.layer import expect_shape
 from ..tensor.torch_bridge.torch_function import lift
 from .encoder_decoder_configs import EncoderDecoderConfig
 from .encoder_decoder_layers import DecoderLayer, DecoderLayerCache, Device, EncoderLayer, linear, norm_of
-from .generation import continued
+from .generation import GenerateOptions, generate
 
 HIDDEN = -1e4
 """What is added to the score of a hidden key; exp of it is 0 beside scores of a usual size, in every float type."""
@@ -171,12 +171,7 @@ class EncoderDecoder(Module):
         *,
         attention_mask: Tensor | None = None,
         start_token: int = 0,
-        temperature: float = 0.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        stop_tokens: tuple[int, ...] = (),
-        pad_token: int = 0,
-        generator: torch.Generator | None = None,
+        **options: Unpack[GenerateOptions],
     ) -> Tensor:
         """Write second sequences token by token, in evaluation mode and without gradients.
 
@@ -185,12 +180,7 @@ class EncoderDecoder(Module):
             max_new_tokens: how many to write at most.
             attention_mask: `[batch, sequence]`, 0 (or False) where a token of the first sequence is padding.
             start_token: what each second sequence begins with.
-            temperature: divides the logits; 0 takes the likeliest token.
-            top_k: how many of the likeliest tokens are drawn from; None for all.
-            top_p: the likeliest tokens that together have this probability are drawn from; None for all.
-            stop_tokens: each ends a sequence, and is kept; the others go on until all have ended.
-            pad_token: what ended sequences are filled up with.
-            generator: of the draws, on the model's device; None for torch's.
+            options: temperature, top_k, top_p, stop_tokens, pad_token and generator; see `GenerateOptions`.
 
         Returns:
             int64 `[batch, 1 + up to max_new_tokens]`, the start token first.
@@ -199,6 +189,7 @@ class EncoderDecoder(Module):
             ShapeError: an input has another shape.
             ArgumentError: a number is out of its range.
         """
+        expect_shape(self, tokens, "batch", "sequence", name="tokens")
         memory: Tensor | None = None
         cache = self.new_cache()
 
@@ -207,18 +198,8 @@ class EncoderDecoder(Module):
             memory = self.encode(tokens, attention_mask) if memory is None else memory
             return self.decode(new, memory, attention_mask, cache)[:, -1]
 
-        return continued(
-            self,
-            next_logits,
-            torch.full_like(tokens[:, :1], start_token),
-            max_new_tokens,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            stop_tokens=stop_tokens,
-            pad_token=pad_token,
-            generator=generator,
-        )
+        start = torch.full_like(tokens[:, :1], start_token)
+        return generate(self, next_logits, start, max_new_tokens, **options)
 
     def _encode(self, tokens: Tensor, attention_mask: Tensor | None) -> Tensor:
         expect_shape(self, tokens, "batch", "sequence", name="tokens")

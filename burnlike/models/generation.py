@@ -1,19 +1,35 @@
 """Generation from language models, token by token."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TypedDict
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from ..errors import ArgumentError
 
-if TYPE_CHECKING:
-    from .decoder_lm import DecoderLm
-
 COLDEST = 1e-30
 """A temperature below this takes the likeliest token: the logits divided by it would be no float32."""
+
+
+class GenerateOptions(TypedDict, total=False):
+    """The keywords that `generate` of each language model takes.
+
+    Attributes:
+        temperature: divides the logits; 0, the default, takes the likeliest token.
+        top_k: how many of the likeliest tokens are drawn from; None, the default, for all.
+        top_p: the likeliest tokens that together have this probability are drawn from; None, the default, for all.
+        stop_tokens: each ends a sequence, and is kept; the others go on until all have ended. None by default.
+        pad_token: what ended sequences are filled up with; 0 by default.
+        generator: of the draws, on the model's device; None, the default, for torch's.
+    """
+
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    stop_tokens: tuple[int, ...]
+    pad_token: int
+    generator: torch.Generator | None
 
 
 def next_tokens(
@@ -36,7 +52,11 @@ def next_tokens(
 
     Returns:
         int64 `[batch]`.
+
+    Raises:
+        ArgumentError: temperature, top_k or top_p is out of its range.
     """
+    _check_drawing(temperature, top_k, top_p)
     if temperature < COLDEST:
         return logits.argmax(-1)
     # The largest is 0, so that nothing overflows.
@@ -53,18 +73,19 @@ def next_tokens(
 
 
 @torch.no_grad()
-def continued(
+def generate(
     model: nn.Module,
     next_logits: Callable[[Tensor], Tensor],
     tokens: Tensor,
     max_new_tokens: int,
     *,
-    temperature: float,
-    top_k: int | None,
-    top_p: float | None,
-    stop_tokens: tuple[int, ...],
-    pad_token: int,
-    generator: torch.Generator | None,
+    longest: int | None = None,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    stop_tokens: tuple[int, ...] = (),
+    pad_token: int = 0,
+    generator: torch.Generator | None = None,
 ) -> Tensor:
     """Add tokens one by one, with `model` in evaluation.
 
@@ -74,24 +95,17 @@ def continued(
             one at a time; returns `[batch, vocab_size]`, of the token after them.
         tokens: int64 `[batch, prompt]`.
         max_new_tokens: how many to add at most.
-        temperature, top_k, top_p, generator: of `next_tokens`.
-        stop_tokens: each ends a sequence, and is kept; the others go on until all have ended.
-        pad_token: what ended sequences are filled up with.
+        longest: how many tokens a sequence may have with those that are added; None for any number.
+        temperature, top_k, top_p, stop_tokens, pad_token, generator: see `GenerateOptions`.
 
     Returns:
         int64 `[batch, prompt + up to max_new_tokens]`.
 
     Raises:
-        ArgumentError: there is no prompt, or temperature, top_k or top_p is out of its range.
+        ArgumentError: there is no prompt, the tokens are too many, or a number is out of its range.
     """
-    if tokens.ndim != 2 or tokens.shape[1] < 1:
-        raise ArgumentError(f"generate: expected tokens [batch, sequence >= 1], got {list(tokens.shape)}")
-    if not temperature >= 0:
-        raise ArgumentError(f"generate: temperature: expected 0 or more, got {temperature}")
-    if top_k is not None and top_k < 1:
-        raise ArgumentError(f"generate: top_k: expected 1 or more, got {top_k}")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ArgumentError(f"generate: top_p: expected more than 0 and at most 1, got {top_p}")
+    _check_prompt(tokens, max_new_tokens, longest)
+    _check_drawing(temperature, top_k, top_p)
     finished = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
     stops = torch.tensor(stop_tokens, dtype=torch.int64, device=tokens.device)
     last, modes = tokens, {part: part.training for part in model.modules()}
@@ -111,35 +125,20 @@ def continued(
     return tokens
 
 
-def generate(
-    model: "DecoderLm",
-    tokens: Tensor,
-    max_new_tokens: int,
-    *,
-    mask_pad: Tensor | None,
-    use_cache: bool,
-    **drawing: Any,
-) -> Tensor:
-    """Continue sequences; `DecoderLm.generate` describes it."""
-    longest = model.config.max_sequence_length
-    if tokens.ndim != 2 or tokens.shape[1] < 1 or tokens.shape[1] + max_new_tokens > longest:
-        expected = f"tokens [batch, sequence >= 1] of which {max_new_tokens} more fit into {longest}"
-        raise ArgumentError(f"generate: expected {expected}, got {list(tokens.shape)}")
-    if mask_pad is not None and bool(mask_pad[:, -1].any()):
-        raise ArgumentError("generate: mask_pad: expected padding on the left, got rows that end in padding")
-    batch, prompt = tokens.shape
-    cache = model.new_cache(batch, prompt + max_new_tokens) if use_cache else None
-    seen, mask = tokens[:, :0], mask_pad
+def _check_prompt(tokens: Tensor, max_new_tokens: int, longest: int | None) -> None:
+    if tokens.ndim != 2 or tokens.shape[1] < 1:
+        raise ArgumentError(f"generate: expected tokens [batch, sequence >= 1], got {list(tokens.shape)}")
+    if max_new_tokens < 0:
+        raise ArgumentError(f"generate: max_new_tokens: expected 0 or more, got {max_new_tokens}")
+    if longest is not None and tokens.shape[1] + max_new_tokens > longest:
+        got = f"a prompt of {tokens.shape[1]} and max_new_tokens of {max_new_tokens}"
+        raise ArgumentError(f"generate: expected at most {longest} tokens together (max_sequence_length), got {got}")
 
-    def next_logits(new: Tensor) -> Tensor:
-        nonlocal seen, mask
-        if cache is not None:
-            logits, mask = model(new, mask, cache=cache), None
-        else:
-            seen = torch.cat((seen, new), 1)
-            if mask is not None:
-                mask = functional.pad(mask, (0, seen.shape[1] - mask.shape[1]))
-            logits = model(seen, mask)
-        return logits[:, -1]
 
-    return continued(model, next_logits, tokens, max_new_tokens, **drawing)
+def _check_drawing(temperature: float, top_k: int | None, top_p: float | None) -> None:
+    if not temperature >= 0:
+        raise ArgumentError(f"temperature: expected 0 or more, got {temperature}")
+    if top_k is not None and top_k < 1:
+        raise ArgumentError(f"top_k: expected 1 or more, got {top_k}")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ArgumentError(f"top_p: expected more than 0 and at most 1, got {top_p}")

@@ -1,6 +1,6 @@
 """A recurrent language model."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from ..nn.linear.configs import LinearConfig
 from ..nn.recurrent.configs import LstmConfig
 from ..nn.recurrent.states import LstmState
 from ..tensor.torch_bridge.torch_function import lift
-from .generation import continued
+from .generation import GenerateOptions, generate
 from .lstm_lm_configs import LstmLmConfig
 
 
@@ -75,29 +75,13 @@ class LstmLm(Module):
         """
         return self._forward(tokens, state)
 
-    def generate(
-        self,
-        tokens: Tensor,
-        max_new_tokens: int,
-        *,
-        temperature: float = 0.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        stop_tokens: tuple[int, ...] = (),
-        pad_token: int = 0,
-        generator: torch.Generator | None = None,
-    ) -> Tensor:
+    def generate(self, tokens: Tensor, max_new_tokens: int, **options: Unpack[GenerateOptions]) -> Tensor:
         """Continue sequences token by token, in evaluation mode and without gradients.
 
         Args:
             tokens: int64 `[batch, prompt]`.
             max_new_tokens: how many to add at most.
-            temperature: divides the logits; 0 takes the likeliest token.
-            top_k: how many of the likeliest tokens are drawn from; None for all.
-            top_p: the likeliest tokens that together have this probability are drawn from; None for all.
-            stop_tokens: each ends a sequence, and is kept; the others go on until all have ended.
-            pad_token: what ended sequences are filled up with.
-            generator: of the draws, on the model's device; None for torch's.
+            options: temperature, top_k, top_p, stop_tokens, pad_token and generator; see `GenerateOptions`.
 
         Returns:
             int64 `[batch, prompt + up to max_new_tokens]`.
@@ -112,18 +96,7 @@ class LstmLm(Module):
             logits, state = self.forward_state(new, state)
             return logits[:, -1]
 
-        return continued(
-            self,
-            next_logits,
-            tokens,
-            max_new_tokens,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            stop_tokens=stop_tokens,
-            pad_token=pad_token,
-            generator=generator,
-        )
+        return generate(self, next_logits, tokens, max_new_tokens, **options)
 
     def _forward(self, tokens: Tensor, state: LstmState | None) -> LstmLmOutput:
         expect_shape(self, tokens, "batch", "sequence", name="tokens")

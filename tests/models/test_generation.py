@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from burnlike import models, nn
-from burnlike.errors import ArgumentError, ShapeError
+from burnlike.errors import ArgumentError, DTypeError, ShapeError
 from burnlike.models import next_tokens
 
 from .cases import CASES, LM
@@ -138,8 +138,16 @@ def test_tokens_are_drawn_by_their_probabilities(options: dict[str, Any], expect
 
 def test_what_can_not_be_generated_is_refused() -> None:
     model = LM.init()
-    with pytest.raises(ArgumentError, match=r"sequence >= 1\] of which 9 more fit into 6, got \[2, 3\]"):
+    with pytest.raises(ArgumentError, match=r"at most 6 tokens together .*got a prompt of 3 and max_new_tokens of 9"):
         model.generate(PROMPT, 9)
+    with pytest.raises(ArgumentError, match=r"sequence >= 1\], got \[2, 0\]"):
+        model.generate(PROMPT[:, :0], 9)
+    with pytest.raises(ArgumentError, match="max_new_tokens: expected 0 or more, got -1"):
+        model.generate(PROMPT, -1)
+    with pytest.raises(ShapeError, match=r"tokens: expected \[batch, sequence\], got \[3\]"):
+        model.generate(PROMPT[0], 1)
+    with pytest.raises(TypeError, match=r"generate\(\) got an unexpected keyword argument 'temprature'"):
+        model.generate(PROMPT, 1, temprature=1.0)  # pyright: ignore[reportCallIssue]
     with pytest.raises(ArgumentError, match="expected padding on the left"):
         model.generate(PROMPT, 1, mask_pad=PADDED.flip(1))
     with pytest.raises(ArgumentError, match=r"temperature: expected 0 or more, got -1\.0"):
@@ -148,6 +156,20 @@ def test_what_can_not_be_generated_is_refused() -> None:
         model.generate(PROMPT, 1, temperature=1.0, top_k=0)
     with pytest.raises(ArgumentError, match=r"top_p: expected more than 0 and at most 1, got 1\.5"):
         model.generate(PROMPT, 1, temperature=1.0, top_p=1.5)
+    with pytest.raises(ArgumentError, match="top_k: expected 1 or more, got 0"):
+        next_tokens(LOGITS, top_k=0)
+
+
+def test_a_wrong_mask_or_cache_is_refused_before_anything_is_written() -> None:
+    model, cache = LM.init(), LM.init().new_cache(2, 4)
+    for use_cache in (True, False):
+        with pytest.raises(DTypeError, match="mask_pad: expected bool"):
+            model.generate(PROMPT, 1, mask_pad=PADDED.long(), use_cache=use_cache)
+    with pytest.raises(DTypeError, match="mask_pad: expected bool"):
+        model(PROMPT, PADDED.long(), cache=cache)
+    assert int(cache.layers[0].filled) == 0
+    with pytest.raises(ArgumentError, match=r"cache: expected a cache of \d blocks, from new_cache, got one of 9"):
+        model(PROMPT, cache=LM.replace(n_layers=9).init().new_cache(2, 4))
     with pytest.raises(ArgumentError, match="length: expected 1 to 6, got 7"):
         model.new_cache(2, 7)
     cache = model.new_cache(2, 4)
