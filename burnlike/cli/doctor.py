@@ -9,7 +9,7 @@ from .tables import say, say_json
 
 _CORE = ("torch", "safetensors", "PyYAML", "msgspec")
 _EXTRAS = ("rich", "numpy")
-# All others are to run in the training steps of `_calls_of_training_steps`.
+# All others are to run in the training steps and examples of `_calls_of_training_steps`.
 _OPS_OF_RECORDS = ("convert_", "crc32", "read_values_")
 
 
@@ -77,7 +77,8 @@ def _calls_of_training_steps(device: str, compiled: bool) -> dict[str, int]:
     import torch
 
     from ..nn import DecoderLmConfig
-    from ..ops import native_status
+    from ..ops import force_compiled_form, native_status
+    from ..ops._examples import EXAMPLES
     from ..optim import AdamWConfig, ClipByGlobalNorm, GradientsParams, LionConfig, SgdConfig
 
     before = native_status().calls
@@ -89,6 +90,10 @@ def _calls_of_training_steps(device: str, compiled: bool) -> dict[str, int]:
     for config in (AdamWConfig(grad_clipping=ClipByGlobalNorm(threshold=1.0)), SgdConfig(), LionConfig()):
         forward(torch.zeros(1, 4, dtype=torch.int64, device=device)).sum().backward()
         config.init().step(1e-3, model, GradientsParams.from_module(model))
+    for example in EXAMPLES.values():
+        with force_compiled_form("native"):
+            call = torch.compile(example.call, backend="aot_eager", fullgraph=True) if compiled else example.call
+            call(*example.inputs(device)).sum().backward()
     prefix = "cuda:" if device == "cuda" else ""
     after = native_status().calls
     return {

@@ -4,6 +4,7 @@ Importing this package loads the native libraries; where one is missing, one war
 are used.
 """
 
+from ._compiled import force_compiled_form
 from ._library import LibraryStatus, NativeStatus, force_cpu_isa, native_status
 from ._step_lists import StepOptions
 from .adamw_step import adamw_step_, adamw_step_reference
@@ -28,6 +29,7 @@ __all__ = [
     "convert_reference",
     "crc32",
     "dequantize_blockwise",
+    "force_compiled_form",
     "force_cpu_isa",
     "gradient_squares_",
     "gradient_squares_reference",

@@ -117,8 +117,13 @@ def fake(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return torch.library.register_fake(f"burnlike::{name}") if CPU.loaded else lambda function: function
 
 
+# By the op's name, for libraries that have ops of the same schemas, as the tests have.
+DERIVATIVES: dict[str, tuple[Callable[..., Any], Callable[..., None] | None]] = {}
+
+
 def autograd(name: str, backward: Callable[..., Any], setup_context: Callable[..., None] | None = None) -> None:
     """Give an op its derivative; see `torch.library.register_autograd`."""
+    DERIVATIVES[name] = (backward, setup_context)
     if CPU.loaded:
         torch.library.register_autograd(f"burnlike::{name}", backward, setup_context=setup_context)
 

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch_compat.transforms import is_wrapped
-from ..errors import AutodiffError, ShapeError
-from ._checks import check_device, check_dtype, check_memory, check_shape
-from ._library import WITHOUT_NATIVE, autograd, fake, op
+from ..errors import ShapeError
+from ._checks import check_device, check_dtype, check_shape
+from ._function import call, no_second_derivative
+from ._library import autograd, fake, op
 
 _rms_norm = op("rms_norm")
 _rms_norm_backward = op("rms_norm_backward")
@@ -35,17 +35,7 @@ def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-5) -> Tensor:
         DTypeError: x or gamma has another dtype.
         DeviceError: x is on another kind of device, or gamma is not on x's device.
     """
-    if x.device.type in WITHOUT_NATIVE:
-        _check(x, gamma)
-        return rms_norm_reference(x, gamma, epsilon)
-    try:
-        return _rms_norm(x, gamma, epsilon)
-    except RuntimeError:
-        _check(x, gamma)
-        if is_wrapped(x) or is_wrapped(gamma):  # torch.func can't differentiate an op of a library (torch 2.13)
-            return rms_norm_reference(x, gamma, epsilon)
-        check_memory("rms_norm", {"x": x, "gamma": gamma})
-        raise
+    return call("rms_norm", _rms_norm, rms_norm_reference, _check, x, gamma, epsilon)
 
 
 def rms_norm_reference(x: Tensor, gamma: Tensor, epsilon: float = 1e-5) -> Tensor:
@@ -56,7 +46,7 @@ def rms_norm_reference(x: Tensor, gamma: Tensor, epsilon: float = 1e-5) -> Tenso
     return (values * scale * gamma.to(dtype)).to(x.dtype)
 
 
-def _check(x: Tensor, gamma: Tensor) -> None:
+def _check(x: Tensor, gamma: Tensor, epsilon: float) -> None:
     # The kernels check the same before they read, in fewer words; this runs when they refused, and without data.
     check_device("rms_norm", "x", x)
     check_dtype("rms_norm", "x", x)
@@ -69,7 +59,7 @@ def _check(x: Tensor, gamma: Tensor) -> None:
 
 @fake("rms_norm")
 def _(x: Tensor, gamma: Tensor, epsilon: float) -> Tensor:
-    _check(x, gamma)
+    _check(x, gamma, epsilon)
     return x.new_empty(x.shape)
 
 
@@ -89,9 +79,5 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
     return grad_x, grad_gamma, None
 
 
-def _no_second_derivative(ctx: Any, *grads: Tensor) -> None:
-    raise AutodiffError("rms_norm has no second derivative; use rms_norm_reference where one is needed")
-
-
 autograd("rms_norm", _backward, _save)
-autograd("rms_norm_backward", _no_second_derivative)
+autograd("rms_norm_backward", no_second_derivative("rms_norm"))

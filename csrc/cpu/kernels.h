@@ -14,6 +14,20 @@
 
 namespace burnlike::cpu {
 
+// The kernels of an op for each element type: `table(element)` finds them by a value of the type.
+template <template <class> class OpKernels>
+struct PerElement {
+  OpKernels<float> float32;
+  OpKernels<double> float64;
+  OpKernels<BFloat16> bfloat16;
+  OpKernels<Float16> float16;
+
+  const OpKernels<float>& operator()(float) const { return float32; }
+  const OpKernels<double>& operator()(double) const { return float64; }
+  const OpKernels<BFloat16>& operator()(BFloat16) const { return bfloat16; }
+  const OpKernels<Float16>& operator()(Float16) const { return float16; }
+};
+
 // Rows [begin, end) of contiguous [rows, width] tensors; gamma has the accumulation type.
 template <class Element>
 struct RmsNormKernels {
@@ -71,10 +85,7 @@ using Crc32 = uint32_t (*)(uint32_t state, const uint8_t* bytes, int64_t count);
 struct Kernels {
   const char* isa;
 
-  RmsNormKernels<float> rms_norm_float32;
-  RmsNormKernels<double> rms_norm_float64;
-  RmsNormKernels<BFloat16> rms_norm_bfloat16;
-  RmsNormKernels<Float16> rms_norm_float16;
+  PerElement<RmsNormKernels> rms_norm;
 
   StepKernels<float> step_float32;
   StepKernels<double> step_float64;

@@ -55,10 +55,34 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def in_float64(tensors: list[Tensor]) -> list[Tensor]:
+    """The tensors, those of floats in float64."""
+    return [tensor.double() if tensor.is_floating_point() else tensor for tensor in tensors]
+
+
+def leaves_of(tensors: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """Tensors of the same values, and those of floats among them, which require gradients."""
+    copies = [tensor.clone() for tensor in tensors]
+    return copies, [copy.requires_grad_() for copy in copies if copy.is_floating_point()]
+
+
 # Lists of tensors of many shapes.
 LISTS: dict[str, Callable[[torch.dtype], list[Tensor]]] = {
     "odd": lambda dtype: [torch.randn(size, dtype=dtype) for size in ((3, 41), (1,), (), (64,))],
     "large": lambda dtype: [torch.randn(size, dtype=dtype) for size in ((257, 300), (7,))],
     "empty": lambda dtype: [torch.randn(size, dtype=dtype) for size in ((0,), (2, 0), (5,))],
     "transposed": lambda dtype: [torch.randn(9, 65, dtype=dtype).t(), torch.randn(30, dtype=dtype)[::3]],
+}
+
+# One tensor of many shapes, whose rows are computed each by itself.
+ROWS: dict[str, Callable[[torch.dtype], Tensor]] = {
+    "odd": lambda dtype: torch.randn(5, 3, 123, dtype=dtype),
+    "wide": lambda dtype: torch.randn(70, 1024, dtype=dtype),
+    "empty": lambda dtype: torch.randn(0, 7, dtype=dtype),
+    "no-columns": lambda dtype: torch.randn(3, 0, dtype=dtype),
+    "vector": lambda dtype: torch.randn(33, dtype=dtype),
+    "one": lambda dtype: torch.randn(4, 1, dtype=dtype),
+    "transposed": lambda dtype: torch.randn(65, 9, dtype=dtype).t(),
+    "strided": lambda dtype: torch.randn(6, 5, 64, dtype=dtype)[:, ::2, 1:-2:3],
+    "expanded": lambda dtype: torch.randn(1, 40, dtype=dtype).expand(4, 40),
 }

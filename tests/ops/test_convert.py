@@ -7,7 +7,7 @@ from torch import Tensor
 from burnlike.errors import ArgumentError, AutodiffError, DeviceError, DTypeError, ShapeError
 from burnlike.ops import convert_, convert_reference, force_cpu_isa, native_status
 
-from .cases import FLOATS
+from .op_case import FLOATS
 
 ISAS = native_status().isas
 PAIRS = [(source, target) for source in FLOATS for target in FLOATS]

@@ -18,7 +18,7 @@ from burnlike.ops import StepOptions, convert_, gradient_squares_
 
 from .cases import CASES
 from .cuda_emulation import OPS, emulated_ops
-from .op_case import TOLERANCE, OpCase
+from .op_case import TOLERANCE, OpCase, leaves_of
 from .steps import Lists, assert_same, clones, step, step_lists
 
 # Values that a block of threads takes of one tensor.
@@ -98,7 +98,7 @@ def assert_as_on_the_cpu(
     assert_same(lists, before)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if "rms_norm" not in case.name], ids=str)
+@pytest.mark.parametrize("case", [case for case in CASES if not case.differentiable], ids=str)
 def test_every_case_of_the_table(case: OpCase, kernels: Kernels) -> None:
     inputs = case.inputs()
     for actual, expected in zip(kernels.run(case.native, *inputs), case.native(*inputs), strict=True):
@@ -106,21 +106,20 @@ def test_every_case_of_the_table(case: OpCase, kernels: Kernels) -> None:
         torch.testing.assert_close(actual, expected, rtol=1e-14 if is_sum else 0, atol=0)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if "rms_norm" in case.name], ids=str)
-def test_rms_norm_forward_and_backward(case: OpCase, kernels: Kernels) -> None:
-    x, gamma = case.inputs()
-    grad = torch.randn_like(x)
-    epsilon = case.raw_arguments([x, gamma])[-1]
+@pytest.mark.parametrize("case", [case for case in CASES if case.differentiable], ids=str)
+def test_every_differentiable_case_of_the_table(case: OpCase, kernels: Kernels) -> None:
+    def results_and_gradients(*inputs: Tensor) -> list[Tensor]:
+        given, leaves = leaves_of(list(inputs))
+        results = list(case.native(*given))
+        torch.manual_seed(2)
+        seeds = [torch.randn(it.shape, dtype=it.dtype, device="cpu").to(it.device) for it in results]
+        return [it.detach() for it in results] + list(torch.autograd.grad(results, leaves, seeds))
 
-    def both(x: Tensor, gamma: Tensor, grad: Tensor) -> list[Tensor]:
-        namespace = torch.ops.burnlike if x.is_cuda else emulated_ops()
-        return [namespace.rms_norm(x, gamma, epsilon), *namespace.rms_norm_backward(grad, x, gamma, epsilon)]
-
-    expected = [torch.ops.burnlike.rms_norm(x, gamma, epsilon)]
-    expected += torch.ops.burnlike.rms_norm_backward(grad, x, gamma, epsilon)
-    for actual, other in zip(kernels.run(both, x, gamma, grad), expected, strict=True):
-        rtol, atol = TOLERANCE[actual.dtype]
-        torch.testing.assert_close(actual, other, rtol=rtol, atol=atol * max(1, x.shape[0]))
+    inputs = case.inputs()
+    actual, expected = kernels.run(results_and_gradients, *inputs), results_and_gradients(*inputs)
+    for one, other in zip(actual, expected, strict=True):
+        rtol, atol = TOLERANCE[one.dtype]
+        torch.testing.assert_close(one, other, rtol=rtol, atol=atol * max(1, inputs[0].shape[0]))
 
 
 @pytest.mark.parametrize("seed", [None, 5], ids=["nearest", "stochastic"])

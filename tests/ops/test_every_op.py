@@ -7,14 +7,18 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from burnlike.ops import force_cpu_isa, native_status
+from burnlike.ops import force_compiled_form, force_cpu_isa, native_status
 
 from .cases import CASES
-from .op_case import FLOATS, TOLERANCE, OpCase
+from .op_case import TOLERANCE, OpCase, in_float64, leaves_of
 
 # gradcheck wants float64 and inputs whose values each have a place of their own.
 GRADCHECKED = [case for case in CASES if case.differentiable and case.dtype == torch.float64 and case.owns_memory]
 DIFFERENTIABLE = [case for case in CASES if case.differentiable]
+# One of each op, form that is special to it, and dtype.
+COMPILED = [
+    case for case in CASES if "-odd-" in case.name or case.name.startswith(("rms_norm-strided", "adamw_step-ams"))
+]
 ISAS = native_status().isas
 
 
@@ -38,7 +42,7 @@ def assert_near(case: OpCase, actual: Tensor, exact: Tensor) -> None:
 
 def test_native_and_reference_are_near_float64(case: OpCase) -> None:
     inputs = case.inputs()
-    exact = case.reference(*(tensor.double() for tensor in inputs))
+    exact = case.reference(*in_float64(inputs))
     native, reference = case.native(*inputs), case.reference(*inputs)
     for actual, plain, expected in zip(native, reference, exact, strict=True):
         assert actual.dtype == plain.dtype
@@ -48,11 +52,11 @@ def test_native_and_reference_are_near_float64(case: OpCase) -> None:
 
 def test_every_isa_and_thread_count_gives_the_same_bits(case: OpCase, isa: str) -> None:
     def outputs() -> list[Tensor]:
-        leaves = [tensor.clone().requires_grad_(case.differentiable) for tensor in case.inputs()]
-        results = list(case.native(*leaves))
-        if case.differentiable:
-            results += torch.autograd.grad(results[0], leaves, torch.ones_like(results[0]))
-        return results
+        if not case.differentiable:
+            return list(case.native(*(tensor.clone() for tensor in case.inputs())))
+        inputs, leaves = leaves_of(case.inputs())
+        results = list(case.native(*inputs))
+        return results + list(torch.autograd.grad(results, leaves, [torch.ones_like(it) for it in results]))
 
     actual = outputs()
     threads = torch.get_num_threads()
@@ -73,23 +77,23 @@ def test_every_isa_and_thread_count_gives_the_same_bits(case: OpCase, isa: str) 
     ids=str,
 )
 def test_opcheck(case: OpCase) -> None:
-    inputs = [tensor.requires_grad_(case.differentiable) for tensor in case.inputs()]
+    inputs = leaves_of(case.inputs())[0] if case.differentiable else case.inputs()
     torch.library.opcheck(case.raw, case.raw_arguments(inputs))
 
 
 @pytest.mark.parametrize("case", GRADCHECKED, ids=str)
 def test_gradcheck(case: OpCase) -> None:
     # All in float64: a float32 gamma's gradient is rounded, which finite differences don't forgive.
-    inputs = [tensor.double().requires_grad_() for tensor in case.inputs()]
+    inputs, _ = leaves_of(in_float64(case.inputs()))
     assert gradcheck(lambda *tensors: tuple(case.native(*tensors)), inputs, fast_mode=inputs[0].numel() > 3000)
 
 
 @pytest.mark.parametrize("case", DIFFERENTIABLE, ids=str)
 def test_gradients_are_near_those_of_float64(case: OpCase) -> None:
     inputs = case.inputs()
-    leaves = [tensor.clone().requires_grad_() for tensor in inputs]
-    exact_leaves = [tensor.double().requires_grad_() for tensor in inputs]
-    outputs, exact = case.native(*leaves), case.reference(*exact_leaves)
+    given, leaves = leaves_of(inputs)
+    exact_given, exact_leaves = leaves_of(in_float64(inputs))
+    outputs, exact = case.native(*given), case.reference(*exact_given)
     # A gradient that is not contiguous, as many layers hand it down.
     seeds = [torch.randn(out.shape[::-1], dtype=out.dtype).permute(*reversed(range(out.dim()))) for out in outputs]
     actual = torch.autograd.grad(outputs, leaves, seeds)
@@ -100,48 +104,42 @@ def test_gradients_are_near_those_of_float64(case: OpCase) -> None:
         torch.testing.assert_close(one.double(), other, rtol=rtol, atol=atol * max(1, leaves[0].shape[0]))
 
 
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize(
-    "kind",
-    ["rms_norm-odd", "rms_norm-strided", "adamw_step-odd", "adamw_step-amsgrad", "sgd_step-odd", "lion_step-odd"],
-)
-def test_compiles_without_graph_break(kind: str, dtype: torch.dtype) -> None:
-    (case,) = (case for case in CASES if case.name.startswith(f"{kind}-") and case.dtype == dtype)
+@pytest.mark.parametrize("case", COMPILED, ids=str)
+def test_compiles_without_graph_break(case: OpCase) -> None:
     torch.compiler.reset()
     compiled = torch.compile(case.native, fullgraph=True, backend="aot_eager")
     op = case.raw._schema.name.removeprefix("burnlike::")
     before = native_status().calls[op]
-    leaves = [tensor.requires_grad_(case.differentiable) for tensor in case.inputs()]
-    outputs, expected = compiled(*leaves), case.native(*leaves)
+    given, leaves = leaves_of(case.inputs()) if case.differentiable else (case.inputs(), [])
+    with force_compiled_form("native"):
+        outputs = compiled(*given)
+    expected = case.native(*given)
     assert native_status().calls[op] == before + 2
     torch.testing.assert_close(list(outputs), list(expected), rtol=0, atol=0)
     if case.differentiable:
-        actual = torch.autograd.grad(outputs[0].sum(), leaves)
-        torch.testing.assert_close(actual, torch.autograd.grad(expected[0].sum(), leaves), rtol=0, atol=0)
+        actual = torch.autograd.grad([it.sum() for it in outputs], leaves)
+        torch.testing.assert_close(actual, torch.autograd.grad([it.sum() for it in expected], leaves), rtol=0, atol=0)
 
 
 @pytest.mark.cuda
 def test_cuda_is_near_float64_and_the_cpu(case: OpCase) -> None:
     inputs = case.inputs()
     on_cuda = [tensor.cuda() for tensor in inputs]
-    exact = case.reference(*(tensor.double() for tensor in inputs))
+    exact = case.reference(*in_float64(inputs))
     op = "cuda:" + case.raw._schema.name.removeprefix("burnlike::")
     before = native_status().calls[op]
     outputs = case.native(*on_cuda)
     assert native_status().calls[op] == before + 1
     for actual, expected in zip(outputs, exact, strict=True):
         assert_near(case, actual.cpu().contiguous(), expected)
-    if case.differentiable:
-        leaves = [tensor.requires_grad_() for tensor in on_cuda]
-        cpu_leaves = [tensor.double().requires_grad_() for tensor in inputs]
-        _near_on_cuda(case, leaves, cpu_leaves)
-
-
-def _near_on_cuda(case: OpCase, leaves: list[Tensor], cpu_leaves: list[Tensor]) -> None:
-    output = case.native(*leaves)[0]
-    seed = torch.randn(output.shape, dtype=output.dtype)
-    actual = torch.autograd.grad(output, leaves, seed.cuda())
-    expected = torch.autograd.grad(case.reference(*cpu_leaves)[0], cpu_leaves, seed.double())
+    if not case.differentiable:
+        return
+    given, leaves = leaves_of(on_cuda)
+    exact_given, exact_leaves = leaves_of(in_float64(inputs))
+    outputs, exact = case.native(*given), case.reference(*exact_given)
+    seeds = [torch.randn(output.shape, dtype=output.dtype) for output in outputs]
+    actual = torch.autograd.grad(outputs, leaves, [seed.cuda() for seed in seeds])
+    expected = torch.autograd.grad(exact, exact_leaves, [seed.double() for seed in seeds])
     for one, other in zip(actual, expected, strict=True):
         rtol, atol = TOLERANCE[one.dtype]
         torch.testing.assert_close(one.cpu().double(), other, rtol=rtol, atol=atol * max(1, leaves[0].shape[0]))
@@ -149,5 +147,6 @@ def _near_on_cuda(case: OpCase, leaves: list[Tensor], cpu_leaves: list[Tensor]) 
 
 @pytest.mark.cuda
 def test_opcheck_on_cuda(case: OpCase) -> None:
-    inputs = [tensor.cuda().requires_grad_(case.differentiable) for tensor in case.inputs()]
+    inputs = [tensor.cuda() for tensor in case.inputs()]
+    inputs = leaves_of(inputs)[0] if case.differentiable else inputs
     torch.library.opcheck(case.raw, case.raw_arguments(inputs))

@@ -11,6 +11,7 @@ import torch
 
 from burnlike import ops
 from burnlike.ops import StepOptions, native_status
+from burnlike.ops._examples import EXAMPLES
 from burnlike.ops._step import native_arguments
 
 from . import hostile
@@ -49,8 +50,16 @@ def test_an_op_has_its_function_and_its_files(op: str) -> None:
 @pytest.mark.parametrize("op", OPS)
 def test_an_op_has_its_cases_and_random_calls(op: str) -> None:
     in_cases = op in {case.raw._schema.name.removeprefix("burnlike::") for case in CASES}
-    in_random_calls = op in {hostile.random_call(seed).op for seed in range(200)}
+    in_random_calls = op in {hostile.random_call(seed).op for seed in range(1000)}
     assert (in_cases, in_random_calls) == ((op not in IN_NO_CASE,) * 2)
+
+
+def test_an_op_with_a_derivative_has_an_example_kernels_for_cuda_and_a_benchmark() -> None:
+    differentiable = {case.raw._schema.name.removeprefix("burnlike::") for case in CASES if case.differentiable}
+    assert set(EXAMPLES) == differentiable
+    for name in EXAMPLES:
+        assert (ROOT / f"csrc/cuda/{name}.cu").is_file()
+        assert (ROOT / f"benchmarks/ops/{name}.py").is_file()
 
 
 @pytest.mark.parametrize("op", STEPS)

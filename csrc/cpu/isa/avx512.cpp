@@ -1,10 +1,5 @@
 // The kernels for AVX-512 (F, BW, DQ, VL). Only this region is compiled for it, so the rest runs on any x86-64.
-#include "../kernels.h"
-#include "burnlike/blockwise.h"
-#include "burnlike/convert.h"
-#include "burnlike/crc32.h"
-#include "burnlike/random.h"
-#include "burnlike/rms_norm.h"
+#include "headers.h"
 
 #if defined(__x86_64__)
 

@@ -31,12 +31,11 @@ constexpr StepKernels<Accumulate> step_kernels = {
 
 }  // namespace
 
+#define BURNLIKE_PER_ELEMENT(kernels) {kernels<float>, kernels<double>, kernels<BFloat16>, kernels<Float16>}
+
 constinit const Kernels BURNLIKE_TABLE = {
     .isa = BURNLIKE_ISA,
-    .rms_norm_float32 = rms_norm_kernels<float>,
-    .rms_norm_float64 = rms_norm_kernels<double>,
-    .rms_norm_bfloat16 = rms_norm_kernels<BFloat16>,
-    .rms_norm_float16 = rms_norm_kernels<Float16>,
+    .rms_norm = BURNLIKE_PER_ELEMENT(rms_norm_kernels),
     .step_float32 = step_kernels<float>,
     .step_float64 = step_kernels<double>,
     .sum_of_squares =
@@ -45,5 +44,7 @@ constinit const Kernels BURNLIKE_TABLE = {
         {convert_kernels<float>, convert_kernels<double>, convert_kernels<BFloat16>, convert_kernels<Float16>},
     .crc32 = crc32_update,
 };
+
+#undef BURNLIKE_PER_ELEMENT
 
 }  // namespace burnlike::cpu

@@ -18,6 +18,8 @@ from typing import Any
 
 import torch
 
+from burnlike.ops._library import DERIVATIVES
+
 ROOT = Path(__file__).parents[3]
 NAMESPACE = "burnlike_emulated"
 SOURCES = "".join(path.read_text() for path in sorted((ROOT / "csrc/cuda").glob("*.cu")))
@@ -32,6 +34,9 @@ def emulated_ops() -> Any:
         schema = str(getattr(torch.ops.burnlike, name).default._schema)
         library.define(schema.removeprefix("burnlike::"))
     torch.ops.load_library(str(_built()))
+    for name in set(OPS) & set(DERIVATIVES):
+        backward, setup_context = DERIVATIVES[name]
+        torch.library.register_autograd(f"{NAMESPACE}::{name}", backward, setup_context=setup_context, lib=library)
     emulated_ops.library = library  # type: ignore[attr-defined]  # schemas live as long as their library
     return getattr(torch.ops, NAMESPACE)
 

@@ -1,0 +1,25 @@
+"""A small call of each op that has a derivative, by which `burnlike doctor` proves that its kernels run."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .rms_norm import rms_norm
+
+
+class Example(NamedTuple):
+    """A call of an op: a function of tensors whose result requires a gradient, and the tensors on a device."""
+
+    call: Callable[..., Tensor]
+    inputs: Callable[[torch.device | str], tuple[Tensor, ...]]
+
+
+def _ones(device: torch.device | str, *sizes: int) -> Tensor:
+    return torch.ones(sizes, device=device, requires_grad=True)
+
+
+EXAMPLES = {
+    "rms_norm": Example(rms_norm, lambda device: (_ones(device, 2, 4), _ones(device, 4))),
+}

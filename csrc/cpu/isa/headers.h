@@ -1,0 +1,10 @@
+// What the kernel bodies need, included before the target pragmas.
+#pragma once
+
+#include "../kernels.h"
+#include "burnlike/blockwise.h"
+#include "burnlike/convert.h"
+#include "burnlike/crc32.h"
+#include "burnlike/functions.h"
+#include "burnlike/random.h"
+#include "burnlike/rms_norm.h"

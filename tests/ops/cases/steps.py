@@ -1,0 +1,5 @@
+"""Cases of the optimizers' steps."""
+
+from ..step_cases import STEP_CASES as CASES
+
+__all__ = ["CASES"]
