@@ -46,6 +46,7 @@ class DecoderBlock(Module):
             output_bias=config.attention_output_bias,
             sliding_window=config.sliding_window,
             soft_cap=config.attention_soft_cap,
+            query_key_norm_epsilon=config.norm_epsilon if config.query_key_norm else None,
         ).init(device, rotary)
         self.norm_feed_forward = norm_config(config).init(device)
         feed_forward = feed_forward_of(config, residual, device)

@@ -115,6 +115,8 @@ class DecoderLmConfig(ModuleConfig, tag="DecoderLm"):
         feed_forward: the kind of feed-forward part.
         norm: the kind of norm.
         tied: whether the output head is the transposed embedding.
+        query_key_norm: whether each head's queries and keys have an RMS norm of their own before the rotation (Qwen3,
+            Yang et al. 2025, section 2).
     """
 
     vocab_size: Size
@@ -137,6 +139,7 @@ class DecoderLmConfig(ModuleConfig, tag="DecoderLm"):
     feed_forward: DecoderFeedForward = GatedPart()
     norm: Literal["RmsNorm", "LayerNorm"] = "RmsNorm"
     tied: bool = True
+    query_key_norm: bool = False
 
     def validate(self) -> Iterable[tuple[str, str]]:
         if self.n_heads_kv is not None and self.n_heads % self.n_heads_kv:

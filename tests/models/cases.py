@@ -98,7 +98,7 @@ CASES = [
     ModelCase("DecoderLm", LM, lambda: (tokens(7, 2, 5),), ((2, 5, 7),)),
     ModelCase(
         "DecoderLm/llama",
-        LM.replace(n_heads_kv=1, tied=False, positions=LLAMA_POSITIONS),
+        LM.replace(n_heads_kv=1, tied=False, positions=LLAMA_POSITIONS, query_key_norm=True),
         lambda: (tokens(7, 2, 5), PADDED),
         ((2, 5, 7),),
     ),

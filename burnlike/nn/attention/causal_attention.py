@@ -7,6 +7,7 @@ from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import expect_shape
 from ..linear.configs import LinearConfig
+from ..norm.configs import RmsNormConfig
 from .attend import attend_visible, split_heads
 from .caches import KeyValueCache
 from .configs import CausalAttentionConfig
@@ -24,11 +25,14 @@ class CausalAttention(Module):
         key: Linear `d_model -> n_heads_kv * d_head`, and so is `value`.
         output: Linear `n_heads * d_head -> d_model`.
         rotary: what rotates queries and keys, or None.
+        norm_query: RmsNorm `d_head` of the queries before the rotation, where the config has one.
+        norm_key: the same of the keys.
     """
 
-    # Pickles of versions that had neither lack both.
+    # Pickles of versions that had none of these lack them.
     sliding_window: int | None = None
     soft_cap: float | None = None
+    query_key_norm: bool = False
 
     def __init__(
         self,
@@ -53,6 +57,10 @@ class CausalAttention(Module):
             self.sliding_window = config.sliding_window
         if config.soft_cap is not None:
             self.soft_cap = config.soft_cap
+        if config.query_key_norm_epsilon is not None:
+            self.query_key_norm = True
+            norm = RmsNormConfig(d_model=d_head, epsilon=config.query_key_norm_epsilon)
+            self.norm_query, self.norm_key = norm.init(device), norm.init(device)
 
     @property
     def d_head(self) -> int:
@@ -90,8 +98,11 @@ class CausalAttention(Module):
         """
         self._check(x, mask_pad, positions, cache)
         slots = None if cache is None else cache.next_slots(x.shape[1])
-        query = self._rotated(split_heads(self.query(x), self.n_heads), slots if positions is None else positions)
-        key = self._rotated(split_heads(self.key(x), self.n_heads_kv), slots if positions is None else positions)
+        query, key = split_heads(self.query(x), self.n_heads), split_heads(self.key(x), self.n_heads_kv)
+        if self.query_key_norm:
+            query, key = self.norm_query(query), self.norm_key(key)
+        positions = slots if positions is None else positions
+        query, key = self._rotated(query, positions), self._rotated(key, positions)
         value = split_heads(self.value(x), self.n_heads_kv)
         if cache is not None and slots is not None:
             cache.write(slots, key, value)

@@ -223,6 +223,8 @@ class CausalAttentionConfig(ModuleConfig, tag="CausalAttention"):
         soft_cap: scores s become soft_cap * tanh(s / soft_cap) (Gemma 2, Riviere et al. 2024, section 2).
         rotary: rotates queries and keys; its d_model is the size of a head. None for no rotation, or for that of a
             model that gives it to `init`.
+        query_key_norm_epsilon: epsilon of RMS norms over the values of each head's queries and keys, before the
+            rotation (Qwen3, Yang et al. 2025, section 2; after Dehghani et al. 2023, section 2); None for no norms.
     """
 
     d_model: Size
@@ -237,6 +239,7 @@ class CausalAttentionConfig(ModuleConfig, tag="CausalAttention"):
     sliding_window: Size | None = None
     soft_cap: Positive | None = None
     rotary: RotaryEncodingConfig | None = None
+    query_key_norm_epsilon: Positive | None = None
 
     def validate(self) -> Iterable[tuple[str, str]]:
         if self.d_head is None and self.d_model % self.n_heads:

@@ -1,4 +1,4 @@
-"""Weights of decoders: transformers' Llama, Mistral, Mixtral and GPT-2 give the same logits and the same tokens."""
+"""Weights of decoders: those of transformers give the same logits and the same tokens."""
 
 import json
 from collections.abc import Callable
@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from transformers import GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM, MixtralForCausalLM
+from transformers import (
+    GPT2LMHeadModel,
+    LlamaForCausalLM,
+    MistralForCausalLM,
+    MixtralForCausalLM,
+    Qwen2ForCausalLM,
+    Qwen3ForCausalLM,
+)
 
 from burnlike import nn
 from burnlike.errors import ConfigError
@@ -66,6 +73,14 @@ def mixtral(**options: Any) -> Any:
     return model
 
 
+def qwen2(**options: Any) -> Any:
+    return Qwen2ForCausalLM(transformers.Qwen2Config(**SIZES, **options))
+
+
+def qwen3(**options: Any) -> Any:
+    return Qwen3ForCausalLM(transformers.Qwen3Config(**SIZES, **options))
+
+
 def gpt2(**options: Any) -> Any:
     return GPT2LMHeadModel(transformers.GPT2Config(**GPT2, **options))
 
@@ -77,6 +92,9 @@ MODELS = {
     "llama_gelu": ("llama", lambda: llama(hidden_act="gelu", num_key_value_heads=4)),
     "mistral": ("mistral", lambda: mistral(sliding_window=4)),
     "mixtral": ("mixtral", mixtral),
+    "qwen2": ("qwen2", qwen2),
+    "qwen2_window": ("qwen2", lambda: qwen2(use_sliding_window=True, sliding_window=4, max_window_layers=0)),
+    "qwen3": ("qwen3", lambda: qwen3(head_dim=6, attention_bias=True)),
     "gpt2": ("gpt2", gpt2),
 }
 
@@ -201,6 +219,10 @@ def test_a_config_of_transformers_4_is_read(rope: dict[str, Any], scaling: Any, 
     [
         ({"rope_scaling": {"rope_type": "longrope", "factor": 2.0}}, "rope_type: expected one of default, linear"),
         ({"pretraining_tp": 2}, "pretraining_tp: expected 1, got 2"),
+        (
+            {"model_type": "qwen2", "use_sliding_window": True, "max_window_layers": 1},
+            "layer_types: expected a sliding window in all layers or none, got it in 1 of 2",
+        ),
         ({"hidden_act": "xielu"}, "there is no activation 'xielu'"),
     ],
 )
