@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from ..config import ModuleConfig
-from ..errors import ConfigIOError, RecordError, nearest
-from ..record import open_record
+from ..errors import ConfigError, ConfigIOError, RecordError, nearest
+from ..record import init_from, open_record
 from ..record.files.sharded import INDEX_SUFFIX
 from ..record.recorder import recorder_for
 from .conversion import record_from, record_to
@@ -28,8 +28,7 @@ def pretrained_config(directory: str | os.PathLike[str]) -> ModuleConfig:
         RecordError: there is no table for its `model_type`.
         ConfigError: the model has options that ours does not have.
     """
-    table, values = _described(directory)
-    return table.config(values)
+    return _config_of(directory, *_described(directory))
 
 
 def pretrained_table(directory: str | os.PathLike[str]) -> WeightTable:
@@ -66,17 +65,19 @@ def load_pretrained(
         RecordMismatchError: the weights are not of this model.
     """
     table, values = _described(directory)
-    module = (config or table.config(values)).init(device)
-    record = record_from(table, module, open_record(_weights_of(directory)))
-    if dtype is None:
-        dtype = next(it.dtype for it in record.tensors.values() if it.is_floating_point())
-    module = module.to(dtype)
-    record.load_into(module)
-    return module
+    chosen = config or _config_of(directory, table, values)
+    with torch.device("meta"):
+        shapes = chosen.init("meta")
+    record = record_from(table, shapes, open_record(_weights_of(directory)))
+    loaded = dtype or next(it.dtype for it in record.tensors.values() if it.is_floating_point())
+    # No initializer runs on the meta device, and tables that are computed later stay float32.
+    return init_from(lambda: chosen.init("meta").to(loaded), record, device)
 
 
 def save_pretrained(module: nn.Module, directory: str | os.PathLike[str], table: str) -> str:
     """Write the weights of a model under the names that another library has for them.
+
+    No `config.json` is written: put the one beside them that the weights came with, or one of the other library's.
 
     Args:
         module: one of our models.
@@ -103,15 +104,26 @@ def _weights_of(directory: str | os.PathLike[str]) -> str:
     return old if os.path.exists(old) and not there else os.fspath(directory)
 
 
+def _config_of(directory: str | os.PathLike[str], table: WeightTable, values: Mapping[str, Any]) -> ModuleConfig:
+    path = os.path.join(directory, _CONFIG_NAME)
+    try:
+        return table.config(values)
+    except KeyError as error:
+        raise ConfigError(f"{path}: the key {error} is missing, which a {table.name} has") from error
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
 def _described(directory: str | os.PathLike[str]) -> tuple[WeightTable, Mapping[str, Any]]:
     values = _read(os.path.join(directory, _CONFIG_NAME))
-    kind = str(values.get("model_type"))
     known = {model_type: table for table in weight_tables().values() for model_type in table.model_types}
-    if kind not in known:
-        raise RecordError(
-            f"{os.fspath(directory)}: there is no table for the model_type '{kind}'{nearest(kind, [*known])};"
-            f" there are tables for {', '.join(sorted(known))}"
-        )
+    kind = values.get("model_type")
+    if not isinstance(kind, str) or kind not in known:
+        there = f"there are tables for {', '.join(sorted(known))}"
+        path = os.path.join(directory, _CONFIG_NAME)
+        if not isinstance(kind, str):
+            raise RecordError(f"{path}: expected a `model_type`, which tells whose weights these are; {there}")
+        raise RecordError(f"{path}: there is no table for the model_type '{kind}'{nearest(kind, [*known])}; {there}")
     return known[kind], values
 
 
@@ -120,7 +132,8 @@ def _read(path: str) -> Mapping[str, Any]:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
     except (OSError, ValueError) as error:
-        raise ConfigIOError(f"{path}: expected the config.json of a model, which can't be read: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigIOError(f"{path}: expected the config.json of a model, which can't be read: {reason}") from error
     if not isinstance(found, dict):
         raise ConfigIOError(f"{path}: expected a mapping, got {type(found).__name__}")
     return found

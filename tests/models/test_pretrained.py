@@ -10,7 +10,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from burnlike.cli import convert
-from burnlike.errors import ConfigIOError, RecordError, RecordMismatchError
+from burnlike.errors import ConfigError, ConfigIOError, RecordError, RecordMismatchError
 from burnlike.models import load_pretrained, pretrained_config, save_pretrained, weight_table, weight_tables
 from burnlike.record import init_from
 from tests.cli.commands import run
@@ -43,7 +43,19 @@ def test_a_directory_is_a_model(theirs: Any, directory: Path) -> None:
 def test_the_type_is_that_of_the_weights(theirs: Any, tmp_path: Path) -> None:
     theirs.bfloat16().save_pretrained(tmp_path)
     theirs.float()
-    assert {it.dtype for it in load_pretrained(tmp_path).parameters()} == {torch.bfloat16}
+    model = load_pretrained(tmp_path)
+    assert {it.dtype for it in model.parameters()} == {torch.bfloat16}
+    # Computed tables are as exact as those of a model that was float32 from the start.
+    tokens = torch.randint(32, (2, 40))
+    with torch.no_grad():
+        expected = load_pretrained(tmp_path, dtype=torch.float32).eval()(tokens)
+        assert torch.equal(model.float().eval()(tokens), expected)
+
+
+def test_no_initializer_runs(directory: Path) -> None:
+    before = torch.get_rng_state()
+    load_pretrained(directory)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_old_files_of_torch_save_are_read(theirs: Any, tmp_path: Path) -> None:
@@ -90,9 +102,28 @@ def test_a_model_without_a_table_is_named(directory: Path) -> None:
     (directory / "config.json").write_text('{"model_type": "lama"}')
     with pytest.raises(RecordError, match="there is no table for the model_type 'lama'; did you mean 'llama'"):
         load_pretrained(directory)
+    (directory / "config.json").write_text("{}")
+    with pytest.raises(
+        RecordError, match="expected a `model_type`, which tells whose weights these are; there are tables"
+    ):
+        load_pretrained(directory)
     (directory / "config.json").write_text("[]")
     with pytest.raises(ConfigIOError, match="expected a mapping, got list"):
         load_pretrained(directory)
+
+
+def test_a_mistake_in_a_config_has_its_file(directory: Path) -> None:
+    values = json.loads((directory / "config.json").read_text())
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        ("the key 'vocab_size' is missing, which a llama has", {"vocab_size": None}),
+        ("DecoderLmConfig: d_model: expected an int >= 1, got 'x'", {"hidden_size": "x"}),
+        ("there is no activation 'gleu'; did you mean 'gelu'", {"hidden_act": "gleu"}),
+    ]
+    for message, changes in wrong:
+        changed = {key: value for key, value in {**values, **changes}.items() if value is not None}
+        (directory / "config.json").write_text(json.dumps(changed))
+        with pytest.raises(ConfigError, match=rf"theirs/config\.json: {message}"):
+            load_pretrained(directory)
 
 
 def test_tables_are_found_by_name() -> None:

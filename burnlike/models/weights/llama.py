@@ -83,7 +83,7 @@ def scaling_of(rope: Mapping[str, Any], longest: int) -> RotaryScaling | None:
             return YarnScaling(factor=factor, original_length=original, **given)
         case _:
             known = "default, linear, dynamic, llama3, yarn"
-            raise ConfigError(f"config.json: rope_type: expected one of {known}, got {kind!r}")
+            raise ConfigError(f"rope_type: expected one of {known}, got {kind!r}")
 
 
 _BLOCK, _THEIRS = "blocks.{i}", "model.layers.{i}"

@@ -49,7 +49,7 @@ def refuse_others(values: Mapping[str, Any], kind: str, **expected: Any) -> None
         if values.get(name, value) != value
     ]
     if wrong:
-        raise ConfigError(f"config.json: {kind} has no such model\n" + "\n".join(f"  {it}" for it in wrong))
+        raise ConfigError(f"{kind} has no such model\n" + "\n".join(f"  {it}" for it in wrong))
 
 
 def num_classes_of(values: Mapping[str, Any]) -> int:
