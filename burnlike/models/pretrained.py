@@ -10,10 +10,12 @@ from torch import nn
 
 from ..config import ModuleConfig
 from ..errors import ConfigError, ConfigIOError, RecordError, nearest
-from ..record import init_from, open_record
+from ..record import Record, init_from, open_record
 from ..record.files.sharded import INDEX_SUFFIX
 from ..record.recorder import recorder_for
 from .conversion import record_from, record_to
+from .vit_configs import VisionTransformerConfig
+from .vit_positions import differ_in_size, resized
 from .weights.table import WeightTable
 from .weights.tables import weight_table, weight_tables
 
@@ -56,7 +58,8 @@ def load_pretrained(
         device: of the model.
         dtype: of the model's parameters; None for the one that the weights have.
         config: of the model; None for `pretrained_config(directory)`. One with other options, such as a longer
-            `max_sequence_length` of rotary positions, gets the same weights.
+            `max_sequence_length` of rotary positions, gets the same weights. The positions of a VisionTransformer with
+            another `image_size` are interpolated.
 
     Raises:
         ConfigIOError, RecordIOError: a file can't be read.
@@ -65,10 +68,9 @@ def load_pretrained(
         RecordMismatchError: the weights are not of this model.
     """
     table, values = _described(directory)
-    chosen = config or _config_of(directory, table, values)
-    with torch.device("meta"):
-        shapes = chosen.init("meta")
-    record = record_from(table, shapes, open_record(_weights_of(directory)))
+    trained = _config_of(directory, table, values)
+    chosen = config or trained
+    record = _record_for(chosen, trained, table, open_record(_weights_of(directory)))
     loaded = dtype or next(it.dtype for it in record.tensors.values() if it.is_floating_point())
     # No initializer runs on the meta device, and tables that are computed later stay float32.
     return init_from(lambda: chosen.init("meta").to(loaded), record, device)
@@ -96,6 +98,18 @@ def save_pretrained(module: nn.Module, directory: str | os.PathLike[str], table:
     os.makedirs(directory, exist_ok=True)
     path = os.path.join(directory, _WEIGHTS_NAME)
     return recorder_for(path, None).save(record, path)
+
+
+def _record_for(config: ModuleConfig, trained: ModuleConfig, table: WeightTable, weights: Record) -> Record:
+    """The record for the model of `config`, of the weights of a model of the config `trained`."""
+    match config, trained:
+        case VisionTransformerConfig(), VisionTransformerConfig() if differ_in_size(config, trained):
+            source = config.replace(image_size=trained.image_size)
+            return resized(_record_for(source, trained, table, weights), source, config)
+        case _:
+            with torch.device("meta"):
+                shapes = config.init("meta")
+            return record_from(table, shapes, weights)
 
 
 def _weights_of(directory: str | os.PathLike[str]) -> str:

@@ -63,10 +63,15 @@ class VisionTransformerConfig(ModuleConfig, tag="VisionTransformer"):
             yield "patch_size", f"expected a divisor of image_size ({list(image)}), got {list(patch)}"
 
     @property
+    def grid(self) -> tuple[int, int]:
+        """Height and width of an image, in patches."""
+        (height, width), (patch_height, patch_width) = each(self.image_size, 2), each(self.patch_size, 2)
+        return height // patch_height, width // patch_width
+
+    @property
     def n_patches(self) -> int:
         """The number of patches of an image."""
-        (height, width), (patch_height, patch_width) = each(self.image_size, 2), each(self.patch_size, 2)
-        return (height // patch_height) * (width // patch_width)
+        return self.grid[0] * self.grid[1]
 
     @classmethod
     def tiny(cls, **fields: Any) -> Self:
