@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import burnlike.config.registry as registry
-from burnlike._lazy import resolve
 from burnlike.config import Config, ModuleConfig
 from burnlike.config.file_paths import missing_files
-from burnlike.config.node import Node, child, find
+from burnlike.config.node import Node, find
 from burnlike.config.shipped import config_file
 from burnlike.config.tree import read_tree
 from burnlike.errors import BurnlikeError, ConfigError, Problem
@@ -16,7 +15,8 @@ from burnlike.module.groups.param_group import ParamGroup
 from burnlike.module.groups.param_matchers import MatchIds
 
 from .inputs import Input, add_input_option
-from .options import TRAIN_CONFIG, add_import_option, add_set_option
+from .options import add_import_option, add_set_option
+from .roots import root_class
 from .tables import one_line, say, say_json
 
 if TYPE_CHECKING:
@@ -48,10 +48,7 @@ def run(args: argparse.Namespace) -> int:
     registry.import_modules(args.imports)
     root = registry.named(Config, args.root) if args.root else None
     inputs = args.inputs if args.shapes or args.inputs else None
-    reports = [
-        examine(file, root or root_of(file, args.overrides), args.overrides, paths=not args.no_paths, inputs=inputs)
-        for file in args.files
-    ]
+    reports = [examine(file, root, args.overrides, paths=not args.no_paths, inputs=inputs) for file in args.files]
     mistakes = sum(len(report["mistakes"]) for report in reports)
     if args.json:
         say_json({"ok": not mistakes, "mistakes": mistakes, "files": reports})
@@ -64,23 +61,9 @@ def run(args: argparse.Namespace) -> int:
     return 2 if mistakes else 0
 
 
-def root_of(file: str, overrides: Sequence[str] = ()) -> type[Config]:
-    """The class of a file's root: TrainConfig, which has no `type:`, or what its `type:` names in any role."""
-    try:
-        tag = child(read_tree(file, overrides), registry.TAG_FIELD)
-    except ConfigError:  # which `examine` meets again
-        tag = None
-    if tag is None or not isinstance(tag.value, str):
-        return resolve(TRAIN_CONFIG)
-    try:
-        return ModuleConfig if registry.lookup(ModuleConfig, tag.value) else registry.named(Config, tag.value)
-    except ConfigError:
-        return ModuleConfig
-
-
 def examine(
     file: str,
-    root: type[Config],
+    root: type[Config] | None,
     overrides: list[str],
     *,
     paths: bool = True,
@@ -89,6 +72,7 @@ def examine(
     """Check one file.
 
     Args:
+        root: the class of the file; None for what the file says.
         paths: whether files and directories that it names have to be there.
         inputs: that the model is run with, to see its shapes; an empty list for those that the config implies, None to
             leave that out.
@@ -98,24 +82,27 @@ def examine(
         `parts`, the type of each field that has one, and `calls` if the model was run.
     """
     try:
-        config = root.load(file, overrides)
+        tree = read_tree(file, overrides)
+        config = (root or root_class(tree.root)).from_tree(tree)
     except ConfigError as error:
         return _wrong(file, error.problems or [Problem(str(error), source=file)])
     found = [*(missing_files(config) if paths else ()), *unmatched_groups(config)]
     if found:
-        tree = read_tree(file, overrides)
-        return _wrong(file, [find(tree, path).place.problem(path, message) for path, message in found])
+        return _wrong(file, [find(tree.root, path).place.problem(path, message) for path, message in found])
     values = ((name, getattr(config, name)) for name in config.__struct_fields__)
     parts = {name: tag for name, value in values if isinstance(value, Config) and (tag := registry.tag_of(type(value)))}
     report = {"file": file, "ok": True, "mistakes": [], "type": _type_name(config), "parts": parts}
-    return report if inputs is None else report | _shapes(file, config, read_tree(file, overrides), inputs)
+    return report if inputs is None else report | _shapes(file, config, tree.root, inputs)
 
 
 def _shapes(file: str, config: Config, tree: Node, inputs: list[Input]) -> dict[str, Any]:
     """What running the model adds to a report."""
     from .shapes import traced
 
-    found, problems = traced(config, tree, inputs)
+    try:
+        found, problems = traced(config, tree, inputs)
+    except ConfigError as error:
+        return _wrong(file, [Problem(str(error), source=file)])
     return {"calls": [it._asdict() for it in found.calls]} | (_wrong(file, problems) if problems else {})
 
 

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import burnlike.config.registry as registry
-from burnlike._lazy import resolve
 from burnlike.config import ModuleConfig
-from burnlike.config.registry import TAG_FIELD
 from burnlike.config.tree import read_tree
-from burnlike.errors import ConfigIOError
+from burnlike.errors import ConfigError, ConfigIOError
 
-from .options import TRAIN_CONFIG
+from .roots import root_class
 
 if TYPE_CHECKING:
     from torch import nn
@@ -50,23 +48,21 @@ def read_model(path: str, imports: Iterable[str], overrides: Iterable[str] = ())
         overrides: `a.b=c` each, as `--set` takes them.
 
     Raises:
-        ConfigError: the file can't be read or has mistakes.
+        ConfigError: the file can't be read, has mistakes, or is of something else.
     """
     registry.import_modules(imports)
     registry.load_built_in()
-    if is_module(path):
-        return Model(ModuleConfig.load(path, overrides))
-    run = resolve(TRAIN_CONFIG).load(path, overrides)
-    return Model(run.model, run.optimizer)
-
-
-def is_module(path: str) -> bool:
-    """Whether the file's root has a `type:`; whether it is right otherwise, its own reader says."""
     try:
-        root = read_tree(path)
+        tree = read_tree(path, overrides)
     except ConfigIOError as error:
         raise ConfigIOError(f"the config can't be read: {error}", error.problems) from error
-    return root.is_map and TAG_FIELD in root.value
+    config = root_class(tree.root).from_tree(tree)
+    if isinstance(config, ModuleConfig):
+        return Model(config)
+    model = getattr(config, "model", None)
+    if not isinstance(model, ModuleConfig):
+        raise ConfigError(f"{path}: expected the config of a model or of a training, got {type(config).__name__}")
+    return Model(model, getattr(config, "optimizer", None))
 
 
 def first_step(record: "Record", model: Model | None, module: "nn.Module | None") -> tuple[list[int], "Record"]:

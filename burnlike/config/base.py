@@ -10,11 +10,10 @@ from burnlike.errors import ConfigError, ConfigIOError, Problem
 
 from .emit import to_plain, to_yaml
 from .interpolation import escaped
-from .node import Location, Node, from_python
+from .node import Location, Tree, from_python
 from .read import INVALID, NodeReader
 from .registry import fields_of
-from .source_text import read_text
-from .tree import tree_of
+from .tree import read_tree, tree_of
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
@@ -97,7 +96,7 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
             ConfigIOError: the file can't be read.
             ConfigError: the file is wrong; the message has one line per mistake.
         """
-        return cls.from_yaml(read_text(path), os.fspath(path), overrides)
+        return cls.from_tree(read_tree(path, overrides))
 
     @classmethod
     def from_yaml(cls, text: str, source: str = "<string>", overrides: Iterable[str] = ()) -> Self:
@@ -111,7 +110,7 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
         Raises:
             ConfigError: the text is wrong; the message has one line per mistake.
         """
-        return cls._read(*tree_of(text, source, overrides))
+        return cls.from_tree(tree_of(text, source, overrides))
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], source: str = "<dict>") -> Self:
@@ -120,13 +119,18 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
         Raises:
             ConfigError: the data is wrong; the message has one line per mistake.
         """
-        return cls._read(from_python(values, Location(source)), [])
+        return cls.from_tree(Tree(from_python(values, Location(source)), []))
 
     @classmethod
-    def _read(cls, node: Node, problems: list[Problem]) -> Self:
+    def from_tree(cls, tree: Tree) -> Self:
+        """Read what `burnlike.config.tree.read_tree` gives, for a program that looks at the places of values itself.
+
+        Raises:
+            ConfigError: the tree is wrong, or has mistakes already; the message has one line per mistake.
+        """
         reader = NodeReader()
-        reader.problems.extend(problems)
-        config = reader.struct(node, cls, "")
+        reader.problems.extend(tree.problems)
+        config = reader.struct(tree.root, cls, "")
         if reader.problems:
             raise ConfigError.of(reader.problems)
         return config

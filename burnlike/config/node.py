@@ -92,6 +92,18 @@ class Node:
         return [item.plain() for item in self.value] if self.is_list else self.value
 
 
+class Tree(NamedTuple):
+    """A config before it is read into a class.
+
+    Attributes:
+        root: its values, each with its place.
+        problems: the mistakes that do not stop one from reading on.
+    """
+
+    root: Node
+    problems: list[Problem]
+
+
 def from_python(value: Any, place: Location, depth: int = 0) -> Node:
     """The tree of a Python value; anything but dicts, lists and tuples stands in it as it is.
 

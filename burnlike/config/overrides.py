@@ -11,7 +11,7 @@ from burnlike.errors import ConfigError, Problem
 from .document import parse
 from .interpolation import escaped, interpolate
 from .key_paths import APPEND, KeyPathError, joined, steps_of
-from .node import MAX_DEPTH, Entries, Location, MappingEntry, Node, child, from_python
+from .node import MAX_DEPTH, Entries, Location, MappingEntry, Node, Tree, child, from_python
 from .registry import TAG_FIELD, fields_of, inlined_in, tag_of
 from .scalars import ScalarError, resolve
 from .words import got, listed, show_text
@@ -35,7 +35,7 @@ def apply_overrides(config: C, overrides: Iterable[str]) -> C:
         ConfigError: names the option that is wrong.
     """
     root = from_python(escaped(_without_defaults(config)), Location(type(config).__name__))
-    return type(config)._read(*interpolate(apply(root, overrides)))
+    return type(config).from_tree(Tree(*interpolate(apply(root, overrides))))
 
 
 def apply(root: Node, overrides: Iterable[str]) -> Node:

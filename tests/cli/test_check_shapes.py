@@ -129,9 +129,13 @@ def test_within_a_layer_the_path_of_the_wrong_part_is_told(capsys: pytest.Captur
 
 
 def test_without_inputs_the_option_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    status, _, err = check(capsys, "graph.yaml", "--shapes")
+    Path("rule.yaml").write_text("type: AdamW")
+    status, out, _ = check(capsys, "graph.yaml", "rule.yaml", "resnet18_cifar", "--shapes")
     assert status == 2
-    assert "give them by --input, such as --input 8,3,32,32 or --input tokens=int64:8,128" in err
+    assert "graph.yaml: --shapes: the config does not say what the model's inputs are; give them by --input" in out
+    assert "rule.yaml: --shapes: AdamWConfig has no model" in out
+    assert "total: 11,173,962 parameters" in out  # the others are shown all the same
+    assert out.endswith("2 mistakes in 2 files of 3\n")
 
 
 def test_items_that_are_not_there_and_wrong_calls_are_mistakes(capsys: pytest.CaptureFixture[str]) -> None:

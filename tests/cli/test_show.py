@@ -145,3 +145,15 @@ def test_a_wrong_config_is_an_error_and_nothing_is_drawn(capsys: pytest.CaptureF
     assert main(["show", "wrong.yaml", "--svg", "wrong.svg"]) == 2
     assert "wrong.yaml:5:28: nodes.again.from: no input and no node" in capsys.readouterr().err
     assert not Path("wrong.svg").exists()
+
+
+def test_a_config_of_something_else_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("rule.yaml").write_text("type: AdamW")
+    assert main(["show", "rule.yaml"]) == 2
+    assert "rule.yaml: expected the config of a model or of a training, got AdamWConfig" in capsys.readouterr().err
+
+
+def test_an_option_may_choose_the_type(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("linear.yaml").write_text("{d_input: 2, d_output: 3}")
+    assert main(["show", "linear.yaml", "--set", "type=Linear"]) == 0
+    assert capsys.readouterr().out == "Linear  weight [2, 3], bias [3]  (9 parameters)\n"

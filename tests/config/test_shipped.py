@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from burnlike.cli.check import root_of
+from burnlike.cli.roots import root_class
 from burnlike.config.shipped import config_file, shipped_configs, shipped_jobs
+from burnlike.config.tree import read_tree
 from burnlike.errors import ConfigIOError
 from burnlike.train import TrainConfig
 
@@ -17,7 +18,8 @@ def test_names_lead_to_files_that_load() -> None:
     assert not {"resnet18_layers", "resnet50"} & set(shipped_jobs())
     for name, path in configs.items():
         assert config_file(name) == str(path)
-        root_of(str(path), []).load(config_file(name))
+        tree = read_tree(path)
+        root_class(tree.root).from_tree(tree)
 
 
 def test_a_file_of_that_name_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
