@@ -85,19 +85,21 @@ def _position(before: str) -> tuple[int, int]:
 
 
 def _beside(name: str) -> str:
-    """A hint at a file of nearly the same name in the same directory."""
-    from burnlike.errors import nearest
+    """A hint at a YAML file of nearly the same name in the same directory, or at a shipped config."""
+    from burnlike.errors import nearest, nearest_name
 
     folder, base = os.path.split(name)
     stem, suffix = os.path.splitext(base)
     try:
-        stems = {os.path.splitext(other)[0]: other for other in os.listdir(folder or ".") if other.endswith(suffix)}
+        files = [other for other in os.listdir(folder or ".") if other.endswith((".yaml", ".yml", suffix or ".yaml"))]
     except OSError:
         return f"; the directory {folder} does not exist either"
-    if hint := nearest(stem, set(stems)):
-        return hint.replace("'?", f"{suffix}'?")
+    stems = {os.path.splitext(other)[0]: other for other in files}
+    if near := nearest_name(stem, set(stems)):
+        return f"; did you mean '{stems[near]}'?"
     if base == name and not suffix:
-        return f"; shipped configs are {', '.join(shipped_configs())}"
+        shipped = [*shipped_configs()]
+        return nearest(name, shipped) or f"; shipped configs are {', '.join(shipped)}"
     return "; check the path"
 
 

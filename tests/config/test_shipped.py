@@ -36,5 +36,7 @@ def test_all_else_is_a_path(text: str, tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_an_unknown_name_is_told_which_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigIOError, match=r"resnt50: no such file; did you mean 'resnet50'\?$"):
+        TrainConfig.load("resnt50")
     with pytest.raises(ConfigIOError, match=r"unknown: no such file; shipped configs are bert_base, char_gpt, "):
         TrainConfig.load(config_file("unknown"))

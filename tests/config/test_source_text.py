@@ -45,6 +45,8 @@ def test_missing_files_name_the_nearest_one(tmp_path):
     (tmp_path / "char_gtp.txt").write_text("")
     cases = {
         tmp_path / "char_gtp.yaml": "no such file; did you mean 'char_gpt.yaml'?",
+        tmp_path / "char_gpt": "no such file; did you mean 'char_gpt.yaml'?",
+        tmp_path / "char_gpt.yml": "no such file; did you mean 'char_gpt.yaml'?",
         tmp_path / "zzzz.yaml": "no such file; check the path",
         tmp_path / "no" / "c.yaml": f"no such file; the directory {tmp_path / 'no'} does not exist either",
         tmp_path: "is a directory; give the path of a YAML file",
