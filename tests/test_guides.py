@@ -77,6 +77,7 @@ scheduler, scaler, loader, counters = {"iteration": 1}, torch.amp.GradScaler("cp
 
 
 PYTHON_3_13_0 = "ignore:Guards may run slower on Python 3.13.0:RuntimeWarning"  # of torch.compile
+EXPORT_LOAD = "ignore:The given buffer is not writable:UserWarning"  # of torch.export.load, torch 2.11
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_the_programs_of_a_guide_run(guide: str, tmp_path: Path) -> None:
     assert found
     programs = [GIVEN.get(guide, ""), *map(textwrap.dedent, found)]
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-W", PYTHON_3_13_0, "-c", "\n".join(programs)],
+        [sys.executable, "-W", "error", "-W", PYTHON_3_13_0, "-W", EXPORT_LOAD, "-c", "\n".join(programs)],
         cwd=tmp_path,
         # The examples, which guides refer to; one thread, as the tests share the cores.
         env={**os.environ, "PYTHONPATH": str(DOCS.parent), "OMP_NUM_THREADS": "1"},

@@ -166,7 +166,9 @@ def _by_kernel(
     weights = [tensor for direction in directions for tensor in packed(direction.gates())]
     state: Any = states if first.n_states > 1 else states[0]
     has_bias = len(weights) > 2 * count
-    return kernel(x, state, weights, has_bias, 1, 0.0, first.training, count > 1, batch_first)
+    output, *last = kernel(x, state, weights, has_bias, 1, 0.0, first.training, count > 1, batch_first)
+    # Traced without data, torch 2.11 gives the states of `torch.lstm` a dimension more.
+    return output, *(state.reshape(count, *state.shape[-2:]) for state in last)
 
 
 def _by_steps(layer: Direction, x: Tensor, states: States | None, time: int, reverse: bool) -> tuple[Tensor, States]:
