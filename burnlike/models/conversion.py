@@ -92,7 +92,7 @@ def _check(
     missing = [name for name in dict.fromkeys(needed) if name not in known]
     without = table.places(form.ignored).values()
     used = {part.name for parts in (*places.values(), *without) for part in parts}
-    extra = [name for name in known if name not in used and not table.is_ignored(name)]
+    extra = [name for name in known if name not in used and not table.is_ignored(name, used)]
     mismatched: list[Mismatch] = []
     for name, parts in places.items():
         shape = list(form.tensors[name].shape)

@@ -95,6 +95,7 @@ BERT = WeightTable(
         r"cls\.(?!predictions\.decoder\.).*",
         r"classifier\.(weight|bias)",
     ),
+    heads=("cls.predictions.",),
     # The first files of BERT were made of TensorFlow's.
     old_names={r"LayerNorm\.gamma": "LayerNorm.weight", r"LayerNorm\.beta": "LayerNorm.bias"},
 )

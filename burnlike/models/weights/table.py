@@ -1,7 +1,7 @@
 """Tables of weights: which tensor of a model is which in the files of another library. Imports no torch."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,6 +38,7 @@ class WeightTable:
         prefixes: what files may have before each name; saving writes the first.
         tied: name of theirs that files may have besides -> name of theirs whose values it repeats.
         ignored: expressions of names of theirs that have nothing to load.
+        heads: what the names of a head begin with; a model that has nothing of it ignores them.
         old_names: expression of the end of a name in older files -> the end that it has now.
     """
 
@@ -48,6 +49,7 @@ class WeightTable:
     prefixes: tuple[str, ...] = ("",)
     tied: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
     old_names: Mapping[str, str] = field(default_factory=dict)
 
     def places(self, names: Iterable[str]) -> dict[str, list[Theirs]]:
@@ -68,9 +70,11 @@ class WeightTable:
             name = re.sub(f"{old}$", new, name)
         return name
 
-    def is_ignored(self, name: str) -> bool:
-        """Whether a name of theirs, without prefix, has nothing to load."""
-        return any(re.fullmatch(expression, name) for expression in self.ignored)
+    def is_ignored(self, name: str, used: Collection[str]) -> bool:
+        """Whether a name of theirs, without prefix, has nothing to load into a model that has the names `used`."""
+        if any(re.fullmatch(expression, name) for expression in self.ignored):
+            return True
+        return any(name.startswith(head) and not any(it.startswith(head) for it in used) for head in self.heads)
 
 
 def _as_theirs(theirs: str | Theirs | Sequence[str]) -> list[Theirs]:

@@ -9,7 +9,7 @@ import transformers
 from torch import Tensor
 
 from burnlike.errors import ConfigError, RecordMismatchError
-from burnlike.models import BertEncoderConfig, load_pretrained, record_from, weight_table
+from burnlike.models import BertClassifierConfig, BertEncoderConfig, load_pretrained, record_from, weight_table
 from burnlike.record import open_record
 
 from .transformers_models import TOLERANCE, expect_saved_back, randomized, saved
@@ -68,6 +68,25 @@ def test_the_encoder_of_a_model_with_a_head_alone(head: Any, tmp_path: Path) -> 
     ours = config.replace(pooler=theirs.bert.pooler is not None).init().double().eval()
     record_from(table, ours, record).load_into(ours)
     expect_equal(ours(TOKENS, MASK).hidden, theirs.bert(TOKENS, MASK).last_hidden_state)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_head_for_masked_tokens_is_left_out_without_one(tied: bool, tmp_path: Path) -> None:
+    """Files of older versions repeat the embedding as the decoder's weight; a head of its own has other values."""
+    theirs = randomized(transformers.BertForPreTraining(transformers.BertConfig(**SIZES)))
+    state, table = theirs.state_dict(), weight_table("bert")
+    assert "cls.predictions.decoder.weight" in state
+    if not tied:
+        state = {**state, "cls.predictions.decoder.weight": torch.zeros(13, 8)}
+    encoder: Any = table.config(SIZES)
+    for config in (encoder, BertClassifierConfig(encoder=encoder, n_classes=2)):
+        ours = config.init().double().eval()
+        if config is not encoder:
+            head = {f"classifier.{name}": tensor for name, tensor in theirs.cls.seq_relationship.state_dict().items()}
+            state = {**state, **head}
+        record_from(table, ours, state).load_into(ours)
+        found = ours if config is encoder else ours.encoder
+        expect_equal(found(TOKENS, MASK).hidden, theirs.bert(TOKENS, MASK).last_hidden_state)
 
 
 def test_what_pretraining_had_besides_is_left_out(tmp_path: Path) -> None:
