@@ -38,6 +38,8 @@ def record_from(table: WeightTable, module: nn.Module, state: Mapping[str, Any] 
     prefix = max(table.prefixes, key=lambda it: sum(f"{it}{name}" in names for name in wanted))
     known = {name.removeprefix(prefix): held for name, held in names.items() if name.startswith(prefix)}
     known |= {name: held for name, held in names.items() if not name.startswith(prefix)}
+    copies = {name: known[source] for name, source in table.copied.items() if source in known}
+    known = {**copies, **known}
     _check(table, module, record, form, places, known)
     tensors = {
         name: _cat([_taken(part, record.tensors[known[part.name]]) for part in parts])

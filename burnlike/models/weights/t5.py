@@ -75,6 +75,8 @@ T5 = WeightTable(
         "decoder.embed_tokens.weight": "shared.weight",
         "lm_head.weight": "shared.weight",
     },
+    # Files of T5 1.1 whose head is the embedding, not scaled, lack the head.
+    copied={"lm_head.weight": "shared.weight"},
     # Files of old versions have a bias of the attention to the memory, which was never used.
     ignored=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),
 )

@@ -37,6 +37,7 @@ class WeightTable:
             0 of ours. Entries of tensors that a model does not have are left out.
         prefixes: what files may have before each name; saving writes the first.
         tied: name of theirs that files may have besides -> name of theirs whose values it repeats.
+        copied: name of theirs that files may lack -> name of theirs whose values it has then.
         ignored: expressions of names of theirs that have nothing to load.
         heads: what the names of a head begin with; a model that has nothing of it ignores them.
         old_names: expression of the end of a name in older files -> the end that it has now.
@@ -48,6 +49,7 @@ class WeightTable:
     tensors: Mapping[str, str | Theirs | Sequence[str]]
     prefixes: tuple[str, ...] = ("",)
     tied: Mapping[str, str] = field(default_factory=dict)
+    copied: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()
     old_names: Mapping[str, str] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 from burnlike.errors import ConfigError
 from burnlike.models import load_pretrained, weight_table
+from burnlike.record import open_record
 
 from .transformers_models import TOLERANCE, expect_saved_back, randomized, saved
 
@@ -44,11 +45,11 @@ def _norms_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(T5LayerNorm, "forward", forward)
 
 
-def made(options: dict[str, Any]) -> Any:
-    """transformers' model; a head of its own has other values than the embedding."""
+def made(options: dict[str, Any], *, own_head: bool = True) -> Any:
+    """transformers' model; a head of its own, which T5 1.1 may have, has other values than the embedding."""
     torch.manual_seed(0)
     theirs = transformers.T5ForConditionalGeneration(transformers.T5Config(**SIZES, **options))
-    if not options.get("tie_word_embeddings", True):
+    if own_head and not options.get("tie_word_embeddings", True):
         theirs.lm_head.weight = nn.Parameter(torch.randn(13, 8))
     return randomized(theirs)
 
@@ -63,14 +64,20 @@ def test_transformers_model(options: dict[str, Any], tmp_path: Path) -> None:
     expect_saved_back(ours, tmp_path, "t5")
 
 
-@pytest.mark.parametrize("options", [{**GATED, **PLAIN}, GATED], ids=["plain", "gated"])
-def test_the_same_tokens_are_generated(options: dict[str, Any], tmp_path: Path) -> None:
-    theirs = made(options)
+@pytest.mark.parametrize(
+    ("options", "own_head"),
+    [({**GATED, **PLAIN}, True), (GATED, True), (GATED, False)],
+    ids=["plain", "gated", "gated_tied"],
+)
+def test_the_same_tokens_are_generated(options: dict[str, Any], own_head: bool, tmp_path: Path) -> None:
+    theirs = made(options, own_head=own_head)
     # Weights of this size and seed make it write something else than one token again and again.
     torch.manual_seed(53)
     for name, parameter in theirs.decoder.block.named_parameters():
         if "layer_norm" not in name:
             parameter.data = torch.randn_like(parameter) * (0.1 if "EncDecAttention.o" in name else 1.0)
+    if not own_head:
+        theirs.shared.weight.data = 0.1 * torch.randn(13, 8, generator=torch.Generator().manual_seed(0))
     ours: Any = load_pretrained(saved(theirs, tmp_path)).eval()
     # transformers makes a cache for as many layers as the encoder has.
     options = {"max_new_tokens": 12, "do_sample": False, "use_cache": False}
@@ -82,6 +89,16 @@ def test_the_same_tokens_are_generated(options: dict[str, Any], tmp_path: Path) 
         stop = int(expected[0, 4])
         expected = theirs.generate(TOKENS, attention_mask=mask, eos_token_id=stop, **options)
         assert torch.equal(ours.generate(TOKENS, 12, attention_mask=mask, stop_tokens=(stop,)), expected)
+
+
+def test_a_head_that_is_the_embedding_without_a_scale(tmp_path: Path) -> None:
+    """transformers 5 saves T5 1.1 without the head that it tied, whatever the config says."""
+    theirs = made(GATED, own_head=False)
+    assert "lm_head.weight" not in open_record(saved(theirs, tmp_path)).tensors
+    ours: Any = load_pretrained(tmp_path).eval()
+    expected = theirs(input_ids=TOKENS, attention_mask=MASK, decoder_input_ids=DECODER_TOKENS).logits
+    torch.testing.assert_close(ours(TOKENS, DECODER_TOKENS, MASK), expected, rtol=TOLERANCE, atol=TOLERANCE)
+    assert ours.head.weight.data_ptr() != ours.embedding.weight.data_ptr()
 
 
 def test_gradients_are_theirs(tmp_path: Path) -> None:
