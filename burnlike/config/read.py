@@ -210,7 +210,14 @@ class NodeReader:
             raise TypeError(f"{path}: a mapping of a config has strings as keys; annotate it dict[str, ...]")
         if not node.is_map or not _has_size(len(node.value), wanted):
             return self._wrong(node, wanted, path)
-        values = {key: self.read(entry.value, wanted.value_type, _join(path, key)) for key, entry in node.value.items()}
+        written = [key for key, entry in node.value.items() if not entry.from_option]
+        values = {}
+        for key, entry in node.value.items():
+            below, before = _join(path, key), len(self.problems)
+            values[key] = self.read(entry.value, wanted.value_type, below)
+            leads_nowhere = entry.from_option and entry.value.is_map and TAG_FIELD not in entry.value.value
+            if values[key] is INVALID and leads_nowhere and (near := nearest(key[:LONGEST_NAME], written)):
+                self.problems[before:] = [entry.place.problem(below, f"there is no '{show_text(key)}'{near}")]
         return INVALID if any(value is INVALID for value in values.values()) else values
 
     def _no_mapping(self, node: Node, cls: ConfigType, path: str, *, or_null: bool = False) -> Any:

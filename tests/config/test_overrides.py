@@ -1,6 +1,6 @@
 import pytest
 
-from burnlike.config import Config, apply_overrides
+from burnlike.config import Config, ModuleConfig, apply_overrides
 from burnlike.config.overrides import paths_of
 from burnlike.errors import ConfigError
 from burnlike.train import TrainConfig
@@ -202,6 +202,20 @@ def test_keys_of_too_many_parts_are_refused():
 def test_a_key_in_the_wrong_place_is_told_its_path(override, meant):
     with pytest.raises(ConfigError, match=rf"unknown key '\w+'; did you mean '{meant}'\?$"):
         TrainConfig.load("configs/char_gpt.yaml", [override])
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("layers.hed.d_input=9", r"layers\.hed: there is no 'hed'; did you mean 'head'\?$"),
+        ("layers.other.d_input=9", r"layers\.other: missing key 'type'; expected one of "),
+        ("layers.hed={type: Linear, d_input: 9}", r"layers\.hed: missing key 'd_output'"),
+    ],
+)
+def test_a_wrong_name_on_the_way_is_told_the_nearest(override, message):
+    text = "{type: Sequential, layers: {head: {type: Linear, d_input: 2, d_output: 3}}}"
+    with pytest.raises(ConfigError, match=message):
+        ModuleConfig.from_yaml(text, overrides=[override])
 
 
 def test_a_key_that_is_nowhere_gets_the_list_of_keys():
