@@ -94,6 +94,10 @@ class ArgumentError(BurnlikeError, ValueError):
     """A number or a list given to an operation is outside of what it takes."""
 
 
+class TableIndexError(ArgumentError, IndexError):
+    """An index, such as the number of a token, has no row in its table."""
+
+
 class TargetError(BurnlikeError, IndexError, ValueError):
     """A target of a loss is no class or no count, or a length exceeds its sequence."""
 

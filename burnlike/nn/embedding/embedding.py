@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ...errors import TableIndexError
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import Layer
@@ -26,8 +27,17 @@ class Embedding(Layer):
 
     @lift
     def forward(self, indices: Tensor) -> Tensor:
-        """Integers `[...]` in 0..n_embedding-1 `-> [..., d_model]`."""
-        return functional.embedding(indices, self.weight)
+        """Integers `[...]` in 0..n_embedding-1 `-> [..., d_model]`.
+
+        Raises:
+            TableIndexError: an index is out of this range (on the CPU; CUDA devices are not waited for).
+        """
+        try:
+            return functional.embedding(indices, self.weight)
+        except IndexError as error:
+            raise TableIndexError(
+                f"Embedding: expected indices in 0..{self.weight.shape[0] - 1}, got others"
+            ) from error
 
     def custom_content(self, content: Content) -> Content:
         n_embedding, d_model = content.shape("weight")
