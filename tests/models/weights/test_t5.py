@@ -77,7 +77,7 @@ def test_the_same_tokens_are_generated(options: dict[str, Any], own_head: bool, 
         if "layer_norm" not in name:
             parameter.data = torch.randn_like(parameter) * (0.1 if "EncDecAttention.o" in name else 1.0)
     if not own_head:
-        theirs.shared.weight.data = 0.1 * torch.randn(13, 8, generator=torch.Generator().manual_seed(0))
+        theirs.shared.weight.data.copy_(0.1 * torch.randn(13, 8, generator=torch.Generator().manual_seed(0)))
     ours: Any = load_pretrained(saved(theirs, tmp_path)).eval()
     # transformers makes a cache for as many layers as the encoder has.
     options = {"max_new_tokens": 12, "do_sample": False, "use_cache": False}
