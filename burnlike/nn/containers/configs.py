@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ...config import Meta, ModuleConfig, field
 from ...config.bounds import Layers
 from ...config.key_paths import KeyPathError, joined, steps_of
+from ...config.registry import tag_of
 from ...errors import ConfigError, Problem
-from .input_counts import input_counts
+from .input_counts import gives_several, input_counts, takes_tensors
 from .names import name_problem
 
 if TYPE_CHECKING:
@@ -34,7 +35,14 @@ def first_example(layer: ModuleConfig, name: str) -> dict[str, tuple[str, tuple[
 
 def _chain_problems(layers: Parts) -> Iterable[tuple[str, str]]:
     """What is wrong with layers of which each gets the output of the one before."""
+    before = None
     for name, layer in named_parts(layers).items():
+        if before is not None and gives_several(before) and takes_tensors(layer):
+            message = (
+                f"gets several values from {tag_of(type(before))}, but takes one tensor; use a Graph, whose `from:`"
+            )
+            yield f"layers.{name}", f"{message} names one, such as NODE.0"
+        before = layer
         if isinstance(layers, dict) and (message := name_problem(name)):
             yield f"layers.{name}", message
         if (least := input_counts(layer)[0]) > 1:
@@ -95,6 +103,9 @@ class ResidualConfig(ModuleConfig, tag="Residual"):
 
     def validate(self) -> Iterable[tuple[str, str]]:
         yield from _chain_problems(self.layers)
+        name, last = [*named_parts(self.layers).items()][-1]
+        if gives_several(last):
+            yield f"layers.{name}", f"{tag_of(type(last))} gives several values, to which x can't be added; use a Graph"
 
     def init(self, device: "torch.device | str | None" = None) -> "Residual":
         from .residual import Residual

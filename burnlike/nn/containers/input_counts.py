@@ -1,4 +1,4 @@
-"""How many inputs a layer takes, so that a graph is checked without torch. Imports no torch."""
+"""How many inputs a layer takes, and whether it gives one tensor: models are checked by it. Imports no torch."""
 
 from ...config import ModuleConfig
 from ...config.registry import tag_of
@@ -19,10 +19,27 @@ _COUNTS: dict[str, Counts] = {
     **dict.fromkeys(("CosineEmbeddingLoss", "GaussianNLLLoss", "MarginRankingLoss", "TripletMarginLoss"), (3, 3)),
     **dict.fromkeys(("CTCLoss", "RNNTLoss"), (4, 4)),
     **dict.fromkeys(("CrossAttention", "DeformConv2d", "RelativePositionBias"), (2, 3)),
-    **dict.fromkeys(("Rnn", "BiRnn", "Gru", "BiGru", "Lstm", "BiLstm"), (1, 2)),
+    **dict.fromkeys(("Rnn", "BiRnn", "BiGru", "Lstm", "BiLstm"), (1, 2)),
     "MultiHeadAttention": (1, 5),
     "TransformerDecoder": (2, 6),
 }
+
+
+_GIVING_SEVERAL = frozenset(("Rnn", "BiRnn", "BiGru", "Lstm", "BiLstm", "MultiHeadAttention", "Split", "BertEncoder"))
+
+
+def gives_several(config: ModuleConfig) -> bool:
+    """Whether a layer of burnlike is known to give several values, such as an output and a state."""
+    return _is_ours(config) and tag_of(type(config)) in _GIVING_SEVERAL
+
+
+def takes_tensors(config: ModuleConfig) -> bool:
+    """Whether each input of a layer is known to be one tensor; containers hand on what their layers take."""
+    return _is_ours(config) and ".containers." not in type(config).__module__
+
+
+def _is_ours(config: ModuleConfig) -> bool:
+    return type(config).__module__.partition(".")[0] == "burnlike"
 
 
 def input_counts(config: ModuleConfig) -> Counts:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from burnlike.config import ModuleConfig
 from burnlike.errors import ConfigError
@@ -152,6 +153,22 @@ def test_a_row_of_layers_has_names_and_layers_of_one_input(kind: str) -> None:
         "f:3:9: layers.eval: 'eval' is an attribute of every module; use another name, such as 'eval_layer'",
         "f:4:8: layers.sum: takes 2 inputs or more, but gets only what comes before it; use a Graph",
     ]
+
+
+def test_a_row_hands_on_one_tensor() -> None:
+    lstm = "{type: Lstm, d_input: 2, d_hidden: 2, bias: true}"
+    with pytest.raises(
+        ConfigError, match=r"^f:1:.*layers\.1: gets several values from Lstm, but takes one tensor; use a Graph"
+    ):
+        ModuleConfig.from_yaml(f"{{type: Sequential, layers: [{lstm}, {{type: Relu}}]}}", "f")
+    with pytest.raises(
+        ConfigError, match=r"layers\.0: Lstm gives several values, to which x can't be added; use a Graph"
+    ):
+        ModuleConfig.from_yaml(f"{{type: Residual, layers: [{lstm}]}}", "f")
+    graph = "{type: Graph, nodes: {relu: {type: Relu, from: x.0}}}"  # which takes what the layer gives
+    model = ModuleConfig.from_yaml(f"{{type: Sequential, layers: [{lstm}, {graph}]}}").init()
+    x = torch.randn(1, 3, 2)
+    assert torch.equal(model(x), model.get_submodule("0")(x)[0].relu())
 
 
 def test_a_row_is_not_empty() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from burnlike import nn
 from burnlike.config import ModuleConfig
-from burnlike.nn.containers.input_counts import input_counts
-from tests.nn.cases import CASES
+from burnlike.nn.containers.input_counts import gives_several, input_counts
+from tests.nn.cases import CASES, Case
 
 NO_INPUTS = {"rng", "reduction", "start"}
 """Arguments of forwards that are no tensors and no states, which no node gives."""
@@ -27,6 +27,15 @@ def test_they_are_those_of_the_forward(config: ModuleConfig) -> None:
     else:
         assert least == len(needed)
         assert most is None or len(taken) <= most <= len(in_order)
+
+
+LAYERS = {type(case.config): case for case in CASES if ".containers." not in type(case.config).__module__}
+
+
+@pytest.mark.parametrize("case", LAYERS.values(), ids=lambda case: case.name)
+def test_layers_that_give_several_values_are_known(case: Case) -> None:
+    inputs, named = case.drawn()
+    assert gives_several(case.config) == isinstance(case.layer()(*inputs, **named), tuple)
 
 
 def test_those_of_containers_are_those_of_their_parts() -> None:
