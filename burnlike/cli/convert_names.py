@@ -61,6 +61,7 @@ def model_to_convert(args: argparse.Namespace) -> "nn.Module | None":
     from ..models.pretrained import pretrained_config, pretrained_table
     from ..train.device import build_on_meta
 
+    format_of_file(args.input)  # a path that leads to no record is told as such
     directory = args.input if os.path.isdir(args.input) else os.path.dirname(args.input)
     if (found := pretrained_table(directory).name) != args.source:
         raise RecordError(f"{directory}: its config.json is of a model of {found}, got --from {args.source}")

@@ -10,7 +10,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from burnlike.cli import convert
-from burnlike.errors import ConfigError, ConfigIOError, RecordError, RecordMismatchError
+from burnlike.errors import ConfigError, ConfigIOError, RecordError, RecordIOError, RecordMismatchError
 from burnlike.models import load_pretrained, pretrained_config, save_pretrained, weight_table, weight_tables
 from burnlike.record import init_from
 from tests.cli.commands import run
@@ -89,6 +89,9 @@ def test_convert_takes_the_directory_and_gives_it_back(theirs: Any, directory: P
 def test_other_weights_are_refused_before_anything_is_written(directory: Path, tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"its config\.json is of a model of llama, got --from bert"):
         run(convert, directory, tmp_path / "x.mpk", "--from", "bert")
+    with pytest.raises(RecordIOError, match=r"x\.safetensors: no such file; expected a record"):
+        run(convert, tmp_path / "x.safetensors", tmp_path / "x.mpk", "--from", "llama")
+    safetensors.torch.save_file({"weight": torch.zeros(1)}, tmp_path / "x.safetensors")
     with pytest.raises(ConfigIOError, match=r"config\.json: expected the config.json of a model, which can't be read"):
         run(convert, tmp_path / "x.safetensors", tmp_path / "x.mpk", "--from", "llama")
     values = json.loads((directory / "config.json").read_text())
