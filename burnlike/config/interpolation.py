@@ -7,12 +7,17 @@ its values and its text are counted as often as they are repeated.
 import re
 from typing import Any, NamedTuple
 
+import msgspec.inspect as mi
+from msgspec import NODEFAULT
+
 from burnlike._env import user_variable
 from burnlike.errors import ConfigError, Problem, nearest
 
+from .emit import to_plain
 from .key_paths import APPEND, KeyPathError, steps_of
-from .node import MAX_DEPTH, MAX_VALUES, Entries, Node, child, report
+from .node import MAX_DEPTH, MAX_VALUES, Entries, Location, Node, child, from_python, report
 from .plain import INVALID
+from .registry import TAG_FIELD, fields_of, of_any_role
 from .scalars import ScalarError, resolve
 from .source_text import MAX_BYTES
 from .words import got, listed, show, show_text
@@ -82,6 +87,8 @@ class _Interpolation:
         self.open: dict[int, str] = {}
         """The paths of the nodes being resolved, the outermost first."""
         self.characters = 0
+        self.defaults: dict[tuple[int, str], Node | None] = {}
+        """What fields have that mappings leave out, by the mapping's node and the key."""
 
     def resolved(self, node: Node, path: str) -> _Resolved:
         """The node without references.
@@ -187,11 +194,23 @@ class _Interpolation:
                 node = self.resolved(node, walked).node
             if node.value is INVALID:
                 raise _AlreadyReported
-            below = None if step == APPEND else child(node, str(step))
+            below = None if step == APPEND else child(node, str(step)) or self._default(node, str(step), walked)
             if below is None:
                 raise _WrongReference(f"{spelled}: {self._nothing_there(node, walked, step)}")
             node, walked = below, f"{walked}.{step}" if walked else str(step)
         return self.resolved(node, walked)
+
+    def _default(self, node: Node, key: str, path: str) -> Node | None:
+        """The default of a field that a mapping with a `type` leaves out, None where there is none."""
+        tag = child(node, TAG_FIELD) if node.is_map else None
+        if tag is None or id(tag) in self.open:
+            return None
+        tag = self.resolved(tag, f"{path}.{TAG_FIELD}").node
+        if (id(node), key) not in self.defaults:
+            cls = of_any_role(tag.value) if isinstance(tag.value, str) else None
+            field = None if cls is None else fields_of(cls).get(key)
+            self.defaults[id(node), key] = None if field is None else _default_of(field)
+        return self.defaults[id(node), key]
 
     def _nothing_there(self, node: Node, path: str, step: str | int) -> str:
         where = path or "the config"
@@ -205,7 +224,7 @@ class _Interpolation:
             return message + near
         if not path and key.isupper():
             return f"{message}; an environment variable is ${{env:{key}}}"
-        return f"{message}; a reference finds what is written, not defaults: {listed(node.value)}"
+        return f"{message}; a reference finds what is written, and defaults beside `type`: {listed(node.value)}"
 
     def _elsewhere(self, key: str) -> str:
         """The hint at a key of exactly this name in another mapping."""
@@ -222,6 +241,14 @@ class _Interpolation:
 
 class _AlreadyReported(Exception):
     """A reference leads to a value that is wrong by itself."""
+
+
+def _default_of(field: mi.Field) -> Node | None:
+    """The default of a field as it would be written, None if it must be given."""
+    if field.required:
+        return None
+    value = field.default_factory() if field.default is NODEFAULT else field.default
+    return from_python(escaped(to_plain(value)), Location("the default"))
 
 
 def _environment(inner: str, spelled: str) -> Node:

@@ -114,6 +114,20 @@ def lookup(role: ConfigType, tag: str) -> ConfigType | None:
     return None
 
 
+def of_any_role(tag: str) -> ConfigType | None:
+    """The class that `type: <tag>` means whatever role is due, None where there is none, or several roles have one.
+
+    Raises:
+        ConfigError: an entry point's module can't be imported.
+    """
+    for load in (load_built_in, load_entry_points):
+        load()
+        found = {_full_name(cls): cls for cls in _descendants(msgspec.Struct) if tag_of(cls) == tag}
+        if found:
+            return next(iter(found.values())) if len(found) == 1 else None
+    return None
+
+
 def other_role(tag: str, role: ConfigType) -> str:
     """The name of the role, other than `role`, that has an imported class of the type `tag`; or an empty string."""
     root = [cls for cls in role.__mro__ if issubclass(cls, msgspec.Struct)][-2]

@@ -187,7 +187,10 @@ MISTAKES = [
     run("d_ff: 24", "d_ff: ${model.d_modle}", "12:9", "model.d_ff", "model has no 'd_modle'; did you mean 'd_model'?"),
     run("d_ff: 24", "d_ff: ${d_model}", "12:9", "model.d_ff", "did you mean 'model.d_model'?"),
     run("d_ff: 24", "d_ff: ${model.d_ff}", "12:9", "model.d_ff", "refers to itself: model.d_ff -> model.d_ff"),
-    run("d_ff: 24", "d_ff: ${model.dropout}", "12:9", "model.d_ff", "a reference finds what is written, not defaults"),
+    run(
+        "d_ff: 24", "d_ff: ${training.rate}", "12:9", "model.d_ff", "finds what is written, and defaults beside `type`"
+    ),
+    run("d_ff: 24", "d_ff: ${model.dropout}", "12:9", "model.d_ff", "expected an int >= 1, got 0.0 (a float) from ${"),
     run("d_ff: 24", "d_ff: ${training}", "12:9", "model.d_ff", "expected an int >= 1, got a mapping from ${training}"),
     run("d_ff: 24", "d_ff: 4*${model.d_model}", "12:9", "model.d_ff", "got '4*16' (a string) from 4*${model.d_model}"),
     run("d_ff: 24", "d_ff: ${4 * model.d_model}", "12:9", "model.d_ff", "nothing is computed in `${...}`"),

@@ -2,13 +2,14 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from burnlike.config import apply_overrides
+from burnlike.config import ModuleConfig, apply_overrides
 from burnlike.errors import ConfigError
-from burnlike.nn import GraphConfig, ReluConfig
+from burnlike.nn import GeluConfig, GraphConfig, ReluConfig
 
 from .samples import Box, Circle, Color, Dot, Everything, Group, Pair
 
@@ -93,6 +94,39 @@ def test_environment_variables_only_where_the_file_says_so(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
+    ("text", "d_ff"),
+    [
+        ("type: VisionTransformer\nd_ff: ${d_model}", 768),
+        ("type: VisionTransformer\nd_ff: ${n_heads}\nn_heads: ${n_layers}", 12),
+        ("type: Sequential\nlayers: [{type: Relu}, {type: VisionTransformer, d_ff: '${layers[1].n_heads}'}]", 12),
+    ],
+)
+def test_a_mapping_with_a_type_has_the_defaults_that_it_leaves_out(text: str, d_ff: int) -> None:
+    config: Any = ModuleConfig.from_yaml(text)
+    assert getattr(config, "layers", [config])[-1].d_ff == d_ff
+
+
+def test_a_default_may_be_a_mapping() -> None:
+    text = "type: Sequential\nlayers: [{type: VisionTransformer}, {type: ConvNext, activation: '${layers[0]%s}'}]"
+    config: Any = ModuleConfig.from_yaml(text % ".activation")
+    assert config.layers[1].activation == GeluConfig()
+    assert errors(ModuleConfig, text % ".activation.kind") == [
+        "f:2:66: layers.1.activation: ${layers[0].activation.kind}: layers.0.activation has no 'kind'; a reference"
+        " finds what is written, and defaults beside `type`: type, approximate"
+    ]
+
+
+def test_a_type_that_is_wrong_itself_has_no_defaults() -> None:
+    assert errors(ModuleConfig, "type: ${kind}") == [
+        "f:1:7: type: ${kind}: the config has no 'kind'; a reference finds what is written, and defaults beside `type`:"
+        " type"
+    ]
+    unknown, missing = errors(ModuleConfig, "type: VisionTransformr\nd_ff: ${d_model}")
+    assert "unknown type 'VisionTransformr'" in unknown
+    assert "the config has no 'd_model'" in missing
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("count: ${ratoi}\nratio: 1", "f:1:8: count: ${ratoi}: the config has no 'ratoi'; did you mean 'ratio'?"),
@@ -103,8 +137,8 @@ def test_environment_variables_only_where_the_file_says_so(monkeypatch: pytest.M
         ("box: {width: 2}\ncount: ${box.wdth}", "f:2:8: count: ${box.wdth}: box has no 'wdth'; did you mean 'width'?"),
         (
             "count: ${zzz}\nmaybe: 3",
-            "f:1:8: count: ${zzz}: the config has no 'zzz'; a reference finds what is written, not defaults: count, "
-            "maybe",
+            "f:1:8: count: ${zzz}: the config has no 'zzz'; a reference finds what is written, and defaults beside"
+            " `type`: count, maybe",
         ),
         (
             "count: ${HOME}",
@@ -153,8 +187,8 @@ def test_mistakes(text: str, message: str) -> None:
 
 def test_a_mistake_is_told_once_and_beside_the_others() -> None:
     assert errors(Everything, "count: ${zzz.a}\nmaybe: ${count}\ntable: {a: '${maybe}'}\nbox: ${maybe}\nonn: 1") == [
-        "f:1:8: count: ${zzz.a}: the config has no 'zzz'; a reference finds what is written, not defaults: count, "
-        "maybe, table, box, onn",
+        "f:1:8: count: ${zzz.a}: the config has no 'zzz'; a reference finds what is written, and defaults beside"
+        " `type`: count, maybe, table, box, onn",
         "f:5:1: onn: unknown key 'onn'; did you mean 'on'?",
     ]
     assert errors(Pair, "first: {type: '${x}'}\nsecond_value: ${first}")[0].startswith("f:1:15: first.type: ${x}: ")
