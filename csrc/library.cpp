@@ -21,6 +21,8 @@
 STABLE_TORCH_LIBRARY(burnlike, library) {
   library.def("rms_norm(Tensor x, Tensor gamma, float epsilon) -> Tensor");
   library.def("rms_norm_backward(Tensor grad, Tensor x, Tensor gamma, float epsilon) -> (Tensor, Tensor)");
+  library.def("swiglu(Tensor gate, Tensor? up) -> Tensor");
+  library.def("swiglu_backward(Tensor grad, Tensor gate, Tensor? up) -> (Tensor, Tensor)");
   library.def(
       "adamw_step_(Tensor(a!)[] params, Tensor(b!)[] grads, Tensor(c!)[] moments_1, Tensor(d!)[] moments_2, "
       "Tensor(e!)[] max_moments_2, Tensor(f!)[] scales_1, Tensor(g!)[] scales_2, int[] times, float lr, float beta_1, "

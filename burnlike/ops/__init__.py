@@ -16,6 +16,7 @@ from .lion_step import lion_step_, lion_step_reference
 from .read_values import can_read_values, read_values_, read_values_reference
 from .rms_norm import rms_norm, rms_norm_reference
 from .sgd_step import sgd_step_, sgd_step_reference
+from .swiglu import swiglu, swiglu_reference
 
 __all__ = [
     "BLOCK",
@@ -44,4 +45,6 @@ __all__ = [
     "scale_count",
     "sgd_step_",
     "sgd_step_reference",
+    "swiglu",
+    "swiglu_reference",
 ]

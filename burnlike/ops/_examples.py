@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from .rms_norm import rms_norm
+from .swiglu import swiglu
 
 
 class Example(NamedTuple):
@@ -22,4 +23,5 @@ def _ones(device: torch.device | str, *sizes: int) -> Tensor:
 
 EXAMPLES = {
     "rms_norm": Example(rms_norm, lambda device: (_ones(device, 2, 4), _ones(device, 4))),
+    "swiglu": Example(swiglu, lambda device: (_ones(device, 2, 4), _ones(device, 2, 4))),
 }

@@ -9,6 +9,7 @@
 #include "burnlike/adamw_step.h"
 #include "burnlike/element.h"
 #include "burnlike/lion_step.h"
+#include "burnlike/row_places.h"
 #include "burnlike/sgd_step.h"
 #include "burnlike/storage.h"
 
@@ -40,6 +41,17 @@ struct RmsNormKernels {
   void (*backward)(
       const Element* grad, const Element* x, const Accumulate* gamma, Element* grad_x, Accumulate* grad_gamma,
       int64_t begin, int64_t end, int64_t width, double epsilon);
+};
+
+// Rows [begin, end) of `width` values; y is contiguous.
+template <class Element>
+struct GluKernels {
+  using Input = const RowPlaces<const Element>&;
+  using Output = const RowPlaces<Element>&;
+
+  void (*forward)(Input gate, Input up, Element* y, int64_t begin, int64_t end, int64_t width);
+  void (*backward)(
+      Input grad, Input gate, Input up, Output grad_gate, Output grad_up, int64_t begin, int64_t end, int64_t width);
 };
 
 // Some values of one parameter, in the type that is computed in; `states` are null for moments a rule goes without.
@@ -86,6 +98,7 @@ struct Kernels {
   const char* isa;
 
   PerElement<RmsNormKernels> rms_norm;
+  PerElement<GluKernels> swiglu;
 
   StepKernels<float> step_float32;
   StepKernels<double> step_float64;

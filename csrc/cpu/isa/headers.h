@@ -6,5 +6,6 @@
 #include "burnlike/convert.h"
 #include "burnlike/crc32.h"
 #include "burnlike/functions.h"
+#include "burnlike/glu.h"
 #include "burnlike/random.h"
 #include "burnlike/rms_norm.h"

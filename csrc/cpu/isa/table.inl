@@ -10,6 +10,7 @@ namespace {
 #include "adamw_step.inl"
 #include "convert.inl"
 #include "crc32.inl"
+#include "glu.inl"
 #include "gradient_squares.inl"
 #include "lion_step.inl"
 #include "rms_norm.inl"
@@ -36,6 +37,7 @@ constexpr StepKernels<Accumulate> step_kernels = {
 constinit const Kernels BURNLIKE_TABLE = {
     .isa = BURNLIKE_ISA,
     .rms_norm = BURNLIKE_PER_ELEMENT(rms_norm_kernels),
+    .swiglu = BURNLIKE_PER_ELEMENT(swiglu_kernels),
     .step_float32 = step_kernels<float>,
     .step_float64 = step_kernels<double>,
     .sum_of_squares =

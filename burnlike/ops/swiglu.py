@@ -1,0 +1,73 @@
+"""SwiGLU, fused: silu(gate) * up, with silu(x) = x * sigmoid(x) (Shazeer 2020, eq. 5)."""
+
+from typing import Any
+
+from torch import Tensor
+from torch.nn import functional
+
+from ._function import call, no_second_derivative
+from ._glu import check_glu, halves, new_gradients, new_output
+from ._library import autograd, fake, op
+
+_swiglu = op("swiglu")
+_swiglu_backward = op("swiglu_backward")
+
+
+def swiglu(gate: Tensor, up: Tensor | None = None) -> Tensor:
+    """silu(gate) * up.
+
+    Differentiable once; `swiglu_reference` is differentiable any number of times.
+
+    Memory: the result, and backward the gradients; gate and up are saved for backward, nothing else. Rows at any one
+    distance, as halves of a matrix have, are read where they are; other strides are copied.
+
+    Args:
+        gate: `[..., d]`, or `[..., 2 d]` without `up`: the gate's values before those that it gates. float32, float16,
+            bfloat16 or float64, on a CPU or CUDA device.
+        up: `[..., d]`, of the gate's dtype.
+
+    Returns:
+        `[..., d]`, contiguous, in the gate's dtype, computed in float32 (float64 for float64). The gradient of a gate
+        without `up` is one tensor, `[..., 2 d]`.
+
+    Raises:
+        ShapeError: `up` does not have the gate's shape; without it, the last dimension does not have two halves.
+        DTypeError: gate has another dtype, or up not the gate's.
+        DeviceError: gate is on another kind of device, or up is not on the gate's device.
+    """
+    return call("swiglu", _swiglu, swiglu_reference, _check, gate, up)
+
+
+def swiglu_reference(gate: Tensor, up: Tensor | None = None) -> Tensor:
+    """The same as `swiglu` in plain torch, on any device."""
+    gate_values, up_values = halves(gate, up)
+    return (functional.silu(gate_values) * up_values).to(gate.dtype)
+
+
+def _check(gate: Tensor, up: Tensor | None) -> None:
+    check_glu("swiglu", gate, up)
+
+
+@fake("swiglu")
+def _(gate: Tensor, up: Tensor | None) -> Tensor:
+    _check(gate, up)
+    return new_output(gate, up)
+
+
+@fake("swiglu_backward")
+def _(grad: Tensor, gate: Tensor, up: Tensor | None) -> tuple[Tensor, Tensor]:
+    return new_gradients(gate, up)
+
+
+def _save(ctx: Any, inputs: tuple[Tensor, Tensor | None], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None]:
+    gate, up = ctx.saved_tensors
+    grad_gate, grad_up = _swiglu_backward(grad, gate, up)
+    return grad_gate, None if up is None else grad_up
+
+
+autograd("swiglu", _backward, _save)
+autograd("swiglu_backward", no_second_derivative("swiglu"))

@@ -1,0 +1,28 @@
+// SwiGLU on the CPU.
+#include "burnlike/calls.h"
+#include "glu.h"
+
+namespace burnlike::cpu {
+namespace {
+
+CallCounter forward_calls{"swiglu"};
+CallCounter backward_calls{"swiglu_backward"};
+
+Tensor swiglu(const Tensor& gate, const std::optional<Tensor>& up) {
+  forward_calls.add();
+  return glu(kernels().swiglu, gate, up);
+}
+
+std::tuple<Tensor, Tensor> swiglu_backward(
+    const Tensor& grad, const Tensor& gate, const std::optional<Tensor>& up) {
+  backward_calls.add();
+  return glu_backward(kernels().swiglu, grad, gate, up);
+}
+
+}  // namespace
+}  // namespace burnlike::cpu
+
+STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
+  library.impl("swiglu", TORCH_BOX(&burnlike::cpu::swiglu));
+  library.impl("swiglu_backward", TORCH_BOX(&burnlike::cpu::swiglu_backward));
+}
