@@ -1,6 +1,10 @@
-// Four consecutive values of a tensor, which a thread reads and writes as one, as they lie in memory.
+// Eight values of a tensor, which a thread reads and writes together, as they lie in memory. A warp has 256 consecutive
+// values: those that share a scale in 8 bits.
 //
-// A storage is known at run time only, but is the same for a whole chunk: a branch costs little, where a kernel for
+// A thread's values lie in pieces of consecutive ones. In a piece there are as many as 16 bytes hold of the widest type
+// that a kernel takes, so that the threads of a warp, piece by piece, read memory from end to end.
+//
+// Where a storage is known at run time only, it is the same for a whole chunk: a branch costs little, where a kernel for
 // each combination of storages would not be compiled in reasonable time. Reading is apart from converting
 // (group_values.h), so that everything that a thread needs is on its way before the first value is waited for.
 #pragma once
@@ -12,13 +16,24 @@
 
 namespace burnlike::cuda {
 
-inline constexpr int kGroupValues = 4;
+inline constexpr int kGroupValues = 8;
+static_assert(kWarp * kGroupValues == kBlock);
 
 // Which values a thread has.
+template <int kPieceValues>
 struct Group {
-  int64_t first;   // in the tensor, a multiple of kGroupValues
-  int count;       // of them the tensor has, 0 to kGroupValues
-  bool is_vector;  // whether it has all, in memory that is aligned to them
+  static constexpr int kPiece = kPieceValues;
+  static constexpr int kPieces = kGroupValues / kPiece;
+
+  int64_t first;   // in the tensor
+  int left;        // values that the tensor has from there on, at most kBlock; none if it is not positive
+  bool is_vector;  // whether it has all of the thread's, in memory that is aligned to pieces
+
+  // The place of a value of the thread, counted from its first.
+  __device__ __forceinline__ static constexpr int offset(int value) {
+    return value / kPiece * kWarp * kPiece + value % kPiece;
+  }
+  __device__ __forceinline__ bool has(int value) const { return offset(value) < left; }
 };
 
 // The first value is in the lowest bits.
@@ -37,8 +52,8 @@ namespace detail {
 
 // At most 16 bytes are read at a time.
 template <int kBytes>
-struct alignas(kBytes * kGroupValues < 16 ? kBytes * kGroupValues : 16) GroupVector {
-  static constexpr int kWords = kBytes * kGroupValues / 4;
+struct alignas(kBytes < 16 ? kBytes : 16) PieceVector {
+  static constexpr int kWords = kBytes / 4;
   uint32_t words[kWords];
 };
 
@@ -58,79 +73,99 @@ struct Part<1> {
   using type = uint8_t;
 };
 
-template <int kBytes, class Accumulate>
-__device__ __forceinline__ void read_elements(const char* data, const Group& group, GroupBits<Accumulate>& bits) {
-  using Vector = GroupVector<kBytes>;
-  constexpr int part_bytes = kBytes < 4 ? kBytes : 4;
-  constexpr int word_parts = 4 / part_bytes;
-  constexpr int element_parts = kBytes / part_bytes;
+// How a group's elements of a size are cut into parts.
+template <int kBytes>
+struct Parts {
+  static constexpr int kPartBytes = kBytes < 4 ? kBytes : 4;
+  static constexpr int kOfWord = 4 / kPartBytes;
+  static constexpr int kOfElement = kBytes / kPartBytes;
+  static constexpr int kCount = kGroupValues * kOfElement;
+  using Type = typename Part<kPartBytes>::type;
+
+  // Where a part is, counted from the first of the thread's.
+  template <class Place>
+  __device__ __forceinline__ static constexpr int offset(int part) {
+    return Place::offset(part / kOfElement) * kOfElement + part % kOfElement;
+  }
+  __device__ __forceinline__ static constexpr int shift(int part) { return part % kOfWord * kPartBytes * 8; }
+};
+
+template <int kBytes, class Place, class Accumulate>
+__device__ __forceinline__ void read_elements(const char* data, const Place& group, GroupBits<Accumulate>& bits) {
+  data += group.first * kBytes;
   if (group.is_vector) {
-    const Vector vector = *reinterpret_cast<const Vector*>(data + group.first * kBytes);
+    using Vector = PieceVector<kBytes * Place::kPiece>;
 #pragma unroll
-    for (int word = 0; word < Vector::kWords; ++word) bits.words[word] = vector.words[word];
+    for (int piece = 0; piece < Place::kPieces; ++piece) {
+      const char* place = data + Place::offset(piece * Place::kPiece) * kBytes;
+      const Vector vector = *reinterpret_cast<const Vector*>(place);
+#pragma unroll
+      for (int word = 0; word < Vector::kWords; ++word) bits.words[piece * Vector::kWords + word] = vector.words[word];
+    }
     return;
   }
-  const auto* parts = reinterpret_cast<const typename Part<part_bytes>::type*>(data) + group.first * element_parts;
+  using Cut = Parts<kBytes>;
+  const auto* parts = reinterpret_cast<const typename Cut::Type*>(data);
 #pragma unroll
-  for (int word = 0; word < Vector::kWords; ++word) {
-    bits.words[word] = 0;
-#pragma unroll
-    for (int part = word * word_parts; part < (word + 1) * word_parts; ++part) {
-      if (part / element_parts < group.count) {
-        bits.words[word] |= static_cast<uint32_t>(parts[part]) << (part % word_parts * part_bytes * 8);
-      }
-    }
+  for (int part = 0; part < Cut::kCount; ++part) {
+    const int word = part / Cut::kOfWord;
+    const uint32_t before = part % Cut::kOfWord == 0 ? 0 : bits.words[word];
+    const bool has = group.has(part / Cut::kOfElement);
+    const uint32_t read = has ? static_cast<uint32_t>(parts[Cut::template offset<Place>(part)]) : 0;
+    bits.words[word] = before | read << Cut::shift(part);
   }
 }
 
-template <int kBytes, class Accumulate>
-__device__ __forceinline__ void write_elements(char* data, const Group& group, const GroupBits<Accumulate>& bits) {
-  using Vector = GroupVector<kBytes>;
-  using PartType = typename Part<kBytes < 4 ? kBytes : 4>::type;
-  constexpr int word_parts = 4 / sizeof(PartType);
-  constexpr int element_parts = kBytes / sizeof(PartType);
+template <int kBytes, class Place, class Accumulate>
+__device__ __forceinline__ void write_elements(char* data, const Place& group, const GroupBits<Accumulate>& bits) {
+  data += group.first * kBytes;
   if (group.is_vector) {
-    Vector vector;
+    using Vector = PieceVector<kBytes * Place::kPiece>;
 #pragma unroll
-    for (int word = 0; word < Vector::kWords; ++word) vector.words[word] = bits.words[word];
-    *reinterpret_cast<Vector*>(data + group.first * kBytes) = vector;
+    for (int piece = 0; piece < Place::kPieces; ++piece) {
+      Vector vector;
+#pragma unroll
+      for (int word = 0; word < Vector::kWords; ++word) vector.words[word] = bits.words[piece * Vector::kWords + word];
+      *reinterpret_cast<Vector*>(data + Place::offset(piece * Place::kPiece) * kBytes) = vector;
+    }
     return;
   }
-  auto* parts = reinterpret_cast<PartType*>(data) + group.first * element_parts;
+  using Cut = Parts<kBytes>;
+  auto* parts = reinterpret_cast<typename Cut::Type*>(data);
 #pragma unroll
-  for (int part = 0; part < kGroupValues * element_parts; ++part) {
-    const uint32_t word = bits.words[part / word_parts];
-    if (part / element_parts < group.count) {
-      parts[part] = static_cast<PartType>(word >> (part % word_parts * static_cast<int>(sizeof(PartType)) * 8));
-    }
+  for (int part = 0; part < Cut::kCount; ++part) {
+    if (!group.has(part / Cut::kOfElement)) continue;
+    const uint32_t word = bits.words[part / Cut::kOfWord];
+    parts[Cut::template offset<Place>(part)] = static_cast<typename Cut::Type>(word >> Cut::shift(part));
   }
 }
 
 }  // namespace detail
 
 // Values that the tensor does not have are zero.
-template <class Accumulate>
+template <class Place, class Accumulate>
 __device__ __forceinline__ void read_group(
-    const char* data, Storage storage, const Group& group, GroupBits<Accumulate>& bits) {
+    const char* data, Storage storage, const Place& group, GroupBits<Accumulate>& bits) {
   const int bytes = element_bytes(storage);
   if constexpr (sizeof(Accumulate) == 8) {
     if (bytes == 8) return detail::read_elements<8>(data, group, bits);
   }
   if (bytes == 4) return detail::read_elements<4>(data, group, bits);
   if (bytes == 2) return detail::read_elements<2>(data, group, bits);
-  detail::read_elements<1>(data, group, bits);
+  // Codes are in kernels only that read pieces of a word.
+  if constexpr (Place::kPiece == 4) detail::read_elements<1>(data, group, bits);
 }
 
-template <class Accumulate>
+template <class Place, class Accumulate>
 __device__ __forceinline__ void write_group(
-    char* data, Storage storage, const Group& group, const GroupBits<Accumulate>& bits) {
+    char* data, Storage storage, const Place& group, const GroupBits<Accumulate>& bits) {
   const int bytes = element_bytes(storage);
   if constexpr (sizeof(Accumulate) == 8) {
     if (bytes == 8) return detail::write_elements<8>(data, group, bits);
   }
   if (bytes == 4) return detail::write_elements<4>(data, group, bits);
   if (bytes == 2) return detail::write_elements<2>(data, group, bits);
-  detail::write_elements<1>(data, group, bits);
+  if constexpr (Place::kPiece == 4) detail::write_elements<1>(data, group, bits);
 }
 
 }  // namespace burnlike::cuda

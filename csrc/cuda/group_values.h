@@ -14,10 +14,11 @@ namespace burnlike::cuda {
 struct GroupRounding {
   bool stochastic;
   uint32_t block_key;
-  uint32_t lane;  // place of the first value in its block
+  uint32_t lane;  // place of the thread's first value in its block
 
-  __device__ __forceinline__ uint32_t bits(int value) const {
-    return random_bits(block_key, lane + static_cast<uint32_t>(value));
+  // `offset` is that of a value to the thread's first.
+  __device__ __forceinline__ uint32_t bits(int offset) const {
+    return random_bits(block_key, lane + static_cast<uint32_t>(offset));
   }
 };
 
@@ -74,7 +75,7 @@ __device__ __forceinline__ void decode_elements(const GroupBits<Accumulate>& bit
   }
 }
 
-template <class Element, class Accumulate>
+template <class Element, class Place, class Accumulate>
 __device__ __forceinline__ void round_elements(
     const Accumulate* values, const GroupRounding& rounding, GroupBits<Accumulate>& bits) {
   if constexpr (sizeof(Element) == 2) {
@@ -82,7 +83,7 @@ __device__ __forceinline__ void round_elements(
 #pragma unroll
       for (int value = 0; value < kGroupValues; ++value) {
         const float exact = static_cast<float>(values[value]);
-        set_element(bits, value, StochasticStore<Element>::from(exact, rounding.bits(value)));
+        set_element(bits, value, StochasticStore<Element>::from(exact, rounding.bits(Place::offset(value))));
       }
       return;
     }
@@ -93,17 +94,18 @@ __device__ __forceinline__ void round_elements(
   }
 }
 
-template <class Code, class Accumulate>
+template <class Code, class Place, class Accumulate>
 __device__ __forceinline__ void encode_elements(
-    const Accumulate* values, int count, float scale, const GroupRounding& rounding, GroupBits<Accumulate>& bits) {
+    const Accumulate* values, const Place& group, float scale, const GroupRounding& rounding,
+    GroupBits<Accumulate>& bits) {
   const bool codable = is_codable(scale);
 #pragma unroll
   for (int value = 0; value < kGroupValues; ++value) {
     const float exact = static_cast<float>(values[value]);
     Code code = 0;
     // Behind the end of the tensor there may be anything, which the scale does not fit.
-    if (codable && value < count) {
-      code = rounding.stochastic ? encoded<Code>(exact, scale, uniform(rounding.bits(value)))
+    if (codable && group.has(value)) {
+      code = rounding.stochastic ? encoded<Code>(exact, scale, uniform(rounding.bits(Place::offset(value))))
                                  : encoded<Code>(exact, scale);
     }
     set_element(bits, value, code);
@@ -131,37 +133,40 @@ __device__ __forceinline__ void unpack_codes(
   detail::decode_elements<uint8_t>(bits, scale, values);
 }
 
-// For floats.
-template <class Accumulate>
+// For floats. `Place` says where the values lie.
+template <class Place, class Accumulate>
 __device__ __forceinline__ void pack(
     Storage storage, const Accumulate* values, const GroupRounding& rounding, GroupBits<Accumulate>& bits) {
   if constexpr (sizeof(Accumulate) == 8) {
-    if (storage == Storage::kFloat64) return detail::round_elements<double>(values, rounding, bits);
+    if (storage == Storage::kFloat64) return detail::round_elements<double, Place>(values, rounding, bits);
   }
-  if (storage == Storage::kBFloat16) return detail::round_elements<BFloat16>(values, rounding, bits);
-  if (storage == Storage::kFloat16) return detail::round_elements<Float16>(values, rounding, bits);
-  detail::round_elements<float>(values, rounding, bits);
+  if (storage == Storage::kBFloat16) return detail::round_elements<BFloat16, Place>(values, rounding, bits);
+  if (storage == Storage::kFloat16) return detail::round_elements<Float16, Place>(values, rounding, bits);
+  detail::round_elements<float, Place>(values, rounding, bits);
 }
 
-// For codes; `count` of the values are there.
-template <class Accumulate>
+// For codes.
+template <class Place, class Accumulate>
 __device__ __forceinline__ void pack_codes(
-    Storage storage, const Accumulate* values, int count, float scale, const GroupRounding& rounding,
+    Storage storage, const Accumulate* values, const Place& group, float scale, const GroupRounding& rounding,
     GroupBits<Accumulate>& bits) {
-  if (storage == Storage::kSigned8) return detail::encode_elements<int8_t>(values, count, scale, rounding, bits);
-  detail::encode_elements<uint8_t>(values, count, scale, rounding, bits);
+  if (storage == Storage::kSigned8) return detail::encode_elements<int8_t>(values, group, scale, rounding, bits);
+  detail::encode_elements<uint8_t>(values, group, scale, rounding, bits);
 }
 
-// The largest magnitude of the `count` first values, as an integer in the order of magnitudes.
-template <class Accumulate>
-__device__ __forceinline__ int32_t largest_magnitude(const Accumulate* values, int count) {
+// The largest magnitude of a warp's values, which are a block. All threads of the warp call it together.
+template <class Place, class Accumulate>
+__device__ __forceinline__ float scale_of_block(const Accumulate* values, const Place& group) {
   int32_t largest = 0;
 #pragma unroll
   for (int value = 0; value < kGroupValues; ++value) {
     const int32_t magnitude = magnitude_bits(static_cast<float>(values[value]));
-    if (value < count && magnitude > largest) largest = magnitude;
+    if (group.has(value) && magnitude > largest) largest = magnitude;
   }
-  return largest;
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+    largest = max(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, offset));
+  }
+  return burnlike::detail::float_of(static_cast<uint32_t>(largest));
 }
 
 }  // namespace burnlike::cuda

@@ -3,7 +3,7 @@
 
 #include "burnlike/calls.h"
 #include "burnlike/step_ops.h"
-#include "step_kernel.h"
+#include "step_launch.h"
 
 namespace burnlike::cuda {
 namespace {
