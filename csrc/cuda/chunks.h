@@ -12,6 +12,8 @@ namespace burnlike::cuda {
 
 // Kernel arguments may have this many bytes from CUDA 12.1 and compute capability 7.0 on.
 inline constexpr size_t kMaxArgumentBytes = 32764;
+// As all of them travel to the device with every launch, few tensors have a table of at most this size.
+inline constexpr size_t kFewArgumentBytes = 4096;
 
 // Values of a chunk: enough that finding its tensor costs little, few enough that small models have many.
 inline constexpr int64_t kChunkValues = 16384;

@@ -24,7 +24,7 @@ struct Entry {
 
 struct Table {
   static constexpr int kMaxTensors =
-      static_cast<int>((kMaxArgumentBytes - sizeof(double*) - sizeof(int64_t)) / (sizeof(Entry) + sizeof(uint32_t)));
+      static_cast<int>((kFewArgumentBytes - sizeof(double*) - sizeof(int64_t)) / (sizeof(Entry) + sizeof(uint32_t)));
 
   double* sums;  // one for each chunk
   int32_t tensor_count;
@@ -32,7 +32,8 @@ struct Table {
   uint32_t chunk_ends[kMaxTensors];
 };
 
-static_assert(sizeof(Table) <= kMaxArgumentBytes);
+// Both kernels get it.
+static_assert(sizeof(Table) <= kFewArgumentBytes);
 
 // The sum over a block of threads, known to the first one.
 __device__ __forceinline__ double block_sum(double value) {

@@ -105,10 +105,10 @@ __device__ __forceinline__ void step_group(
   if (options.zero_grads) write_group(entry.grad, storage, group, GroupBits<Accumulate>{});
 }
 
-template <class Rule, class Accumulate, Stored kStored>
+template <class Rule, class Accumulate, Stored kStored, size_t kTableBytes>
 __global__ void __launch_bounds__(kStepThreads, kStepBlocks<Rule, Accumulate>)
-    step_kernel(const __grid_constant__ StepTable<Rule, Accumulate> table) {
-  static_assert(sizeof(StepTable<Rule, Accumulate>) <= kMaxArgumentBytes);
+    step_kernel(const __grid_constant__ StepTable<Rule, Accumulate, kTableBytes> table) {
+  static_assert(sizeof(table) <= kTableBytes);
   using Place = StepGroup<kStored>;
   const StepOptions& options = table.options;
   const bool skips = options.skip != nullptr && *options.skip != 0.0f;

@@ -43,12 +43,21 @@ class StepLauncher {
   }
 
   void launch_all() {
-    if (chunks_ > 0) launch(step_kernel<Rule, Accumulate, kStored>, chunks_, kStepThreads, stream_, table_);
-    chunks_ = 0;
-    table_.tensor_count = 0;
+    // Kernels of mixed storages are large: they have but one table, for the sake of compile time and memory.
+    if constexpr (kStored != Stored::kAny) {
+      if (table_.tensor_count <= SmallTable::kMaxTensors) {
+        launch_table(small_table());
+        return clear();
+      }
+    }
+    launch_table(table_);
+    clear();
   }
 
  private:
+  using SmallTable = StepTable<Rule, Accumulate, kFewArgumentBytes>;
+  using LargeTable = StepTable<Rule, Accumulate, kMaxArgumentBytes>;
+
   StepEntry<Rule> entry_of(const StepTensor& tensor) const {
     StepEntry<Rule> entry{};
     entry.param = static_cast<char*>(tensor.param.data);
@@ -80,7 +89,25 @@ class StepLauncher {
            std::all_of(tensor.states.begin(), tensor.states.begin() + Rule::kStates, is_aligned_operand);
   }
 
-  StepTable<Rule, Accumulate> table_;
+  SmallTable small_table() const {
+    SmallTable table;
+    static_cast<StepCommon<Rule, Accumulate>&>(table) = table_;
+    std::copy_n(table_.entries, table_.tensor_count, table.entries);
+    std::copy_n(table_.chunk_ends, table_.tensor_count, table.chunk_ends);
+    return table;
+  }
+
+  void clear() {
+    chunks_ = 0;
+    table_.tensor_count = 0;
+  }
+
+  template <size_t kTableBytes>
+  void launch_table(const StepTable<Rule, Accumulate, kTableBytes>& table) const {
+    if (chunks_ > 0) launch(step_kernel<Rule, Accumulate, kStored, kTableBytes>, chunks_, kStepThreads, stream_, table);
+  }
+
+  LargeTable table_;
   cudaStream_t stream_;
   uint32_t chunks_ = 0;
   int64_t time_ = 0;

@@ -54,10 +54,11 @@ struct StepCommon {
   int32_t tensor_count;
 };
 
-template <class Rule, class Accumulate>
+// At most `kBytes`.
+template <class Rule, class Accumulate, size_t kBytes>
 struct StepTable : StepCommon<Rule, Accumulate> {
   static constexpr int kMaxTensors = static_cast<int>(
-      (kMaxArgumentBytes - sizeof(StepCommon<Rule, Accumulate>) - 16) / (sizeof(StepEntry<Rule>) + sizeof(uint32_t)));
+      (kBytes - sizeof(StepCommon<Rule, Accumulate>) - 16) / (sizeof(StepEntry<Rule>) + sizeof(uint32_t)));
 
   StepEntry<Rule> entries[kMaxTensors];
   uint32_t chunk_ends[kMaxTensors];
