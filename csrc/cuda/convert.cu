@@ -15,10 +15,13 @@ CallCounter calls{"convert_"};
 constexpr int kThreads = 256;
 // Blocks of threads that a multiprocessor has at least at a time: bounds the registers of a thread.
 constexpr int kMinBlocks = 4;
-// Values that a thread takes at a time: at most 16 bytes of either type.
+// Values that a thread reads as one: 16 bytes of the wider type.
 template <class Target, class Source>
-constexpr int kPackOf = sizeof(Target) == 8 || sizeof(Source) == 8 ? 2 : 4;
-constexpr int kMaxTensors = 768;
+constexpr int kPackOf = 16 / static_cast<int>(sizeof(Target) > sizeof(Source) ? sizeof(Target) : sizeof(Source));
+// Packs that a thread reads before it writes the first.
+constexpr int kPacks = 2;
+// Kernels are short: a table that travels fast is worth more than a launch less.
+constexpr int kMaxTensors = 112;
 
 struct Table {
   void* targets[kMaxTensors];
@@ -29,28 +32,38 @@ struct Table {
   int32_t tensor_count;
 };
 
-static_assert(sizeof(Table) <= kMaxArgumentBytes);
+static_assert(sizeof(Table) <= kFewArgumentBytes);
 
 template <class Target, class Source>
 __global__ void __launch_bounds__(kThreads, kMinBlocks) convert_kernel(const __grid_constant__ Table table) {
   constexpr int kPack = kPackOf<Target, Source>;
   const int tensor = tensor_of_chunk(table.chunk_ends, table.tensor_count, blockIdx.x);
-  Target* targets = static_cast<Target*>(table.targets[tensor]);
-  const Source* sources = static_cast<const Source*>(table.sources[tensor]);
+  Target* __restrict__ targets = static_cast<Target*>(table.targets[tensor]);
+  const Source* __restrict__ sources = static_cast<const Source*>(table.sources[tensor]);
   const int64_t begin = (blockIdx.x - (tensor == 0 ? 0 : table.chunk_ends[tensor - 1])) * kChunkValues;
   const int64_t end = min(begin + kChunkValues, table.counts[tensor]);
   const bool packed = is_packed<Target, kPack>(targets) && is_packed<Source, kPack>(sources);
   const int64_t packed_end = packed ? end - (end - begin) % kPack : begin;
   uint32_t lost = 0;
-  for (int64_t index = begin + threadIdx.x * kPack; index < packed_end; index += kThreads * kPack) {
-    const auto from = *reinterpret_cast<const Pack<Source, kPack>*>(sources + index);
-    Pack<Target, kPack> to;
+  for (int64_t index = begin + threadIdx.x * kPack; index < packed_end; index += kThreads * kPack * kPacks) {
+    Pack<Source, kPack> from[kPacks];
 #pragma unroll
-    for (int lane = 0; lane < kPack; ++lane) {
-      to.values[lane] = converted<Target>(from.values[lane]);
-      lost |= is_lost(from.values[lane], to.values[lane]);
+    for (int pack = 0; pack < kPacks; ++pack) {
+      const int64_t place = index + pack * kThreads * kPack;
+      if (place < packed_end) from[pack] = *reinterpret_cast<const Pack<Source, kPack>*>(sources + place);
     }
-    *reinterpret_cast<Pack<Target, kPack>*>(targets + index) = to;
+#pragma unroll
+    for (int pack = 0; pack < kPacks; ++pack) {
+      const int64_t place = index + pack * kThreads * kPack;
+      if (place >= packed_end) continue;
+      Pack<Target, kPack> to;
+#pragma unroll
+      for (int lane = 0; lane < kPack; ++lane) {
+        to.values[lane] = converted<Target>(from[pack].values[lane]);
+        lost |= is_lost(from[pack].values[lane], to.values[lane]);
+      }
+      *reinterpret_cast<Pack<Target, kPack>*>(targets + place) = to;
+    }
   }
   for (int64_t index = packed_end + threadIdx.x; index < end; index += kThreads) {
     targets[index] = converted<Target>(sources[index]);
