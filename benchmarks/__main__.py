@@ -1,11 +1,11 @@
 """All benchmarks, one after the other: `python -m benchmarks`, or `make bench`."""
 
-from benchmarks import record_device, record_load, record_save
+from benchmarks import device, record_load, record_save
 from benchmarks._harness import Comparison, main
 from benchmarks.models import models
 from benchmarks.module import traversal
 from benchmarks.nn import layers
-from benchmarks.ops import adamw_step, adamw_step_device, convert, rms_norm, swiglu
+from benchmarks.ops import adamw_step, convert, rms_norm, swiglu
 from benchmarks.optim import kernel_optimizers, muon
 from benchmarks.tensor import chain, compiled, forward, overhead
 
@@ -13,13 +13,12 @@ BENCHMARKS = (
     rms_norm,
     swiglu,
     adamw_step,
-    adamw_step_device,
     kernel_optimizers,
     muon,
     convert,
     record_save,
     record_load,
-    record_device,
+    device,
     overhead,
     compiled,
     forward,

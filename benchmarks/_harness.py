@@ -104,17 +104,24 @@ def compare(
     return result
 
 
-def main(description: str, run: Callable[..., Sequence[Comparison]], *, names: Sequence[str] = ()) -> None:
+def main(
+    description: str,
+    run: Callable[..., Sequence[Comparison]],
+    *,
+    names: Sequence[str] = (),
+    json_file: Path | None = None,
+) -> None:
     """The command line of a benchmark: threads, repeats, a JSON file.
 
     Args:
         description: what is measured and how.
         run: takes the number of repeats and returns what was measured; with `names` also a list of those chosen.
         names: of what the command line can choose.
+        json_file: where the results go if the command line says nothing else; None is nowhere.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--threads", type=int, help="threads that torch uses (default: as it chooses)")
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
+    parser.add_argument("--json", type=Path, default=json_file, help="also write the results to this file")
     parser.add_argument("--repeats", type=int, default=50, help="calls of each side (default 50)")
     if names:
         parser.add_argument("names", nargs="*", help="measure these only", metavar="NAME")
@@ -128,4 +135,5 @@ def main(description: str, run: Callable[..., Sequence[Comparison]], *, names: S
     )
     results = run(arguments.repeats, arguments.names) if names else run(arguments.repeats)
     if arguments.json:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n")

@@ -3,9 +3,9 @@
     python -m benchmarks.ops.adamw_step_device
 
 What the sides do is said in `benchmarks.optim._sides`. They step the tensors of a language model, with and without
-clipping, and 1 B values in large tensors, with moments of float32, bfloat16 and 8 bits. The share of the bandwidth is
-that of the bytes a step has to read and write (28 a value with float32 moments) to those a copy moves in the same time.
-Without a GPU nothing is measured.
+clipping, and 1 B values in large tensors, or as many as fit, with moments of float32, bfloat16 and 8 bits. The share of
+the bandwidth is that of the bytes a step has to read and write (28 a value with float32 moments) to those a copy moves
+in the same time. Without a GPU nothing is measured.
 """
 
 import torch
@@ -17,10 +17,18 @@ from burnlike.optim.rules.config_base import StateDtype
 
 from .adamw_step import LR, config_of, with_torch
 
-# 1 B values, in tensors as large models have them.
-BILLION: Shapes = [(16_384, 4096)] * 15
+# A tensor as large models have it, and how many are 1 B values.
+LARGE, BILLION = (16_384, 4096), 15
+# Bytes a value that two sides need: parameters, gradients, two moments and what their making takes.
+BYTES_OF_SIDES = 44
 # Bytes of one value of a moment.
 BYTES: dict[StateDtype, float] = {"float32": 4, "bfloat16": 2, "blockwise8": 1 + 4 / BLOCK}
+
+
+def large_model(free_bytes: int) -> Shapes:
+    """As many large tensors as four fifths of the memory have place for, 1 B values at most."""
+    needed = value_count([LARGE]) * BYTES_OF_SIDES
+    return [LARGE] * max(1, min(BILLION, free_bytes * 4 // 5 // needed))
 
 
 def _with_copy(state: StateDtype, shapes: Shapes, bar: float | None, repeats: int, device: str = "cuda") -> Comparison:
@@ -48,13 +56,15 @@ def run(repeats: int) -> list[Comparison]:
         print("no CUDA device: not measured")
         return []
     model, fewer = language_model(), max(5, repeats // 3)
+    large = large_model(torch.cuda.mem_get_info()[0])
+    name = f"AdamW step on a GPU, {value_count(large) / 1e9:.2f} B values"
     return [
         with_torch("AdamW step on a GPU, language model", model, 1.0, repeats, device="cuda"),
         with_torch("Clip and AdamW on a GPU, language model", model, None, repeats, clips=True, device="cuda"),
-        with_torch("AdamW step on a GPU, 1.0 B values", BILLION, 1.0, fewer, device="cuda"),
-        _with_copy("float32", BILLION, 0.85, fewer),
-        _with_copy("bfloat16", BILLION, None, fewer),
-        _with_copy("blockwise8", BILLION, None, fewer),
+        with_torch(name, large, 1.0, fewer, device="cuda"),
+        _with_copy("float32", large, 0.85, fewer),
+        _with_copy("bfloat16", large, None, fewer),
+        _with_copy("blockwise8", large, None, fewer),
     ]
 
 

@@ -207,8 +207,8 @@ def test_skipped_steps_are_subtracted_on_the_device(rule: str, kernels: Kernels)
     arguments = (rule, lists, {"skipped": torch.full((1,), 4.0).double()}, {"times": [5, 9]})
     found, _ = kernels.run(outcome, *arguments)
     expected, _ = outcome(rule, lists, {}, {"times": [1, 5]})
-    # Powers are not correctly rounded everywhere.
-    torch.testing.assert_close(found, expected, rtol=1e-14, atol=0)
+    # Powers are not correctly rounded everywhere, and their difference to 1 has fewer digits than they.
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
