@@ -66,6 +66,24 @@ def test_a_buffer_is_used_again_only_when_its_copy_is_done(tmp_path: Path) -> No
     assert len(stream.buffers) == 2
 
 
+def test_all_copies_of_a_device_go_by_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[torch.device] = []
+
+    class Stream:
+        def __init__(self, device: torch.device) -> None:
+            made.append(device)
+
+        def wait_stream(self, other: object) -> None: ...
+
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
+    first, second = torch.device("cuda", 6), torch.device("cuda", 7)
+    for device in (first, second, first):
+        device_filling.CudaSideStream(device)
+    assert made == [first, second]
+    device_filling._stream_of.cache_clear()
+
+
 @pytest.mark.cuda
 def test_a_module_on_a_gpu_loads_what_one_on_the_cpu_does(tmp_path: Path) -> None:
     source = nn.Sequential(nn.Linear(3000, 1000), nn.BatchNorm1d(1000))

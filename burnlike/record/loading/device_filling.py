@@ -5,6 +5,7 @@ While the GPU copies one buffer, the next is read. The device is busy for no lon
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, Protocol
 
 import torch
@@ -42,16 +43,23 @@ class SideStream(Protocol):
         ...
 
 
+@cache
+def _stream_of(device: torch.device) -> torch.cuda.Stream:
+    """The stream of all copies of a device. One only: torch keeps freed memory for the stream that it was used in, and
+    would end up with buffers for each."""
+    return torch.cuda.Stream(device)
+
+
 class CudaSideStream:
     """A `SideStream` of CUDA."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._stream = torch.cuda.Stream(device)
+        self._stream = _stream_of(device)
         self._stream.wait_stream(torch.cuda.current_stream(device))  # the targets may still be in use
 
     def buffer(self, count: int) -> Tensor:
-        """Pinned memory."""
+        """Pinned memory. Torch keeps it when it is freed, so that the next one is there at once."""
         return torch.empty(count, dtype=torch.uint8, pin_memory=True)
 
     def queue(self) -> AbstractContextManager[Any]:
