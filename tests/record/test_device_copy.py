@@ -129,13 +129,21 @@ def test_lost_values_of_other_types_are_named(values: Tensor, dtype: torch.dtype
         write_pieces(file.fileno(), [Part("a", values, dtype)], stream=FakeStream())
 
 
-def test_values_are_fetched_into_tensors_of_the_cpu() -> None:
+@pytest.mark.parametrize("pool_bytes", [PAGE, 6 * PAGE, 256 << 20])
+def test_values_are_fetched_into_memory_that_the_device_writes(
+    pool_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_copy, "POOL_BYTES", pool_bytes)
     content = [part for part in parts() if isinstance(part, Part)]
-    copies = [torch.zeros(part.values.numel(), dtype=part.dtype) for part in content]
-    device_copy.fetch(list(zip(content, copies, strict=True)), torch.device("cpu"), FakeStream())
-    for part, made in zip(content, copies, strict=True):
-        assert bytes(made.view(torch.uint8).tolist()) == bytes_of(part)
-    device_copy.fetch([], torch.device("cpu"), FakeStream())
+    fake = FakeStream()
+    found = device_copy.fetch(content, torch.device("cpu"), fake)
+    memory = {buffer.untyped_storage().data_ptr() for buffer in fake.buffers}
+    for part, made in zip(content, found, strict=True):
+        assert made.shape == part.values.shape
+        assert made.dtype == part.dtype
+        assert bytes(made.contiguous().view(-1).view(torch.uint8).tolist()) == bytes_of(part)
+        assert made.numel() == 0 or made.untyped_storage().data_ptr() in memory
+    assert device_copy.fetch([], torch.device("cpu"), FakeStream()) == []
 
 
 @pytest.mark.cuda

@@ -189,25 +189,27 @@ def snapshot(
     if isinstance(tensors, LazyTensors):
         return kept, tensors
     parts = [part_of(tensors, outline, Payload(name)) for name in outline.entries]
-    copies = [torch.empty(outline.entries[part.name].shape, dtype=part.dtype, device="cpu") for part in parts]
-
-    on_gpu: dict[torch.device, list[tuple[Part, Tensor]]] = {}
-    on_cpu: list[tuple[Part, Tensor]] = []
-    for part, made in zip(parts, copies, strict=True):
+    copies: dict[str, Tensor] = {}
+    on_gpu: dict[torch.device, list[Part]] = {}
+    on_cpu: list[Part] = []
+    for part in parts:
         assert isinstance(part.values, Tensor)
         device = part.values.device
-        (on_gpu.setdefault(device, []) if device.type == "cuda" else on_cpu).append((part, made))
+        (on_gpu.setdefault(device, []) if device.type == "cuda" else on_cpu).append(part)
     for device, there in on_gpu.items():
         from .device_copy import fetch  # it needs the native ops, which not every program does
 
-        fetch(there, device, allow_overflow=allow_overflow)
+        found = fetch(there, device, allow_overflow=allow_overflow)
+        copies |= {part.name: made for part, made in zip(there, found, strict=True)}
 
     def fill(step: tuple[Part, Tensor, int], _: Tensor) -> None:
         part, into, first = step
         part.fill(first, into, allow_overflow)
 
-    run_steps([step for part, made in on_cpu for step in _steps(part, made)], fill)
-    return kept, {part.name: made for part, made in zip(parts, copies, strict=True)}
+    for part in on_cpu:
+        copies[part.name] = torch.empty(outline.entries[part.name].shape, dtype=part.dtype, device="cpu")
+    run_steps([step for part in on_cpu for step in _steps(part, copies[part.name])], fill)
+    return kept, copies
 
 
 def _steps(part: Part, made: Tensor) -> list[tuple[Part, Tensor, int]]:

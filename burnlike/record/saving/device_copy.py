@@ -4,6 +4,7 @@ A range of the file is laid out in the GPU's memory, so that one copy fetches al
 buffers: while the CPU writes one range, the next is converted and copied. The GPU is busy for no longer than that.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,9 @@ from .stream import Part
 
 RANGE_BYTES = 32 << 20
 """Bytes that are fetched at a time."""
+
+POOL_BYTES = 256 << 20
+"""Bytes of memory of the CPU that tensors share: a power of two, as torch rounds pinned memory up to one."""
 
 _CONVERTED = set(torch_dtypes(NATIVE))  # what the native op takes
 _PAGE_BYTES = 4096
@@ -71,6 +75,7 @@ def images(
     device: torch.device,
     stream: SideStream,
     allow_overflow: bool = False,
+    hosts: Sequence[Tensor] = (),
 ) -> Iterator[Tensor]:
     """For each range memory of the CPU, whole pages, that begins with its bytes; what is between parts is left open.
 
@@ -78,18 +83,21 @@ def images(
 
     Args:
         slices: what of each range comes from `device`, see `slices_of`.
-        ranges: first byte and end of each, none longer than the first.
+        ranges: first byte and end of each.
         device: where the values are.
         stream: its queue of copies.
         allow_overflow: do not check that finite values stay finite.
+        hosts: memory of the stream's for each range, which is then valid for good; none if two buffers are to do.
 
     Raises:
         PrecisionError: a value can't be stored in its part's dtype.
     """
-    slots = [_Slot(ranges[0][1] - ranges[0][0], device, stream, allow_overflow) for _ in range(min(2, len(ranges)))]
+    count = max(stop - start for start, stop in ranges)
+    slots = [_Slot(count, device, stream, allow_overflow) for _ in range(min(2, len(ranges)))]
+    hosts = hosts or [stream.buffer(-(-count // _PAGE_BYTES) * _PAGE_BYTES) for _ in slots]
     try:
         for index, (start, stop) in enumerate(ranges):
-            slots[index % 2].begin(slices[index], stop - start)
+            slots[index % 2].begin(slices[index], stop - start, hosts[index % len(hosts)])
             if index:
                 yield slots[(index - 1) % 2].finish()
         yield slots[(len(ranges) - 1) % 2].finish()
@@ -100,49 +108,78 @@ def images(
 
 
 def fetch(
-    copies: Sequence[tuple[Part, Tensor]],
+    parts: Sequence[Part],
     device: torch.device,
     stream: SideStream | None = None,
     allow_overflow: bool = False,
-) -> None:
-    """Convert values of a device into tensors of the CPU.
+) -> list[Tensor]:
+    """Convert values of a device into tensors of the CPU, in memory that the device writes itself.
+
+    With CUDA it is pinned: the first time that takes long, but torch keeps it for the next time.
 
     Args:
-        copies: parts whose values are on `device`, and contiguous tensors of their types.
+        parts: values on `device`.
         device: where the values are.
         stream: its queue of copies; None makes one of CUDA.
         allow_overflow: do not check that finite values stay finite.
 
+    Returns:
+        For each part a contiguous tensor of its type and shape.
+
     Raises:
         PrecisionError: a value can't be stored in its part's dtype.
     """
+    stream = stream or CudaSideStream(device)
     placed: dict[int, Part] = {}
-    targets: dict[str, Tensor] = {}
+    made: list[Tensor] = []
+    ranges: list[tuple[int, int]] = []
+    hosts: list[Tensor] = []
     end = 0
-    for part, target in copies:
-        if part.nbytes:
-            placed[end] = part
-            targets[part.name] = target.view(-1)
-            end += -(-part.nbytes // _ALIGNMENT) * _ALIGNMENT
-    ranges = [(start, min(start + RANGE_BYTES, end)) for start in range(0, end, RANGE_BYTES)]
-    if not ranges:
-        return
-    slices = slices_of(placed, ranges)
-    copied = images(slices, ranges, device, stream or CudaSideStream(device), allow_overflow)
-    for there, image in zip(slices, copied, strict=True):
-        for slice_ in there:
-            into = targets[slice_.part.name][slice_.first : slice_.first + slice_.count]
-            into.copy_(image[slice_.at : slice_.at + into.nbytes].view(into.dtype))
+    for pool in _pools(parts):
+        starts = list(itertools.accumulate(map(_aligned_bytes, pool), initial=0))
+        memory = stream.buffer(starts[-1]) if starts[-1] else torch.empty(0, dtype=torch.uint8)
+        for part, start in zip(pool, starts, strict=False):
+            assert isinstance(part.values, Tensor)
+            if part.nbytes:
+                placed[end + start] = part
+            made.append(memory[start : start + part.nbytes].view(part.dtype).view(part.values.shape))
+        for start in range(0, starts[-1], RANGE_BYTES):
+            stop = min(start + RANGE_BYTES, starts[-1])
+            ranges.append((end + start, end + stop))
+            hosts.append(memory[start:stop])
+        end += starts[-1]
+    if ranges:
+        for _ in images(slices_of(placed, ranges), ranges, device, stream, allow_overflow, hosts):
+            pass
+    return made
+
+
+def _aligned_bytes(part: Part) -> int:
+    return -(-part.nbytes // _ALIGNMENT) * _ALIGNMENT
+
+
+def _pools(parts: Sequence[Part]) -> Iterator[list[Part]]:
+    """The parts in their order, as many together as have POOL_BYTES, or a larger one."""
+    pool: list[Part] = []
+    count = 0
+    for part in parts:
+        if pool and count + _aligned_bytes(part) > POOL_BYTES:
+            yield pool
+            pool, count = [], 0
+        pool.append(part)
+        count += _aligned_bytes(part)
+    if pool:
+        yield pool
 
 
 class _Slot:
-    """A buffer on the device and one on the CPU, for one range at a time."""
+    """A buffer on the device, for one range at a time."""
 
     def __init__(self, count: int, device: torch.device, stream: SideStream, allow_overflow: bool) -> None:
         self._stream = stream
         self._device = device
         self._allow_overflow = allow_overflow
-        self._host = stream.buffer(-(-count // _PAGE_BYTES) * _PAGE_BYTES)
+        self._host = torch.empty(0, dtype=torch.uint8)
         with stream.queue():
             self._image = torch.empty(count, dtype=torch.uint8, device=device)
         self._owners: list[_Slice] = []
@@ -150,8 +187,9 @@ class _Slot:
         self._mark: Any = None
 
     @torch.no_grad()
-    def begin(self, slices: list[_Slice], count: int) -> None:
-        """Queue the conversion of the slices, and the copy; nothing waits."""
+    def begin(self, slices: list[_Slice], count: int, host: Tensor) -> None:
+        """Queue the conversion of the slices, and the copy to `host`; nothing waits."""
+        self._host = host
         targets, sources, self._owners = [], [], []
         with self._stream.queue():
             for slice_ in slices:
