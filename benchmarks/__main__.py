@@ -5,12 +5,13 @@ from benchmarks._harness import Comparison, main
 from benchmarks.models import models
 from benchmarks.module import traversal
 from benchmarks.nn import layers
-from benchmarks.ops import adamw_step, convert, rms_norm, swiglu
+from benchmarks.ops import adamw_step, convert, rms_norm, rotary, swiglu
 from benchmarks.optim import kernel_optimizers, muon
 from benchmarks.tensor import chain, compiled, forward, overhead
 
 BENCHMARKS = (
     rms_norm,
+    rotary,
     swiglu,
     adamw_step,
     kernel_optimizers,

@@ -24,6 +24,8 @@ STABLE_TORCH_LIBRARY(burnlike, library) {
   library.def("swiglu(Tensor gate, Tensor? up) -> Tensor");
   library.def("swiglu_backward(Tensor grad, Tensor gate, Tensor? up) -> (Tensor, Tensor)");
   library.def(
+      "rotary(Tensor query, Tensor key, Tensor cos, Tensor sin, bool interleaved, bool inverse) -> (Tensor, Tensor)");
+  library.def(
       "adamw_step_(Tensor(a!)[] params, Tensor(b!)[] grads, Tensor(c!)[] moments_1, Tensor(d!)[] moments_2, "
       "Tensor(e!)[] max_moments_2, Tensor(f!)[] scales_1, Tensor(g!)[] scales_2, int[] times, float lr, float beta_1, "
       "float beta_2, float epsilon, float weight_decay, bool coupled, bool cautious, " BURNLIKE_STEP_OPTIONS);

@@ -15,6 +15,7 @@ from .gradient_squares import gradient_squares_, gradient_squares_reference
 from .lion_step import lion_step_, lion_step_reference
 from .read_values import can_read_values, read_values_, read_values_reference
 from .rms_norm import rms_norm, rms_norm_reference
+from .rotary import rotary, rotary_reference
 from .sgd_step import sgd_step_, sgd_step_reference
 from .swiglu import swiglu, swiglu_reference
 
@@ -42,6 +43,8 @@ __all__ = [
     "read_values_reference",
     "rms_norm",
     "rms_norm_reference",
+    "rotary",
+    "rotary_reference",
     "scale_count",
     "sgd_step_",
     "sgd_step_reference",

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from .rms_norm import rms_norm
+from .rotary import rotary
 from .swiglu import swiglu
 
 
@@ -17,11 +18,18 @@ class Example(NamedTuple):
     inputs: Callable[[torch.device | str], tuple[Tensor, ...]]
 
 
+def _rotary(query: Tensor, key: Tensor) -> Tensor:
+    table = torch.ones(3, 2, device=query.device)
+    query, key = rotary(query, key, table, table)
+    return torch.cat((query, key), 1)
+
+
 def _ones(device: torch.device | str, *sizes: int) -> Tensor:
     return torch.ones(sizes, device=device, requires_grad=True)
 
 
 EXAMPLES = {
     "rms_norm": Example(rms_norm, lambda device: (_ones(device, 2, 4), _ones(device, 4))),
+    "rotary": Example(_rotary, lambda device: (_ones(device, 1, 2, 3, 4), _ones(device, 1, 1, 3, 4))),
     "swiglu": Example(swiglu, lambda device: (_ones(device, 2, 4), _ones(device, 2, 4))),
 }

@@ -9,3 +9,4 @@
 #include "burnlike/glu.h"
 #include "burnlike/random.h"
 #include "burnlike/rms_norm.h"
+#include "burnlike/rotary.h"

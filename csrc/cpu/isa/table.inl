@@ -14,6 +14,7 @@ namespace {
 #include "gradient_squares.inl"
 #include "lion_step.inl"
 #include "rms_norm.inl"
+#include "rotary.inl"
 #include "sgd_step.inl"
 #include "step_memory.inl"
 
@@ -37,6 +38,7 @@ constexpr StepKernels<Accumulate> step_kernels = {
 constinit const Kernels BURNLIKE_TABLE = {
     .isa = BURNLIKE_ISA,
     .rms_norm = BURNLIKE_PER_ELEMENT(rms_norm_kernels),
+    .rotary = BURNLIKE_PER_ELEMENT(rotary_kernels),
     .swiglu = BURNLIKE_PER_ELEMENT(swiglu_kernels),
     .step_float32 = step_kernels<float>,
     .step_float64 = step_kernels<double>,

@@ -131,14 +131,9 @@ inline Tensor as_contiguous(const Tensor& tensor) {
   return is_usable ? tensor : contiguous_copy(tensor);
 }
 
-// An uninitialized contiguous tensor on the device of `like`; `torch::stable::empty` would look its op up by name.
-inline Tensor new_contiguous(const std::vector<int64_t>& sizes, ElementKind kind, const Tensor& like) {
-  std::vector<int64_t> strides(sizes.size());
-  int64_t stride = 1;
-  for (size_t dim = sizes.size(); dim-- > 0;) {
-    strides[dim] = stride;
-    stride *= std::max<int64_t>(sizes[dim], 1);
-  }
+// An uninitialized tensor on the device of `like`; `torch::stable::empty` would look its op up by name.
+inline Tensor new_strided(
+    const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides, ElementKind kind, const Tensor& like) {
   int32_t device_type = 0;
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
   AtenTensorHandle handle = nullptr;
@@ -146,6 +141,16 @@ inline Tensor new_contiguous(const std::vector<int64_t>& sizes, ElementKind kind
       static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(), dtype_code(kind), device_type,
       like.get_device_index(), &handle));
   return Tensor(handle);
+}
+
+inline Tensor new_contiguous(const std::vector<int64_t>& sizes, ElementKind kind, const Tensor& like) {
+  std::vector<int64_t> strides(sizes.size());
+  int64_t stride = 1;
+  for (size_t dim = sizes.size(); dim-- > 0;) {
+    strides[dim] = stride;
+    stride *= std::max<int64_t>(sizes[dim], 1);
+  }
+  return new_strided(sizes, strides, kind, like);
 }
 
 inline Tensor new_like(const Tensor& like) {
