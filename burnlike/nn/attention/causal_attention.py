@@ -102,7 +102,8 @@ class CausalAttention(Module):
         if self.query_key_norm:
             query, key = self.norm_query(query), self.norm_key(key)
         positions = slots if positions is None else positions
-        query, key = self._rotated(query, positions), self._rotated(key, positions)
+        if self.rotary is not None:
+            query, key = self.rotary.rotate_both(query, key, 0, positions)
         value = split_heads(self.value(x), self.n_heads_kv)
         if cache is not None and slots is not None:
             cache.write(slots, key, value)
@@ -117,9 +118,6 @@ class CausalAttention(Module):
         weight = self.key.weight
         shape = (batch, self.n_heads_kv, length, self.d_head)
         return KeyValueCache(weight.new_zeros(shape), weight.new_zeros(shape))
-
-    def _rotated(self, heads: Tensor, positions: Tensor | None) -> Tensor:
-        return heads if self.rotary is None else self.rotary(heads, 0, positions)
 
     def _visible(
         self, slots: Tensor | None, queries: int, keys: int, mask_pad: Tensor | None, device: torch.device

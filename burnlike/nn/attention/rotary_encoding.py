@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ...errors import ArgumentError
 from ...module import Content
+from ...ops import rotary, rotary_reference
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import Layer, shape_error
 from .configs import RotaryEncodingConfig
@@ -98,27 +99,55 @@ class RotaryEncoding(Layer):
         Raises:
             ShapeError: x reaches past `max_sequence_length`, or its last dimension is not `d_model`.
         """
-        config = self.config
-        length, d_model = config.max_sequence_length, config.d_model
+        self._check(x, start)
+        # The op takes [batch, heads, sequence, d_model] and two tensors; the other has no heads.
+        heads = x[(None,) * (4 - x.ndim)] if x.ndim < 4 else x.flatten(0, -4)
+        rotated, _ = self._both(heads, heads.new_empty((heads.shape[0], 0, *heads.shape[2:])), start, positions)
+        return rotated.reshape(x.shape)
+
+    def rotate_both(
+        self, query: Tensor, key: Tensor, start: int = 0, positions: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """As `forward` of torch tensors, query and key at once.
+
+        Args:
+            query: `[batch, heads, sequence, d_model]`.
+            key: `[batch, heads of its own, sequence, d_model]`.
+            start: as of `forward`.
+            positions: as of `forward`.
+
+        Returns:
+            query and key in their dtype.
+
+        Raises:
+            ShapeError: they reach past `max_sequence_length`, or their last dimension is not `d_model`.
+        """
+        self._check(query, start)
+        return self._both(query, key, start, positions)
+
+    def _check(self, x: Tensor, start: int) -> None:
+        length, d_model = self.config.max_sequence_length, self.config.d_model
         if x.ndim < 2 or x.shape[-1] != d_model or start < 0 or start + x.shape[-2] > length:
             expected = f"[..., sequence, {d_model}] with 0 <= start and start + sequence <= {length}"
             raise shape_error(self, expected, f"{list(x.shape)} and start {start}")
-        cosine, sine = self._rows(start, start + x.shape[-2], positions)
-        rotated = _rotated(x[..., : config.rotated], cosine.to(x.dtype), sine.to(x.dtype), config.interleaved)
-        return rotated if config.rotated == d_model else torch.cat((rotated, x[..., config.rotated :]), -1)
+
+    def _both(self, query: Tensor, key: Tensor, start: int, positions: Tensor | None) -> tuple[Tensor, Tensor]:
+        cosine, sine = self._rows(start, start + query.shape[-2], positions)
+        # ONNX does not have the native op.
+        is_onnx = torch.compiler.is_exporting() and torch.onnx.is_in_onnx_export()
+        rotate = rotary_reference if is_onnx else rotary
+        return rotate(query, key, cosine, sine, interleaved=self.config.interleaved)
 
     def _rows(self, start: int, end: int, positions: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Cosines and sines `[sequence, rotated / 2]`, or `[batch, 1, sequence, rotated / 2]`."""
+        """Cosines and sines `[sequence, rotated / 2]`, or `[batch, sequence, rotated / 2]`."""
         if self.by_length:
             length = torch.full((), end, device=self.cosine.device) if positions is None else positions.amax() + 1
             if positions is None:
                 positions = torch.arange(start, end, device=self.cosine.device)
-            cosine, sine = self._computed(positions, self._rates_in(length))
-        elif positions is None:
+            return self._computed(positions, self._rates_in(length))
+        if positions is None:
             return self.cosine[start:end], self.sine[start:end]
-        else:
-            cosine, sine = self.cosine[positions], self.sine[positions]
-        return (cosine, sine) if positions.ndim == 1 else (cosine[:, None], sine[:, None])
+        return self.cosine[positions], self.sine[positions]
 
     def _rates_in(self, length: Tensor) -> Tensor:
         """The frequencies of `by_length` in sequences of up to `length` `[]`, float64 `[rotated / 2]` on its device."""
@@ -157,15 +186,6 @@ class RotaryEncoding(Layer):
     def custom_content(self, content: Content) -> Content:
         config = self.config
         return content.add("d_model", config.d_model).add("max_sequence_length", config.max_sequence_length)
-
-
-def _rotated(x: Tensor, cosine: Tensor, sine: Tensor, interleaved: bool) -> Tensor:
-    if interleaved:
-        first, second = x[..., 0::2], x[..., 1::2]
-        turned = torch.stack((first * cosine - second * sine, first * sine + second * cosine), dim=-1)
-        return turned.flatten(-2)
-    first, second = x.chunk(2, -1)
-    return torch.cat((first * cosine - second * sine, first * sine + second * cosine), -1)
 
 
 def _frequencies(config: RotaryEncodingConfig) -> Tensor:

@@ -92,3 +92,33 @@ def test_what_makes_no_table_is_refused() -> None:
         nn.PositionalEncodingConfig(d_model=4, max_timescale=100)
     with pytest.raises(ConfigError, match="d_model"):
         nn.PositionalEncodingConfig(d_model=5)
+
+
+def turned(x: Tensor, rotary: nn.RotaryEncoding) -> Tensor:
+    """Su et al. 2021, eq. 34, for pairs of neighbours, in complex numbers."""
+    angle = torch.arange(x.shape[-2]).double()[:, None] * rotary.theta.double()
+    pairs = torch.view_as_complex(x.double().unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle)).flatten(-2)
+
+
+@pytest.mark.parametrize("shape", [(5, 4), (2, 5, 4), (2, 3, 5, 4), (2, 1, 3, 5, 4)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_any_number_of_dimensions_is_rotated(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    rotary, x = LONG.init(), torch.randn(shape).to(dtype).requires_grad_()
+    y = rotary(x)
+    assert y.dtype == dtype
+    # In half precision there is one rounding, of the result.
+    precision = torch.finfo(dtype).eps
+    torch.testing.assert_close(y.double(), turned(x, rotary), rtol=precision, atol=precision / 2)
+    (grad,) = torch.autograd.grad(y, x, y)
+    torch.testing.assert_close(grad, x, rtol=2 * precision, atol=2 * precision)
+
+
+@pytest.mark.parametrize("positions", [None, torch.tensor([4, 0, 9]), torch.tensor([[1, 2, 3], [7, 7, 0]])], ids=str)
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_both_are_rotated_as_each_alone(positions: Tensor | None, interleaved: bool) -> None:
+    rotary = LONG.replace(d_model=8, rotary_dim=6, interleaved=interleaved).init()
+    query, key = torch.randn(2, 3, 4, 8).transpose(1, 2), torch.randn(2, 1, 3, 8)
+    both = rotary.rotate_both(query, key, 0, positions)
+    assert torch.equal(both[0], rotary(query, 0, positions))
+    assert torch.equal(both[1], rotary(key, 0, positions))
