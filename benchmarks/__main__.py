@@ -5,7 +5,7 @@ from benchmarks._harness import Comparison, main
 from benchmarks.models import models
 from benchmarks.module import traversal
 from benchmarks.nn import layers
-from benchmarks.ops import adamw_step, convert, rms_norm, rotary, swiglu
+from benchmarks.ops import adamw_step, convert, lora_linear, rms_norm, rotary, swiglu
 from benchmarks.optim import kernel_optimizers, muon
 from benchmarks.tensor import chain, compiled, forward, overhead
 
@@ -13,6 +13,7 @@ BENCHMARKS = (
     rms_norm,
     rotary,
     swiglu,
+    lora_linear,
     adamw_step,
     kernel_optimizers,
     muon,

@@ -52,6 +52,12 @@ STATE_HOOKS = ("_state_dict_pre_hooks", "_state_dict_hooks", *LOAD_HOOKS)
 Without them, every module's `state_dict` would have to be called to know whether it saves more than its tensors.
 """
 
+CALL_HOOKS = HOOKS[:4]
+"""The hooks that a call of the module runs.
+
+Without them, a layer that computes with the parts of an adapter would pass over those that want to see its sum.
+"""
+
 FORWARD_PRE_HOOKS = "_forward_pre_hooks"
 """As `HOOKS`; tools of torch that replace a tensor before each call have a hook there."""
 

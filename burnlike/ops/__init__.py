@@ -13,6 +13,7 @@ from .convert import convert_, convert_reference
 from .crc32 import crc32
 from .gradient_squares import gradient_squares_, gradient_squares_reference
 from .lion_step import lion_step_, lion_step_reference
+from .lora_linear import lora_linear, lora_linear_reference
 from .read_values import can_read_values, read_values_, read_values_reference
 from .rms_norm import rms_norm, rms_norm_reference
 from .rotary import rotary, rotary_reference
@@ -37,6 +38,8 @@ __all__ = [
     "gradient_squares_reference",
     "lion_step_",
     "lion_step_reference",
+    "lora_linear",
+    "lora_linear_reference",
     "native_status",
     "quantize_blockwise",
     "read_values_",

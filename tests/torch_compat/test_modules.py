@@ -79,6 +79,10 @@ def test_STATE_HOOKS() -> None:
     assert set(modules.STATE_HOOKS) == {name for name in modules.HOOKS if "state_dict" in name}
 
 
+def test_CALL_HOOKS() -> None:
+    assert set(modules.CALL_HOOKS) == {name for name in modules.HOOKS if "forward" in name or "backward" in name}
+
+
 def test_FORWARD_PRE_HOOKS() -> None:
     layer = nn.Linear(2, 2)
     prune.identity(layer, "weight")

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from ..._dtypes import FloatName
+from ..._torch_compat.modules import CALL_HOOKS
 from ...errors import ModuleTreeError
 from ..identity.paths import listed
-from ..identity.torch_wrappers import own_class
+from ..identity.torch_wrappers import own_class, parametrizations_of
 from .configs import LoraConfig
 from .reparameterization import Reparameterization, attach, candidates
 
@@ -47,6 +48,20 @@ class Lora(Reparameterization):
     def delta(self) -> Tensor:
         """The product that is added to the weight."""
         return self.scale * (self.a @ self.b)
+
+
+def adapter_of(module: nn.Module, name: str) -> tuple[Lora, Tensor] | None:
+    """The `Lora` of the parameter `name` and the base it is added to, for layers that need not make their sum.
+
+    None if there is none, if another parametrization lies above it, or if hooks are to see the sum.
+    """
+    list_of = parametrizations_of(module).get(name)
+    if list_of is None or len(list_of._modules) != 1:
+        return None
+    lora = list_of._modules["0"]
+    if type(lora) is not Lora or any(getattr(part, hooks) for part in (list_of, lora) for hooks in CALL_HOOKS):
+        return None
+    return lora, list_of.original
 
 
 def apply_lora(module: M, config: LoraConfig) -> M:

@@ -5,6 +5,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...module import Content
+from ...module.adapters.lora import adapter_of
+from ...ops import lora_linear
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import Layer, expect_shape
 from .configs import LinearConfig
@@ -50,8 +52,14 @@ class Linear(Layer):
         Raises:
             ShapeError: the last dimension of x is not `d_input`.
         """
-        expect_shape(self, x, "...", self.weight.shape[0])
-        return functional.linear(x, self.weight.mT, self.bias)
+        adapted = adapter_of(self, "weight") if "parametrizations" in self._modules else None
+        if adapted is not None:
+            lora, base = adapted
+            expect_shape(self, x, "...", base.shape[0])
+            return lora_linear(x, base, lora.a, lora.b, self.bias, lora.scale)
+        weight = self.weight
+        expect_shape(self, x, "...", weight.shape[0])
+        return functional.linear(x, weight.mT, self.bias)
 
     def custom_content(self, content: Content) -> Content:
         d_input, d_output = content.shape("weight")

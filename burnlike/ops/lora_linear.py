@@ -1,0 +1,103 @@
+"""A linear layer with a low-rank adapter: y = x (W + s A B) + bias (Hu et al. 2021, arXiv:2106.09685, eq. 3).
+
+It has no kernel of its own, as all of its time is in torch's matrix products. What it gains is which of them run:
+torch's autograd would compute the gradient of W + s A B, a product as large as the layer's own, and from it those of A
+and B. They follow from x and the gradient of y by products of rank r alone.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from .._torch_compat.transforms import transforming
+from ..errors import ShapeError
+from ._checks import check_shape
+
+
+def lora_linear(x: Tensor, weight: Tensor, a: Tensor, b: Tensor, bias: Tensor | None, scale: float) -> Tensor:
+    """x @ (weight + scale * a @ b) + bias, of a weight that is not trained.
+
+    Differentiable any number of times. A weight that requires a gradient, and the transforms of `torch.func`, take the
+    plain-torch form.
+
+    Memory: saves x, and no tensor besides it and the parameters. Forward and backward each make the sum of the weights
+    and free it. Time of both passes together: 2 products of x's size with the weight, where
+    `functional.linear(x, weight + ...)` takes 3.
+
+    Args:
+        x: `[..., d_input]`.
+        weight: `[d_input, d_output]`; converted to the element type of `a` if it has another.
+        a: `[d_input, rank]`, in x's element type.
+        b: `[rank, d_output]`.
+        bias: `[d_output]` or None.
+        scale: of the product.
+
+    Returns:
+        `[..., d_output]`, the bits of `lora_linear_reference`.
+
+    Raises:
+        ShapeError: the shapes do not fit each other.
+    """
+    _check(x, weight, a, b, bias)
+    if weight.requires_grad or (not torch.compiler.is_compiling() and transforming()):
+        return lora_linear_reference(x, weight, a, b, bias, scale)
+    if torch.is_autocast_enabled(x.device.type):
+        # As functional.linear does; the passes run without autocast, in which its casts would be repeated.
+        dtype = torch.get_autocast_dtype(x.device.type)
+        x, weight, a, b = x.to(dtype), weight.to(dtype), a.to(dtype), b.to(dtype)
+        bias = None if bias is None else bias.to(dtype)
+    return _LoraLinear.apply(x, weight, a, b, bias, scale)
+
+
+def lora_linear_reference(x: Tensor, weight: Tensor, a: Tensor, b: Tensor, bias: Tensor | None, scale: float) -> Tensor:
+    """The same as `lora_linear`, differentiated by torch, also in the weight."""
+    return functional.linear(x, _effective(weight, a, b, scale).mT, bias)
+
+
+def _effective(weight: Tensor, a: Tensor, b: Tensor, scale: float) -> Tensor:
+    return torch.addmm(weight.to(a.dtype), a, b, alpha=scale)
+
+
+def _product(first: Tensor, second: Tensor, scale: float) -> Tensor:
+    """scale * first @ second, rounded once."""
+    return torch.addmm(first.new_zeros(()), first, second, beta=0, alpha=scale)
+
+
+class _LoraLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, a: Tensor, b: Tensor, bias: Tensor | None, scale: float) -> Tensor:
+        return lora_linear_reference(x, weight, a, b, bias, scale)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, weight, a, b, _, ctx.scale = inputs
+        ctx.save_for_backward(x, weight, a, b)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,) = grads
+        x, weight, a, b = ctx.saved_tensors
+        x_needed, _, a_needed, b_needed, bias_needed, _ = ctx.needs_input_grad
+        grad_rows, rows = grad.reshape(-1, grad.shape[-1]), x.reshape(-1, x.shape[-1])
+        grad_x = grad @ _effective(weight, a, b, ctx.scale).mT if x_needed else None
+        grad_a = rows.mT @ _product(grad_rows, b.mT, ctx.scale) if a_needed else None
+        grad_b = _product(rows, a, ctx.scale).mT @ grad_rows if b_needed else None
+        grad_bias = grad_rows.sum(0) if bias_needed else None
+        return grad_x, None, grad_a, grad_b, grad_bias, None
+
+
+def _check(x: Tensor, weight: Tensor, a: Tensor, b: Tensor, bias: Tensor | None) -> None:
+    if weight.dim() != 2 or a.dim() != 2:
+        raise ShapeError(
+            "lora_linear: expected weight of shape [d_input, d_output] and a of shape [d_input, rank], got"
+            f" {list(weight.shape)} and {list(a.shape)}"
+        )
+    d_input, d_output = weight.shape
+    if x.dim() == 0 or x.shape[-1] != d_input:
+        raise ShapeError(f"lora_linear: expected x of shape [..., {d_input}], got {list(x.shape)}")
+    check_shape("lora_linear", "a", a, (d_input, a.shape[1]))
+    check_shape("lora_linear", "b", b, (a.shape[1], d_output))
+    if bias is not None:
+        check_shape("lora_linear", "bias", bias, (d_output,))
