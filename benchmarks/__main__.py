@@ -5,7 +5,7 @@ from benchmarks._harness import Comparison, main
 from benchmarks.models import models
 from benchmarks.module import traversal
 from benchmarks.nn import layers
-from benchmarks.ops import adamw_step, convert, lora_linear, rms_norm, rotary, swiglu
+from benchmarks.ops import adamw_step, convert, dropout_add, geglu, lora_linear, rms_norm, rotary, swiglu
 from benchmarks.optim import kernel_optimizers, muon
 from benchmarks.tensor import chain, compiled, forward, overhead
 
@@ -14,6 +14,8 @@ BENCHMARKS = (
     rotary,
     swiglu,
     lora_linear,
+    geglu,
+    dropout_add,
     adamw_step,
     kernel_optimizers,
     muon,

@@ -23,6 +23,10 @@ STABLE_TORCH_LIBRARY(burnlike, library) {
   library.def("rms_norm_backward(Tensor grad, Tensor x, Tensor gamma, float epsilon) -> (Tensor, Tensor)");
   library.def("swiglu(Tensor gate, Tensor? up) -> Tensor");
   library.def("swiglu_backward(Tensor grad, Tensor gate, Tensor? up) -> (Tensor, Tensor)");
+  library.def("geglu(Tensor gate, Tensor? up, str approximate) -> Tensor");
+  library.def("geglu_backward(Tensor grad, Tensor gate, Tensor? up, str approximate) -> (Tensor, Tensor)");
+  library.def("dropout_add(Tensor x, Tensor residual, float probability, Tensor seed) -> Tensor");
+  library.def("dropout_add_backward(Tensor grad, float probability, Tensor seed, ScalarType dtype) -> Tensor");
   library.def(
       "rotary(Tensor query, Tensor key, Tensor cos, Tensor sin, bool interleaved, bool inverse) -> (Tensor, Tensor)");
   library.def(

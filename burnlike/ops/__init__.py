@@ -11,6 +11,8 @@ from .adamw_step import adamw_step_, adamw_step_reference
 from .blockwise import BLOCK, dequantize_blockwise, quantize_blockwise, scale_count
 from .convert import convert_, convert_reference
 from .crc32 import crc32
+from .dropout_add import dropout_add, dropout_add_reference
+from .geglu import geglu, geglu_reference
 from .gradient_squares import gradient_squares_, gradient_squares_reference
 from .lion_step import lion_step_, lion_step_reference
 from .lora_linear import lora_linear, lora_linear_reference
@@ -32,8 +34,12 @@ __all__ = [
     "convert_reference",
     "crc32",
     "dequantize_blockwise",
+    "dropout_add",
+    "dropout_add_reference",
     "force_compiled_form",
     "force_cpu_isa",
+    "geglu",
+    "geglu_reference",
     "gradient_squares_",
     "gradient_squares_reference",
     "lion_step_",

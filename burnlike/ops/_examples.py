@@ -6,6 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .dropout_add import dropout_add
+from .geglu import geglu
 from .rms_norm import rms_norm
 from .rotary import rotary
 from .swiglu import swiglu
@@ -29,6 +31,8 @@ def _ones(device: torch.device | str, *sizes: int) -> Tensor:
 
 
 EXAMPLES = {
+    "dropout_add": Example(dropout_add, lambda device: (_ones(device, 2, 4), _ones(device, 2, 4))),
+    "geglu": Example(geglu, lambda device: (_ones(device, 2, 4), _ones(device, 2, 4))),
     "rms_norm": Example(rms_norm, lambda device: (_ones(device, 2, 4), _ones(device, 4))),
     "rotary": Example(_rotary, lambda device: (_ones(device, 1, 2, 3, 4), _ones(device, 1, 1, 3, 4))),
     "swiglu": Example(swiglu, lambda device: (_ones(device, 2, 4), _ones(device, 2, 4))),

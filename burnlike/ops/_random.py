@@ -4,6 +4,8 @@ A draw is a hash of the seed and of the place that is written: it needs no gener
 and it is the same whatever the number of threads and the device.
 """
 
+from typing import TypeVar
+
 import torch
 from torch import Tensor
 
@@ -12,19 +14,23 @@ from .blockwise import BLOCK
 _MASK = 0xFFFFFFFF
 _GOLDEN = 0x9E3779B9
 
+Bits = TypeVar("Bits", int, Tensor)
+"""A number, or int64."""
 
-def random_bits(seed: int, tensor: int, stream: int, count: int, device: torch.device) -> Tensor:
+
+def random_bits(seed: Bits, tensor: int, stream: int, count: int, device: torch.device) -> Tensor:
     """32 random bits for each value of a tensor, int64 `[count]`.
 
     Args:
+        seed: a number, or one in a tensor of int64.
         tensor: place of the parameter in the list.
         stream: 0 for the weight, then one for each of its moments.
     """
     key = _mix(_mix(seed & _MASK) ^ (seed >> 32 & _MASK))
     key = _mix(_mix(key ^ tensor) ^ stream)
     index = torch.arange(count, dtype=torch.int64, device=device)
-    block_keys = _mixed(index // BLOCK & _MASK ^ key)
-    return _mixed(block_keys + index % BLOCK * _GOLDEN & _MASK)
+    block_keys = _mix(index // BLOCK & _MASK ^ key)
+    return _mix(block_keys + index % BLOCK * _GOLDEN & _MASK)
 
 
 def uniform(bits: Tensor) -> Tensor:
@@ -56,15 +62,9 @@ def round_stochastically(values: Tensor, dtype: torch.dtype, bits: Tensor) -> Te
     return torch.where(values.isfinite(), result.copysign(values), values).to(dtype)
 
 
-def _mix(x: int) -> int:
-    """C. Wellons' lowbias32: each bit of the result depends on each bit of x."""
-    x = (x ^ x >> 16) * 0x7FEB352D & _MASK
-    x = (x ^ x >> 15) * 0x846CA68B & _MASK
-    return x ^ x >> 16
-
-
-def _mixed(x: Tensor) -> Tensor:
-    """The same for 32 bits in int64, whose products wrap around."""
+def _mix(x: Bits) -> Bits:
+    """C. Wellons' lowbias32 for 32 bits: each bit of the result depends on each bit of x. Products of tensors wrap
+    around."""
     x = (x ^ x >> 16) * 0x7FEB352D & _MASK
     x = (x ^ x >> 15) * 0x846CA68B & _MASK
     return x ^ x >> 16

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "burnlike/adamw_step.h"
+#include "burnlike/dropout_add.h"
 #include "burnlike/element.h"
 #include "burnlike/lion_step.h"
 #include "burnlike/row_places.h"
@@ -84,6 +85,20 @@ struct GluKernels {
       Input grad, Input gate, Input up, Output grad_gate, Output grad_up, int64_t begin, int64_t end, int64_t width);
 };
 
+// Values [begin, end). The residual, the result and its gradient have the element type or, for `mixed`, that which is
+// computed in.
+template <class Element>
+struct DropoutAddKernels {
+  using Accumulate = accumulate_t<Element>;
+  using Drop = const Dropping<Accumulate>&;
+
+  void (*forward)(const Element* x, const Element* residual, Element* y, int64_t begin, int64_t end, Drop drop);
+  void (*mixed_forward)(
+      const Element* x, const Accumulate* residual, Accumulate* y, int64_t begin, int64_t end, Drop drop);
+  void (*backward)(const Element* grad, Element* grad_x, int64_t begin, int64_t end, Drop drop);
+  void (*mixed_backward)(const Accumulate* grad, Element* grad_x, int64_t begin, int64_t end, Drop drop);
+};
+
 // Some values of one parameter, in the type that is computed in; `states` are null for moments a rule goes without.
 template <class Accumulate>
 struct StepValues {
@@ -130,6 +145,9 @@ struct Kernels {
   PerElement<RmsNormKernels> rms_norm;
   PerElement<RotaryKernels> rotary;
   PerElement<GluKernels> swiglu;
+  PerElement<GluKernels> geglu;
+  PerElement<GluKernels> tanh_geglu;
+  PerElement<DropoutAddKernels> dropout_add;
 
   StepKernels<float> step_float32;
   StepKernels<double> step_float64;

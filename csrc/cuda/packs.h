@@ -1,4 +1,4 @@
-// How elementwise kernels go through rows: a thread takes 16 bytes of a row at a time, or one value where rows are not
+// How elementwise kernels go through rows: a thread takes 16 bytes of `Element` at a time, or one value where rows are not
 // aligned to that.
 #pragma once
 
@@ -55,6 +55,11 @@ __device__ __forceinline__ void write_pack(
   *reinterpret_cast<Pack<Element, kPack>*>(rows.data + place.row * rows.stride + place.column) = values;
 }
 
+template <int kPack, class Element>
+bool is_packed(const RowPlaces<Element>& rows) {
+  return is_packed<std::remove_const_t<Element>, kPack>(rows.data);
+}
+
 // Calls `run(pack, grid)`, `pack` the number of values that all `places` allow to be taken as one.
 template <class Element, class Run, class... Places>
 void with_packs(int64_t rows, int64_t width, const Run& run, const Places&... places) {
@@ -66,7 +71,7 @@ void with_packs(int64_t rows, int64_t width, const Run& run, const Places&... pl
   const auto grid = [&](int pack) { return PackGrid{rows * (width / pack), width / pack, pack}; };
   const bool fits =
       width % kPack == 0 &&
-      (... && (is_packed<Element, kPack>(places.data) && (rows == 1 || places.stride % kPack == 0)));
+      (... && (is_packed<kPack>(places) && (rows == 1 || places.stride % kPack == 0)));
   if (fits) return run(std::integral_constant<int, kPack>{}, grid(kPack));
   run(std::integral_constant<int, 1>{}, grid(1));
 }

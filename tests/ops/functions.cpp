@@ -12,3 +12,18 @@ OVER_ARRAYS(sigmoid_float32, burnlike::sigmoid, float)
 OVER_ARRAYS(sigmoid_float64, burnlike::sigmoid, double)
 OVER_ARRAYS(tanh_float32, burnlike::hyperbolic_tangent, float)
 OVER_ARRAYS(tanh_float64, burnlike::hyperbolic_tangent, double)
+
+template <class Value>
+static inline __attribute__((always_inline)) Value normal_cdf(Value x) {
+  return burnlike::normal(x).cdf;
+}
+
+template <class Value>
+static inline __attribute__((always_inline)) Value normal_density(Value x) {
+  return burnlike::normal(x).density;
+}
+
+OVER_ARRAYS(cdf_float32, normal_cdf, float)
+OVER_ARRAYS(cdf_float64, normal_cdf, double)
+OVER_ARRAYS(density_float32, normal_density, float)
+OVER_ARRAYS(density_float64, normal_density, double)

@@ -52,3 +52,9 @@ constexpr GluKernels<Element> glu_kernels = {
 
 template <class Element>
 constexpr GluKernels<Element> swiglu_kernels = glu_kernels<Element, Silu>;
+
+template <class Element>
+constexpr GluKernels<Element> geglu_kernels = glu_kernels<Element, Gelu>;
+
+template <class Element>
+constexpr GluKernels<Element> tanh_geglu_kernels = glu_kernels<Element, TanhGelu>;

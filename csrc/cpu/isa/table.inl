@@ -10,6 +10,7 @@ namespace {
 #include "adamw_step.inl"
 #include "convert.inl"
 #include "crc32.inl"
+#include "dropout_add.inl"
 #include "glu.inl"
 #include "gradient_squares.inl"
 #include "lion_step.inl"
@@ -40,6 +41,9 @@ constinit const Kernels BURNLIKE_TABLE = {
     .rms_norm = BURNLIKE_PER_ELEMENT(rms_norm_kernels),
     .rotary = BURNLIKE_PER_ELEMENT(rotary_kernels),
     .swiglu = BURNLIKE_PER_ELEMENT(swiglu_kernels),
+    .geglu = BURNLIKE_PER_ELEMENT(geglu_kernels),
+    .tanh_geglu = BURNLIKE_PER_ELEMENT(tanh_geglu_kernels),
+    .dropout_add = BURNLIKE_PER_ELEMENT(dropout_add_kernels),
     .step_float32 = step_kernels<float>,
     .step_float64 = step_kernels<double>,
     .sum_of_squares =

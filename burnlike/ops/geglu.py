@@ -1,0 +1,79 @@
+"""GEGLU, fused: gelu(gate) * up, with gelu(x) = x * Phi(x) (Shazeer 2020, eq. 5)."""
+
+from typing import Any
+
+from torch import Tensor
+from torch.nn import functional
+
+from ._approximate import Approximate, check_approximate
+from ._function import call, no_second_derivative
+from ._glu import check_glu, halves, new_gradients, new_output
+from ._library import autograd, fake, op
+
+_geglu = op("geglu")
+_geglu_backward = op("geglu_backward")
+
+
+def geglu(gate: Tensor, up: Tensor | None = None, approximate: Approximate = "none") -> Tensor:
+    """gelu(gate) * up.
+
+    Differentiable once; `geglu_reference` is differentiable any number of times.
+
+    Memory: the result, and backward the gradients; gate and up are saved for backward, nothing else. Rows at any one
+    distance, as halves of a matrix have, are read where they are; other strides are copied.
+
+    Args:
+        gate: `[..., d]`, or `[..., 2 d]` without `up`: the gate's values before those that it gates. float32, float16,
+            bfloat16 or float64, on a CPU or CUDA device.
+        up: `[..., d]`, of the gate's dtype.
+        approximate: "none" for x * Phi(x), exact to the last places; "tanh" for the approximation of Hendrycks &
+            Gimpel 2016, section 2.
+
+    Returns:
+        `[..., d]`, contiguous, in the gate's dtype, computed in float32 (float64 for float64). The gradient of a gate
+        without `up` is one tensor, `[..., 2 d]`.
+
+    Raises:
+        ShapeError: `up` does not have the gate's shape; without it, the last dimension does not have two halves.
+        DTypeError: gate has another dtype, or up not the gate's.
+        DeviceError: gate is on another kind of device, or up is not on the gate's device.
+        ArgumentError: `approximate` is another word.
+    """
+    return call("geglu", _geglu, geglu_reference, _check, gate, up, approximate)
+
+
+def geglu_reference(gate: Tensor, up: Tensor | None = None, approximate: Approximate = "none") -> Tensor:
+    """The same as `geglu` in plain torch, on any device."""
+    gate_values, up_values = halves(gate, up)
+    return (functional.gelu(gate_values, approximate=approximate) * up_values).to(gate.dtype)
+
+
+def _check(gate: Tensor, up: Tensor | None, approximate: str) -> None:
+    check_approximate("geglu", approximate)
+    check_glu("geglu", gate, up)
+
+
+@fake("geglu")
+def _(gate: Tensor, up: Tensor | None, approximate: str) -> Tensor:
+    _check(gate, up, approximate)
+    return new_output(gate, up)
+
+
+@fake("geglu_backward")
+def _(grad: Tensor, gate: Tensor, up: Tensor | None, approximate: str) -> tuple[Tensor, Tensor]:
+    return new_gradients(gate, up)
+
+
+def _save(ctx: Any, inputs: tuple[Tensor, Tensor | None, str], output: Tensor) -> None:
+    gate, up, ctx.approximate = inputs
+    ctx.save_for_backward(gate, up)
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None, None]:
+    gate, up = ctx.saved_tensors
+    grad_gate, grad_up = _geglu_backward(grad, gate, up, ctx.approximate)
+    return grad_gate, None if up is None else grad_up, None
+
+
+autograd("geglu", _backward, _save)
+autograd("geglu_backward", no_second_derivative("geglu"))
