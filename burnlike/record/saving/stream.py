@@ -2,12 +2,20 @@
 
 The file is cut into blocks. Each worker thread takes the next block, converts what belongs there into its buffer and
 writes it at its place: conversion and writing of different blocks overlap, and no step needs the whole of a tensor.
+
+Large files are written past the page cache (O_DIRECT). A file that is synced waits for the disk anyway, and so costs
+neither a copy nor gigabytes of page cache, which a training run has better uses for.
 """
 
+import contextlib
 import ctypes
+import errno
+import fcntl
 import itertools
+import os
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,15 +25,18 @@ from torch import Tensor
 from ..files.checksums import PartSums
 from ..outline import ChecksumSlot
 from .convert import can_lose, check_ints, convert_checked, pieces
-from .disk import DiskWrites, write_all
 from .workers import BLOCK_BYTES, MAX_WORKERS, run_steps
 
 if TYPE_CHECKING:
     from ..files.stored_tensors import FileValues
     from ..loading.device_filling import SideStream
 
+DIRECT_BYTES = 16 << 20
+"""Files from this size on bypass the page cache."""
+
 _STEP_ELEMENTS = 1 << 18  # converted and then checked while still in the processor's cache
 _READ_ELEMENTS = 1 << 16  # of a file: memory of this size is used again, where larger pieces would pile up
+_PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +115,9 @@ def write_pieces(
     for gpu in gpus:  # what is not fetched by the queue is read by threads, which know nothing of the caller's stream
         torch.cuda.current_stream(gpu).synchronize()
     device = next(iter(gpus), None if stream is None else torch.device("cpu"))
-    with writer.disk:
+    with _direct(descriptor, writer.file_bytes):
         if device is None:
-            for blocks in writer.disk.rounds(range(writer.blocks), BLOCK_BYTES):
-                run_steps(blocks, writer.write_block, BLOCK_BYTES, MAX_WORKERS)
+            run_steps(range(writer.blocks), writer.write_block, BLOCK_BYTES, MAX_WORKERS)
         else:
             writer.write_from_device(device, stream)
     writer.write_checksums()
@@ -130,7 +140,6 @@ class _Writer:
         self.stops = list(itertools.accumulate(filter(None, lengths)))
         self.file_bytes = self.stops[-1] if self.stops else 0
         self.blocks = -(-self.file_bytes // BLOCK_BYTES)
-        self.disk = DiskWrites(descriptor, self.file_bytes)
         self.allow_overflow = allow_overflow
         self.copied: Mapping[int, Part] = {}  # place in the file -> part whose values are in the buffers already
 
@@ -151,7 +160,7 @@ class _Writer:
         ranges = [(at, min(at + RANGE_BYTES, self.file_bytes)) for at in range(0, self.file_bytes, RANGE_BYTES)]
         slices = slices_of(self.copied, ranges)
         copies = images(slices, ranges, device, stream or CudaSideStream(device), self.allow_overflow)
-        for (start, stop), image in zip(itertools.chain(*self.disk.rounds(ranges, RANGE_BYTES)), copies, strict=True):
+        for (start, stop), image in zip(ranges, copies, strict=True):
 
             def write(index: int, _: Tensor, start: int = start, image: Tensor = image) -> None:
                 self.write_block(index, image[index * BLOCK_BYTES - start :])
@@ -163,7 +172,7 @@ class _Writer:
         start = index * BLOCK_BYTES
         stop = min(start + BLOCK_BYTES, self.file_bytes)
         self._fill(buffer, start, stop)
-        self.disk.write(bytes_at(buffer.data_ptr(), buffer.numel()), stop - start, start)
+        _write_all(self.descriptor, bytes_at(buffer.data_ptr(), buffer.numel()), stop - start, start)
 
     def _fill(self, buffer: Tensor, start: int, stop: int) -> None:
         """Put what belongs at `start` to `stop` of the file into `buffer`, converted."""
@@ -188,7 +197,7 @@ class _Writer:
         """Write the checksums in the place that was kept for them, once all blocks are written."""
         if self.slot is not None:
             text = self.sums.text()
-            write_all(self.descriptor, memoryview(text), len(text), self.slot_start)
+            _write_all(self.descriptor, memoryview(text), len(text), self.slot_start)
 
     def _fill_values(self, part: Part, first: int, into: Tensor) -> None:
         """Fill `into`, bytes anywhere in the file, with those of `part` from byte `first` on."""
@@ -208,6 +217,40 @@ class _Writer:
             skipped = (first + done) % size
 
 
+@contextmanager
+def _direct(descriptor: int, file_bytes: int) -> Iterator[None]:
+    """Write a large file past the page cache, where the file system can; afterwards it has its exact length."""
+    if file_bytes < DIRECT_BYTES or not hasattr(os, "O_DIRECT"):
+        yield
+        return
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_DIRECT)
+    try:
+        yield
+    finally:
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
+    os.ftruncate(descriptor, file_bytes)
+
+
 def bytes_at(address: int, count: int) -> memoryview:
     """The memory at `address` for reading and writing; whoever uses it keeps its tensor alive."""
     return memoryview((ctypes.c_ubyte * count).from_address(address)).cast("B")
+
+
+def _write_all(descriptor: int, buffer: memoryview, count: int, offset: int) -> None:
+    """Write the first `count` bytes of `buffer`; past the page cache, whole pages, of which `_direct` cuts the rest."""
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+    direct = bool(flags & getattr(os, "O_DIRECT", 0))
+    data = buffer[: -(-count // _PAGE_BYTES) * _PAGE_BYTES if direct else count]
+    while data:
+        try:
+            written = os.pwrite(descriptor, data, offset)
+        except OSError as error:
+            if error.errno != errno.EINVAL or not direct:
+                raise
+            # This file system or an interrupted write does not allow it: go on through the page cache.
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, flags & ~os.O_DIRECT)
+            direct = False
+            continue
+        data, offset = data[written:], offset + written

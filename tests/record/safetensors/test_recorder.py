@@ -1,6 +1,5 @@
 """Round trips through files: any shape, strides and type; and what the file looks like to others."""
 
-import ctypes
 import errno
 import fcntl
 import os
@@ -15,10 +14,10 @@ import safetensors.torch
 import torch
 from hypothesis import given, settings, strategies as st
 
-from burnlike.errors import DTypeError, RecordError, RecordIOError
+from burnlike.errors import DTypeError, RecordError
 from burnlike.module import ParamId
 from burnlike.record import BFloat16Precision, Precision, Record, SafetensorsRecorder, save
-from burnlike.record.saving import disk, stream
+from burnlike.record.saving import stream
 
 DTYPES = [
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2),
@@ -289,42 +288,3 @@ def test_large_file_is_whole_past_the_page_cache_and_through_it(
 
 def test_small_file_goes_through_the_page_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(writes_of(Record({"a": torch.randn(3_000_000)}), tmp_path / "x", monkeypatch))
-
-
-@pytest.mark.parametrize(("buffered_seconds", "goes_past"), [(0.5, False), (0.95, True), (2.0, True)])
-def test_large_file_goes_on_the_way_that_was_faster(
-    buffered_seconds: float, goes_past: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not has_direct(tmp_path):
-        assert not any(writes_of(Record({"a": torch.randn(9_000_000)}), tmp_path / "x", monkeypatch))
-        return
-    monkeypatch.setattr(disk, "TRIED_BYTES", disk.DIRECT_BYTES)
-    monkeypatch.setattr(disk, "ROUND_BYTES", 2 * stream.BLOCK_BYTES)
-    # When the round past the page cache begins and ends, then the one through it.
-    times = iter([0.0, 1.0, 5.0, 5.0 + buffered_seconds])
-    monkeypatch.setattr(disk, "perf_counter", lambda: next(times))
-    values, path = torch.randn(9_000_000), tmp_path / "x.safetensors"
-    seen = writes_of(Record({"a": values}), path, monkeypatch)
-    assert seen[:6] == [True] * 4 + [False] * 2
-    assert seen[6:-1] == [goes_past] * 3
-    assert not seen[-1]  # the checksums
-    assert torch.equal(safetensors.torch.load_file(path)["a"], values.bfloat16())
-
-
-def test_a_disk_that_fails_between_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class FailingDisk:
-        @staticmethod
-        def sync_file_range(*_: object) -> int:
-            ctypes.set_errno(errno.EIO)
-            return -1
-
-    monkeypatch.setattr(disk, "TRIED_BYTES", disk.DIRECT_BYTES)
-    monkeypatch.setattr(disk, "ROUND_BYTES", 2 * stream.BLOCK_BYTES)
-    monkeypatch.setattr(disk, "_LIBC", FailingDisk())
-    record, path = Record({"a": torch.randn(9_000_000)}), tmp_path / "x"
-    if not has_direct(tmp_path):
-        SafetensorsRecorder(BFloat16Precision).save(record, path)
-        return
-    with pytest.raises(RecordIOError, match="not saved"):
-        SafetensorsRecorder(BFloat16Precision).save(record, path)
-    assert not path.exists()
