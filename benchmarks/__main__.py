@@ -5,11 +5,12 @@ from benchmarks._harness import Comparison, main
 from benchmarks.models import models
 from benchmarks.module import traversal
 from benchmarks.nn import layers
-from benchmarks.ops import adamw_step, convert, dropout_add, geglu, lora_linear, rms_norm, rotary, swiglu
+from benchmarks.ops import adamw_step, convert, cross_entropy, dropout_add, geglu, lora_linear, rms_norm, rotary, swiglu
 from benchmarks.optim import kernel_optimizers, muon
 from benchmarks.tensor import chain, compiled, forward, overhead
 
 BENCHMARKS = (
+    cross_entropy,
     rms_norm,
     rotary,
     swiglu,

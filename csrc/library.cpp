@@ -19,6 +19,13 @@
   "bool zero_grads, int? seed) -> ()"
 
 STABLE_TORCH_LIBRARY(burnlike, library) {
+  library.def(
+      "cross_entropy(Tensor logits, Tensor targets, Tensor? weight, int ignore_index, float label_smoothing, "
+      "float z_loss, float? soft_cap, str reduction) -> (Tensor, Tensor, Tensor)");
+  library.def(
+      "cross_entropy_backward(Tensor grad, Tensor logits, Tensor targets, Tensor? weight, Tensor statistics, "
+      "Tensor total_weight, int ignore_index, float label_smoothing, float z_loss, float? soft_cap, str reduction) -> "
+      "Tensor");
   library.def("rms_norm(Tensor x, Tensor gamma, float epsilon) -> Tensor");
   library.def("rms_norm_backward(Tensor grad, Tensor x, Tensor gamma, float epsilon) -> (Tensor, Tensor)");
   library.def("swiglu(Tensor gate, Tensor? up) -> Tensor");

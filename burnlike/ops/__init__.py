@@ -11,6 +11,7 @@ from .adamw_step import adamw_step_, adamw_step_reference
 from .blockwise import BLOCK, dequantize_blockwise, quantize_blockwise, scale_count
 from .convert import convert_, convert_reference
 from .crc32 import crc32
+from .cross_entropy import cross_entropy, cross_entropy_reference
 from .dropout_add import dropout_add, dropout_add_reference
 from .geglu import geglu, geglu_reference
 from .gradient_squares import gradient_squares_, gradient_squares_reference
@@ -33,6 +34,8 @@ __all__ = [
     "convert_",
     "convert_reference",
     "crc32",
+    "cross_entropy",
+    "cross_entropy_reference",
     "dequantize_blockwise",
     "dropout_add",
     "dropout_add_reference",

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .cross_entropy import cross_entropy
 from .dropout_add import dropout_add
 from .geglu import geglu
 from .rms_norm import rms_norm
@@ -31,6 +32,9 @@ def _ones(device: torch.device | str, *sizes: int) -> Tensor:
 
 
 EXAMPLES = {
+    "cross_entropy": Example(
+        cross_entropy, lambda device: (_ones(device, 2, 4), torch.zeros(2, dtype=torch.int64, device=device))
+    ),
     "dropout_add": Example(dropout_add, lambda device: (_ones(device, 2, 4), _ones(device, 2, 4))),
     "geglu": Example(geglu, lambda device: (_ones(device, 2, 4), _ones(device, 2, 4))),
     "rms_norm": Example(rms_norm, lambda device: (_ones(device, 2, 4), _ones(device, 4))),

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "burnlike/adamw_step.h"
+#include "burnlike/cross_entropy.h"
 #include "burnlike/dropout_add.h"
 #include "burnlike/element.h"
 #include "burnlike/lion_step.h"
@@ -28,6 +29,23 @@ struct PerElement {
   const OpKernels<double>& operator()(double) const { return float64; }
   const OpKernels<BFloat16>& operator()(BFloat16) const { return bfloat16; }
   const OpKernels<Float16>& operator()(Float16) const { return float16; }
+};
+
+// Rows [begin, end) of contiguous logits [rows, classes]; statistics have two values for each row.
+template <class Element>
+struct CrossEntropyKernels {
+  using Accumulate = accumulate_t<Element>;
+  using Options = CrossEntropyOptions<Accumulate>;
+
+  // Adds the losses and the targets' weights to `sums`; `losses` may be null.
+  void (*forward)(
+      const Element* logits, const int64_t* targets, const Options& options, Accumulate* statistics, Accumulate* losses,
+      double* sums, int64_t begin, int64_t end);
+
+  // `grad` has one value for each row, or one for all if grad_step is 0; `grads` may be the logits.
+  void (*backward)(
+      const Accumulate* grad, int64_t grad_step, double divisor, const Element* logits, const int64_t* targets,
+      const Options& options, const Accumulate* statistics, Element* grads, int64_t begin, int64_t end);
 };
 
 // Rows [begin, end) of contiguous [rows, width] tensors; gamma has the accumulation type.
@@ -142,6 +160,7 @@ using Crc32 = uint32_t (*)(uint32_t state, const uint8_t* bytes, int64_t count);
 struct Kernels {
   const char* isa;
 
+  PerElement<CrossEntropyKernels> cross_entropy;
   PerElement<RmsNormKernels> rms_norm;
   PerElement<RotaryKernels> rotary;
   PerElement<GluKernels> swiglu;

@@ -36,8 +36,10 @@ def test_the_text_names_versions_and_what_ran(capsys: pytest.CaptureFixture[str]
 def test_a_kernel_that_does_not_run_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_calls_of_training_steps", lambda *_: {"rms_norm": 3})
     report = doctor.examine()
-    missing = "adamw_step_, gradient_squares_, lion_step_, rms_norm_backward, sgd_step_"
-    assert f"cpu, eager: no native call of {missing} in training steps" in report["problems"]
+    (problem,) = (it for it in report["problems"] if it.startswith("cpu, eager: no native call of "))
+    missing = problem.removeprefix("cpu, eager: no native call of ").removesuffix(" in training steps").split(", ")
+    assert {"adamw_step_", "gradient_squares_", "lion_step_", "rms_norm_backward", "sgd_step_"} <= set(missing)
+    assert "rms_norm" not in missing
 
 
 def test_without_the_library_doctor_says_so_and_fails(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 // The functions of csrc/include/burnlike/functions.h over arrays, for test_functions.py.
 #include "burnlike/functions.h"
+#include "burnlike/logarithm.h"
 
 #define OVER_ARRAYS(name, function, type)                                              \
   extern "C" __attribute__((visibility("default"))) void name(const type* values, type* results, int64_t count) {             \
@@ -12,6 +13,7 @@ OVER_ARRAYS(sigmoid_float32, burnlike::sigmoid, float)
 OVER_ARRAYS(sigmoid_float64, burnlike::sigmoid, double)
 OVER_ARRAYS(tanh_float32, burnlike::hyperbolic_tangent, float)
 OVER_ARRAYS(tanh_float64, burnlike::hyperbolic_tangent, double)
+OVER_ARRAYS(log_float64, burnlike::logarithm, double)
 
 template <class Value>
 static inline __attribute__((always_inline)) Value normal_cdf(Value x) {

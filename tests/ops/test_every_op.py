@@ -95,7 +95,9 @@ def test_gradients_are_near_those_of_float64(case: OpCase) -> None:
     exact_given, exact_leaves = leaves_of(in_float64(inputs))
     outputs, exact = case.native(*given), case.reference(*exact_given)
     # A gradient that is not contiguous, as many layers hand it down.
-    seeds = [torch.randn(out.shape[::-1], dtype=out.dtype).permute(*reversed(range(out.dim()))) for out in outputs]
+    seeds = [
+        torch.randn(out.shape[::-1], dtype=out.dtype).permute(tuple(reversed(range(out.dim())))) for out in outputs
+    ]
     actual = torch.autograd.grad(outputs, leaves, seeds)
     expected = torch.autograd.grad(exact, exact_leaves, [seed.double() for seed in seeds])
     for one, other, leaf in zip(actual, expected, leaves, strict=True):

@@ -1,4 +1,4 @@
-"""exp, sigmoid, tanh and the normal distribution of the kernels, compiled for each instruction set."""
+"""exp, sigmoid, tanh, log and the normal distribution of the kernels, compiled for each instruction set."""
 
 import ctypes
 import subprocess
@@ -117,3 +117,14 @@ def test_every_instruction_set_gives_the_same_bits(name: str, dtype: torch.dtype
     expected = called(libraries["default"], name, inputs)
     for library in libraries.values():
         torch.testing.assert_close(called(library, name, inputs), expected, rtol=0, atol=0, equal_nan=True)
+
+
+def test_logarithm_is_exact_to_the_last_places(libraries: dict[str, ctypes.CDLL]) -> None:
+    inputs = values(torch.float64).abs()
+    inputs = torch.cat([inputs, 1 + inputs[:20000] / 1e3, inputs[:20000] * 1e300, -inputs[:5]])
+    result = called(libraries["default"], "log", inputs)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exact = np.log(inputs.numpy().astype(np.longdouble))
+    assert steps_apart(result, exact) < 2.5
+    for library in libraries.values():
+        torch.testing.assert_close(called(library, "log", inputs), result, rtol=0, atol=0, equal_nan=True)

@@ -5,6 +5,7 @@
 #include "burnlike/blockwise.h"
 #include "burnlike/convert.h"
 #include "burnlike/crc32.h"
+#include "burnlike/cross_entropy.h"
 #include "burnlike/dropout_add.h"
 #include "burnlike/functions.h"
 #include "burnlike/glu.h"

@@ -7,9 +7,12 @@
 namespace burnlike::cpu {
 namespace {
 
+#include "lanes.inl"
+
 #include "adamw_step.inl"
 #include "convert.inl"
 #include "crc32.inl"
+#include "cross_entropy.inl"
 #include "dropout_add.inl"
 #include "glu.inl"
 #include "gradient_squares.inl"
@@ -38,6 +41,7 @@ constexpr StepKernels<Accumulate> step_kernels = {
 
 constinit const Kernels BURNLIKE_TABLE = {
     .isa = BURNLIKE_ISA,
+    .cross_entropy = BURNLIKE_PER_ELEMENT(cross_entropy_kernels),
     .rms_norm = BURNLIKE_PER_ELEMENT(rms_norm_kernels),
     .rotary = BURNLIKE_PER_ELEMENT(rotary_kernels),
     .swiglu = BURNLIKE_PER_ELEMENT(swiglu_kernels),

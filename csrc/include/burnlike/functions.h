@@ -83,25 +83,25 @@ BURNLIKE_INLINE Value sigmoid(Value x) {
 BURNLIKE_INLINE float hyperbolic_tangent(float x) {
   const float magnitude = detail::float_of(detail::bits_of(x) & 0x7FFFFFFFu);
   const float decay = exponential(-2.0f * magnitude);
-  const float large = (1.0f - decay) / (1.0f + decay);
   const float s = x * x;
   // The fraction up to 9: exact to 1e-9 of the value for |x| <= 0.6.
-  const float small =
-      magnitude * (((s + 105.0f) * s + 945.0f) / ((15.0f * s + 420.0f) * s + 945.0f));
-  const float value = magnitude < 0.55f ? small : large;
+  const bool is_small = magnitude < 0.55f;
+  const float top = is_small ? (s + 105.0f) * s + 945.0f : 1.0f - decay;
+  const float bottom = is_small ? (15.0f * s + 420.0f) * s + 945.0f : 1.0f + decay;
+  const float value = top / bottom * (is_small ? magnitude : 1.0f);
   return detail::float_of(detail::bits_of(value) | (detail::bits_of(x) & 0x80000000u));
 }
 
 BURNLIKE_INLINE double hyperbolic_tangent(double x) {
   const double magnitude = detail::double_of(detail::bits_of(x) & 0x7FFFFFFFFFFFFFFFu);
   const double decay = exponential(-2.0 * magnitude);
-  const double large = (1.0 - decay) / (1.0 + decay);
   const double s = x * x;
   // The fraction up to 17.
+  const bool is_small = magnitude < 0.55;
   const double top = (((s + 990.0) * s + 135135.0) * s + 4729725.0) * s + 34459425.0;
   const double bottom = (((45.0 * s + 13860.0) * s + 945945.0) * s + 16216200.0) * s + 34459425.0;
-  const double small = magnitude * (top / bottom);
-  const double value = magnitude < 0.55 ? small : large;
+  const double quotient = (is_small ? top : 1.0 - decay) / (is_small ? bottom : 1.0 + decay);
+  const double value = quotient * (is_small ? magnitude : 1.0);
   return detail::double_of(detail::bits_of(value) | (detail::bits_of(x) & 0x8000000000000000u));
 }
 

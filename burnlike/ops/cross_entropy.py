@@ -1,0 +1,201 @@
+"""Cross-entropy over classes: logarithm of softmax, loss and gradient with one read of the logits in each pass."""
+
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .._torch_compat.transforms import transforming
+from ..errors import ArgumentError, ShapeError, TargetError
+from ._checks import check_device, check_dtype, check_memory, check_shape
+from ._function import call, no_second_derivative
+from ._library import autograd, fake, op
+
+Reduction = Literal["none", "mean", "sum"]
+
+_cross_entropy = op("cross_entropy")
+_cross_entropy_backward = op("cross_entropy_backward")
+
+
+def cross_entropy(
+    logits: Tensor,
+    targets: Tensor,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    soft_cap: float | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """-log p(target) of each row, with p = softmax(logits), as `torch.nn.functional.cross_entropy`.
+
+    With weights w and smoothing a, a row's loss is (1 - a) w[t] (-log p[t]) + a / classes * sum(w * -log p) (Szegedy
+    et al. 2016, section 7), and the mean is the sum over the rows divided by that of w[t]. Differentiable once in
+    `logits`; `cross_entropy_reference` is differentiable any number of times.
+
+    Memory: the forward pass makes two numbers for each row. With them, the logits and targets are saved for the
+    backward pass, which makes the gradient and nothing else.
+
+    Args:
+        logits: `[n, classes]`, float32, float16, bfloat16 or float64, on a CPU or CUDA device.
+        targets: `[n]` int64, each 0..classes - 1 or `ignore_index`.
+        weight: `[classes]`, of the logits' dtype or float32; it gets no gradient. None: all 1.
+        ignore_index: the target of rows that do not count. Their gradient is 0, whatever their logits are.
+        label_smoothing: a, 0..1.
+        z_loss: 0..1e6; adds z_loss * w[t] * logsumexp(logits)^2 to each row (PaLM: 1e-4; Chowdhery et al. 2022,
+            section 5).
+        soft_cap: 1e-6..1e6; logits are soft_cap * tanh(logits / soft_cap) first (Gemma 2: 30; Gemma Team 2024,
+            section 2).
+        reduction: `none`, `mean` or `sum`.
+
+    Returns:
+        `[]`, or `[n]` for `none`, in the logits' dtype; float32 of 16-bit logits within autocast. It is computed in
+        float32 (float64 for float64) and added in float64. NaN for the mean over no rows.
+
+    Raises:
+        ShapeError: logits are not `[n, classes]`, or targets or weight do not fit them.
+        DTypeError: a tensor has another dtype.
+        DeviceError: logits are on another kind of device, or targets or weight are elsewhere.
+        ArgumentError: an option is out of its range.
+        TargetError: a target is no class (on CUDA, as in torch, an assertion on the device, which ends the process's
+            use of it).
+    """
+    arguments = (logits, targets, weight, ignore_index, label_smoothing, z_loss, soft_cap, reduction)
+    result = call("cross_entropy", _cross_entropy, _reference, _check, *arguments)
+    loss = result if isinstance(result, Tensor) else result[0]
+    return loss.to(_loss_dtype(logits))
+
+
+def cross_entropy_reference(
+    logits: Tensor,
+    targets: Tensor,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    soft_cap: float | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """The same as `cross_entropy` in plain torch, on any device."""
+    loss = _reference(logits, targets, weight, ignore_index, label_smoothing, z_loss, soft_cap, reduction)
+    return loss.to(_loss_dtype(logits))
+
+
+def _reference(
+    logits: Tensor,
+    targets: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    label_smoothing: float,
+    z_loss: float,
+    soft_cap: float | None,
+    reduction: Reduction,
+) -> Tensor:
+    ignored = targets == ignore_index
+    values = logits.to(torch.promote_types(logits.dtype, torch.float32)).masked_fill(ignored[:, None], 0)
+    weight = None if weight is None else weight.detach().to(values.dtype)
+    if soft_cap is not None:
+        values = soft_cap * torch.tanh(values / soft_cap)
+    loss = F.cross_entropy(
+        values, targets, weight, ignore_index=ignore_index, label_smoothing=label_smoothing, reduction=reduction
+    )
+    if z_loss == 0.0:
+        return loss
+    counted = (~ignored).to(values.dtype)
+    if weight is not None:
+        counted = counted * weight[targets.masked_fill(ignored, 0)]
+    squares = z_loss * values.logsumexp(1).square() * counted
+    if reduction == "none":
+        return loss + squares
+    return loss + (squares.sum() / counted.sum() if reduction == "mean" else squares.sum())
+
+
+def _loss_dtype(logits: Tensor) -> torch.dtype:
+    """Torch's: float32 within autocast, else that of the logits."""
+    device = logits.device.type
+    if (
+        logits.dtype.itemsize == 2
+        and torch.amp.autocast_mode.is_autocast_available(device)
+        and torch.is_autocast_enabled(device)
+    ):
+        return torch.float32
+    return logits.dtype
+
+
+def _check(
+    logits: Tensor,
+    targets: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    label_smoothing: float,
+    z_loss: float,
+    soft_cap: float | None,
+    reduction: Reduction,
+) -> None:
+    # The kernels check the same before they read, in fewer words; this runs when they refused, and without data.
+    name = "cross_entropy"
+    check_device(name, "logits", logits)
+    check_dtype(name, "logits", logits)
+    check_device(name, "targets", targets, logits.device)
+    check_dtype(name, "targets", targets, (torch.int64,))
+    if logits.dim() != 2:
+        raise ShapeError(f"{name}: expected logits of shape [n, classes], got {list(logits.shape)}")
+    check_shape(name, "targets", targets, logits.shape[:1])
+    if weight is not None:
+        check_device(name, "weight", weight, logits.device)
+        check_dtype(name, "weight", weight, (logits.dtype, torch.float32))
+        check_shape(name, "weight", weight, logits.shape[1:])
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise ArgumentError(f"{name}: expected label_smoothing of 0..1, got {label_smoothing}")
+    if not 0.0 <= z_loss <= 1e6:
+        raise ArgumentError(f"{name}: expected z_loss of 0..1e6, got {z_loss}")
+    if soft_cap is not None and not 1e-6 <= soft_cap <= 1e6:
+        raise ArgumentError(f"{name}: expected soft_cap of 1e-6..1e6, got {soft_cap}; without a cap it is None")
+    if reduction not in ("none", "mean", "sum"):
+        raise ArgumentError(f"{name}: expected reduction 'none', 'mean' or 'sum', got {reduction!r}")
+    _check_targets(targets, logits.shape[1], ignore_index)
+
+
+def _check_targets(targets: Tensor, classes: int, ignore_index: int) -> None:
+    """Raise TargetError for the first target that is no class, where values can be read without waiting."""
+    if not targets.is_cpu or type(targets) is not Tensor or torch.compiler.is_compiling() or transforming():
+        return
+    check_memory("cross_entropy", {"targets": targets})
+    outside = ((targets < 0) | (targets >= classes)) & (targets != ignore_index)
+    if outside.any():
+        row = int(outside.nonzero()[0])
+        raise TargetError(
+            f"cross_entropy: expected targets of 0..{classes - 1}, or {ignore_index} (ignore_index), got"
+            f" {int(targets[row])} in row {row}"
+        )
+
+
+@fake("cross_entropy")
+def _(logits: Tensor, targets: Tensor, weight: Tensor | None, *options: Any) -> tuple[Tensor, Tensor, Tensor]:
+    _check(logits, targets, weight, *options)
+    dtype = torch.promote_types(logits.dtype, torch.float32)
+    rows = logits.shape[0]
+    loss = logits.new_empty([rows] if options[-1] == "none" else [], dtype=dtype)
+    return loss, logits.new_empty([rows, 2], dtype=dtype), logits.new_empty([], dtype=torch.float64)
+
+
+@fake("cross_entropy_backward")
+def _(grad: Tensor, logits: Tensor, *arguments: Any) -> Tensor:
+    return logits.new_empty(logits.shape)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+    logits, targets, weight, *ctx.options = inputs
+    _, statistics, total_weight = output
+    ctx.mark_non_differentiable(statistics, total_weight)
+    ctx.save_for_backward(logits, targets, weight, statistics, total_weight)
+
+
+def _backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+    grad_logits = _cross_entropy_backward(grad, *ctx.saved_tensors, *ctx.options)
+    return grad_logits, *(None,) * 7
+
+
+autograd("cross_entropy", _backward, _save)
+autograd("cross_entropy_backward", no_second_derivative("cross_entropy"))
