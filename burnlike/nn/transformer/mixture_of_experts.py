@@ -90,11 +90,15 @@ class MixtureOfExperts(Module):
         return MixtureOutput(mixed.unflatten(0, x.shape[:-1]), balance)
 
     def _of_chosen(self, x: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
-        mixed = torch.zeros_like(x)
-        for index, expert in enumerate(self.experts):
-            row, rank = (chosen == index).nonzero(as_tuple=True)
-            mixed = mixed.index_add(0, row, (expert(x[row]) * weights[row, rank, None]).to(x.dtype))
-        return mixed
+        # Choices sorted by expert: rows of an expert lie together, and each position's outputs are summed in the order
+        # of their weights. CUDA is waited for once, for the counts.
+        expert_of = chosen.flatten()
+        order = expert_of.argsort(stable=True)
+        counts = expert_of.bincount(minlength=len(self.experts)).tolist()
+        rows = x.index_select(0, order.div(self.n_selected, rounding_mode="floor")).split(counts)
+        outputs = torch.cat([expert(part) for expert, part in zip(self.experts, rows, strict=True)])
+        by_position = outputs.index_select(0, order.argsort()).unflatten(0, chosen.shape)
+        return (by_position * weights[..., None]).sum(1).to(x.dtype)
 
     def _of_all(self, x: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
         every = x.new_zeros(x.shape[0], len(self.experts)).scatter(-1, chosen, weights)

@@ -51,6 +51,27 @@ def test_all_experts_computed_give_the_same_numbers() -> None:
     torch.testing.assert_close(rows, ours(x), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("n_selected", [1, 2, 3])
+def test_gradients_are_those_of_all_experts_computed(n_selected: int) -> None:
+    torch.manual_seed(0)
+    ours = CONFIG.replace(n_selected=n_selected).init().double()
+    with torch.no_grad():
+        ours.router.weight[:, 3] -= 100 * ours.router.weight.abs().sum()  # nobody's choice
+    x = torch.rand(3, 5, 8, dtype=torch.float64, requires_grad=True)
+    leaves = [x, *ours.parameters()]
+    compiled = torch.compile(ours, fullgraph=True, backend="eager")
+    found, expected = (torch.autograd.grad(it(x).square().sum(), leaves) for it in (ours, compiled))
+    for gradient, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(gradient, other, rtol=1e-10, atol=1e-12)
+    assert all(not param.any() for param in found[-3:])
+
+
+def test_no_positions_give_none() -> None:
+    ours = CONFIG.init()
+    assert ours(torch.zeros(0, 8)).shape == (0, 8)
+    ours(torch.zeros(2, 0, 8)).sum().backward()
+
+
 def test_the_balance_is_the_formula_of_switch() -> None:
     """Fedus et al. 2021, eq. 4 to 6, for one expert a position."""
     torch.manual_seed(0)
