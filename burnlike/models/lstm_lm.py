@@ -112,6 +112,9 @@ class LstmLm(Module):
 
     def _logits(self, x: Tensor) -> Tensor:
         head: Any = self.head
+        # Torch's kernel has time first in memory. Of values in another order than their shape's, torch makes a copy in
+        # any case, and then adds the bias in a pass of its own.
+        x = x.contiguous()
         return functional.linear(x, self.embedding.weight) if head is None else head(x)
 
     def custom_content(self, content: Content) -> Content:
