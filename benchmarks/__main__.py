@@ -5,7 +5,20 @@ from benchmarks._harness import Comparison, main
 from benchmarks.models import models
 from benchmarks.module import traversal
 from benchmarks.nn import layers
-from benchmarks.ops import adamw_step, convert, cross_entropy, dropout_add, geglu, lora_linear, rms_norm, rotary, swiglu
+from benchmarks.ops import (
+    adamw_step,
+    add_layer_norm,
+    add_rms_norm,
+    convert,
+    cross_entropy,
+    dropout_add,
+    geglu,
+    layer_norm,
+    lora_linear,
+    rms_norm,
+    rotary,
+    swiglu,
+)
 from benchmarks.optim import kernel_optimizers, muon
 from benchmarks.tensor import chain, compiled, forward, overhead
 
@@ -17,6 +30,9 @@ BENCHMARKS = (
     lora_linear,
     geglu,
     dropout_add,
+    layer_norm,
+    add_rms_norm,
+    add_layer_norm,
     adamw_step,
     kernel_optimizers,
     muon,

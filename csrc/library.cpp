@@ -28,6 +28,17 @@ STABLE_TORCH_LIBRARY(burnlike, library) {
       "Tensor");
   library.def("rms_norm(Tensor x, Tensor gamma, float epsilon) -> Tensor");
   library.def("rms_norm_backward(Tensor grad, Tensor x, Tensor gamma, float epsilon) -> (Tensor, Tensor)");
+  library.def("layer_norm(Tensor x, Tensor gamma, Tensor? beta, float epsilon) -> Tensor");
+  library.def("layer_norm_backward(Tensor grad, Tensor x, Tensor gamma, float epsilon) -> (Tensor, Tensor, Tensor)");
+  library.def("add_rms_norm(Tensor x, Tensor residual, Tensor gamma, float epsilon) -> (Tensor, Tensor)");
+  library.def(
+      "add_rms_norm_backward(Tensor grad, Tensor? grad_total, Tensor total, Tensor gamma, float epsilon) -> "
+      "(Tensor, Tensor)");
+  library.def(
+      "add_layer_norm(Tensor x, Tensor residual, Tensor gamma, Tensor? beta, float epsilon) -> (Tensor, Tensor)");
+  library.def(
+      "add_layer_norm_backward(Tensor grad, Tensor? grad_total, Tensor total, Tensor gamma, float epsilon) -> "
+      "(Tensor, Tensor, Tensor)");
   library.def("swiglu(Tensor gate, Tensor? up) -> Tensor");
   library.def("swiglu_backward(Tensor grad, Tensor gate, Tensor? up) -> (Tensor, Tensor)");
   library.def("geglu(Tensor gate, Tensor? up, str approximate) -> Tensor");

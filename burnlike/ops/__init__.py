@@ -8,6 +8,8 @@ from ._compiled import force_compiled_form
 from ._library import LibraryStatus, NativeStatus, force_cpu_isa, native_status
 from ._step_lists import StepOptions
 from .adamw_step import adamw_step_, adamw_step_reference
+from .add_layer_norm import add_layer_norm, add_layer_norm_reference
+from .add_rms_norm import add_rms_norm, add_rms_norm_reference
 from .blockwise import BLOCK, dequantize_blockwise, quantize_blockwise, scale_count
 from .convert import convert_, convert_reference
 from .crc32 import crc32
@@ -15,6 +17,7 @@ from .cross_entropy import cross_entropy, cross_entropy_reference
 from .dropout_add import dropout_add, dropout_add_reference
 from .geglu import geglu, geglu_reference
 from .gradient_squares import gradient_squares_, gradient_squares_reference
+from .layer_norm import layer_norm, layer_norm_reference
 from .lion_step import lion_step_, lion_step_reference
 from .lora_linear import lora_linear, lora_linear_reference
 from .read_values import can_read_values, read_values_, read_values_reference
@@ -30,6 +33,10 @@ __all__ = [
     "StepOptions",
     "adamw_step_",
     "adamw_step_reference",
+    "add_layer_norm",
+    "add_layer_norm_reference",
+    "add_rms_norm",
+    "add_rms_norm_reference",
     "can_read_values",
     "convert_",
     "convert_reference",
@@ -45,6 +52,8 @@ __all__ = [
     "geglu_reference",
     "gradient_squares_",
     "gradient_squares_reference",
+    "layer_norm",
+    "layer_norm_reference",
     "lion_step_",
     "lion_step_reference",
     "lora_linear",

@@ -6,9 +6,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .add_layer_norm import add_layer_norm
+from .add_rms_norm import add_rms_norm
 from .cross_entropy import cross_entropy
 from .dropout_add import dropout_add
 from .geglu import geglu
+from .layer_norm import layer_norm
 from .rms_norm import rms_norm
 from .rotary import rotary
 from .swiglu import swiglu
@@ -32,6 +35,15 @@ def _ones(device: torch.device | str, *sizes: int) -> Tensor:
 
 
 EXAMPLES = {
+    "add_layer_norm": Example(
+        lambda x, residual, gamma, beta: add_layer_norm(x, residual, gamma, beta)[0],
+        lambda device: (*(_ones(device, 2, 4) for _ in range(2)), *(_ones(device, 4) for _ in range(2))),
+    ),
+    "add_rms_norm": Example(
+        lambda x, residual, gamma: add_rms_norm(x, residual, gamma)[0],
+        lambda device: (_ones(device, 2, 4), _ones(device, 2, 4), _ones(device, 4)),
+    ),
+    "layer_norm": Example(layer_norm, lambda device: (_ones(device, 2, 4), _ones(device, 4), _ones(device, 4))),
     "cross_entropy": Example(
         cross_entropy, lambda device: (_ones(device, 2, 4), torch.zeros(2, dtype=torch.int64, device=device))
     ),

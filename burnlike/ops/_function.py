@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from .._torch_compat.transforms import is_wrapped
@@ -54,3 +55,33 @@ def no_second_derivative(name: str) -> Callable[..., None]:
         raise AutodiffError(f"{name} has no second derivative; use {name}_reference where one is needed")
 
     return refuse
+
+
+def second_derivative(
+    gradients: Callable[..., tuple[Tensor, ...]],
+) -> tuple[Callable[..., tuple[Tensor | None, ...]], Callable[..., None]]:
+    """The derivative of a backward op, and what it keeps: for `autograd` of `_library`.
+
+    Args:
+        gradients: what the op computes, in plain torch: takes its arguments, of which the floats require gradients.
+    """
+
+    def save(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
+        ctx.save_for_backward(*(it for it in inputs if isinstance(it, Tensor)))
+        ctx.arguments = [None if isinstance(it, Tensor) else it for it in inputs]
+        ctx.places = [place for place, it in enumerate(inputs) if isinstance(it, Tensor)]
+
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        again = torch.is_grad_enabled()
+        arguments, found = list(ctx.arguments), list[Tensor | None]([None] * len(ctx.arguments))
+        with torch.enable_grad():
+            for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
+                # A place of its own in the graph: what the arguments were made of is none of this op's.
+                arguments[place] = tensor.view_as(tensor) if tensor.requires_grad else tensor.detach().requires_grad_()
+            given = [arguments[place] for place in ctx.places]
+            results = torch.autograd.grad(gradients(*arguments), given, grads, create_graph=again, allow_unused=True)
+        for place, result in zip(ctx.places, results, strict=True):
+            found[place] = result
+        return tuple(found)
+
+    return backward, save

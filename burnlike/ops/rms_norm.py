@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import ShapeError
-from ._checks import check_device, check_dtype, check_shape
 from ._function import call, no_second_derivative
 from ._library import autograd, fake, op
+from .layer_norm import check_norm
 
 _rms_norm = op("rms_norm")
 _rms_norm_backward = op("rms_norm_backward")
@@ -47,14 +46,7 @@ def rms_norm_reference(x: Tensor, gamma: Tensor, epsilon: float = 1e-5) -> Tenso
 
 
 def _check(x: Tensor, gamma: Tensor, epsilon: float) -> None:
-    # The kernels check the same before they read, in fewer words; this runs when they refused, and without data.
-    check_device("rms_norm", "x", x)
-    check_dtype("rms_norm", "x", x)
-    check_dtype("rms_norm", "gamma", gamma, (x.dtype, torch.float32))
-    check_device("rms_norm", "gamma", gamma, x.device)
-    if x.dim() == 0:
-        raise ShapeError("rms_norm: expected x of at least one dimension, got a scalar")
-    check_shape("rms_norm", "gamma", gamma, x.shape[-1:])
+    check_norm("rms_norm", x, gamma)
 
 
 @fake("rms_norm")

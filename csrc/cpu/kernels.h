@@ -11,6 +11,7 @@
 #include "burnlike/dropout_add.h"
 #include "burnlike/element.h"
 #include "burnlike/lion_step.h"
+#include "burnlike/norms.h"
 #include "burnlike/row_places.h"
 #include "burnlike/sgd_step.h"
 #include "burnlike/storage.h"
@@ -48,18 +49,18 @@ struct CrossEntropyKernels {
       const Options& options, const Accumulate* statistics, Element* grads, int64_t begin, int64_t end);
 };
 
-// Rows [begin, end) of contiguous [rows, width] tensors; gamma has the accumulation type.
 template <class Element>
-struct RmsNormKernels {
-  using Accumulate = accumulate_t<Element>;
+using CpuNormForward = NormForward<Element, accumulate_t<Element>>;
+template <class Element>
+using CpuNormBackward = NormBackward<Element, accumulate_t<Element>>;
 
-  void (*forward)(
-      const Element* x, const Accumulate* gamma, Element* y, int64_t begin, int64_t end, int64_t width, double epsilon);
+// Rows [begin, end) of a normalization.
+template <class Element>
+struct NormKernels {
+  void (*forward)(const CpuNormForward<Element>&, int64_t begin, int64_t end);
 
-  // Writes grad_x and adds to grad_gamma, which has `width` values.
-  void (*backward)(
-      const Element* grad, const Element* x, const Accumulate* gamma, Element* grad_x, Accumulate* grad_gamma,
-      int64_t begin, int64_t end, int64_t width, double epsilon);
+  // Writes the gradient of x and adds those of gamma and, behind them, of beta to `sums`, `width` values each.
+  void (*backward)(const CpuNormBackward<Element>&, accumulate_t<Element>* sums, int64_t begin, int64_t end);
 };
 
 // Strides of rows [batch, outer, inner], in values.
@@ -161,7 +162,8 @@ struct Kernels {
   const char* isa;
 
   PerElement<CrossEntropyKernels> cross_entropy;
-  PerElement<RmsNormKernels> rms_norm;
+  PerElement<NormKernels> rms_norm;
+  PerElement<NormKernels> layer_norm;
   PerElement<RotaryKernels> rotary;
   PerElement<GluKernels> swiglu;
   PerElement<GluKernels> geglu;

@@ -9,6 +9,6 @@
 #include "burnlike/dropout_add.h"
 #include "burnlike/functions.h"
 #include "burnlike/glu.h"
+#include "burnlike/norms.h"
 #include "burnlike/random.h"
-#include "burnlike/rms_norm.h"
 #include "burnlike/rotary.h"

@@ -17,7 +17,7 @@ namespace {
 #include "glu.inl"
 #include "gradient_squares.inl"
 #include "lion_step.inl"
-#include "rms_norm.inl"
+#include "norms.inl"
 #include "rotary.inl"
 #include "sgd_step.inl"
 #include "step_memory.inl"
@@ -43,6 +43,7 @@ constinit const Kernels BURNLIKE_TABLE = {
     .isa = BURNLIKE_ISA,
     .cross_entropy = BURNLIKE_PER_ELEMENT(cross_entropy_kernels),
     .rms_norm = BURNLIKE_PER_ELEMENT(rms_norm_kernels),
+    .layer_norm = BURNLIKE_PER_ELEMENT(layer_norm_kernels),
     .rotary = BURNLIKE_PER_ELEMENT(rotary_kernels),
     .swiglu = BURNLIKE_PER_ELEMENT(swiglu_kernels),
     .geglu = BURNLIKE_PER_ELEMENT(geglu_kernels),

@@ -1,0 +1,37 @@
+// A sum and its layer normalization on the CPU.
+#include <torch/csrc/stable/library.h>
+
+#include <optional>
+#include <tuple>
+
+#include "burnlike/calls.h"
+#include "norms.h"
+
+namespace burnlike::cpu {
+namespace {
+
+CallCounter forward_calls{"add_layer_norm"};
+CallCounter backward_calls{"add_layer_norm_backward"};
+
+std::tuple<Tensor, Tensor> add_layer_norm(
+    const Tensor& x, const Tensor& residual, const Tensor& gamma, const std::optional<Tensor>& beta, double epsilon) {
+  forward_calls.add();
+  const auto found = normalize(&Kernels::layer_norm, x, residual, gamma, beta, epsilon);
+  return {found.y, found.sum};
+}
+
+std::tuple<Tensor, Tensor, Tensor> add_layer_norm_backward(
+    const Tensor& grad, const std::optional<Tensor>& grad_total, const Tensor& total, const Tensor& gamma,
+    double epsilon) {
+  backward_calls.add();
+  const auto found = norm_gradients<LayerNorm>(&Kernels::layer_norm, grad, grad_total, total, gamma, epsilon);
+  return {found.x, found.gamma, found.beta};
+}
+
+}  // namespace
+}  // namespace burnlike::cpu
+
+STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
+  library.impl("add_layer_norm", TORCH_BOX(&burnlike::cpu::add_layer_norm));
+  library.impl("add_layer_norm_backward", TORCH_BOX(&burnlike::cpu::add_layer_norm_backward));
+}

@@ -1,0 +1,150 @@
+"""Layer normalization as its own op: what the table of cases does not say."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings, strategies as st
+from torch.autograd import gradgradcheck
+
+from burnlike.errors import DeviceError, DTypeError, ShapeError
+from burnlike.ops import layer_norm, layer_norm_reference, native_status
+
+
+def test_agrees_with_torch_in_float64() -> None:
+    x, gamma, beta = (torch.randn(size, dtype=torch.float64) for size in ((7, 50), (50,), (50,)))
+    torch.testing.assert_close(layer_norm(x, gamma, beta, 1e-3), F.layer_norm(x, (50,), gamma, beta, 1e-3))
+    torch.testing.assert_close(layer_norm(x, gamma, None, 1e-3), F.layer_norm(x, (50,), gamma, None, 1e-3))
+
+
+def test_known_values() -> None:
+    # Mean 3, variance 4: -1 and 1, times gamma, plus beta.
+    y = layer_norm(torch.tensor([1.0, 5.0]), torch.tensor([1.0, 2.0]), torch.tensor([0.5, 0.25]), 0.0)
+    assert y.tolist() == [-0.5, 2.25]
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    shape=st.lists(st.integers(0, 9), min_size=0, max_size=3),
+    width=st.integers(2, 140),
+    step=st.integers(1, 3),
+    dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float16]),
+)
+def test_any_shape_and_stride(shape: list[int], width: int, step: int, dtype: torch.dtype) -> None:
+    x = torch.randn(*shape, width * step).to(dtype)[..., ::step].requires_grad_()
+    gamma, beta = (torch.randn(width).to(dtype).requires_grad_() for _ in range(2))
+    y = layer_norm(x, gamma, beta, 1e-2)
+    exact = F.layer_norm(x.double(), (width,), gamma.double(), beta.double(), 1e-2)
+    tolerance = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float16: 2e-3}[dtype]
+    torch.testing.assert_close(y.double(), exact, rtol=tolerance, atol=tolerance)
+    for actual, expected in zip(
+        torch.autograd.grad(y.double().square().sum(), (x, gamma, beta)),
+        torch.autograd.grad(exact.square().sum(), (x, gamma, beta)),
+        strict=True,
+    ):
+        scale = max(1.0, expected.abs().max().item()) if expected.numel() else 1.0
+        torch.testing.assert_close(actual.double(), expected.double(), rtol=0, atol=4 * tolerance * scale)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_errors_are_no_larger_than_those_of_torch(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    # A mean far from zero, by which the formula E[x^2] - E[x]^2 would lose its digits.
+    x = (torch.randn(64, 384) + 30).to(dtype).requires_grad_()
+    gamma, beta = (torch.randn(384).to(dtype).requires_grad_() for _ in range(2))
+    seed = torch.randn(64, 384).to(dtype)
+
+    def results(function: object, *inputs: torch.Tensor) -> list[torch.Tensor]:
+        y = function(*inputs)  # type: ignore[operator]
+        return [y.detach(), *torch.autograd.grad(y, inputs, seed.to(y.dtype))]
+
+    leaves = [it.detach().double().requires_grad_() for it in (x, gamma, beta)]
+    exact = results(lambda x, gamma, beta: F.layer_norm(x, (384,), gamma, beta, 1e-5), *leaves)
+    theirs = results(lambda x, gamma, beta: F.layer_norm(x, (384,), gamma, beta, 1e-5), x, gamma, beta)
+    ours = results(layer_norm, x, gamma, beta)
+    for one, other, expected in zip(ours, theirs, exact, strict=True):
+        error = (one.double() - expected).square().mean().sqrt()
+        # A tenth for the luck of single roundings.
+        assert error <= 1.1 * (other.double() - expected).square().mean().sqrt()
+
+
+def test_special_values_spread_as_in_torch() -> None:
+    x = torch.ones(4, 40)
+    x[0, 5], x[1, 7], x[2, 1] = float("nan"), float("inf"), 1e30
+    gamma, beta = torch.ones(40), torch.zeros(40)
+    torch.testing.assert_close(layer_norm(x, gamma, beta), F.layer_norm(x, (40,), gamma, beta), equal_nan=True)
+
+
+def test_large_values_do_not_overflow_in_half_precision() -> None:
+    x = torch.tensor([[6e4, -6e4]], dtype=torch.float16)
+    assert layer_norm(x, torch.ones(2, dtype=torch.float16)).tolist() == [[1.0, -1.0]]
+
+
+def test_is_differentiable_twice() -> None:
+    x, gamma, beta = (torch.randn(size, dtype=torch.float64, requires_grad=True) for size in ((3, 6), (6,), (6,)))
+    assert gradgradcheck(lambda x, gamma, beta: layer_norm(x, gamma, beta, 1e-2), (x, gamma, beta))
+    # Inputs that are made of each other, of which each derivative is taken by itself.
+    (first,) = torch.autograd.grad(layer_norm(x * gamma, gamma).square().sum(), gamma, create_graph=True)
+    (exact,) = torch.autograd.grad(F.layer_norm(x * gamma, (6,), gamma).square().sum(), gamma, create_graph=True)
+    for one, other in zip(
+        torch.autograd.grad(first.square().sum(), (x, gamma)),
+        torch.autograd.grad(exact.square().sum(), (x, gamma)),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other)
+
+
+def test_keeps_nothing_for_backward_but_its_inputs() -> None:
+    x, gamma, beta = (torch.randn(size, requires_grad=True) for size in ((30, 64), (64,), (64,)))
+    saved: list[int] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda it: saved.append(it.data_ptr()) or it, lambda it: it):
+        layer_norm(x, gamma, beta).sum()
+    assert saved[:2] == [x.data_ptr(), gamma.data_ptr()]
+    assert len(saved) == 2
+
+
+def test_native_path_runs_forward_and_backward() -> None:
+    before = native_status().calls
+    layer_norm(torch.randn(3, 8, requires_grad=True), torch.ones(8)).sum().backward()
+    after = native_status().calls
+    assert after["layer_norm"] == before["layer_norm"] + 1
+    assert after["layer_norm_backward"] == before["layer_norm_backward"] + 1
+
+
+def test_autocast_keeps_the_dtype_of_x() -> None:
+    x, gamma = torch.randn(3, 8, dtype=torch.bfloat16), torch.ones(8)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert layer_norm(x, gamma).dtype == torch.bfloat16
+        assert layer_norm(x.float(), gamma).dtype == torch.float32
+
+
+def test_meta_tensors_give_shapes() -> None:
+    y = layer_norm(torch.empty(2, 3, 8, device="meta", dtype=torch.bfloat16), torch.empty(8, device="meta"))
+    assert (y.shape, y.dtype, y.device.type) == ((2, 3, 8), torch.bfloat16, "meta")
+
+
+def test_wrong_arguments_are_named() -> None:
+    x, ones = torch.randn(3, 8), torch.ones(8)
+    with pytest.raises(ShapeError, match=r"layer_norm: expected gamma of shape \[8\], got \[7\]"):
+        layer_norm(x, torch.ones(7))
+    with pytest.raises(ShapeError, match=r"expected beta of shape \[8\], got \[1, 8\]"):
+        layer_norm(x, ones, torch.ones(1, 8))
+    with pytest.raises(ShapeError, match="scalar"):
+        layer_norm(torch.tensor(1.0), torch.ones(1))
+    with pytest.raises(DTypeError, match=r"expected x of dtype float32 or .*, got int64"):
+        layer_norm(torch.ones(3, 8, dtype=torch.int64), ones)
+    with pytest.raises(DTypeError, match=r"expected beta of dtype float32, got bfloat16; .*to\(torch.float32\)"):
+        layer_norm(x, ones, torch.ones(8, dtype=torch.bfloat16))
+    with pytest.raises(DeviceError, match=r"expected beta on cpu, got meta; move it"):
+        layer_norm(x, ones, torch.ones(8, device="meta"))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiles_for_changing_shapes(dynamic: bool) -> None:
+    torch.compiler.reset()
+    compiled = torch.compile(layer_norm, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    for rows in (2, 5, 9):
+        x, gamma = torch.randn(rows, 16, requires_grad=True), torch.randn(16)
+        y = compiled(x, gamma)
+        torch.testing.assert_close(y, layer_norm_reference(x, gamma))
+        y.sum().backward()
+        assert x.grad is not None
