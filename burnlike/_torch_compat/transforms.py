@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 _functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -14,6 +15,14 @@ def transforming() -> bool:
     Without it, parameters could not be told from the values that a transform computes, and derivatives would be cut.
     """
     return torch._C._are_functorch_transforms_active()
+
+
+def in_forward_mode() -> bool:
+    """Whether derivatives may be computed in forward mode, by `torch.autograd.forward_ad`.
+
+    Without it, an op of a library would lose them without a word.
+    """
+    return forward_ad._current_level >= 0  # pyright: ignore[reportPrivateUsage]
 
 
 def is_wrapped(tensor: Tensor) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch_compat.transforms import is_wrapped
+from .._torch_compat.transforms import in_forward_mode, is_wrapped, transforming
 from ..errors import AutodiffError
 from ._checks import check_memory
 from ._compiled import is_decomposed
@@ -22,6 +22,9 @@ def call(
 ) -> Any:
     """What the native op gives, or the reference where there is no kernel or a compiled graph is faster with it.
 
+    Within a transform of `torch.func`, and where derivatives are computed in forward mode, it is the reference: torch
+    would call an op of a library once for each item of a `vmap`, and can't differentiate it there (torch 2.13).
+
     Args:
         name: of the op.
         native: the op itself, whose kernels check that nothing is read or written out of bounds.
@@ -31,7 +34,8 @@ def call(
         arguments: of the schema; the first is a tensor.
     """
     x = arguments[0]
-    if x.device.type in WITHOUT_NATIVE or is_decomposed(name, x):
+    is_transformed = not torch.compiler.is_compiling() and (transforming() or in_forward_mode())
+    if is_transformed or x.device.type in WITHOUT_NATIVE or is_decomposed(name, x):
         check(*arguments)
         return reference(*arguments)
     try:
@@ -40,9 +44,7 @@ def call(
         check(*arguments)
         names = [argument.name for argument in native._schema.arguments]
         tensors = {key: it for key, it in zip(names, arguments, strict=True) if isinstance(it, Tensor)}
-        if any(
-            is_wrapped(it) for it in tensors.values()
-        ):  # torch.func can't differentiate an op of a library (torch 2.13)
+        if any(is_wrapped(it) for it in tensors.values()):
             return reference(*arguments)
         check_memory(name, tensors)
         raise

@@ -4,7 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given, settings, strategies as st
-from torch.autograd import gradgradcheck
+from torch import Tensor
+from torch.autograd import forward_ad, gradgradcheck
 
 from burnlike.errors import DeviceError, DTypeError, ShapeError
 from burnlike.ops import layer_norm, layer_norm_reference, native_status
@@ -53,7 +54,7 @@ def test_errors_are_no_larger_than_those_of_torch(dtype: torch.dtype) -> None:
     gamma, beta = (torch.randn(384).to(dtype).requires_grad_() for _ in range(2))
     seed = torch.randn(64, 384).to(dtype)
 
-    def results(function: object, *inputs: torch.Tensor) -> list[torch.Tensor]:
+    def results(function: object, *inputs: Tensor) -> list[Tensor]:
         y = function(*inputs)  # type: ignore[operator]
         return [y.detach(), *torch.autograd.grad(y, inputs, seed.to(y.dtype))]
 
@@ -91,6 +92,25 @@ def test_is_differentiable_twice() -> None:
         strict=True,
     ):
         torch.testing.assert_close(one, other)
+
+
+def test_transforms_and_forward_mode_give_what_torch_gives() -> None:
+    x, tangent, gamma, beta = (torch.randn(size, dtype=torch.float64) for size in ((4, 6), (4, 6), (6,), (6,)))
+
+    def ours(x: Tensor) -> Tensor:
+        return layer_norm(x, gamma, beta)
+
+    def theirs(x: Tensor) -> Tensor:
+        return F.layer_norm(x, (6,), gamma, beta)
+
+    before = native_status().calls["layer_norm"]
+    torch.testing.assert_close(torch.func.vmap(ours)(x), theirs(x))
+    torch.testing.assert_close(torch.func.jvp(ours, (x,), (tangent,)), torch.func.jvp(theirs, (x,), (tangent,)))
+    assert native_status().calls["layer_norm"] == before  # which a vmap would call for each item
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, tangent)
+        given, expected = (forward_ad.unpack_dual(function(dual)).tangent for function in (ours, theirs))
+        torch.testing.assert_close(given, expected)
 
 
 def test_keeps_nothing_for_backward_but_its_inputs() -> None:

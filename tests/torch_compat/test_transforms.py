@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from burnlike._torch_compat import transforms
 
@@ -19,6 +20,13 @@ def test_transforming() -> None:
     torch.func.grad(loss)(torch.ones(2))
     assert seen == [True]
     assert not transforms.transforming()
+
+
+def test_in_forward_mode() -> None:
+    assert not transforms.in_forward_mode()
+    with forward_ad.dual_level():
+        assert transforms.in_forward_mode()
+    assert not transforms.in_forward_mode()
 
 
 def of_argument(transform: Callable[..., Any], question: Callable[[Tensor], bool]) -> bool:

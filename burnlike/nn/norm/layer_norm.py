@@ -1,10 +1,11 @@
-"""Layer normalization."""
+"""Layer normalization on the native op."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from ...module import Content
+from ...ops import layer_norm
 from ...tensor.torch_bridge.torch_function import lift
 from ..initializers.configs import Ones, Zeros
 from ..layer import Layer, expect_shape
@@ -15,7 +16,8 @@ class LayerNorm(Layer):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last dimension (Ba et al. 2016, eq. 4).
 
     Torch: `nn.LayerNorm`.
-    Differs: over the last dimension only; weights are `gamma` and `beta`.
+    Differs: over the last dimension only; weights are `gamma` and `beta`; under autocast on CUDA the result has x's
+    dtype, torch's is float32.
 
     Attributes:
         gamma: `[d_model]`, ones at first.
@@ -33,14 +35,16 @@ class LayerNorm(Layer):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., d_model] -> [..., d_model]`.
+        """`[..., d_model] -> [..., d_model]`, in x's dtype.
 
         Raises:
             ShapeError: the last dimension of x is not `d_model`.
         """
         shape = self.gamma.shape
         expect_shape(self, x, "...", shape[0])
-        return functional.layer_norm(x, shape, self.gamma, self.beta, self.epsilon)
+        if torch.compiler.is_exporting() and torch.onnx.is_in_onnx_export():
+            return functional.layer_norm(x, shape, self.gamma, self.beta, self.epsilon)  # ONNX lacks the native op
+        return layer_norm(x, self.gamma, self.beta, self.epsilon)
 
     def custom_content(self, content: Content) -> Content:
         (d_model,) = content.shape("gamma")
