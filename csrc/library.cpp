@@ -48,6 +48,11 @@ STABLE_TORCH_LIBRARY(burnlike, library) {
   library.def(
       "rotary(Tensor query, Tensor key, Tensor cos, Tensor sin, bool interleaved, bool inverse) -> (Tensor, Tensor)");
   library.def(
+      "attention(Tensor query, Tensor key, Tensor value, Tensor? mask, bool causal, float scale) -> (Tensor, Tensor)");
+  library.def(
+      "attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor logsumexp, "
+      "Tensor? mask, bool causal, float scale) -> (Tensor, Tensor, Tensor)");
+  library.def(
       "adamw_step_(Tensor(a!)[] params, Tensor(b!)[] grads, Tensor(c!)[] moments_1, Tensor(d!)[] moments_2, "
       "Tensor(e!)[] max_moments_2, Tensor(f!)[] scales_1, Tensor(g!)[] scales_2, int[] times, float lr, float beta_1, "
       "float beta_2, float epsilon, float weight_decay, bool coupled, bool cautious, " BURNLIKE_STEP_OPTIONS);

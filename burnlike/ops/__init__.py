@@ -10,6 +10,7 @@ from ._step_lists import StepOptions
 from .adamw_step import adamw_step_, adamw_step_reference
 from .add_layer_norm import add_layer_norm, add_layer_norm_reference
 from .add_rms_norm import add_rms_norm, add_rms_norm_reference
+from .attention import attention, attention_reference
 from .blockwise import BLOCK, dequantize_blockwise, quantize_blockwise, scale_count
 from .convert import convert_, convert_reference
 from .crc32 import crc32
@@ -37,6 +38,8 @@ __all__ = [
     "add_layer_norm_reference",
     "add_rms_norm",
     "add_rms_norm_reference",
+    "attention",
+    "attention_reference",
     "can_read_values",
     "convert_",
     "convert_reference",

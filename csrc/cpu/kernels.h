@@ -32,6 +32,44 @@ struct PerElement {
   const OpKernels<Float16>& operator()(Float16) const { return float16; }
 };
 
+// The type in which products of matrices are formed: float32 for float16, which few processors multiply.
+template <class Element>
+struct ProductType {
+  using type = Element;
+};
+template <>
+struct ProductType<Float16> {
+  using type = float;
+};
+template <class Element>
+using product_t = typename ProductType<Element>::type;
+
+// Some keys (rows) of one head with some of its queries (columns). What a product lost when it was rounded is in
+// `_low`, or null. In each row the first `row * hidden_step` columns are hidden.
+template <class Product>
+struct AttentionTile {
+  using Accumulate = accumulate_t<Product>;
+
+  Product* scores;  // k q^T, becomes the weights
+  Product* grads;   // v dO^T, the gradients of the weights, becomes those of k q^T
+  const Product* scores_low;
+  const Product* grads_low;
+  const Accumulate* bias;  // added to the scaled scores, or null
+  const Accumulate* logsumexp;  // of each column
+  const Accumulate* deltas;     // of each column
+  Accumulate scale;
+  int64_t rows;
+  int64_t columns;
+  int64_t hidden_step;
+};
+
+template <class Element>
+struct AttentionKernels {
+  void (*tile)(const AttentionTile<product_t<Element>>&);
+
+  accumulate_t<Element> (*dot)(const Element* x, const Element* y, int64_t count);
+};
+
 // Rows [begin, end) of contiguous logits [rows, classes]; statistics have two values for each row.
 template <class Element>
 struct CrossEntropyKernels {
@@ -161,6 +199,7 @@ using Crc32 = uint32_t (*)(uint32_t state, const uint8_t* bytes, int64_t count);
 struct Kernels {
   const char* isa;
 
+  PerElement<AttentionKernels> attention;
   PerElement<CrossEntropyKernels> cross_entropy;
   PerElement<NormKernels> rms_norm;
   PerElement<NormKernels> layer_norm;

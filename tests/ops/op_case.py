@@ -31,6 +31,7 @@ class OpCase:
         raw_arguments: makes the arguments of `raw` from the tensors.
         differentiable: whether it has a derivative.
         dtype: of the first input.
+        distance: by how much the absolute distance from float64 may be larger, for sums of values that were rounded.
     """
 
     name: str
@@ -41,6 +42,7 @@ class OpCase:
     raw_arguments: Callable[[list[Tensor]], tuple[Any, ...]]
     differentiable: bool = False
     dtype: torch.dtype = torch.float32
+    distance: float = 1.0
 
     @property
     def owns_memory(self) -> bool:

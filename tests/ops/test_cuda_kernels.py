@@ -106,7 +106,9 @@ def test_every_case_of_the_table(case: OpCase, kernels: Kernels) -> None:
         torch.testing.assert_close(actual, expected, rtol=1e-14 if is_sum else 0, atol=0)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.differentiable], ids=str)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.differentiable and case.raw._schema.name.split("::")[1] in OPS], ids=str
+)
 def test_every_differentiable_case_of_the_table(case: OpCase, kernels: Kernels) -> None:
     def results_and_gradients(*inputs: Tensor) -> list[Tensor]:
         given, leaves = leaves_of(list(inputs))

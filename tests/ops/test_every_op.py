@@ -15,6 +15,9 @@ from .op_case import TOLERANCE, OpCase, in_float64, leaves_of
 # gradcheck wants float64 and inputs whose values each have a place of their own.
 GRADCHECKED = [case for case in CASES if case.differentiable and case.dtype == torch.float64 and case.owns_memory]
 DIFFERENTIABLE = [case for case in CASES if case.differentiable]
+ON_CUDA = [case for case in CASES if not case.name.startswith("attention")]  # where attention is torch's own
+# The forward pass of attention is torch's, whose bits depend on the threads in float32 and float64.
+REPEATABLE = [case for case in CASES if not case.name.startswith("attention") or case.dtype.itemsize == 2]
 # One of each op, form that is special to it, and dtype.
 COMPILED = [
     case for case in CASES if "-odd-" in case.name or case.name.startswith(("rms_norm-strided", "adamw_step-ams"))
@@ -37,7 +40,9 @@ def assert_near(case: OpCase, actual: Tensor, exact: Tensor) -> None:
     assert actual.shape == exact.shape
     assert actual.is_contiguous()
     rtol, atol = TOLERANCE[actual.dtype]
-    torch.testing.assert_close(actual.double(), exact, rtol=rtol, atol=atol, msg=lambda text: f"{case}: {text}")
+    torch.testing.assert_close(
+        actual.double(), exact, rtol=rtol, atol=atol * case.distance, msg=lambda text: f"{case}: {text}"
+    )
 
 
 def test_native_and_reference_are_near_float64(case: OpCase) -> None:
@@ -50,6 +55,7 @@ def test_native_and_reference_are_near_float64(case: OpCase) -> None:
         assert_near(case, plain.contiguous(), expected)
 
 
+@pytest.mark.parametrize("case", REPEATABLE, ids=str)
 def test_every_isa_and_thread_count_gives_the_same_bits(case: OpCase, isa: str) -> None:
     def outputs() -> list[Tensor]:
         if not case.differentiable:
@@ -103,7 +109,8 @@ def test_gradients_are_near_those_of_float64(case: OpCase) -> None:
     for one, other, leaf in zip(actual, expected, leaves, strict=True):
         assert one.dtype == leaf.dtype
         rtol, atol = TOLERANCE[one.dtype]
-        torch.testing.assert_close(one.double(), other, rtol=rtol, atol=atol * max(1, leaves[0].shape[0]))
+        distance = atol * max(1, leaves[0].shape[0]) * case.distance
+        torch.testing.assert_close(one.double(), other, rtol=rtol, atol=distance)
 
 
 @pytest.mark.parametrize("case", COMPILED, ids=str)
@@ -124,6 +131,7 @@ def test_compiles_without_graph_break(case: OpCase) -> None:
 
 
 @pytest.mark.cuda
+@pytest.mark.parametrize("case", ON_CUDA, ids=str)
 def test_cuda_is_near_float64_and_the_cpu(case: OpCase) -> None:
     inputs = case.inputs()
     on_cuda = [tensor.cuda() for tensor in inputs]
@@ -148,6 +156,7 @@ def test_cuda_is_near_float64_and_the_cpu(case: OpCase) -> None:
 
 
 @pytest.mark.cuda
+@pytest.mark.parametrize("case", ON_CUDA, ids=str)
 def test_opcheck_on_cuda(case: OpCase) -> None:
     inputs = [tensor.cuda() for tensor in case.inputs()]
     inputs = leaves_of(inputs)[0] if case.differentiable else inputs

@@ -1,4 +1,4 @@
-"""Attention of projected heads, fused by torch where only its result is asked for."""
+"""Attention of projected heads, fused where only its result is asked for."""
 
 from typing import NamedTuple
 
@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ...ops import attention
 from ..dropout.dropout import Dropout
 from .masks import causally_visible
 
@@ -43,7 +44,7 @@ def attend(
         value: as key.
         hidden: bool `[batch, 1, 1 or queries, keys]`.
         rules: how scores become weights.
-        need_weights: whether the weights are returned; without them torch's fused attention computes the same.
+        need_weights: whether the weights are returned; without them fused attention computes the same.
 
     Returns:
         weights `[batch, n_heads, queries, keys]`, those of dropout, or None; context
@@ -88,8 +89,16 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor | None, rul
         if rules.quiet_softmax:
             mask = functional.pad(mask, (0, 1))
     dropout = rules.dropout.prob if rules.dropout.training else 0.0
+    return _attention(query, key, value, mask, dropout)
+
+
+def _attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, causal: bool = False
+) -> Tensor:
+    if dropout == 0.0:
+        return attention(query, key, value, mask, causal)
     grouped = query.shape[1] != key.shape[1]
-    return functional.scaled_dot_product_attention(query, key, value, mask, dropout, enable_gqa=grouped)
+    return functional.scaled_dot_product_attention(query, key, value, mask, dropout, causal, enable_gqa=grouped)
 
 
 def attend_visible(
@@ -102,17 +111,14 @@ def attend_visible(
         key: `[batch, n_heads or a divisor, keys, d_head]`, each head for as many heads of the query in a row.
         value: as key.
         visible: bool `[batch or 1, 1, queries, keys]`; each query sees something. None: itself and what is before it.
-        soft_cap: scores s become soft_cap * tanh(s / soft_cap), which torch's fused attention does not have.
+        soft_cap: scores s become soft_cap * tanh(s / soft_cap), which fused attention does not have.
         dropout: probability of dropping a weight.
 
     Returns:
         `[batch, queries, n_heads * d_head]`.
     """
     if soft_cap is None:
-        causal, grouped = visible is None, query.shape[1] != key.shape[1]
-        context = functional.scaled_dot_product_attention(
-            query, key, value, visible, dropout, is_causal=causal, enable_gqa=grouped
-        )
+        context = _attention(query, key, value, visible, dropout, causal=visible is None)
     else:
         if visible is None:
             places = torch.arange(query.shape[2], device=query.device)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../kernels.h"
+#include "burnlike/attention.h"
 #include "burnlike/blockwise.h"
 #include "burnlike/convert.h"
 #include "burnlike/crc32.h"

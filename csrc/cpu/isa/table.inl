@@ -10,6 +10,7 @@ namespace {
 #include "lanes.inl"
 
 #include "adamw_step.inl"
+#include "attention.inl"
 #include "convert.inl"
 #include "crc32.inl"
 #include "cross_entropy.inl"
@@ -41,6 +42,7 @@ constexpr StepKernels<Accumulate> step_kernels = {
 
 constinit const Kernels BURNLIKE_TABLE = {
     .isa = BURNLIKE_ISA,
+    .attention = BURNLIKE_PER_ELEMENT(attention_kernels),
     .cross_entropy = BURNLIKE_PER_ELEMENT(cross_entropy_kernels),
     .rms_norm = BURNLIKE_PER_ELEMENT(rms_norm_kernels),
     .layer_norm = BURNLIKE_PER_ELEMENT(layer_norm_kernels),

@@ -1,0 +1,197 @@
+"""Scaled dot product attention whose derivative on CPUs is fast in bfloat16 and float16.
+
+softmax(scale q k^T + mask) v (Vaswani et al. 2017, eq. 1). The forward pass is torch's. The backward pass computes the
+weights again from the logarithms of their sums, in blocks (Dao 2023, "FlashAttention-2", algorithm 2).
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..errors import ArgumentError, ShapeError
+from ._checks import check_device, check_dtype, check_shape
+from ._function import call, no_second_derivative
+from ._library import autograd, fake, op
+
+_attention = op("attention")
+_attention_backward = op("attention_backward")
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """Attend from each query to the keys, as `torch.nn.functional.scaled_dot_product_attention` without dropout.
+
+    The native op runs on CPUs where a derivative in bfloat16 or float16 is asked for; its own derivative is not
+    differentiable. Torch's attention runs elsewhere: on CUDA, in float32 and float64, for a mask with a derivative, and
+    for tensors without values.
+
+    Memory: for backward, the arguments, the output and a float32 for each query of each head are kept; a bool mask is
+    kept in query's dtype. The backward pass allocates the gradients and for each thread up to 2 bytes (4 in float16)
+    for each score of one head of keys, half of it if causal, besides some blocks.
+
+    Args:
+        query: `[batch, heads, queries, d_head]`, of any float dtype.
+        key: `[batch, heads or a divisor, keys, d_head]`, each head for as many heads of the query in a row.
+        value: as key.
+        mask: broadcast to `[batch, heads, queries, keys]`: bool, False where a key is hidden, or of query's dtype,
+            added to the scores.
+        causal: whether a query sees only the keys up to its own place; not with a mask.
+        scale: of the scores; None for `d_head ** -0.5`.
+
+    Returns:
+        `[batch, heads, queries, d_head]`, in query's dtype.
+
+    Raises:
+        ShapeError: a tensor has another shape.
+        DTypeError: key, value or mask has another dtype.
+        DeviceError: the tensors are on different devices, or on one that is not a CPU or CUDA.
+        ArgumentError: there are both a mask and `causal`.
+    """
+    query, key, value = _autocast(query), _autocast(key), _autocast(value)
+    mask = None if mask is None else _autocast(mask)
+    _check(query, key, value, mask, causal)
+    has_own_backward = _has_own_backward(query, key, value, mask)
+    function = attention_native if has_own_backward else attention_reference
+    return function(query, key, value, mask, causal, scale)
+
+
+def attention_native(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """The native op, whatever the dtype: on CPUs, of tensors that have values."""
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    if mask is not None:
+        if mask.dtype == torch.bool:
+            mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, -torch.inf)
+        mask = mask.expand(*query.shape[:3], key.shape[2])
+    return call("attention", _attention, _with_logsumexp, _check, query, key, value, mask, causal, scale)[0]
+
+
+def attention_reference(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """The same as `attention` by torch's own function, on any device."""
+    grouped = bool(query.shape[1] != key.shape[1])
+    return F.scaled_dot_product_attention(query, key, value, mask, 0.0, causal, scale=scale, enable_gqa=grouped)
+
+
+def _has_own_backward(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> bool:
+    """Whether there will be a derivative that the native op computes faster than torch does."""
+    inputs = (query, key, value)
+    return (
+        query.device.type == "cpu"
+        and query.dtype in (torch.bfloat16, torch.float16)
+        and torch.is_grad_enabled()
+        and any(it.requires_grad for it in inputs)
+        and not (mask is not None and mask.requires_grad)
+        and query.numel() > 0
+        and key.numel() > 0
+        and not torch.compiler.is_exporting()  # a program without a backward pass, which torch's tools take as it is
+    )
+
+
+def _autocast(x: Tensor) -> Tensor:
+    """As autocast casts what torch's attention takes."""
+    casts = x.device.type == "cpu" and torch.is_autocast_enabled("cpu")
+    if casts and x.is_floating_point() and x.dtype != torch.float64:
+        return x.to(torch.get_autocast_dtype("cpu"))
+    return x
+
+
+def _with_logsumexp(*arguments: Any) -> tuple[Tensor, None]:
+    return attention_reference(*arguments), None
+
+
+def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float = 1.0) -> None:
+    check_device("attention", "query", query)
+    check_dtype("attention", "query", query)
+    if query.dim() != 4:
+        raise ShapeError(f"attention: expected query of shape [batch, heads, queries, d_head], got {list(query.shape)}")
+    for name, tensor in {"key": key, "value": value}.items():
+        check_device("attention", name, tensor, query.device)
+        check_dtype("attention", name, tensor, (query.dtype,))
+    batch, heads, queries, width = query.shape
+    if key.dim() != 4 or key.shape[1] == 0 or heads % key.shape[1]:
+        raise ShapeError(
+            f"attention: expected key of shape [batch, {heads} or a divisor, keys, d_head], got {list(key.shape)}"
+        )
+    check_shape("attention", "key", key, (batch, key.shape[1], key.shape[2], width))
+    check_shape("attention", "value", value, key.shape)
+    if mask is not None:
+        _check_mask(query, mask, (batch, heads, queries, key.shape[2]))
+        if causal:
+            raise ArgumentError("attention: expected a mask or causal=True, got both; put what is causal into the mask")
+
+
+def _check_mask(query: Tensor, mask: Tensor, scores: tuple[int, ...]) -> None:
+    check_device("attention", "mask", mask, query.device)
+    check_dtype("attention", "mask", mask, (query.dtype, torch.bool))
+    fits = mask.dim() <= 4 and all(
+        size in (1, full) for size, full in zip(reversed(mask.shape), reversed(scores), strict=False)
+    )
+    if not fits:
+        raise ShapeError(f"attention: expected mask that broadcasts to {list(scores)}, got {list(mask.shape)}")
+
+
+@fake("attention")
+def _(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float
+) -> tuple[Tensor, Tensor]:
+    batch, heads, queries, _ = query.shape
+    logsumexp = query.new_empty(batch, queries, heads, dtype=torch.promote_types(query.dtype, torch.float32))
+    return attention_reference(query, key, value, mask, causal, scale), logsumexp.transpose(1, 2)
+
+
+@fake("attention_backward")
+def _(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    output: Tensor,
+    logsumexp: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    return _grad_like(query), _grad_like(key), _grad_like(value)
+
+
+def _grad_like(x: Tensor) -> Tensor:
+    batch, heads, length, width = x.shape
+    return x.new_empty(batch, length, heads, width).transpose(1, 2)
+
+
+def _save(
+    ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, Tensor | None, bool, float], output: tuple[Tensor, Tensor]
+) -> None:
+    query, key, value, mask, ctx.causal, ctx.scale = inputs
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(query, key, value, *output, mask)
+
+
+def _backward(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
+    grads = _attention_backward(grad, *ctx.saved_tensors, ctx.causal, ctx.scale)
+    return *grads, None, None, None
+
+
+autograd("attention", _backward, _save)
+autograd("attention_backward", no_second_derivative("attention"))

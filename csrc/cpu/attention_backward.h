@@ -1,0 +1,265 @@
+// Attention's backward pass in blocks of keys that stay in the cache (Dao 2023, "FlashAttention-2", algorithm 2).
+//
+// Scores are products of keys with queries, transposed, so that the gradients of a block's keys and values are complete
+// with the block. The gradients of queries are sums over all keys: those of scores are kept for them.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "attention_heads.h"
+#include "burnlike/tensors.h"
+#include "kernels.h"
+#include "products.h"
+
+namespace burnlike::cpu {
+
+// How the work is cut, by the shapes alone, so that every number of threads gives the same bits.
+struct AttentionBlocks {
+  int64_t problems;  // that are computed together
+  int64_t keys;      // of a block
+
+  AttentionBlocks(const AttentionSizes& sizes, bool causal) {
+    constexpr int64_t kTileValues = 65536;
+    constexpr int64_t kLeastKeys = 128;
+    const int64_t scores = sizes.keys * sizes.columns();
+    const bool whole = scores <= kTileValues && (!causal || sizes.keys <= kLeastKeys);
+    problems = whole ? std::min(sizes.problems(), kTileValues / scores) : 1;
+    keys = whole ? sizes.keys : std::min(sizes.keys, std::max(kLeastKeys, kTileValues / sizes.columns()));
+  }
+};
+
+// The gradients of scores by all keys, in panels of the queries that begin with a block of keys: those of later keys do
+// not see them if attention is causal.
+struct AttentionPanels {
+  int64_t count;
+  int64_t queries;  // of a panel
+  const AttentionSizes& sizes;
+  bool causal;
+
+  AttentionPanels(const AttentionSizes& sizes, const AttentionBlocks& blocks, bool causal)
+      : queries(causal ? blocks.keys : sizes.queries), sizes(sizes), causal(causal) {
+    count = (sizes.queries + queries - 1) / queries;
+  }
+
+  int64_t end_query(int64_t panel) const { return std::min((panel + 1) * queries, sizes.queries); }
+  int64_t keys(int64_t panel) const { return causal ? std::min(end_query(panel), sizes.keys) : sizes.keys; }
+  int64_t columns(int64_t panel) const { return (end_query(panel) - panel * queries) * sizes.group(); }
+
+  // Where a panel's values begin; that of `count` is behind the last.
+  int64_t offset(int64_t panel) const {
+    int64_t values = 0;
+    for (int64_t before = 0; before < panel; ++before) values += keys(before) * columns(before);
+    return values;
+  }
+};
+
+// Values that are not initialized.
+template <class Value>
+class Scratch {
+ public:
+  explicit Scratch(int64_t count) {
+    const int64_t stride = 1;
+    AtenTensorHandle handle = nullptr;
+    TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(
+        1, &count, &stride, dtype_code(kind_of<Value>), aoti_torch_device_type_cpu(), 0, &handle));
+    tensor_ = Tensor(handle);
+    data_ = static_cast<Value*>(tensor_.mutable_data_ptr());
+  }
+
+  operator Value*() const { return data_; }
+
+ private:
+  Tensor tensor_;
+  Value* data_;
+};
+
+template <class Element>
+struct AttentionBackward {
+  using Product = product_t<Element>;
+  using Accumulate = accumulate_t<Element>;
+  // Products that are rounded to few digits are formed in two parts.
+  static constexpr bool kTwoParts = std::is_same_v<Product, BFloat16>;
+
+  AttentionSizes sizes;
+  bool causal;
+  Accumulate scale;
+  AttentionBias bias;
+  Heads<const Element> grad, query, key, value, output;
+  Heads<const Accumulate> logsumexp;
+  Heads<Element> grad_query, grad_key, grad_value;
+
+  void run() const {
+    const AttentionBlocks blocks(sizes, causal);
+    const int64_t chunks = (sizes.problems() + blocks.problems - 1) / blocks.problems;
+    // Two ranges at least: in each, torch's products have one thread, as more could change their bits.
+    torch::stable::parallel_for(0, std::max<int64_t>(2, chunks), 1, [&](int64_t begin, int64_t end) {
+      if (begin >= chunks) return;
+      const Memory memory(*this, blocks);
+      for (int64_t chunk = begin; chunk < std::min(end, chunks); ++chunk) {
+        const int64_t first = chunk * blocks.problems;
+        run_problems(memory, blocks, first, std::min(blocks.problems, sizes.problems() - first));
+      }
+    });
+  }
+
+ private:
+  // A thread's memory.
+  struct Memory {
+    Scratch<Product> query, grad, key, value, grad_query, grad_key, grad_value;
+    Scratch<Product> scores, grads, scores_low, grads_low, kept;
+    Scratch<Accumulate> logsumexp, deltas, bias;
+
+    Memory(const AttentionBackward& call, const AttentionBlocks& blocks)
+        : Memory(
+              call, blocks, blocks.problems * call.sizes.columns(), blocks.problems * call.sizes.keys,
+              AttentionPanels(call.sizes, blocks, call.causal)) {}
+
+    Memory(
+        const AttentionBackward& call, const AttentionBlocks& blocks, int64_t columns, int64_t keys,
+        const AttentionPanels& panels)
+        : query(columns * call.sizes.width),
+          grad(columns * call.sizes.width),
+          key(keys * call.sizes.width),
+          value(keys * call.sizes.width),
+          grad_query(columns * call.sizes.width),
+          grad_key(keys * call.sizes.width),
+          grad_value(keys * call.sizes.width),
+          scores(blocks.keys * columns),
+          grads(blocks.keys * columns),
+          scores_low(kTwoParts ? blocks.keys * columns : 0),
+          grads_low(kTwoParts ? blocks.keys * columns : 0),
+          kept(blocks.keys < call.sizes.keys ? panels.offset(panels.count) : 0),
+          logsumexp(columns),
+          deltas(columns),
+          bias(call.bias.data == nullptr ? 0 : blocks.keys * columns) {}
+  };
+
+  // `count` problems; more than one only if a block has all keys.
+  void run_problems(const Memory& memory, const AttentionBlocks& blocks, int64_t first, int64_t count) const {
+    for (int64_t index = 0; index < count; ++index) read(memory, first + index, index);
+    for (int64_t key = 0; key < sizes.keys; key += blocks.keys) {
+      run_block(memory, blocks, first, count, key, std::min(key + blocks.keys, sizes.keys));
+    }
+    if (blocks.keys < sizes.keys) {
+      finish_queries(memory, AttentionPanels(sizes, blocks, causal));
+    } else {
+      multiply(
+          transposed_matrices<Product>(memory.grads, count, sizes.keys, sizes.columns()),
+          matrices<Product>(memory.key, count, sizes.keys, sizes.width),
+          matrices<Product>(memory.grad_query, count, sizes.columns(), sizes.width));
+    }
+    for (int64_t index = 0; index < count; ++index) write(memory, first + index, index);
+  }
+
+  void read(const Memory& memory, int64_t problem, int64_t index) const {
+    const int64_t column = index * sizes.columns();
+    pack(query, sizes, problem, memory.query + column * sizes.width);
+    pack(grad, sizes, problem, memory.grad + column * sizes.width);
+    pack(key, sizes, problem, memory.key + index * sizes.keys * sizes.width);
+    pack(value, sizes, problem, memory.value + index * sizes.keys * sizes.width);
+    const auto dot = kernels().attention(Element{}).dot;
+    const auto of_column = [&](int64_t batch, int64_t head, int64_t place, int64_t row) {
+      memory.logsumexp[column + row] = *logsumexp.row(batch, head, place);
+      memory.deltas[column + row] = dot(grad.row(batch, head, place), output.row(batch, head, place), sizes.width);
+    };
+    for_rows_of(grad, sizes, problem, of_column);
+  }
+
+  void write(const Memory& memory, int64_t problem, int64_t index) const {
+    unpack(memory.grad_query + index * sizes.columns() * sizes.width, grad_query, sizes, problem);
+    unpack(memory.grad_key + index * sizes.keys * sizes.width, grad_key, sizes, problem);
+    unpack(memory.grad_value + index * sizes.keys * sizes.width, grad_value, sizes, problem);
+  }
+
+  // Keys [begin, end) with the queries that see any of them: the gradients of these keys and values.
+  void run_block(
+      const Memory& memory, const AttentionBlocks& blocks, int64_t first, int64_t count, int64_t begin,
+      int64_t end) const {
+    const int64_t width = sizes.width;
+    const int64_t first_query = causal ? std::min(begin, sizes.queries) : 0;
+    const int64_t first_column = first_query * sizes.group();
+    const int64_t rows = end - begin;
+    const int64_t columns = sizes.columns() - first_column;
+    Product* grad_key = memory.grad_key + begin * width;
+    Product* grad_value = memory.grad_value + begin * width;
+    if (columns == 0) {
+      std::fill_n(grad_key, rows * width, Product{});
+      std::fill_n(grad_value, rows * width, Product{});
+      return;
+    }
+    Product* queries = memory.query + first_column * width;
+    Product* slopes = memory.grad + first_column * width;
+    const Shape shape{count, rows, columns, width};
+    multiply_keys(memory.key + begin * width, queries, shape, memory.scores, memory.scores_low);
+    multiply_keys(memory.value + begin * width, slopes, shape, memory.grads, memory.grads_low);
+    for (int64_t index = 0; index < count; ++index) {
+      if (bias.data != nullptr) read_bias<Accumulate>(bias, sizes, first + index, begin, end, first_query, memory.bias);
+      const int64_t values = index * rows * columns;
+      kernels().attention(Element{}).tile({
+          .scores = memory.scores + values,
+          .grads = memory.grads + values,
+          .scores_low = kTwoParts ? memory.scores_low + values : nullptr,
+          .grads_low = kTwoParts ? memory.grads_low + values : nullptr,
+          .bias = bias.data == nullptr ? nullptr : static_cast<const Accumulate*>(memory.bias),
+          .logsumexp = memory.logsumexp + index * sizes.columns() + first_column,
+          .deltas = memory.deltas + index * sizes.columns() + first_column,
+          .scale = scale,
+          .rows = rows,
+          .columns = columns,
+          .hidden_step = causal ? sizes.group() : 0,
+      });
+    }
+    multiply_queries(memory.scores, slopes, shape, grad_value);
+    multiply_queries(memory.grads, queries, shape, grad_key);
+    if (rows < sizes.keys) keep(memory, AttentionPanels(sizes, blocks, causal), begin, end, first_column);
+  }
+
+  struct Shape {
+    int64_t count, rows, columns, width;
+  };
+
+  // keys queries^T, and what it lost when it was rounded.
+  static void multiply_keys(Product* keys, Product* queries, const Shape& shape, Product* product, Product* low) {
+    const Tensor x = matrices(keys, shape.count, shape.rows, shape.width);
+    const Tensor y = transposed_matrices(queries, shape.count, shape.columns, shape.width);
+    const Tensor rounded = matrices(product, shape.count, shape.rows, shape.columns);
+    multiply(x, y, rounded);
+    if constexpr (kTwoParts) multiply_rest(x, y, rounded, matrices(low, shape.count, shape.rows, shape.columns));
+  }
+
+  static void multiply_queries(Product* tile, Product* queries, const Shape& shape, Product* product) {
+    multiply(
+        matrices(tile, shape.count, shape.rows, shape.columns), matrices(queries, shape.count, shape.columns, shape.width),
+        matrices(product, shape.count, shape.rows, shape.width));
+  }
+
+  // Copies the gradients of a block's scores into the panels of their queries.
+  void keep(
+      const Memory& memory, const AttentionPanels& panels, int64_t begin, int64_t end, int64_t first_column) const {
+    const int64_t columns = sizes.columns() - first_column;
+    for (int64_t panel = first_column / (panels.queries * sizes.group()); panel < panels.count; ++panel) {
+      const int64_t count = panels.columns(panel);
+      const Product* source = memory.grads + panel * panels.queries * sizes.group() - first_column;
+      Product* target = memory.kept + panels.offset(panel) + begin * count;
+      for (int64_t key = begin; key < std::min(end, panels.keys(panel)); ++key) {
+        std::copy_n(source, count, target);
+        source += columns;
+        target += count;
+      }
+    }
+  }
+
+  void finish_queries(const Memory& memory, const AttentionPanels& panels) const {
+    for (int64_t panel = 0; panel < panels.count; ++panel) {
+      const int64_t columns = panels.columns(panel);
+      multiply(
+          transposed_matrices<Product>(memory.kept + panels.offset(panel), 1, panels.keys(panel), columns),
+          matrices<Product>(memory.key, 1, panels.keys(panel), sizes.width),
+          matrices<Product>(
+              memory.grad_query + panel * panels.queries * sizes.group() * sizes.width, 1, columns, sizes.width));
+    }
+  }
+};
+
+}  // namespace burnlike::cpu

@@ -1,0 +1,68 @@
+// Attention's backward pass between its products: weights and gradients of a tile of scores, and sums over heads' rows.
+
+template <class Product, bool kHasLow, bool kHasBias>
+void attention_tile_row(const AttentionTile<Product>& tile, int64_t row, int64_t begin) {
+  using Accumulate = accumulate_t<Product>;
+  const int64_t offset = row * tile.columns;
+  Product* __restrict__ scores = tile.scores + offset;
+  Product* __restrict__ grads = tile.grads + offset;
+  const Product* __restrict__ scores_low = kHasLow ? tile.scores_low + offset : nullptr;
+  const Product* __restrict__ grads_low = kHasLow ? tile.grads_low + offset : nullptr;
+  const Accumulate* __restrict__ bias = kHasBias ? tile.bias + offset : nullptr;
+  const Accumulate* __restrict__ logsumexp = tile.logsumexp;
+  const Accumulate* __restrict__ deltas = tile.deltas;
+  const Accumulate scale = tile.scale;
+  for (int64_t column = begin; column < tile.columns; ++column) {
+    Accumulate score = load(scores[column]);
+    Accumulate grad = load(grads[column]);
+    if constexpr (kHasLow) {
+      score = sum_of_parts(score, Accumulate(load(scores_low[column])));
+      grad = sum_of_parts(grad, Accumulate(load(grads_low[column])));
+    }
+    score *= scale;
+    if constexpr (kHasBias) score += bias[column];
+    const Accumulate weight = attention_weight(score, logsumexp[column]);
+    scores[column] = store<Product>(weight);
+    grads[column] = store<Product>(attention_grad_product(weight, grad, deltas[column], scale));
+  }
+}
+
+template <class Product>
+void attention_tile(const AttentionTile<Product>& tile) {
+  using Accumulate = accumulate_t<Product>;
+  for (int64_t row = 0; row < tile.rows; ++row) {
+    const int64_t hidden = row * tile.hidden_step;
+    const int64_t begin = hidden < tile.columns ? hidden : tile.columns;
+    for (int64_t column = 0; column < begin; ++column) {
+      tile.scores[row * tile.columns + column] = store<Product>(Accumulate(0));
+      tile.grads[row * tile.columns + column] = store<Product>(Accumulate(0));
+    }
+    if (tile.scores_low != nullptr) {
+      tile.bias != nullptr ? attention_tile_row<Product, true, true>(tile, row, begin)
+                           : attention_tile_row<Product, true, false>(tile, row, begin);
+    } else {
+      tile.bias != nullptr ? attention_tile_row<Product, false, true>(tile, row, begin)
+                           : attention_tile_row<Product, false, false>(tile, row, begin);
+    }
+  }
+}
+
+template <class Element>
+accumulate_t<Element> attention_dot(const Element* __restrict__ x, const Element* __restrict__ y, int64_t count) {
+  using Accumulate = accumulate_t<Element>;
+  constexpr int64_t lanes = kLanes<Accumulate>;
+  const int64_t whole = count - count % lanes;
+  Accumulate sums[lanes] = {};
+  for (int64_t index = 0; index < whole; index += lanes) {
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      sums[lane] += Accumulate(load(x[index + lane])) * Accumulate(load(y[index + lane]));
+    }
+  }
+  for (int64_t index = whole; index < count; ++index) {
+    sums[index - whole] += Accumulate(load(x[index])) * Accumulate(load(y[index]));
+  }
+  return sum_of_lanes(sums);
+}
+
+template <class Element>
+constexpr AttentionKernels<Element> attention_kernels = {attention_tile<product_t<Element>>, attention_dot<Element>};

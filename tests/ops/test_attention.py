@@ -1,0 +1,220 @@
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from burnlike.errors import ArgumentError, AutodiffError, DeviceError, DTypeError, ShapeError
+from burnlike.ops import attention, attention_reference, native_status
+
+HALVES = (torch.bfloat16, torch.float16)
+
+
+def heads(dtype: torch.dtype, batch: int, length: int, n_heads: int, d_head: int) -> Tensor:
+    """`[batch, n_heads, length, d_head]`, as a layer splits heads."""
+    return torch.randn(batch, length, n_heads, d_head).to(dtype).transpose(1, 2).detach().requires_grad_()
+
+
+@contextmanager
+def calls_of_the_op(expected: int) -> Iterator[None]:
+    before = native_status().calls
+    yield
+    after = native_status().calls
+    for name in ("attention", "attention_backward"):
+        assert after[name] - before[name] == expected, name
+
+
+Forms = Callable[[int, int], tuple[Tensor | None, bool]]
+FORMS: dict[str, Forms] = {
+    "all": lambda queries, keys: (None, False),
+    "causal": lambda queries, keys: (None, True),
+    "bool": lambda queries, keys: (torch.rand(2, 1, queries, keys) < 0.7, False),
+    "additive": lambda queries, keys: (
+        torch.randn(2, 4, queries, keys).masked_fill(torch.rand(keys) < 0.2, -1e9),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("queries", "keys", "heads_kv", "d_head"),
+    [(24, 24, 4, 64), (150, 150, 2, 32), (300, 140, 1, 32), (140, 300, 4, 48)],
+)
+def test_gradients_are_as_near_to_float64_as_those_of_torch(
+    dtype: torch.dtype, form: str, queries: int, keys: int, heads_kv: int, d_head: int
+) -> None:
+    torch.manual_seed(0)
+    inputs = [heads(dtype, 2, queries, 4, d_head), *(heads(dtype, 2, keys, heads_kv, d_head) for _ in range(2))]
+    mask, causal = FORMS[form](queries, keys)
+    mask = mask if mask is None or mask.dtype == torch.bool else mask.to(dtype)
+    seed = torch.randn(2, 4, queries, d_head).to(dtype)
+
+    def gradients(function: Callable[..., Tensor], tensors: list[Tensor], mask: Tensor | None) -> tuple[Tensor, ...]:
+        return torch.autograd.grad(function(*tensors, mask, causal), tensors, seed.to(tensors[0].dtype))
+
+    with calls_of_the_op(1):
+        ours = gradients(attention, inputs, mask)
+    theirs = gradients(attention_reference, inputs, mask)
+    exact_mask = mask.double() if mask is not None and mask.is_floating_point() else mask
+    exact = gradients(attention_reference, [it.detach().double().requires_grad_() for it in inputs], exact_mask)
+
+    def error(actual: Tensor, expected: Tensor) -> float:
+        return ((actual.double() - expected).norm() / expected.norm()).item()
+
+    for name, our, their, expected in zip(("query", "key", "value"), ours, theirs, exact, strict=True):
+        assert error(our, expected) <= 1.15 * error(their, expected), name
+
+
+def test_known_values() -> None:
+    # Scores ln(3) and 0: weights 3/4 and 1/4. With values 4 and 8 the output is 5, and its derivative by the first
+    # score is 3/4 * (4 - 5).
+    key = torch.tensor([1.0, 0.0]).view(1, 1, 2, 1).bfloat16()
+    value = torch.tensor([4.0, 8.0]).view(1, 1, 2, 1).bfloat16().requires_grad_()
+    query = torch.full((1, 1, 1, 1), 1.0986123).bfloat16().requires_grad_()
+    output = attention(query, key, value, scale=1.0)
+    output.backward(torch.ones_like(output))
+    torch.testing.assert_close(output.item(), 5.0, rtol=0.01, atol=0)
+    assert query.grad is not None
+    assert value.grad is not None
+    torch.testing.assert_close(query.grad.item(), -0.75, rtol=0.01, atol=0)
+    torch.testing.assert_close(value.grad.flatten().tolist(), [0.75, 0.25], rtol=0.01, atol=0)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_a_query_that_sees_nothing_gives_zeros(dtype: torch.dtype) -> None:
+    inputs = [heads(dtype, 1, 6, 2, 8) for _ in range(3)]
+    mask = torch.ones(6, 6, dtype=torch.bool)
+    mask[2] = False
+    output = attention(*inputs, mask)
+    output.sum().backward()
+    assert (output[:, :, 2] == 0).all()
+    assert all(it.grad is not None and it.grad.isfinite().all() for it in inputs)
+    assert inputs[0].grad is not None
+    assert (inputs[0].grad[:, :, 2] == 0).all()
+
+
+@pytest.mark.parametrize("special", [float("nan"), float("inf")])
+@pytest.mark.parametrize("place", [0, 1, 2], ids=["query", "key", "value"])
+def test_special_values_spread_as_in_torch(special: float, place: int) -> None:
+    torch.manual_seed(0)
+    inputs = [heads(torch.bfloat16, 1, 5, 1, 8) for _ in range(3)]
+    with torch.no_grad():
+        inputs[place][0, 0, 3, 1] = special
+    ours, theirs = (
+        torch.autograd.grad(function(*inputs).sum(), inputs) for function in (attention, attention_reference)
+    )
+    for our, their in zip(ours, theirs, strict=True):
+        assert torch.equal(our.isnan(), their.isnan())
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("length", [40, 150])
+def test_gradients_have_the_same_bits_with_any_number_of_threads(dtype: torch.dtype, length: int) -> None:
+    inputs = [heads(dtype, 1, length, 2, 32) for _ in range(3)]
+    output = attention(*inputs, causal=True)
+    seed = torch.randn_like(output)
+    expected = torch.autograd.grad(output, inputs, seed, retain_graph=True)
+    threads = torch.get_num_threads()
+    for count in (1, 2, 3):
+        torch.set_num_threads(count)
+        try:
+            actual = torch.autograd.grad(output, inputs, seed, retain_graph=True)
+        finally:
+            torch.set_num_threads(threads)
+        torch.testing.assert_close(actual, expected, rtol=0, atol=0)
+
+
+def test_keeps_what_the_docstring_says() -> None:
+    query, key, value = (heads(torch.bfloat16, 2, 32, 4, 16) for _ in range(3))
+    sizes: list[int] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda it: sizes.append(it.nbytes) or it, lambda it: it):
+        output = attention(query, key, value, causal=True)
+    assert sum(sizes) == 4 * output.nbytes + 4 * 2 * 4 * 32
+
+
+def test_torch_runs_where_the_op_is_not_faster_or_not_needed() -> None:
+    query, key, value = (heads(torch.bfloat16, 1, 8, 2, 8) for _ in range(3))
+    bias = torch.randn(8, 8).bfloat16().requires_grad_()
+    before = native_status().calls["attention"]
+    with torch.no_grad():
+        attention(query, key, value)
+    attention(*(it.float() for it in (query, key, value))).sum().backward()
+    attention(query, key, value, bias).sum().backward()
+    assert bias.grad is not None
+    attention(query[:, :, :0], key, value).sum().backward()
+    attention(*(it.to("meta") for it in (query, key, value)))
+    torch.func.grad(lambda it: attention(it, key, value).sum())(query)
+    assert native_status().calls["attention"] == before
+
+
+def test_is_cast_by_autocast_as_attention_of_torch() -> None:
+    inputs = [heads(torch.float32, 1, 8, 2, 8) for _ in range(3)]
+    with torch.autocast("cpu", torch.bfloat16), calls_of_the_op(1):
+        output = attention(*inputs)
+        output.sum().backward()
+        expected = F.scaled_dot_product_attention(*inputs)
+    assert output.dtype == torch.bfloat16
+    torch.testing.assert_close(output, expected, rtol=0, atol=0)
+    assert inputs[0].grad is not None
+    assert inputs[0].grad.dtype == torch.float32
+
+
+# Inductor itself still uses what torch deprecates.
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiles_as_one_graph(dynamic: bool) -> None:
+    torch.compiler.reset()
+    compiled = torch.compile(attention, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    for length in (6, 9):
+        inputs = [heads(torch.bfloat16, 2, length, 2, 8) for _ in range(3)]
+        mask = torch.rand(length, length) < 0.9
+        with calls_of_the_op(1):
+            output = compiled(*inputs, mask)
+            actual = torch.autograd.grad(output.sum(), inputs)
+        expected = attention(*inputs, mask)
+        torch.testing.assert_close(output, expected, rtol=0, atol=0)
+        torch.testing.assert_close(actual, torch.autograd.grad(expected.sum(), inputs), rtol=0, atol=0)
+
+
+def test_an_exported_program_has_the_attention_of_torch() -> None:
+    class Attend(torch.nn.Module):
+        def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            return attention(query, key, value, causal=True)
+
+    inputs = tuple(heads(torch.bfloat16, 1, 8, 2, 8) for _ in range(3))
+    program = torch.export.export(Attend(), inputs)
+    assert "scaled_dot_product_attention" in program.graph_module.code
+    assert "burnlike" not in program.graph_module.code
+
+
+def test_second_derivative_is_refused() -> None:
+    inputs = [heads(torch.bfloat16, 1, 8, 2, 8) for _ in range(3)]
+    (grad,) = torch.autograd.grad(attention(*inputs).square().sum(), inputs[0], create_graph=True)
+    with pytest.raises(AutodiffError, match="attention_reference"):
+        grad.sum().backward()
+
+
+def test_wrong_arguments_are_named() -> None:
+    query, key = torch.randn(2, 4, 6, 8), torch.randn(2, 2, 5, 8)
+    with pytest.raises(ShapeError, match=r"query of shape \[batch, heads, queries, d_head\], got \[4, 6, 8\]"):
+        attention(query[0], key, key)
+    with pytest.raises(ShapeError, match=r"key of shape \[batch, 4 or a divisor, keys, d_head\], got \[2, 3, 5, 8\]"):
+        attention(query, torch.randn(2, 3, 5, 8), key)
+    with pytest.raises(ShapeError, match=r"key of shape \[2, 2, 5, 8\], got \[2, 2, 5, 7\]"):
+        attention(query, key[..., :7], key)
+    with pytest.raises(ShapeError, match=r"value of shape \[2, 2, 5, 8\], got \[2, 2, 4, 8\]"):
+        attention(query, key, key[:, :, :4])
+    with pytest.raises(ShapeError, match=r"mask that broadcasts to \[2, 4, 6, 5\], got \[6, 4\]"):
+        attention(query, key, key, torch.ones(6, 4, dtype=torch.bool))
+    with pytest.raises(DTypeError, match="mask of dtype float32 or bool, got float64"):
+        attention(query, key, key, torch.ones(6, 5, dtype=torch.float64))
+    with pytest.raises(DTypeError, match="expected value of dtype float32, got bfloat16"):
+        attention(query, key, key.bfloat16())
+    with pytest.raises(DeviceError, match="expected key on cpu, got meta"):
+        attention(query, key.to("meta"), key)
+    with pytest.raises(ArgumentError, match="got both"):
+        attention(query, key, key, torch.ones(6, 5, dtype=torch.bool), causal=True)
