@@ -8,8 +8,8 @@ from torch import Tensor
 
 from .add_layer_norm import add_layer_norm
 from .add_rms_norm import add_rms_norm
-from .cross_entropy import cross_entropy
 from .attention import attention
+from .cross_entropy import cross_entropy
 from .dropout_add import dropout_add
 from .geglu import geglu
 from .layer_norm import layer_norm
