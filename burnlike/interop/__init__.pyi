@@ -1,5 +1,7 @@
 """The public names of `burnlike.interop`: each is imported from where it is defined, at its first use."""
 
+from .fused.fuse import fuse as fuse, unfuse as unfuse
+from .fused.report import FuseReport as FuseReport
 from .torch_lbfgs import TorchLbfgs as TorchLbfgs
 from .torch_modules import from_torch as from_torch, to_torch as to_torch
 from .torch_names import record_from_torch as record_from_torch, record_to_torch as record_to_torch

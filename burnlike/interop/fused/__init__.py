@@ -1,0 +1,1 @@
+"""Fused ops in a stock model, put in by `burnlike.interop.fuse`."""

@@ -1,0 +1,363 @@
+"""Native ops in stock models: the same results, names, hooks and ids, and all of it undone by `unfuse`."""
+
+import copy
+import inspect
+import io
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+import transformers
+from torch import Tensor, nn
+
+import burnlike as bl
+from burnlike.errors import ModuleTreeError
+from burnlike.interop import fuse, unfuse
+from burnlike.ops import native_status
+
+SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+TOKENS = {**SIZES, "vocab_size": 64}
+
+
+def tokens() -> dict[str, Tensor]:
+    return {"input_ids": torch.randint(0, 64, (2, 9)), "labels": torch.randint(0, 64, (2, 9))}
+
+
+def images() -> dict[str, Tensor]:
+    return {"pixel_values": torch.randn(2, 3, 32, 32), "labels": torch.tensor([0, 1])}
+
+
+Made = tuple[Callable[[], nn.Module], Callable[[], dict[str, Tensor]], dict[str, int]]
+MODELS: dict[str, Made] = {
+    "llama": (
+        lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**TOKENS, num_key_value_heads=2)),
+        tokens,
+        {"rms_norm": 5, "swiglu": 2, "rotary": 2, "attention": 2, "cross_entropy": 1},
+    ),
+    "mistral": (
+        lambda: transformers.MistralForCausalLM(
+            transformers.MistralConfig(**TOKENS, num_key_value_heads=2, sliding_window=4)
+        ),
+        tokens,
+        {"rms_norm": 5, "swiglu": 2, "rotary": 2, "attention": 2, "cross_entropy": 1},
+    ),
+    "gpt2": (
+        lambda: transformers.GPT2LMHeadModel(
+            transformers.GPT2Config(
+                vocab_size=64, n_embd=32, n_layer=2, n_head=4, bos_token_id=0, eos_token_id=0, attn_pdrop=0.0,
+                resid_pdrop=0.0, embd_pdrop=0.0,
+            )
+        ),
+        tokens,
+        {"layer_norm": 5, "attention": 2, "torch's gelu": 2, "cross_entropy": 1},
+    ),
+    "bert": (
+        lambda: transformers.BertForMaskedLM(
+            transformers.BertConfig(**TOKENS, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+        ),
+        tokens,
+        {"layer_norm": 6, "attention": 2, "cross_entropy": 1},
+    ),
+    "vit": (
+        lambda: transformers.ViTForImageClassification(
+            transformers.ViTConfig(**SIZES, image_size=32, patch_size=8)
+        ),
+        images,
+        {"layer_norm": 5, "attention": 2},
+    ),
+}
+
+
+@pytest.fixture(params=MODELS)
+def made(request: pytest.FixtureRequest) -> tuple[nn.Module, dict[str, Tensor], dict[str, int]]:
+    torch.manual_seed(0)
+    make, inputs, ops = MODELS[request.param]
+    return make(), inputs(), ops
+
+
+def results(model: nn.Module, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    model.zero_grad()
+    output = model(**inputs)
+    output.loss.backward()
+    return output.logits, output.loss, {name: it.grad for name, it in model.named_parameters() if it.grad is not None}
+
+
+def test_a_model_of_transformers_gives_the_same_with_the_ops(made: Any) -> None:
+    model, inputs, expected_ops = made
+    logits, loss, gradients = results(model, inputs)
+    gradients = {name: it.clone() for name, it in gradients.items()}
+    state = {name: it.clone() for name, it in model.state_dict().items()}
+    report = fuse(model)
+    found = [op for it in report.fused for op in it.ops]
+    assert {op: found.count(op) for op in found} == expected_ops
+    before = native_status().calls
+    fused_logits, fused_loss, fused_gradients = results(model, inputs)
+    called = {name for name, count in native_status().calls.items() if count > before.get(name, 0)}
+    assert called >= expected_ops.keys() - {"attention", "torch's gelu"}  # attention's is for 16 bits
+    torch.testing.assert_close(fused_logits, logits, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(fused_loss, loss, rtol=1e-5, atol=1e-6)
+    assert fused_gradients.keys() == gradients.keys()
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(fused_gradients[name], gradient, rtol=1e-3, atol=1e-6, msg=name)
+    assert list(model.state_dict()) == list(state)
+    assert unfuse(model) == len(report.fused)
+    again, _, _ = results(model, inputs)
+    torch.testing.assert_close(again, logits, rtol=0, atol=0)
+    assert not any("forward" in vars(module) for module in model.modules())
+
+
+def test_bfloat16_under_autocast_is_near_the_stock_model(made: Any) -> None:
+    model, inputs, _ = made
+
+    def run() -> tuple[Tensor, Tensor]:
+        with torch.autocast("cpu", torch.bfloat16):
+            output = model(**inputs)
+        return output.logits, output.loss
+
+    with torch.no_grad():
+        exact = copy.deepcopy(model).double()(
+            **{name: it.double() if it.is_floating_point() else it for name, it in inputs.items()}
+        )
+    logits, loss = run()
+    fuse(model)
+    fused_logits, fused_loss = run()
+    assert (fused_logits.dtype, fused_loss.dtype) == (logits.dtype, loss.dtype)
+    stock_error = (logits.double() - exact.logits).abs().mean()
+    assert (fused_logits.double() - exact.logits).abs().mean() < 1.2 * stock_error + 1e-3
+    torch.testing.assert_close(fused_loss, loss, rtol=1e-2, atol=1e-2)
+
+
+def test_generated_tokens_are_the_same() -> None:
+    torch.manual_seed(0)
+    model = MODELS["llama"][0]().eval()
+    prompt = torch.randint(3, 64, (2, 4))
+    settings = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
+    expected = model.generate(prompt, **settings)
+    fuse(model)
+    assert torch.equal(model.generate(prompt, **settings), expected)
+
+
+class NanoNorm(nn.Module):
+    """A layer norm with an optional bias, as small GPTs write it."""
+
+    def __init__(self, size: int, bias: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.bias = nn.Parameter(torch.zeros(size)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, 1e-5)
+
+
+class NanoAttention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(32, 96)
+        self.projection = nn.Linear(32, 32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = (part.unflatten(-1, (4, 8)).transpose(1, 2) for part in self.qkv(x).split(32, 2))
+        context = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        return self.projection(context.transpose(1, 2).flatten(2))
+
+
+class NanoGpt(nn.Module):
+    """A GPT as people write it by hand, whose forward gives the loss too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(64, 32)
+        self.norms = nn.ModuleList(NanoNorm(32, bias) for bias in (True, False))
+        self.attention = NanoAttention()
+        self.head = nn.Linear(32, 64, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, tokens: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        x = self.embedding(tokens)
+        x = x + self.attention(self.norms[0](x))
+        logits = self.head(self.norms[1](x))
+        if targets is None:
+            return logits, None
+        return logits, F.cross_entropy(logits.view(-1, 64), targets.view(-1), ignore_index=-1)
+
+
+def test_the_code_of_a_model_written_by_hand_calls_the_ops() -> None:
+    torch.manual_seed(0)
+    model, inputs = NanoGpt(), torch.randint(0, 64, (2, 2, 9)).unbind()
+    logits, loss = model(*inputs)
+    report = fuse(model)
+    assert {it.path: it.ops for it in report.fused} == {
+        "": ("cross_entropy",),
+        "norms.0": ("layer_norm",),
+        "norms.1": ("layer_norm",),
+        "attention": ("attention",),
+    }
+    fused_logits, fused_loss = model(*inputs)
+    torch.testing.assert_close(fused_logits, logits)
+    torch.testing.assert_close(fused_loss, loss)
+    assert inspect.signature(model.forward) == inspect.signature(NanoGpt().forward)
+    assert F.cross_entropy.__module__ == "torch.nn.functional"  # nobody else's functions changed
+
+
+def test_ids_hooks_and_later_changes_of_weights_stay() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.RMSNorm(4))
+    ids = [param.id for param in bl.module.list_params(model)]
+    seen: list[str] = []
+    for module in model:
+        module.register_forward_hook(lambda module, *_: seen.append(type(module).__name__))
+    fuse(model)
+    assert seen == []
+    x = torch.randn(2, 4)
+    with torch.no_grad():
+        model[1].weight.fill_(2.0)
+        model[2].weight = nn.Parameter(torch.full((4,), 3.0))
+    expected = F.rms_norm(F.layer_norm(model[0](x), (4,), torch.full((4,), 2.0), model[1].bias), (4,)) * 3
+    seen.clear()
+    torch.testing.assert_close(model(x), expected)
+    assert seen == ["Linear", "LayerNorm", "RMSNorm"]
+    model[2].weight = nn.Parameter(torch.full((4,), 3.0))
+    assert [param.id for param in bl.module.list_params(model)] == ids
+
+
+def test_copies_and_pickles_are_fused_modules_of_their_own() -> None:
+    model = NanoGpt()
+    fuse(model)
+    inputs = torch.randint(0, 64, (2, 2, 9)).unbind()
+    expected = model(*inputs)[1]
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), torch.load(file, weights_only=False)):
+        torch.testing.assert_close(other(*inputs)[1], expected)
+        with torch.no_grad():
+            other.norms[1].weight.zero_()
+        assert other(*inputs)[0].abs().max() == 0
+        assert model(*inputs)[0].abs().max() > 0
+        assert unfuse(other) == 4
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_a_fused_model_compiles_whole(name: str) -> None:
+    torch.manual_seed(0)
+    make, inputs, _ = MODELS[name]
+    model, given = make(), inputs()
+    loss = model(**given).loss
+    fuse(model)
+    torch.compiler.reset()
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(**given).loss, loss)
+
+
+class ShiftedRmsNorm(nn.Module):
+    """Multiplies by 1 + weight, as Gemma does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(4))
+        self.eps = 1e-6
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps) * (1 + self.weight)
+
+
+class LargeEpsilonRmsNorm(nn.Module):
+    """Has its epsilon outside of the root."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+        self.eps = 1e-2
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x / (x.square().mean(-1, keepdim=True).sqrt() + self.eps) * self.weight
+
+
+class ReluGated(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate_proj, self.up_proj, self.down_proj = nn.Linear(4, 6), nn.Linear(4, 6), nn.Linear(6, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down_proj(self.gate_proj(x).relu() * self.up_proj(x))
+
+
+class RaisingRmsNorm(ShiftedRmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        raise RuntimeError("not now")
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        (ShiftedRmsNorm(), "its forward gives other results than the fused op"),
+        (LargeEpsilonRmsNorm(), "its forward gives other results than the fused op"),
+        (ReluGated(), "its forward gives other results than the fused op"),
+        (RaisingRmsNorm(), "it could not be tried: RuntimeError: not now"),
+        (nn.LayerNorm((2, 4)), "it normalizes 2 dimensions, the native op the last one"),
+        (nn.LayerNorm(4, elementwise_affine=False), "it has no weight, which the native op needs"),
+        (nn.Linear(4, 4), "torch's own kernel"),
+        (nn.Dropout(), "alone; a native op has it together with the sum that follows"),
+        (bl.nn.LinearConfig(d_input=4, d_output=4).init(), "burnlike's layers call native ops by themselves"),
+    ],
+    ids=lambda it: type(it).__name__ if isinstance(it, nn.Module) else "",
+)
+def test_what_computes_something_else_is_kept_with_the_reason(module: nn.Module, reason: str) -> None:
+    report = fuse(module)
+    assert not report.fused
+    assert report.kept[0].reason == reason
+    assert "forward" not in vars(module)
+
+
+def test_arguments_that_an_op_does_not_take_go_to_the_stock_function() -> None:
+    class Model(nn.Module):
+        def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+            weighted = F.cross_entropy(logits, targets, weight=torch.arange(1.0, 6.0))
+            return weighted + F.cross_entropy(logits, F.one_hot(targets, 5).float())
+
+    model, logits, targets = Model(), torch.randn(3, 5), torch.tensor([0, 4, 1])
+    expected = model(logits, targets)
+    assert fuse(model).fused[0].ops == ("cross_entropy",)
+    torch.testing.assert_close(model(logits, targets), expected)
+
+
+def test_a_forward_that_another_tool_replaced_stays() -> None:
+    module = nn.LayerNorm(4)
+    module.forward = lambda x: x * 7  # type: ignore[method-assign]
+    assert fuse(module).kept[0].reason == "something else has replaced its forward"
+    assert unfuse(module) == 0
+    assert module(torch.ones(4))[0] == 7
+
+
+def test_fuse_twice_is_fuse_once() -> None:
+    model = nn.Sequential(nn.LayerNorm(4), nn.ReLU())
+    first = fuse(model)
+    forward = model[0].forward
+    assert fuse(model) == first
+    assert model[0].forward is forward
+    assert unfuse(model) == 1
+
+
+def test_a_compiled_model_is_refused() -> None:
+    compiled = torch.compile(nn.Sequential(nn.LayerNorm(4)))
+    with pytest.raises(ModuleTreeError, match="call fuse first, then torch.compile"):
+        fuse(compiled)
+    assert "forward" not in vars(compiled[0])
+
+
+def test_a_model_on_meta_is_fused_without_its_values() -> None:
+    with torch.device("meta"):
+        model = nn.Sequential(nn.LayerNorm(4), nn.RMSNorm(4))
+    assert len(fuse(model).fused) == 2
+    assert model(torch.ones(2, 4, device="meta")).shape == (2, 4)
+
+
+def test_the_report_counts_classes() -> None:
+    model = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4), nn.LayerNorm(4))
+    assert str(fuse(model)) == (
+        "fused 2 of 3 modules\n  LayerNorm  2  layer_norm\nkept as they are\n  Linear     1  torch's own kernel"
+    )
+    assert math.isclose(len(fuse(nn.Sequential()).fused), 0)
