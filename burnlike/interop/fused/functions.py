@@ -73,7 +73,14 @@ def _attention(
 
 
 def _rotary(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1) -> tuple[Tensor, Tensor]:
-    raise NotImplementedError
+    # Tables of [batch, sequence, d], each column twice; heads are in the dimension `unsqueeze_dim`.
+    half = cos.shape[-1] // 2
+    heads_first = unsqueeze_dim == 1
+    query, key = (q, k) if heads_first else (q.transpose(1, 2), k.transpose(1, 2))
+    native = takes(q, cos, sin) and q.dtype == k.dtype and not cos.requires_grad
+    turn = ops.rotary if native else ops.rotary_reference
+    query, key = turn(query, key, cos[..., :half], sin[..., :half])
+    return (query, key) if heads_first else (query.transpose(1, 2), key.transpose(1, 2))
 
 
 def causal_lm_loss(
@@ -99,7 +106,8 @@ def causal_lm_loss(
         shift_labels = F.pad(labels, (0, 1), value=ignore_index)[..., 1:]  # pyright: ignore[reportArgumentType]
     targets = shift_labels.reshape(-1).to(logits.device)
     reduction = "mean" if num_items_in_batch is None else "sum"
-    loss = _cross_entropy(logits.view(-1, vocab_size), targets, ignore_index=ignore_index, reduction=reduction)
+    with torch.autocast(logits.device.type, enabled=logits.dtype in (torch.bfloat16, torch.float16)):  # a float32 loss
+        loss = _cross_entropy(logits.view(-1, vocab_size), targets, ignore_index=ignore_index, reduction=reduction)
     if isinstance(num_items_in_batch, Tensor):
         num_items_in_batch = num_items_in_batch.to(loss.device)
     return loss if num_items_in_batch is None else loss / num_items_in_batch
