@@ -1,5 +1,7 @@
 """What gated linear units share: their arguments, and how a gradient is split as they are."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -41,3 +43,14 @@ def new_output(gate: Tensor, up: Tensor | None) -> Tensor:
 def new_gradients(gate: Tensor, up: Tensor | None) -> tuple[Tensor, Tensor]:
     """Tensors for the gradients; of halves the first is of both, and the second empty."""
     return gate.new_empty(gate.shape), gate.new_empty(gate.shape if up is not None else (0,))
+
+
+def gradients_of(reference: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
+    """What a backward op computes, in plain torch: of its arguments gate and up require gradients."""
+
+    def gradients(grad: Tensor, gate: Tensor, up: Tensor | None, *options: object) -> tuple[Tensor, Tensor]:
+        given = [gate] if up is None else [gate, up]
+        found = torch.autograd.grad(reference(gate, up, *options), given, grad, create_graph=True)
+        return found[0], gate.flatten()[:0] if up is None else found[1]
+
+    return gradients

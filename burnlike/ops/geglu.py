@@ -6,8 +6,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from ._approximate import Approximate, check_approximate
-from ._function import call, no_second_derivative
-from ._glu import check_glu, halves, new_gradients, new_output
+from ._function import call, second_derivative
+from ._glu import check_glu, gradients_of, halves, new_gradients, new_output
 from ._library import autograd, fake, op
 
 _geglu = op("geglu")
@@ -17,7 +17,7 @@ _geglu_backward = op("geglu_backward")
 def geglu(gate: Tensor, up: Tensor | None = None, approximate: Approximate = "none") -> Tensor:
     """gelu(gate) * up.
 
-    Differentiable once; `geglu_reference` is differentiable any number of times.
+    Differentiable any number of times, from the second derivative on in plain torch.
 
     Memory: the result, and backward the gradients; gate and up are saved for backward, nothing else. Rows at any one
     distance, as halves of a matrix have, are read where they are; other strides are copied.
@@ -76,4 +76,4 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None, None]:
 
 
 autograd("geglu", _backward, _save)
-autograd("geglu_backward", no_second_derivative("geglu"))
+autograd("geglu_backward", *second_derivative(gradients_of(geglu_reference)))

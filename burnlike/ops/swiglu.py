@@ -5,8 +5,8 @@ from typing import Any
 from torch import Tensor
 from torch.nn import functional
 
-from ._function import call, no_second_derivative
-from ._glu import check_glu, halves, new_gradients, new_output
+from ._function import call, second_derivative
+from ._glu import check_glu, gradients_of, halves, new_gradients, new_output
 from ._library import autograd, fake, op
 
 _swiglu = op("swiglu")
@@ -16,7 +16,7 @@ _swiglu_backward = op("swiglu_backward")
 def swiglu(gate: Tensor, up: Tensor | None = None) -> Tensor:
     """silu(gate) * up.
 
-    Differentiable once; `swiglu_reference` is differentiable any number of times.
+    Differentiable any number of times, from the second derivative on in plain torch.
 
     Memory: the result, and backward the gradients; gate and up are saved for backward, nothing else. Rows at any one
     distance, as halves of a matrix have, are read where they are; other strides are copied.
@@ -70,4 +70,4 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None]:
 
 
 autograd("swiglu", _backward, _save)
-autograd("swiglu_backward", no_second_derivative("swiglu"))
+autograd("swiglu_backward", *second_derivative(gradients_of(swiglu_reference)))

@@ -48,8 +48,15 @@ MODELS: dict[str, Made] = {
     "gpt2": (
         lambda: transformers.GPT2LMHeadModel(
             transformers.GPT2Config(
-                vocab_size=64, n_embd=32, n_layer=2, n_head=4, bos_token_id=0, eos_token_id=0, attn_pdrop=0.0,
-                resid_pdrop=0.0, embd_pdrop=0.0,
+                vocab_size=64,
+                n_embd=32,
+                n_layer=2,
+                n_head=4,
+                bos_token_id=0,
+                eos_token_id=0,
+                attn_pdrop=0.0,
+                resid_pdrop=0.0,
+                embd_pdrop=0.0,
             )
         ),
         tokens,
@@ -63,9 +70,7 @@ MODELS: dict[str, Made] = {
         {"layer_norm": 6, "attention": 2, "cross_entropy": 1},
     ),
     "vit": (
-        lambda: transformers.ViTForImageClassification(
-            transformers.ViTConfig(**SIZES, image_size=32, patch_size=8)
-        ),
+        lambda: transformers.ViTForImageClassification(transformers.ViTConfig(**SIZES, image_size=32, patch_size=8)),
         images,
         {"layer_norm": 5, "attention": 2},
     ),
@@ -343,7 +348,7 @@ def test_fuse_twice_is_fuse_once() -> None:
 
 def test_a_compiled_model_is_refused() -> None:
     compiled = torch.compile(nn.Sequential(nn.LayerNorm(4)))
-    with pytest.raises(ModuleTreeError, match="call fuse first, then torch.compile"):
+    with pytest.raises(ModuleTreeError, match=r"call fuse first, then torch\.compile"):
         fuse(compiled)
     assert "forward" not in vars(compiled[0])
 

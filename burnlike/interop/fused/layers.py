@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ... import ops
+from ...nn.layer import for_products
 from .trials import agree, numbers, stand_in
 from .usable import takes
 
@@ -101,6 +102,7 @@ def _gated(module: Any, x: Tensor, activation: Callable[[Tensor, Tensor], Tensor
     if names is None or not takes(x):
         return type(module).forward(module, x)
     gate, up, down = (getattr(module, name) for name in names)
+    x = for_products(x)
     return down(activation(gate(x), up(x)))
 
 

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
-from ..layer import Layer, expect_shape
+from ..layer import Layer, expect_shape, for_products
 from ..linear.configs import LinearConfig
 from .configs import GatedLinearConfig
 
@@ -37,6 +37,7 @@ class GatedLinear(Layer):
             ShapeError: the last dimension of x is not `d_input`.
         """
         expect_shape(self, x, "...", self.linear_inner.weight.shape[0])
+        x = for_products(x)
         return self.activation(self.linear_inner(x)) * self.linear_outer(x)
 
     def custom_content(self, content: Content) -> Content:

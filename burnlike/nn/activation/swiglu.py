@@ -2,11 +2,11 @@
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from ...module import Content
+from ...ops import swiglu, swiglu_reference
 from ...tensor.torch_bridge.torch_function import lift
-from ..layer import Layer
+from ..layer import Layer, exports_to_onnx, for_products
 from ..linear.configs import LinearConfig
 from .configs import SwiGluConfig
 
@@ -28,7 +28,9 @@ class SwiGlu(Layer):
     @lift
     def forward(self, x: Tensor) -> Tensor:
         """`[..., d_input] -> [..., d_output]`."""
-        return functional.silu(self.linear_inner(x)) * self.linear_outer(x)
+        x = for_products(x)
+        glu = swiglu_reference if exports_to_onnx() else swiglu
+        return glu(self.linear_inner(x), self.linear_outer(x))
 
     def custom_content(self, content: Content) -> Content:
         d_input, d_output = content.shape("linear_inner.weight")

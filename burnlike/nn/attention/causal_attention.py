@@ -5,7 +5,7 @@ from torch import Tensor
 
 from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
-from ..layer import expect_shape
+from ..layer import expect_shape, for_products
 from ..linear.configs import LinearConfig
 from ..norm.configs import RmsNormConfig
 from .attend import attend_visible, split_heads
@@ -98,6 +98,7 @@ class CausalAttention(Module):
         """
         self._check(x, mask_pad, positions, cache)
         slots = None if cache is None else cache.next_slots(x.shape[1])
+        x = for_products(x)
         query, key = split_heads(self.query(x), self.n_heads), split_heads(self.key(x), self.n_heads_kv)
         if self.query_key_norm:
             query, key = self.norm_query(query), self.norm_key(key)

@@ -10,7 +10,7 @@ from ...errors import ArgumentError
 from ...module import Content
 from ...ops import rotary, rotary_reference
 from ...tensor.torch_bridge.torch_function import lift
-from ..layer import Layer, shape_error
+from ..layer import Layer, exports_to_onnx, shape_error
 from .configs import RotaryEncodingConfig
 
 
@@ -134,8 +134,7 @@ class RotaryEncoding(Layer):
     def _both(self, query: Tensor, key: Tensor, start: int, positions: Tensor | None) -> tuple[Tensor, Tensor]:
         cosine, sine = self._rows(start, start + query.shape[-2], positions)
         # ONNX does not have the native op.
-        is_onnx = torch.compiler.is_exporting() and torch.onnx.is_in_onnx_export()
-        rotate = rotary_reference if is_onnx else rotary
+        rotate = rotary_reference if exports_to_onnx() else rotary
         return rotate(query, key, cosine, sine, interleaved=self.config.interleaved)
 
     def _rows(self, start: int, end: int, positions: Tensor | None) -> tuple[Tensor, Tensor]:

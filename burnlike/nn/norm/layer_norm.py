@@ -8,7 +8,7 @@ from ...module import Content
 from ...ops import layer_norm
 from ...tensor.torch_bridge.torch_function import lift
 from ..initializers.configs import Ones, Zeros
-from ..layer import Layer, expect_shape
+from ..layer import Layer, expect_shape, exports_to_onnx
 from .configs import LayerNormConfig
 
 
@@ -42,7 +42,7 @@ class LayerNorm(Layer):
         """
         shape = self.gamma.shape
         expect_shape(self, x, "...", shape[0])
-        if torch.compiler.is_exporting() and torch.onnx.is_in_onnx_export():
+        if exports_to_onnx():
             return functional.layer_norm(x, shape, self.gamma, self.beta, self.epsilon)  # ONNX lacks the native op
         return layer_norm(x, self.gamma, self.beta, self.epsilon)
 

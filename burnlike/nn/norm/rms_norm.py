@@ -7,7 +7,7 @@ from ...module import Content
 from ...ops import rms_norm, rms_norm_reference
 from ...tensor.torch_bridge.torch_function import lift
 from ..initializers.configs import Ones
-from ..layer import Layer, expect_shape
+from ..layer import Layer, expect_shape, exports_to_onnx
 from .configs import RmsNormConfig
 
 
@@ -35,9 +35,8 @@ class RmsNorm(Layer):
             ShapeError: the last dimension of x is not `d_model`.
         """
         expect_shape(self, x, "...", self.gamma.shape[0])
-        if torch.compiler.is_exporting() and torch.onnx.is_in_onnx_export():
-            return rms_norm_reference(x, self.gamma, self.epsilon)  # ONNX does not have the native op
-        return rms_norm(x, self.gamma, self.epsilon)
+        norm = rms_norm_reference if exports_to_onnx() else rms_norm
+        return norm(x, self.gamma, self.epsilon)
 
     def custom_content(self, content: Content) -> Content:
         (d_model,) = content.shape("gamma")
