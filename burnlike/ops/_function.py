@@ -1,5 +1,6 @@
 """How a function with a derivative calls its native op."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -42,7 +43,7 @@ def call(
         return native(*arguments)
     except RuntimeError:
         check(*arguments)
-        names = [argument.name for argument in native._schema.arguments]
+        names = inspect.signature(check).parameters
         tensors = {key: it for key, it in zip(names, arguments, strict=True) if isinstance(it, Tensor)}
         if any(is_wrapped(it) for it in tensors.values()):
             return reference(*arguments)

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from burnlike.errors import AutodiffError, DeviceError, DTypeError, ShapeError
+from burnlike.errors import DeviceError, DTypeError, ShapeError
 from burnlike.ops import swiglu, swiglu_reference
 
 HALVES = (torch.float32, torch.bfloat16, torch.float16)
@@ -106,11 +106,11 @@ def test_only_the_inputs_are_saved() -> None:
         assert saved_places(inputs) == [it.data_ptr() for it in inputs]
 
 
-def test_second_derivative_is_refused() -> None:
-    x = torch.randn(3, 8, requires_grad=True)
-    (grad,) = torch.autograd.grad(swiglu(x).square().sum(), x, create_graph=True)
-    with pytest.raises(AutodiffError, match="swiglu_reference"):
-        grad.sum().backward()
+@pytest.mark.parametrize("packed", [True, False])
+def test_second_derivatives_are_those_of_torch(packed: bool) -> None:
+    torch.manual_seed(0)
+    inputs = [torch.randn(3, 8, dtype=torch.float64, requires_grad=True) for _ in range(1 if packed else 2)]
+    assert torch.autograd.gradgradcheck(swiglu, inputs)
 
 
 def test_a_gradient_is_taken_of_one_of_two() -> None:

@@ -130,6 +130,8 @@ def _fuse_module(module: nn.Module) -> tuple[tuple[str, ...], str]:
             if not reason:
                 module.forward = FusedForward(rule.forward, module)
                 return (rule.op,), ""
+    if reason and type(module).__module__.startswith("torch."):
+        return (), reason  # its forward calls nothing else than what was tried
     ops = _replace_loss(module)
     forward = ReboundForward(type(module))
     if forward.ops:
