@@ -352,6 +352,9 @@ def test_a_compiled_model_is_refused() -> None:
     with pytest.raises(ModuleTreeError, match=r"call fuse first, then torch\.compile"):
         fuse(compiled)
     assert "forward" not in vars(norm)
+    norm.compile()
+    with pytest.raises(ModuleTreeError, match="at its root"):
+        fuse(norm)
 
 
 def test_a_model_on_meta_is_fused_without_its_values() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from ..._torch_compat.modules import COMPILED_CALL
 from ...errors import ModuleTreeError
 from ...module import Module
 from .functions import LOSSES, replacement
@@ -82,9 +83,9 @@ def fuse(model: nn.Module) -> FuseReport:
     """
     modules = dict(model.named_modules())
     for path, module in modules.items():
-        if hasattr(module, "_orig_mod"):
+        if type(module).__name__ == "OptimizedModule" or vars(module).get(COMPILED_CALL) is not None:
             raise ModuleTreeError(
-                f"fuse: expected a model that is not compiled yet, got one with torch.compile at {path or 'its root'!r}"
+                f"fuse: expected a model that is not compiled yet, got one with torch.compile at {repr(path) if path else 'its root'}"
                 "; call fuse first, then torch.compile"
             )
     fused, kept = [], []
