@@ -2,7 +2,7 @@
 
 from benchmarks import device, record_load, record_save
 from benchmarks._harness import Comparison, main
-from benchmarks.models import models
+from benchmarks.models import models, step
 from benchmarks.module import traversal
 from benchmarks.nn import layers
 from benchmarks.ops import (
@@ -49,6 +49,7 @@ BENCHMARKS = (
     traversal,
     layers,
     models,
+    step,
 )
 
 

@@ -44,7 +44,7 @@ def _cross_entropy(
     size_average: bool | None = None,
     ignore_index: int = -100,
     reduce: bool | None = None,
-    reduction: str = "mean",
+    reduction: Any = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
     is_usual = weight is None and size_average is None and reduce is None and input.dim() == 2
@@ -192,12 +192,12 @@ def replacement(value: Any, names: frozenset[str]) -> tuple[Any, tuple[str, ...]
     for function, (new, op) in _FUNCTIONS.items():
         if value is function:
             return new, (op,)
-    if is_plain(value) and value.__name__ == "apply_rotary_pos_emb" and _is_rotary(value):
+    if getattr(value, "__name__", "") == "apply_rotary_pos_emb" and is_plain(value) and _is_rotary(value):
         return _rotary, ("rotary",)
     return value, ()
 
 
-def _is_rotary(function: Callable[..., Any]) -> bool:
+def _is_rotary(function: Any) -> bool:
     """Whether it rotates the halves of the last dimension, which there are other layouts than."""
     query, key, angles = numbers(2, 4, 3, 8), numbers(2, 2, 3, 8), numbers(2, 3, 4)
     cos, sin = (table.repeat(1, 1, 2) for table in (angles.cos(), angles.sin()))

@@ -83,9 +83,10 @@ def fuse(model: nn.Module) -> FuseReport:
     """
     modules = dict(model.named_modules())
     for path, module in modules.items():
+        place = repr(path) if path else "its root"
         if type(module).__name__ == "OptimizedModule" or vars(module).get(COMPILED_CALL) is not None:
             raise ModuleTreeError(
-                f"fuse: expected a model that is not compiled yet, got one with torch.compile at {repr(path) if path else 'its root'}"
+                f"fuse: expected a model that is not compiled yet, got one with torch.compile at {place}"
                 "; call fuse first, then torch.compile"
             )
     fused, kept = [], []

@@ -73,7 +73,7 @@ def _epsilon_is_known(module: nn.Module) -> bool:
 
 
 def _try_rms_norm(module: nn.Module) -> str:
-    made = stand_in(module)
+    made: Any = stand_in(module)
     x = numbers(2, 3, made.weight.shape[0])
     return agree(lambda: type(made).forward(made, x), lambda: rms_norm_forward(made, x))
 
@@ -127,7 +127,7 @@ def _try_gated(forward: Callable[..., Tensor]) -> Callable[[nn.Module], str]:
         children = dict(module.named_children())
         generator = torch.Generator().manual_seed(2)
         for name, sizes in ((gate, (4, 6)), (up, (4, 6)), (down, (6, 4))):
-            linear = nn.utils.skip_init(nn.Linear, *sizes, bias=False)
+            linear: Any = nn.utils.skip_init(nn.Linear, *sizes, bias=False)
             with torch.no_grad():
                 linear.weight.copy_(torch.randn(linear.weight.shape, generator=generator))
             children[name] = linear

@@ -79,7 +79,8 @@ def _names(code: types.CodeType) -> Iterator[str]:
 
 def _with_globals(function: Callable[..., Any], changed: Mapping[str, Any]) -> Callable[..., Any]:
     # Without `__name__`: by it torch.compile would look globals up in the module that the function came from.
-    namespace = {name: value for name, value in function.__globals__.items() if name != "__name__"} | changed
+    namespace: dict[str, Any] = {name: value for name, value in function.__globals__.items() if name != "__name__"}
+    namespace.update(changed)
     made = types.FunctionType(
         function.__code__, namespace, function.__name__, function.__defaults__, function.__closure__
     )
