@@ -15,6 +15,7 @@ from benchmarks.ops import (
     dropout_add,
     geglu,
     layer_norm,
+    linear_cross_entropy,
     lora_linear,
     rms_norm,
     rotary,
@@ -25,6 +26,7 @@ from benchmarks.tensor import chain, compiled, forward, overhead
 
 BENCHMARKS = (
     cross_entropy,
+    linear_cross_entropy,
     rms_norm,
     rotary,
     swiglu,

