@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 from torch import Tensor, nn
-from torch.nn import functional
+
+from ..ops import cross_entropy
 
 
 class Loss(NamedTuple):
@@ -37,7 +38,7 @@ def next_token_loss(model: nn.Module, batch: Tensor) -> Loss:
         logits, balance = cast(Any, model).forward_balance(batch[:, :-1])
     else:
         logits = model(batch[:, :-1])
-    mean = functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+    mean = cross_entropy(logits.flatten(0, 1), targets.flatten())
     return Loss(mean if balance is None else mean + balance, targets.numel())
 
 

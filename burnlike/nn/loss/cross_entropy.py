@@ -5,6 +5,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...module import Content
+from ...ops import cross_entropy, cross_entropy_reference
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import Layer
 from .configs import CrossEntropyLossConfig
@@ -22,7 +23,7 @@ class CrossEntropyLoss(Layer):
 
     Torch: `nn.CrossEntropyLoss`.
     Differs: logits `[batch, classes]` only, no probabilities as targets; `pad_tokens` are several of torch's
-    `ignore_index`; always the mean.
+    `ignore_index`; always the mean; of logits it is differentiable once.
 
     Attributes:
         pad_tokens: targets whose rows do not count, or None.
@@ -60,13 +61,12 @@ class CrossEntropyLoss(Layer):
                 targets = targets.masked_fill(self._padded(targets), ignored)
         smoothing = self.smoothing or 0.0
         try:
-            if self.logits and not (smoothing and weights is not None):
-                return functional.cross_entropy(
-                    logits, targets, weights, ignore_index=ignored, label_smoothing=smoothing
-                )
+            if self.logits:
+                is_onnx = torch.compiler.is_exporting() and torch.onnx.is_in_onnx_export()
+                loss = cross_entropy_reference if is_onnx else cross_entropy  # ONNX does not have the native op
+                return loss(logits, targets, weights, ignored, smoothing)
             if smoothing:
-                log_probs = logits.log_softmax(1) if self.logits else _log(logits)
-                return self._smoothed(log_probs, targets, weights, ignored, smoothing)
+                return self._smoothed(_log(logits), targets, weights, ignored, smoothing)
             return self._of_probabilities(logits, targets, weights, ignored)
         except IndexError as error:
             outside = targets if self.pad_tokens is None else targets[~self._padded(targets)]
