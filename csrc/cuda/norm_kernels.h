@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kMaxRowThreads)
 }
 
 template <class Norm, class Element, class Weight>
-__global__ void __launch_bounds__(kMaxRowThreads)
+__global__ void __launch_bounds__(kMaxRowThreads, 1)
     plain_forward_kernel(const NormForward<Element, Weight> pass, int64_t rows) {
   using Accumulate = accumulate_t<Element>;
   __shared__ Accumulate shared[BlockSums<Accumulate>::kShared];

@@ -102,24 +102,42 @@ inline RowSums<accumulate_t<Element>> row_sums(
   using Accumulate = accumulate_t<Element>;
   constexpr int64_t lanes = kLanes<Accumulate>;
   const int64_t whole = width - width % lanes;
-  const Moments<Accumulate> moments = moments_of<Norm>(x, width);
+  // One pass for all of them, relative to the mean as it was summed at first; `moments_of` says what `rests` are for.
+  Accumulate mean = 0;
+  if constexpr (Norm::kCentered) mean = mean_of(x, width);
+  Accumulate squares[lanes] = {};
+  Accumulate rests[lanes] = {};
   Accumulate dots[lanes] = {};
   Accumulate slopes[lanes] = {};
   for (int64_t column = 0; column < whole; column += lanes) {
     for (int64_t lane = 0; lane < lanes; ++lane) {
+      const Accumulate centered = load(x[column + lane]) - mean;
       const Accumulate slope = Accumulate(load(grad[column + lane])) * gamma[column + lane];
-      dots[lane] += slope * (load(x[column + lane]) - moments.mean);
-      if constexpr (Norm::kCentered) slopes[lane] += slope;
+      squares[lane] += centered * centered;
+      dots[lane] += slope * centered;
+      if constexpr (Norm::kCentered) {
+        rests[lane] += centered;
+        slopes[lane] += slope;
+      }
     }
   }
   for (int64_t column = whole; column < width; ++column) {
+    const Accumulate centered = load(x[column]) - mean;
     const Accumulate slope = Accumulate(load(grad[column])) * gamma[column];
-    dots[column - whole] += slope * (load(x[column]) - moments.mean);
-    if constexpr (Norm::kCentered) slopes[column - whole] += slope;
+    squares[column - whole] += centered * centered;
+    dots[column - whole] += slope * centered;
+    if constexpr (Norm::kCentered) {
+      rests[column - whole] += centered;
+      slopes[column - whole] += slope;
+    }
   }
   const Accumulate count = static_cast<Accumulate>(width);
-  const Accumulate scale = norm_scale(moments.squares, count, epsilon);
-  return {moments.mean, scale, norm_pull(scale, sum_of_lanes(dots), count), sum_of_lanes(slopes) / count};
+  const Accumulate scale = norm_scale(sum_of_lanes(squares), count, epsilon);
+  const Accumulate dot = sum_of_lanes(dots);
+  if constexpr (!Norm::kCentered) return {0, scale, norm_pull(scale, dot, count), 0};
+  const Accumulate rest = sum_of_lanes(rests) / count;
+  const Accumulate slope = sum_of_lanes(slopes);
+  return {mean + rest, scale, norm_pull(scale, dot - rest * slope, count), slope / count};
 }
 
 template <class Norm, bool kAdds, class Element>
