@@ -20,14 +20,21 @@ from torch import Tensor, nn
 from benchmarks._harness import Comparison, compare, main
 from benchmarks._memory import with_extra_bytes
 from burnlike.interop import fuse
-from burnlike.models import DecoderLmConfig
+from burnlike.models import DecoderLmConfig, RotaryPositions
 from burnlike.nn import CrossEntropyLossConfig
 
 from . import torch_decoder
 from .twins import take_weights
 
 CONFIG = DecoderLmConfig(
-    vocab_size=256, max_sequence_length=256, d_model=384, n_layers=6, n_heads=6, d_ff=1024, tied=False
+    vocab_size=256,
+    max_sequence_length=256,
+    d_model=384,
+    n_layers=6,
+    n_heads=6,
+    d_ff=1024,
+    positions=RotaryPositions(interleaved=False),
+    tied=False,
 )
 BATCH, LENGTH = 8, 256
 
