@@ -23,6 +23,7 @@ GUIDES = [
     "models",
     "mlax",
     "drop_in",
+    "kernels",
     "optimizers",
     "tensor",
     "backends",
