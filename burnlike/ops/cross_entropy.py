@@ -98,18 +98,20 @@ def _reference(
     weight = None if weight is None else weight.detach().to(values.dtype)
     if soft_cap is not None:
         values = soft_cap * torch.tanh(values / soft_cap)
-    loss = F.cross_entropy(
-        values, targets, weight, ignore_index=ignore_index, label_smoothing=label_smoothing, reduction=reduction
-    )
-    if z_loss == 0.0:
-        return loss
+    # Written out, as torch's own function with weights and smoothing has no rule for vmap.
+    logs = F.log_softmax(values, 1)
+    own = targets.masked_fill(ignored, 0)
     counted = (~ignored).to(values.dtype)
-    if weight is not None:
-        counted = counted * weight[targets.masked_fill(ignored, 0)]
-    squares = z_loss * values.logsumexp(1).square() * counted
+    share = counted if weight is None else counted * weight[own]
+    rows = -logs.gather(1, own[:, None])[:, 0] * share
+    if label_smoothing:
+        others = -(logs if weight is None else logs * weight).sum(1) * counted
+        rows = (1 - label_smoothing) * rows + label_smoothing / logits.shape[1] * others
+    if z_loss:
+        rows = rows + z_loss * values.logsumexp(1).square() * share
     if reduction == "none":
-        return loss + squares
-    return loss + (squares.sum() / counted.sum() if reduction == "mean" else squares.sum())
+        return rows
+    return rows.sum() / share.sum() if reduction == "mean" else rows.sum()
 
 
 def loss_dtype(logits: Tensor) -> torch.dtype:

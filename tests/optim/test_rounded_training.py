@@ -54,7 +54,7 @@ def check(found: dict[str, float], at_most: float) -> None:
     exact = found.pop("float32")
     assert exact < at_most
     for name, loss in found.items():
-        assert loss == pytest.approx(exact, rel=0.01), f"{name}: {found}, float32: {exact}"
+        assert exact * 0.98 < loss < exact * 1.01, f"{name}: {found}, float32: {exact}"  # less is no loss
 
 
 def test_a_short_run_of_a_small_one_ends_within_a_percent_of_float32() -> None:
