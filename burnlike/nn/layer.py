@@ -21,15 +21,6 @@ def exports_to_onnx() -> bool:
     return torch.compiler.is_exporting() and torch.onnx.is_in_onnx_export()
 
 
-def for_products(x: Tensor) -> Tensor:
-    """`x` in the type that matrix products take it in, where autocast has one: for layers that give it to several
-    products, each of which would convert it again."""
-    device = x.device.type
-    if x.dtype != torch.float32 or device not in ("cpu", "cuda") or not torch.is_autocast_enabled(device):
-        return x
-    return x.to(torch.get_autocast_dtype(device))
-
-
 def expect_shape(layer: object, x: Tensor, *sizes: int | str, name: str = "") -> None:
     """Check the shape of a layer's input before anything is computed.
 

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import ArgumentError, ShapeError
+from ._autocast import for_products
 from ._checks import check_device, check_dtype, check_shape
 from ._function import call, no_second_derivative
 from ._library import autograd, fake, op
@@ -55,8 +56,8 @@ def attention(
         DeviceError: the tensors are on different devices, or on one that is not a CPU or CUDA.
         ArgumentError: there are both a mask and `causal`.
     """
-    query, key, value = _autocast(query), _autocast(key), _autocast(value)
-    mask = None if mask is None else _autocast(mask)
+    query, key, value = for_products(query), for_products(key), for_products(value)
+    mask = None if mask is None else for_products(mask)
     _check(query, key, value, mask, causal)
     has_own_backward = _has_own_backward(query, key, value, mask)
     function = attention_native if has_own_backward else attention_reference
@@ -106,14 +107,6 @@ def _has_own_backward(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | 
         and key.numel() > 0
         and not torch.compiler.is_exporting()  # a program without a backward pass, which torch's tools take as it is
     )
-
-
-def _autocast(x: Tensor) -> Tensor:
-    """As autocast casts what torch's attention takes."""
-    casts = x.device.type == "cpu" and torch.is_autocast_enabled("cpu")
-    if casts and x.is_floating_point() and x.dtype != torch.float64:
-        return x.to(torch.get_autocast_dtype("cpu"))
-    return x
 
 
 def _with_logsumexp(*arguments: Any) -> tuple[Tensor, None]:

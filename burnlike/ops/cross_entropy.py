@@ -8,6 +8,7 @@ from torch import Tensor
 
 from .._torch_compat.transforms import transforming
 from ..errors import ArgumentError, ShapeError, TargetError
+from ._autocast import autocast_dtype
 from ._checks import check_device, check_dtype, check_memory, check_shape
 from ._function import call, no_second_derivative
 from ._library import autograd, fake, op
@@ -116,14 +117,8 @@ def _reference(
 
 def loss_dtype(logits: Tensor) -> torch.dtype:
     """Torch's: float32 within autocast, else that of the logits."""
-    device = logits.device.type
-    if (
-        logits.dtype.itemsize == 2
-        and torch.amp.autocast_mode.is_autocast_available(device)
-        and torch.is_autocast_enabled(device)
-    ):
-        return torch.float32
-    return logits.dtype
+    is_rounded = logits.dtype.itemsize == 2 and autocast_dtype(logits) is not None
+    return torch.float32 if is_rounded else logits.dtype
 
 
 def _check(

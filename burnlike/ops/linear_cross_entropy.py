@@ -12,6 +12,7 @@ from torch import Tensor
 
 from .._torch_compat.transforms import in_forward_mode, transforming
 from ..errors import ArgumentError, AutodiffError, ShapeError
+from ._autocast import autocast_dtype
 from ._checks import check_device, check_dtype, check_shape
 from ._library import WITHOUT_NATIVE, op
 from .cross_entropy import check_options, check_targets, cross_entropy_reference, loss_dtype
@@ -69,8 +70,7 @@ def linear_cross_entropy(
             would have to be kept.
         TargetError: a target is no class (on the CPU; on CUDA an assertion on the device).
     """
-    if _is_autocast(hidden):
-        dtype = torch.get_autocast_dtype(hidden.device.type)
+    if (dtype := autocast_dtype(hidden)) is not None:
         hidden, weight, bias = hidden.to(dtype), _in_16_bits(weight, dtype), _in_16_bits(bias, dtype)
     _check(hidden, weight, targets, bias, ignore_index, reduction)
     check_options("linear_cross_entropy", label_smoothing, z_loss, soft_cap)
@@ -102,16 +102,6 @@ def linear_cross_entropy_reference(
     logits = F.linear(hidden, weight.to(hidden.dtype), bias)
     options: Any = (ignore_index, label_smoothing, z_loss, soft_cap, reduction)
     return cross_entropy_reference(logits, targets, None, *options)
-
-
-def _is_autocast(hidden: Tensor) -> bool:
-    """Whether `F.linear` would convert hidden: all floats but float64, within autocast."""
-    device = hidden.device.type
-    return (
-        hidden.dtype in (torch.float32, torch.float16, torch.bfloat16)
-        and torch.amp.autocast_mode.is_autocast_available(device)
-        and torch.is_autocast_enabled(device)
-    )
 
 
 def _in_16_bits(tensor: Any, dtype: torch.dtype) -> Any:

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from .._torch_compat.transforms import transforming
 from ..errors import ShapeError
+from ._autocast import for_products
 from ._checks import check_shape
 
 
@@ -43,11 +44,9 @@ def lora_linear(x: Tensor, weight: Tensor, a: Tensor, b: Tensor, bias: Tensor | 
     _check(x, weight, a, b, bias)
     if weight.requires_grad or (not torch.compiler.is_compiling() and transforming()):
         return lora_linear_reference(x, weight, a, b, bias, scale)
-    if torch.is_autocast_enabled(x.device.type):
-        # As functional.linear does; the passes run without autocast, in which its casts would be repeated.
-        dtype = torch.get_autocast_dtype(x.device.type)
-        x, weight, a, b = x.to(dtype), weight.to(dtype), a.to(dtype), b.to(dtype)
-        bias = None if bias is None else bias.to(dtype)
+    # As functional.linear does; the passes run without autocast, in which its casts would be repeated.
+    x, weight, a, b = for_products(x), for_products(weight), for_products(a), for_products(b)
+    bias = None if bias is None else for_products(bias)
     return _LoraLinear.apply(x, weight, a, b, bias, scale)
 
 

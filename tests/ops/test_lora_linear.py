@@ -128,6 +128,27 @@ def test_autocast_computes_in_its_type_as_torch_does() -> None:
     torch.testing.assert_close(grad, torch.autograd.grad(expected.float().sum(), inputs[2])[0], rtol=0.03, atol=0.3)
 
 
+def test_autocast_converts_neither_float64_nor_what_is_on_the_meta_device() -> None:
+    inputs = tensors()
+    with torch.autocast("cpu", torch.bfloat16):
+        exact = lora_linear(*inputs, SCALE)
+        shapes = lora_linear(*(tensor.float().to("meta") for tensor in inputs), SCALE)
+    torch.testing.assert_close(exact, formula(*inputs, SCALE), rtol=1e-12, atol=1e-12)
+    assert shapes.is_meta
+    assert shapes.shape == (3, 4, 5)
+    assert shapes.dtype == torch.float32
+
+
+def test_compiled_within_autocast() -> None:
+    inputs = tensors(torch.float32)
+    compiled = torch.compile(lora_linear, fullgraph=True, backend="aot_eager")
+    with torch.autocast("cpu", torch.bfloat16):
+        results, expected = gradients(compiled, inputs), gradients(lora_linear, inputs)
+    assert results[0].dtype == torch.bfloat16
+    for ours, eager in zip(results, expected, strict=True):
+        assert torch.equal(ours, eager)
+
+
 def test_compiled_in_one_graph() -> None:
     inputs = tensors()
     compiled = torch.compile(lora_linear, fullgraph=True, backend="aot_eager")

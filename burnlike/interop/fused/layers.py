@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ... import ops
-from ...nn.layer import for_products
+from ...ops._autocast import for_products
 from .trials import agree, numbers, stand_in
 from .usable import takes
 

@@ -4,8 +4,9 @@ import torch
 from torch import Tensor
 
 from ...module import Content
+from ...ops._autocast import for_products
 from ...tensor.torch_bridge.torch_function import lift
-from ..layer import Layer, expect_shape, for_products
+from ..layer import Layer, expect_shape
 from ..linear.configs import LinearConfig
 from .configs import GatedLinearConfig
 

@@ -5,8 +5,9 @@ from torch import Tensor
 
 from ...module import Content
 from ...ops import swiglu, swiglu_reference
+from ...ops._autocast import for_products
 from ...tensor.torch_bridge.torch_function import lift
-from ..layer import Layer, exports_to_onnx, for_products
+from ..layer import Layer, exports_to_onnx
 from ..linear.configs import LinearConfig
 from .configs import SwiGluConfig
 

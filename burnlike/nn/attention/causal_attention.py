@@ -4,8 +4,9 @@ import torch
 from torch import Tensor
 
 from ...module import Module
+from ...ops._autocast import for_products
 from ...tensor.torch_bridge.torch_function import lift
-from ..layer import expect_shape, for_products
+from ..layer import expect_shape
 from ..linear.configs import LinearConfig
 from ..norm.configs import RmsNormConfig
 from .attend import attend_visible, split_heads
