@@ -7,7 +7,7 @@ from torch.nn import functional
 from ...module import Content
 from ...ops import cross_entropy, cross_entropy_reference
 from ...tensor.torch_bridge.torch_function import lift
-from ..layer import Layer
+from ..layer import Layer, exports_to_onnx
 from .configs import CrossEntropyLossConfig
 from .inputs import expect_range, expect_rows, range_error
 
@@ -62,8 +62,7 @@ class CrossEntropyLoss(Layer):
         smoothing = self.smoothing or 0.0
         try:
             if self.logits:
-                is_onnx = torch.compiler.is_exporting() and torch.onnx.is_in_onnx_export()
-                loss = cross_entropy_reference if is_onnx else cross_entropy  # ONNX does not have the native op
+                loss = cross_entropy_reference if exports_to_onnx() else cross_entropy
                 return loss(logits, targets, weights, ignored, smoothing)
             if smoothing:
                 return self._smoothed(_log(logits), targets, weights, ignored, smoothing)
