@@ -7,11 +7,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch_compat.transforms import in_forward_mode, is_wrapped, transforming
+from .._torch_compat.transforms import in_forward_mode, transforming
 from ..errors import AutodiffError
 from ._checks import check_memory
 from ._compiled import is_decomposed
 from ._library import WITHOUT_NATIVE
+
+
+def is_transformed() -> bool:
+    """Whether the present code runs within a transform of `torch.func`, or may be differentiated in forward mode.
+
+    There an op is its reference, compiled or not: torch would call an op of a library once for each item of a `vmap`,
+    can't differentiate it, and in a compiled graph would give tangents of 0 without a word (torch 2.13).
+    """
+    return transforming() or in_forward_mode()
 
 
 def call(
@@ -23,8 +32,7 @@ def call(
 ) -> Any:
     """What the native op gives, or the reference where there is no kernel or a compiled graph is faster with it.
 
-    Within a transform of `torch.func`, and where derivatives are computed in forward mode, it is the reference: torch
-    would call an op of a library once for each item of a `vmap`, and can't differentiate it there (torch 2.13).
+    Where `is_transformed()`, it is the reference.
 
     Args:
         name: of the op.
@@ -35,8 +43,7 @@ def call(
         arguments: of the schema; the first is a tensor.
     """
     x = arguments[0]
-    is_transformed = not torch.compiler.is_compiling() and (transforming() or in_forward_mode())
-    if is_transformed or x.device.type in WITHOUT_NATIVE or is_decomposed(name, x):
+    if is_transformed() or x.device.type in WITHOUT_NATIVE or is_decomposed(name, x):
         check(*arguments)
         return reference(*arguments)
     try:
@@ -45,8 +52,6 @@ def call(
         check(*arguments)
         names = inspect.signature(check).parameters
         tensors = {key: it for key, it in zip(names, arguments, strict=True) if isinstance(it, Tensor)}
-        if any(is_wrapped(it) for it in tensors.values()):
-            return reference(*arguments)
         check_memory(name, tensors)
         raise
 

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._torch_compat.transforms import in_forward_mode, transforming
 from ..errors import ArgumentError, AutodiffError, ShapeError
 from ._autocast import autocast_dtype
 from ._checks import check_device, check_dtype, check_shape
+from ._function import is_transformed
 from ._library import WITHOUT_NATIVE, op
 from .cross_entropy import check_options, check_targets, cross_entropy_reference, loss_dtype
 
@@ -75,9 +75,7 @@ def linear_cross_entropy(
     _check(hidden, weight, targets, bias, ignore_index, reduction)
     check_options("linear_cross_entropy", label_smoothing, z_loss, soft_cap)
     options = (ignore_index, label_smoothing, z_loss, soft_cap, reduction)
-    if hidden.device.type in WITHOUT_NATIVE or (
-        not torch.compiler.is_compiling() and (transforming() or in_forward_mode())
-    ):
+    if is_transformed() or hidden.device.type in WITHOUT_NATIVE:
         return linear_cross_entropy_reference(hidden, weight, targets, bias, *options)
     is_tracked = torch.is_grad_enabled()
     hidden_needed = is_tracked and hidden.requires_grad

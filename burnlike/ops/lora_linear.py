@@ -11,17 +11,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .._torch_compat.transforms import transforming
 from ..errors import ShapeError
 from ._autocast import for_products
 from ._checks import check_shape
+from ._function import is_transformed
 
 
 def lora_linear(x: Tensor, weight: Tensor, a: Tensor, b: Tensor, bias: Tensor | None, scale: float) -> Tensor:
     """x @ (weight + scale * a @ b) + bias, of a weight that is not trained.
 
-    Differentiable any number of times. A weight that requires a gradient, and the transforms of `torch.func`, take the
-    plain-torch form.
+    Differentiable any number of times. A weight that requires a gradient, the transforms of `torch.func` and forward
+    mode take the plain-torch form.
 
     Memory: saves x, and no tensor besides it and the parameters. Forward and backward each make the sum of the weights
     and free it. Time of both passes together: 2 products of x's size with the weight, where
@@ -42,7 +42,7 @@ def lora_linear(x: Tensor, weight: Tensor, a: Tensor, b: Tensor, bias: Tensor | 
         ShapeError: the shapes do not fit each other.
     """
     _check(x, weight, a, b, bias)
-    if weight.requires_grad or (not torch.compiler.is_compiling() and transforming()):
+    if weight.requires_grad or is_transformed():
         return lora_linear_reference(x, weight, a, b, bias, scale)
     # As functional.linear does; the passes run without autocast, in which its casts would be repeated.
     x, weight, a, b = for_products(x), for_products(weight), for_products(a), for_products(b)

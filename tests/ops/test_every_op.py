@@ -1,11 +1,11 @@
 """What every native op has to do, on every case of the table."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import torch
 from torch import Tensor
-from torch.autograd import gradcheck
+from torch.autograd import forward_ad, gradcheck
 
 from burnlike.ops import force_compiled_form, force_cpu_isa, native_status
 
@@ -22,6 +22,8 @@ REPEATABLE = [case for case in CASES if not case.name.startswith("attention") or
 COMPILED = [
     case for case in CASES if "-odd-" in case.name or case.name.startswith(("rms_norm-strided", "adamw_step-ams"))
 ]
+# Torch's attention has no derivative in forward mode.
+TRANSFORMED = [case for case in COMPILED if case in GRADCHECKED and not case.name.startswith("attention")]
 ISAS = native_status().isas
 
 
@@ -128,6 +130,31 @@ def test_compiles_without_graph_break(case: OpCase) -> None:
     if case.differentiable:
         actual = torch.autograd.grad([it.sum() for it in outputs], leaves)
         torch.testing.assert_close(actual, torch.autograd.grad([it.sum() for it in expected], leaves), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("compiles", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("case", TRANSFORMED, ids=str)
+def test_derivatives_of_torch_func_and_forward_mode(case: OpCase, compiles: bool) -> None:
+    torch.compiler.reset()
+    inputs = dict(enumerate(case.inputs()))
+    floats = {place: tensor for place, tensor in inputs.items() if tensor.is_floating_point()}
+    leaves, tangents = (*floats.values(),), (*map(torch.randn_like, floats.values()),)
+
+    def derivatives(function: Callable[..., Sequence[Tensor]]) -> list[Tensor]:
+        def of_floats(*given: Tensor) -> tuple[Tensor, ...]:
+            return tuple(function(*(inputs | dict(zip(floats, given, strict=True))).values()))
+
+        outputs, forward = torch.func.jvp(of_floats, leaves, tangents)
+        _, pull_back = torch.func.vjp(of_floats, *leaves)
+        backward = pull_back(tuple(map(torch.ones_like, outputs)))
+        with forward_ad.dual_level():
+            duals = of_floats(*map(forward_ad.make_dual, leaves, tangents))
+            in_forward_mode = [forward_ad.unpack_dual(it).tangent for it in duals]
+        return [*outputs, *forward, *backward, *in_forward_mode]
+
+    ours = torch.compile(derivatives, backend="aot_eager") if compiles else derivatives
+    for actual, expected in zip(ours(case.native), derivatives(case.reference), strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.cuda

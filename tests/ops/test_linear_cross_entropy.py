@@ -229,8 +229,15 @@ def test_compiles_for_changing_shapes_and_within_autocast(dynamic: bool) -> None
                 )
 
 
-def test_gradients_of_functions_go_through_the_reference() -> None:
+@pytest.mark.parametrize("compiles", [False, True])
+def test_gradients_of_functions_go_through_the_reference(compiles: bool) -> None:
     hidden, weight, targets, _ = inputs(40, 20, 8, torch.float32)
-    actual = torch.func.grad(lambda it: linear_cross_entropy(it, weight, targets))(hidden)
-    expected = torch.func.grad(lambda it: in_torch(it, weight, targets))(hidden)
-    torch.testing.assert_close(actual, expected)
+
+    def both_modes(function: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
+        def loss(it: Tensor) -> Tensor:
+            return function(it, weight, targets)
+
+        return torch.func.grad(loss)(hidden), torch.func.jvp(loss, (hidden,), (hidden.flip(0),))[1]
+
+    ours = torch.compile(both_modes, backend="aot_eager") if compiles else both_modes
+    torch.testing.assert_close(ours(linear_cross_entropy), both_modes(in_torch))

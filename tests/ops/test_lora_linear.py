@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -163,6 +164,18 @@ def test_differentiated_by_torch_func() -> None:
         return torch.func.vmap(torch.func.grad(lambda row: function(row, *others, SCALE).square().sum()))(x)
 
     torch.testing.assert_close(gradients_of_rows(lora_linear), gradients_of_rows(formula), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("compiles", [False, True])
+def test_differentiated_in_forward_mode(compiles: bool) -> None:
+    x, *others = (tensor.detach() for tensor in tensors())
+
+    def tangent(function: Callable[..., Tensor]) -> Tensor:
+        with forward_ad.dual_level():
+            return forward_ad.unpack_dual(function(forward_ad.make_dual(x, x.flip(0)), *others, SCALE)).tangent
+
+    ours = torch.compile(tangent, backend="aot_eager") if compiles else tangent
+    torch.testing.assert_close(ours(lora_linear), tangent(formula), rtol=1e-12, atol=1e-12)
 
 
 def test_shapes_that_do_not_fit_are_told() -> None:
