@@ -245,6 +245,18 @@ def test_copies_and_pickles_are_fused_modules_of_their_own() -> None:
         assert unfuse(other) == 4
 
 
+def test_modules_of_one_class_share_what_was_made_for_it() -> None:
+    make, _, _ = MODELS["vit"]
+    model = make()
+    fuse(model)
+    made: dict[type[nn.Module], set[int]] = {}
+    for module in model.modules():
+        if "forward" in vars(module):
+            made.setdefault(type(module), set()).add(id(module.forward.func))
+    assert len(made) > 1
+    assert all(len(functions) == 1 for functions in made.values())
+
+
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
 def test_a_fused_model_compiles_whole(name: str) -> None:
     torch.manual_seed(0)

@@ -18,23 +18,28 @@ from .trials import agree, numbers
 from .usable import takes
 
 
-def _layer_norm(
+def layer_norm(
     input: Tensor,
     normalized_shape: Any,
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
+    """`F.layer_norm`."""
     if len(normalized_shape) != 1 or weight is None or not takes(input, weight, bias):
         return F.layer_norm(input, normalized_shape, weight, bias, eps)
     return ops.layer_norm(input, weight, bias, eps)
 
 
+def scaled_rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    """The native op, whose product with a weight of more bits has these, as in torch's promotion."""
+    return ops.rms_norm(x, weight, epsilon).to(torch.promote_types(x.dtype, weight.dtype))
+
+
 def _rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     if len(normalized_shape) != 1 or weight is None or not takes(input, weight):
         return F.rms_norm(input, normalized_shape, weight, eps)
-    epsilon = torch.finfo(input.dtype).eps if eps is None else eps
-    return ops.rms_norm(input, weight, epsilon).to(torch.promote_types(input.dtype, weight.dtype))
+    return scaled_rms_norm(input, weight, torch.finfo(input.dtype).eps if eps is None else eps)
 
 
 def _cross_entropy(
@@ -132,7 +137,7 @@ LOSSES: dict[str, Callable[..., Tensor]] = {"ForCausalLMLoss": causal_lm_loss, "
 # By torch's function: what stands for it, and the op that it then calls.
 _FUNCTIONS: dict[Callable[..., Any], tuple[Callable[..., Any], str]] = {
     F.cross_entropy: (_cross_entropy, "cross_entropy"),
-    F.layer_norm: (_layer_norm, "layer_norm"),
+    F.layer_norm: (layer_norm, "layer_norm"),
     F.rms_norm: (_rms_norm, "rms_norm"),
     F.scaled_dot_product_attention: (_attention, "attention"),
 }

@@ -90,8 +90,9 @@ def fuse(model: nn.Module) -> FuseReport:
                 "; call fuse first, then torch.compile"
             )
     fused, kept = [], []
+    forwards: dict[type[nn.Module], ReboundForward] = {}
     for path, module in modules.items():
-        ops, reason = _fuse_module(module)
+        ops, reason = _fuse_module(module, forwards)
         if ops:
             fused.append(Fused(path, type(module).__name__, ops))
         elif reason:
@@ -118,8 +119,11 @@ def unfuse(model: nn.Module) -> int:
     return count
 
 
-def _fuse_module(module: nn.Module) -> tuple[tuple[str, ...], str]:
-    """The native ops that a module has now; without any, why, which is empty for one that only calls its children."""
+def _fuse_module(module: nn.Module, forwards: dict[type[nn.Module], ReboundForward]) -> tuple[tuple[str, ...], str]:
+    """The native ops that a module has now; without any, why, which is empty for one that only calls its children.
+
+    `forwards` has what was made for classes before, and gets what is made for this one.
+    """
     if isinstance(module, Module):
         return (), "burnlike's layers call native ops by themselves"
     own = vars(module).get("forward")
@@ -135,7 +139,8 @@ def _fuse_module(module: nn.Module) -> tuple[tuple[str, ...], str]:
     if reason and type(module).__module__.startswith("torch."):
         return (), reason  # its forward calls nothing else than what was tried
     ops = _replace_loss(module)
-    forward = ReboundForward(type(module))
+    owner = type(module)
+    forward = forwards[owner] = forwards.get(owner) or ReboundForward(owner)
     if forward.ops:
         module.forward = FusedForward(forward, module)
     return (*forward.ops, *ops), reason or _reason(module)

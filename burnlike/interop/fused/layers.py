@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ... import ops
 from ...ops._autocast import for_products
+from .functions import layer_norm, scaled_rms_norm
 from .trials import agree, numbers, stand_in
 from .usable import takes
 
@@ -41,18 +42,14 @@ def _epsilon(module: Any, x: Tensor) -> float:
 
 def rms_norm_forward(module: Any, x: Tensor) -> Tensor:
     """The forward of layers of root mean square normalization."""
-    weight = module.weight
-    if not takes(x, weight):
+    if not takes(x, module.weight):
         return type(module).forward(module, x)
-    # The product with a weight of more bits has these, as in torch's promotion.
-    return ops.rms_norm(x, weight, _epsilon(module, x)).to(torch.promote_types(x.dtype, weight.dtype))
+    return scaled_rms_norm(x, module.weight, _epsilon(module, x))
 
 
 def layer_norm_forward(module: Any, x: Tensor) -> Tensor:
     """The forward of `nn.LayerNorm` over one dimension."""
-    if not takes(x, module.weight, module.bias):
-        return type(module).forward(module, x)
-    return ops.layer_norm(x, module.weight, module.bias, module.eps)
+    return layer_norm(x, module.normalized_shape, module.weight, module.bias, module.eps)
 
 
 def _has_one_weight(module: nn.Module) -> bool:
