@@ -19,12 +19,16 @@ namespace {
 CallCounter forward_calls{"cross_entropy"};
 CallCounter backward_calls{"cross_entropy_backward"};
 
-void check_targets(const int64_t* targets, int64_t rows, int64_t classes, int64_t ignore_index) {
+// The targets, contiguous, of which each is a class or ignored.
+Tensor checked_targets(const Tensor& targets_any, int64_t classes, int64_t ignore_index) {
+  Tensor targets = contiguous_targets(targets_any);
   const auto is_outside = [&](int64_t target) {
     return (target < 0 || target >= classes) && target != ignore_index;
   };
-  const int64_t* found = std::find_if(targets, targets + rows, is_outside);
-  if (found == targets + rows) return;
+  const int64_t* begin = data_of<int64_t>(targets);
+  const int64_t* end = begin + targets.size(0);
+  const int64_t* found = std::find_if(begin, end, is_outside);
+  if (found == end) return targets;
   const std::string last = std::to_string(classes - 1);
   STD_TORCH_CHECK(
       false, "cross_entropy: target " + std::to_string(*found) + " is out of bounds, expected 0.." + last +
@@ -80,11 +84,10 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(
   const Reduction reduction = reduction_of(reduction_name);
   check_cross_entropy(logits_any, targets_any, weight, label_smoothing, z_loss, soft_cap);
   const Tensor logits = as_contiguous(logits_any);
-  const Tensor targets = contiguous_targets(targets_any);
   const int64_t rows = logits.size(0);
   const int64_t classes = logits.size(1);
+  const Tensor targets = checked_targets(targets_any, classes, ignore_index);
   const int64_t* targets_data = data_of<int64_t>(targets);
-  check_targets(targets_data, rows, classes, ignore_index);
   return with_element_type(element_kind(logits), [&](auto element) {
     using Element = decltype(element);
     using Accumulate = accumulate_t<Element>;
@@ -117,11 +120,10 @@ Tensor cross_entropy_backward(
   const Reduction reduction = reduction_of(reduction_name);
   check_cross_entropy(logits_any, targets_any, weight, label_smoothing, z_loss, soft_cap);
   const Tensor logits = as_contiguous(logits_any);
-  const Tensor targets = contiguous_targets(targets_any);
   const int64_t rows = logits.size(0);
   const int64_t classes = logits.size(1);
+  const Tensor targets = checked_targets(targets_any, classes, ignore_index);
   const int64_t* targets_data = data_of<int64_t>(targets);
-  check_targets(targets_data, rows, classes, ignore_index);
   return with_element_type(element_kind(logits), [&](auto element) {
     using Element = decltype(element);
     using Accumulate = accumulate_t<Element>;
