@@ -48,10 +48,11 @@ __device__ __forceinline__ double block_sum(double value) {
   return sum;
 }
 
+// Rounds once, and is one operation in float64, of which some GPUs do few.
 template <class Element>
-__device__ __forceinline__ double square(Element element) {
+__device__ __forceinline__ double add_square(double sum, Element element) {
   const double value = load(element);
-  return value * value;
+  return fma(value, value, sum);
 }
 
 // What one thread of a block adds up of the values [begin, end). In float64, as the square of a float32 may be too
@@ -65,11 +66,9 @@ __device__ __forceinline__ double thread_sum(const void* data, int64_t begin, in
   for (int64_t index = begin + threadIdx.x * pack; index < packed_end; index += kThreads * pack) {
     const auto read = *reinterpret_cast<const Pack<Element, pack>*>(values + index);
 #pragma unroll
-    for (int lane = 0; lane < pack; lane += 2) {
-      sum += square(read.values[lane]) + square(read.values[lane + 1]);
-    }
+    for (int lane = 0; lane < pack; ++lane) sum = add_square(sum, read.values[lane]);
   }
-  for (int64_t index = packed_end + threadIdx.x; index < end; index += kThreads) sum += square(values[index]);
+  for (int64_t index = packed_end + threadIdx.x; index < end; index += kThreads) sum = add_square(sum, values[index]);
   return sum;
 }
 
