@@ -1,8 +1,7 @@
 """Moments of parameters: how they are first made, and many small ones in few tensors."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -60,9 +59,8 @@ def pack(moments: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     """
     each: list[Tensor] = []
     handed: list[Tensor] = []
-    for (is_packed, _, _), group in groupby(moments, lambda it: (_is_packed(it), it.dtype, it.device)):
-        run = list(group)
-        if not is_packed or len(run) == 1:
+    for run in _runs(moments):
+        if len(run) == 1:
             each += run
             handed += run
             continue
@@ -71,6 +69,23 @@ def pack(moments: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         each += [part.view(moment.shape) for part, moment in zip(parts, run, strict=True)]
         handed.append(flat)
     return each, handed
+
+
+def _runs(moments: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """Moments in a row that one tensor holds, each at a multiple of 16 bytes, which CUDA's kernels read at once."""
+    run: list[Tensor] = []
+    for moment in moments:
+        if run and not _follows(moment, run[-1]):
+            yield run
+            run = []
+        run.append(moment)
+    if run:
+        yield run
+
+
+def _follows(moment: Tensor, before: Tensor) -> bool:
+    is_same = (moment.dtype, moment.device) == (before.dtype, before.device)
+    return is_same and _is_packed(moment) and _is_packed(before) and before.nbytes % 16 == 0
 
 
 def _is_packed(moment: Tensor) -> bool:

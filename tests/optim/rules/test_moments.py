@@ -13,7 +13,7 @@ from burnlike.optim.rules.moments import SMALL, pack
 def test_runs_of_small_moments_share_one_tensor() -> None:
     large = torch.randn(SMALL + 1)
     moments = [
-        torch.randn(3, 2),
+        torch.randn(4, 2),
         torch.randn(()),
         large,
         torch.randn(4),
@@ -22,10 +22,18 @@ def test_runs_of_small_moments_share_one_tensor() -> None:
     ]
     each, handed = pack(moments)
     torch.testing.assert_close(each, moments, rtol=0, atol=0)
-    assert [tensor.shape for tensor in handed] == [(7,), (SMALL + 1,), (4,), (7,)]
+    assert [tensor.shape for tensor in handed] == [(9,), (SMALL + 1,), (4,), (7,)]
     assert handed[1] is large
-    handed[0][6] = 9.0
+    handed[0][8] = 9.0
     assert each[1].item() == 9.0
+
+
+def test_each_moment_of_a_shared_tensor_begins_at_16_bytes() -> None:
+    sizes = (4, 3, 8, 2, 8, 1)
+    for dtype, runs in ((torch.float32, [7, 10, 9]), (torch.bfloat16, [4, 3, 10, 9])):
+        each, handed = pack([torch.randn(size).to(dtype) for size in sizes])
+        assert [len(tensor) for tensor in handed] == runs
+        assert all(tensor.data_ptr() % 16 == 0 for tensor in each)
 
 
 def step(model: nn.Module, optimizer: OptimizerAdaptor, grads: list[Tensor]) -> None:
