@@ -41,7 +41,15 @@ void launch(
   config.gridDim = dim3(blocks);
   config.blockDim = threads;
   config.stream = stream;
-  STD_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, arguments...));
+  const cudaError_t error = cudaLaunchKernelEx(&config, kernel, arguments...);
+  if (error == cudaErrorNoKernelImageForDevice) {
+    cudaGetLastError();  // or the next call of CUDA would report it
+    STD_TORCH_CHECK(
+        false,
+        "burnlike's CUDA kernels were not built for this GPU: expected one of compute capability 8.0 or newer, or of "
+        "TORCH_CUDA_ARCH_LIST while building; build with this GPU's in it, or with BURNLIKE_CUDA=0 for plain torch");
+  }
+  STD_CUDA_CHECK(error);
 }
 
 // The sum of a value over a warp, known to each of its threads.

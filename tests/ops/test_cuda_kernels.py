@@ -240,6 +240,12 @@ def test_squares_of_many_gradients_are_the_same_alone(kernels: Kernels) -> None:
     assert together[-2:].tolist() == [kernels.run(squares_of, grad).item() for grad in grads[-2:]]
 
 
+def test_a_gpu_that_nothing_was_built_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMULATED_OLD_GPU", "1")
+    with emulated(), pytest.raises(RuntimeError, match=r"not built for this GPU: .*TORCH_CUDA_ARCH_LIST"):
+        gradient_squares_([torch.ones(4)], torch.zeros(1, dtype=torch.float64))
+
+
 def test_many_conversions_at_once(kernels: Kernels) -> None:
     sources = [torch.full(shape, 1e5) for shape in MANY] + [torch.arange(2.0 * CHUNK + 3)]
 

@@ -30,7 +30,7 @@ using std::max;
 using std::min;
 
 using cudaStream_t = void*;
-enum cudaError_t : int { cudaSuccess = 0 };
+enum cudaError_t : int { cudaSuccess = 0, cudaErrorNoKernelImageForDevice = 209 };
 
 struct dim3 {
   dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
@@ -145,6 +145,7 @@ Value __shfl_xor_sync(unsigned, Value value, int offset) {
 template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(
     const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), const Arguments&... arguments) {
+  if (std::getenv("EMULATED_OLD_GPU") != nullptr) return cudaErrorNoKernelImageForDevice;
   gridDim = config->gridDim;
   blockDim = config->blockDim;
   emulation::fiber_count = blockDim.x * blockDim.y * blockDim.z;
@@ -152,6 +153,8 @@ cudaError_t cudaLaunchKernelEx(
   for (blockIdx = dim3(0); blockIdx.x < gridDim.x; ++blockIdx.x) emulation::run_block();
   return cudaSuccess;
 }
+
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 inline cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t) {
   std::memset(data, value, bytes);
