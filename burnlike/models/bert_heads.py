@@ -2,13 +2,13 @@
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from ..module import Content, Module
 from ..nn.dropout.configs import DropoutConfig
 from ..nn.initializers.configs import Zeros
 from ..nn.linear.configs import LinearConfig
 from ..nn.norm.configs import LayerNormConfig
+from ..ops import linear
 from ..tensor.torch_bridge.torch_function import lift
 from .bert import INITIALIZER
 from .bert_configs import BertClassifierConfig, BertMaskedLmConfig
@@ -45,7 +45,7 @@ class BertMaskedLm(Module):
         """
         hidden = self.encoder(tokens, attention_mask, token_types).hidden
         hidden = self.norm(self.activation(self.linear(hidden)))
-        return functional.linear(hidden, self.encoder.embeddings.token.weight, self.bias)
+        return linear(hidden, self.encoder.embeddings.token.weight, self.bias)
 
     def custom_content(self, content: Content) -> Content:
         """The parts; the sizes are theirs."""

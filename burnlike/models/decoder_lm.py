@@ -16,6 +16,7 @@ from ..nn.embedding.configs import EmbeddingConfig
 from ..nn.initializers.configs import Normal
 from ..nn.layer import expect_shape
 from ..nn.linear.configs import LinearConfig
+from ..ops import linear
 from ..tensor.torch_bridge.torch_function import lift
 from .decoder_block import DecoderBlock, norm_config
 from .decoder_cache import DecoderCache, positions_of
@@ -187,7 +188,7 @@ class DecoderLm(Module):
         hidden_keys(self, mask_pad, None, tokens.shape[0], tokens.shape[1], tokens.shape[1])
 
     def _logits(self, x: Tensor) -> Tensor:
-        logits = functional.linear(x, self.embedding.weight) if self.config.tied else self.head(x)
+        logits = linear(x, self.embedding.weight) if self.config.tied else self.head(x)
         cap = self.config.logit_soft_cap
         return logits if cap is None else (logits / cap).tanh() * cap
 

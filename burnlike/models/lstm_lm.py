@@ -4,7 +4,6 @@ from typing import Any, NamedTuple, Unpack
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from ..module import Content, Module
 from ..nn.dropout.configs import DropoutConfig
@@ -14,6 +13,7 @@ from ..nn.layer import expect_shape
 from ..nn.linear.configs import LinearConfig
 from ..nn.recurrent.configs import LstmConfig
 from ..nn.recurrent.states import LstmState
+from ..ops import linear
 from ..tensor.torch_bridge.torch_function import lift
 from .generation import GenerateOptions, generate
 from .lstm_lm_configs import LstmLmConfig
@@ -115,7 +115,7 @@ class LstmLm(Module):
         # Torch's kernel has time first in memory. Of values in another order than their shape's, torch makes a copy in
         # any case, and then adds the bias in a pass of its own.
         x = x.contiguous()
-        return functional.linear(x, self.embedding.weight) if head is None else head(x)
+        return linear(x, self.embedding.weight) if head is None else head(x)
 
     def custom_content(self, content: Content) -> Content:
         """The parts; the sizes are theirs."""

@@ -19,6 +19,7 @@ from .dropout_add import dropout_add, dropout_add_reference
 from .geglu import geglu, geglu_reference
 from .gradient_squares import gradient_squares_, gradient_squares_reference
 from .layer_norm import layer_norm, layer_norm_reference
+from .linear import linear
 from .linear_cross_entropy import linear_cross_entropy, linear_cross_entropy_reference
 from .lion_step import lion_step_, lion_step_reference
 from .lora_linear import lora_linear, lora_linear_reference
@@ -58,6 +59,7 @@ __all__ = [
     "gradient_squares_reference",
     "layer_norm",
     "layer_norm_reference",
+    "linear",
     "linear_cross_entropy",
     "linear_cross_entropy_reference",
     "lion_step_",

@@ -16,6 +16,7 @@ from ._checks import check_device, check_dtype, check_shape
 from ._function import is_transformed
 from ._library import WITHOUT_NATIVE, op
 from .cross_entropy import check_options, check_targets, cross_entropy_reference, loss_dtype
+from .linear import linear
 
 _cross_entropy = op("cross_entropy")
 _cross_entropy_backward = op("cross_entropy_backward")
@@ -167,23 +168,22 @@ def _linear_cross_entropy(
     grad_weight = weight.new_zeros(weight.shape if weight_needed else 0)
     grad_bias = weight.new_zeros(classes if weight_needed and bias is not None else 0, dtype=dtype)
     rows = _rows_of_a_part(n, hidden.device.type)
-    buffer = hidden.new_empty(min(rows, n), classes)
     loss = count.new_zeros(())
     for start in range(0, n, rows):
         part, part_targets = hidden[start : start + rows], targets[start : start + rows]
-        logits = _linear(part, same_weight, same_bias, out=buffer[: len(part)])
+        logits = linear(part, same_weight, same_bias)
         part_loss, *statistics = _cross_entropy(logits, part_targets, None, *options)
         loss += part_loss
         if not (hidden_needed or weight_needed):
             continue
         grads = _cross_entropy_backward(slope, logits, part_targets, None, *statistics, *options)
         if hidden_needed:
-            torch.mm(grads, same_weight, out=grad_hidden[start : start + rows])
+            grad_hidden[start : start + rows] = linear(grads, same_weight.mT)
         if weight_needed:
             _add_product(grad_weight, grads, part)
         if len(grad_bias):
             grad_bias += grads.sum(0, dtype=dtype)
-        del grads  # before the next ones are made
+        del grads, logits  # before the next ones are made
     return (loss / count).to(dtype), grad_hidden, grad_weight, grad_bias, factor
 
 
@@ -191,17 +191,10 @@ def _rows_of_a_part(n: int, device_type: str) -> int:
     return max(_FEWEST_ROWS, min(n // _PARTS, _MOST_ROWS[device_type]))
 
 
-def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
-    return torch.mm(x, weight.t(), out=out) if bias is None else torch.addmm(bias, x, weight.t(), out=out)
-
-
 def _add_product(total: Tensor, grads: Tensor, x: Tensor) -> None:
     """Add `grads.T @ x`, in total's dtype."""
-    if total.dtype == x.dtype:
-        torch.addmm(total, grads.t(), x, out=total)
-        return
     for start in range(0, len(total), _CLASSES):
-        total[start : start + _CLASSES] += torch.mm(grads[:, start : start + _CLASSES].t(), x)
+        total[start : start + _CLASSES] += linear(grads[:, start : start + _CLASSES].mT, x.mT)
 
 
 @_linear_cross_entropy.register_fake

@@ -15,6 +15,7 @@ from ..errors import ShapeError
 from ._autocast import for_products
 from ._checks import check_shape
 from ._function import is_transformed
+from .linear import linear
 
 
 def lora_linear(x: Tensor, weight: Tensor, a: Tensor, b: Tensor, bias: Tensor | None, scale: float) -> Tensor:
@@ -36,7 +37,7 @@ def lora_linear(x: Tensor, weight: Tensor, a: Tensor, b: Tensor, bias: Tensor | 
         scale: of the product.
 
     Returns:
-        `[..., d_output]`, the bits of `lora_linear_reference`.
+        `[..., d_output]`, the bits of `lora_linear_reference` where `linear` has those of `functional.linear`.
 
     Raises:
         ShapeError: the shapes do not fit each other.
@@ -67,7 +68,7 @@ def _product(first: Tensor, second: Tensor, scale: float) -> Tensor:
 class _LoraLinear(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, weight: Tensor, a: Tensor, b: Tensor, bias: Tensor | None, scale: float) -> Tensor:
-        return lora_linear_reference(x, weight, a, b, bias, scale)
+        return linear(x, _effective(weight, a, b, scale).mT, bias)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -80,7 +81,7 @@ class _LoraLinear(torch.autograd.Function):
         x, weight, a, b = ctx.saved_tensors
         x_needed, _, a_needed, b_needed, bias_needed, _ = ctx.needs_input_grad
         grad_rows, rows = grad.reshape(-1, grad.shape[-1]), x.reshape(-1, x.shape[-1])
-        grad_x = grad @ _effective(weight, a, b, ctx.scale).mT if x_needed else None
+        grad_x = linear(grad, _effective(weight, a, b, ctx.scale)) if x_needed else None
         grad_a = rows.mT @ _product(grad_rows, b.mT, ctx.scale) if a_needed else None
         grad_b = _product(rows, a, ctx.scale).mT @ grad_rows if b_needed else None
         grad_bias = grad_rows.sum(0) if bias_needed else None

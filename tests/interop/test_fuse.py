@@ -1,6 +1,7 @@
 """Native ops in stock models: the same results, names, hooks and ids, and all of it undone by `unfuse`."""
 
 import copy
+import importlib
 import inspect
 import io
 import math
@@ -19,6 +20,7 @@ from burnlike.errors import ModuleTreeError
 from burnlike.interop import fuse, unfuse
 from burnlike.ops import native_status
 
+LINEAR = importlib.import_module("burnlike.ops.linear")
 SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 TOKENS = {**SIZES, "vocab_size": 64}
 
@@ -75,6 +77,11 @@ MODELS: dict[str, Made] = {
         {"layer_norm": 5, "attention": 2},
     ),
 }
+
+
+@pytest.fixture(autouse=True)
+def _machine_without_faster_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LINEAR, "_MACHINE_GAINS", False)
 
 
 @pytest.fixture(params=MODELS)
@@ -327,6 +334,24 @@ def test_what_computes_something_else_is_kept_with_the_reason(module: nn.Module,
     assert not report.fused
     assert report.kept[0].reason == reason
     assert "forward" not in vars(module)
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_linear_layers_are_fused_where_the_machine_gains(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LINEAR, "_MACHINE_GAINS", True)
+    monkeypatch.setattr(LINEAR, "_FEWEST_PRODUCTS", 1)
+    make, inputs, _ = MODELS[name]
+    model, given = make(), inputs()
+    logits, loss, gradients = results(model, given)
+    gradients = {name: it.clone() for name, it in gradients.items()}
+    layers = [it for it in model.modules() if type(it).__name__ in ("Linear", "Conv1D")]
+    report = fuse(model)
+    assert [it.ops for it in report.fused].count(("linear",)) == len(layers) > 8
+    fused_logits, fused_loss, fused_gradients = results(model, given)
+    torch.testing.assert_close(fused_logits, logits, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(fused_loss, loss, rtol=1e-5, atol=1e-6)
+    for key, gradient in gradients.items():
+        torch.testing.assert_close(fused_gradients[key], gradient, rtol=1e-3, atol=1e-6, msg=key)
 
 
 def test_arguments_that_an_op_does_not_take_go_to_the_stock_function() -> None:

@@ -53,8 +53,8 @@ def fuse(model: nn.Module) -> FuseReport:
     It works in place, on each module's `forward`: names, parameters, the state dict, ids, hooks and classes stay as
     they are, and `unfuse` undoes it. A module gets native ops in one of two ways:
 
-    * Its whole forward is one op (normalizations, gated feed-forwards): another forward takes its place, after both
-      gave the same results on a stand-in with small random weights.
+    * Its whole forward is one op (normalizations, gated feed-forwards, linear layers on a machine where `ops.linear`
+      gains): another forward takes its place, after both gave the same results on a stand-in with small random weights.
     * Its forward calls functions that an op computes (`F.cross_entropy`, `F.scaled_dot_product_attention`,
       `F.layer_norm`, `F.rms_norm`, transformers' rotary embedding, attention and losses of language models): its own
       code runs, with the op behind these names.
@@ -72,12 +72,12 @@ def fuse(model: nn.Module) -> FuseReport:
         ModuleTreeError: the model is compiled, and compiled code would not see the change.
 
     Example:
-        >>> model = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8))
+        >>> model = nn.Sequential(nn.Embedding(8, 8), nn.LayerNorm(8))
         >>> print(fuse(model))
         fused 1 of 2 modules
           LayerNorm  1  layer_norm
         kept as they are
-          Linear     1  torch's own kernel
+          Embedding  1  torch's own kernel
         >>> unfuse(model)
         1
     """

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ... import ops
 from ...ops._autocast import for_products
 from .functions import layer_norm, scaled_rms_norm
+from ...ops.linear import machine_gains
 from .trials import agree, numbers, stand_in
 from .usable import takes
 
@@ -50,6 +51,31 @@ def rms_norm_forward(module: Any, x: Tensor) -> Tensor:
 def layer_norm_forward(module: Any, x: Tensor) -> Tensor:
     """The forward of `nn.LayerNorm` over one dimension."""
     return layer_norm(x, module.normalized_shape, module.weight, module.bias, module.eps)
+
+
+def linear_forward(module: Any, x: Tensor) -> Tensor:
+    """The forward of `nn.Linear`."""
+    return ops.linear(x, module.weight, module.bias)
+
+
+def conv1d_forward(module: Any, x: Tensor) -> Tensor:
+    """The forward of transformers' `Conv1D`, a linear layer with the weight `[d_input, d_output]`."""
+    return ops.linear(x, module.weight.mT, module.bias)
+
+
+def _is_linear(module: nn.Module) -> bool:
+    return machine_gains() and isinstance(module, nn.Linear) and type(module).forward is nn.Linear.forward
+
+
+def _is_conv1d(module: nn.Module) -> bool:
+    names = {name for name, _ in module.named_parameters(recurse=False)}
+    return machine_gains() and type(module).__name__ == "Conv1D" and names == {"weight", "bias"}
+
+
+def _try_conv1d(module: nn.Module) -> str:
+    made: Any = stand_in(module)
+    x = numbers(2, 3, made.weight.shape[0])
+    return agree(lambda: type(made).forward(made, x), lambda: conv1d_forward(made, x))
 
 
 def _has_one_weight(module: nn.Module) -> bool:
@@ -154,6 +180,8 @@ def _try_gelu_tanh(module: nn.Module) -> str:
 
 
 LAYER_RULES = (
+    LayerRule("linear", linear_forward, _is_linear, lambda module: ""),
+    LayerRule("linear", conv1d_forward, _is_conv1d, _try_conv1d),
     LayerRule("torch's gelu", gelu_tanh_forward, _is_written_out_gelu, _try_gelu_tanh),
     LayerRule("layer_norm", layer_norm_forward, _is_layer_norm, _try_layer_norm),
     LayerRule("rms_norm", rms_norm_forward, _is_rms_norm, _try_rms_norm),

@@ -4,10 +4,10 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from ...errors import ArgumentError
 from ...module import Module
+from ...ops import linear
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import expect_shape
 from .graph_configs import GraphConfig
@@ -128,7 +128,7 @@ def _transposed(layer: Any, x: Tensor) -> Tensor:
     # A Linear of torch's, which `interop.to_torch` puts here, has the transpose of ours as its weight.
     weight = layer.weight.mT if isinstance(layer, nn.Linear) else layer.weight
     expect_shape(layer, x, "...", weight.shape[1], name="transposed")
-    return functional.linear(x, weight)
+    return linear(x, weight)
 
 
 def _value(values: dict[str, Any], source: Source) -> Any:

@@ -2,11 +2,10 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from ...module import Content
 from ...module.adapters.lora import adapter_of
-from ...ops import lora_linear
+from ...ops import linear, lora_linear
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import Layer, expect_shape
 from .configs import LinearConfig
@@ -59,7 +58,7 @@ class Linear(Layer):
             return lora_linear(x, base, lora.a, lora.b, self.bias, lora.scale)
         weight = self.weight
         expect_shape(self, x, "...", weight.shape[0])
-        return functional.linear(x, weight.mT, self.bias)
+        return linear(x, weight.mT, self.bias)
 
     def custom_content(self, content: Content) -> Content:
         d_input, d_output = content.shape("weight")

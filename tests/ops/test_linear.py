@@ -1,0 +1,204 @@
+"""`linear`: oneDNN's products in the place of MKL's, wherever the machine gains by them, and torch's own elsewhere."""
+
+import importlib
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.profiler import ProfilerActivity, profile
+
+from burnlike.ops import linear
+
+MODULE = importlib.import_module("burnlike.ops.linear")
+LARGE = (4, 64, 256, 192)
+"""Sizes [batch, rows, d_input, d_output] of a product that is large enough for oneDNN."""
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this torch is without oneDNN's product"
+)
+
+
+@pytest.fixture(autouse=True)
+def _machine_that_gains(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MODULE, "_MACHINE_GAINS", True)
+
+
+def made(*sizes: int, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
+    *batch, d_input, d_output = sizes
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((*batch, d_input), (d_output, d_input), (d_output,))
+    return tuple(torch.randn(it, generator=generator).to(dtype).requires_grad_() for it in shapes)  # type: ignore[return-value]
+
+
+def products(function: Callable[[], object]) -> int:
+    """How many products of oneDNN a call takes."""
+    with profile(activities=[ProfilerActivity.CPU]) as found:
+        function()
+    return sum(it.count for it in found.key_averages() if it.key == "mkldnn::_linear_pointwise")
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("transposed", [True, False])
+def test_results_and_gradients_are_those_of_float64(has_bias: bool, transposed: bool) -> None:
+    x, weight, bias = made(*LARGE)
+    given = (x, weight, bias) if has_bias else (x, weight)
+    if transposed:  # as burnlike's layers store it
+        weight = weight.detach().mT.contiguous().mT.requires_grad_()
+        given = (x, weight, *given[2:])
+    exact = [it.detach().double().requires_grad_() for it in given]
+    grad = torch.randn(*LARGE[:2], LARGE[3])
+    expected = functional.linear(*exact)
+    expected.backward(grad.double())
+
+    def both() -> Tensor:
+        y = linear(*given)
+        y.backward(grad)
+        return y
+
+    assert products(both) == 3
+    y = linear(*given)
+    assert y.is_contiguous()
+    torch.testing.assert_close(y.double(), expected, rtol=1e-5, atol=2e-5)
+    for one, two in zip(given, exact, strict=True):
+        torch.testing.assert_close(one.grad.double(), two.grad, rtol=1e-5, atol=4e-5)
+
+
+def test_the_rounding_error_is_at_most_two_and_a_half_times_that_of_mkl() -> None:
+    x, weight, _ = (it.detach() for it in made(64, 2048, 256))
+    exact = functional.linear(x.double(), weight.double())
+    own, theirs = ((it.double() - exact).square().mean().sqrt() for it in (linear(x, weight), x @ weight.mT))
+    assert own < 1e-6 * exact.std()
+    assert own < 2.5 * theirs or not torch.backends.mkl.is_available()
+
+
+@pytest.mark.parametrize("sizes", [(2048, 384, 96), (128, 16384, 64), (33, 517, 1029), (16, 16384, 32)])
+def test_bits_do_not_depend_on_the_number_of_threads(sizes: tuple[int, ...]) -> None:
+    before = torch.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2, 3, 8):
+            torch.set_num_threads(threads)
+            x, weight, bias = made(*sizes)
+            y = linear(x, weight, bias)
+            y.backward(torch.ones_like(y))
+            found.append([y.detach(), x.grad, weight.grad, bias.grad])
+    finally:
+        torch.set_num_threads(before)
+    for other in found[1:]:
+        assert all(torch.equal(one, two) for one, two in zip(found[0], other, strict=True))
+
+
+def test_sums_that_onednn_splits_among_threads_are_those_of_mkl() -> None:
+    x, weight, _ = made(20000, 64, 384)
+    y = linear(x, weight)
+    assert products(lambda: y.backward(torch.ones_like(y))) == 1  # of the gradient of x alone
+
+
+def test_derivatives_of_any_order() -> None:
+    x, weight, bias = made(*LARGE)
+    exact = [it.detach().double().requires_grad_() for it in (x, weight, bias)]
+
+    def second(function: Callable[..., Tensor], *given: Tensor) -> tuple[Tensor, ...]:
+        (grad,) = torch.autograd.grad(function(*given).square().sum(), given[:1], create_graph=True)
+        return torch.autograd.grad(grad.square().sum(), given)
+
+    for one, two in zip(second(linear, x, weight, bias), second(functional.linear, *exact), strict=True):
+        torch.testing.assert_close(one.double(), two, rtol=1e-4, atol=1e-5 * two.abs().max().item())
+
+
+SMALL = made(2, 8, 8)
+OTHERS: dict[str, Callable[[], tuple[Tensor, ...]]] = {
+    "small": lambda: SMALL,
+    "few rows": lambda: made(8, 2048, 2048),
+    "no rows": lambda: made(0, 512, 512),
+    "float64": lambda: made(*LARGE, dtype=torch.float64),
+    "bfloat16": lambda: made(*LARGE, dtype=torch.bfloat16),
+    "meta": lambda: tuple(it.detach().to("meta") for it in made(*LARGE)),
+}
+
+
+@pytest.mark.parametrize("given", OTHERS.values(), ids=OTHERS)
+def test_all_else_is_torchs_own(given: Callable[[], tuple[Tensor, ...]]) -> None:
+    tensors = given()
+    y, expected = linear(*tensors), functional.linear(*tensors)
+    assert (y.shape, y.dtype, y.device) == (expected.shape, expected.dtype, expected.device)
+    assert y.device.type == "meta" or torch.equal(y, expected)
+    assert products(lambda: linear(*tensors)) == 0
+
+
+@pytest.mark.filterwarnings("ignore:TF32 acceleration")  # torch's own, of its own switch
+def test_autocast_and_a_switched_off_onednn_take_torchs_own() -> None:
+    given = made(*LARGE)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(linear(*given), functional.linear(*given))
+    with torch.backends.mkldnn.flags(enabled=False):
+        assert products(lambda: linear(*given)) == 0
+    assert products(lambda: linear(*given)) == 1
+
+
+def test_another_machine_takes_torchs_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MODULE, "_MACHINE_GAINS", False)
+    given = made(*LARGE)
+    assert products(lambda: linear(*given)) == 0
+    assert torch.equal(linear(*given), functional.linear(*given))
+
+
+def test_transforms_and_forward_mode_take_torchs_own() -> None:
+    x, weight, bias = (it.detach() for it in made(*LARGE))
+    mapped = torch.func.vmap(linear, (0, None, None))(x, weight, bias)
+    torch.testing.assert_close(mapped, functional.linear(x, weight, bias), rtol=1e-5, atol=1e-4)
+    tangent = torch.func.jvp(lambda it: linear(it, weight, bias), (x,), (x,))[1]
+    torch.testing.assert_close(tangent, functional.linear(x, weight), rtol=1e-4, atol=1e-4)
+    with torch.autograd.forward_ad.dual_level():
+        dual = linear(torch.autograd.forward_ad.make_dual(x, x), weight)
+        assert torch.autograd.forward_ad.unpack_dual(dual).tangent is not None
+
+
+def test_a_compiled_graph_is_whole_and_takes_the_same_products() -> None:
+    x, weight, bias = made(*LARGE)
+
+    def step(*given: Tensor) -> Tensor:
+        return linear(*given).relu().square().sum()
+
+    compiled = torch.compile(step, fullgraph=True)
+    compiled(x, weight, bias).backward()
+    own = [it.grad for it in (x, weight, bias)]
+    x.grad = weight.grad = bias.grad = None
+    assert products(lambda: compiled(x, weight, bias).backward()) == 3
+    x.grad = weight.grad = bias.grad = None
+    step(x, weight, bias).backward()
+    for one, two in zip(own, (x.grad, weight.grad, bias.grad), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-3)
+
+
+def test_an_exported_program_has_torchs_ops_alone() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor, weight: Tensor) -> Tensor:
+            return linear(x, weight)
+
+    x, weight, _ = (it.detach() for it in made(*LARGE))
+    program = torch.export.export(Model(), (x, weight))
+    assert not any("burnlike" in str(node.target) for node in program.graph.nodes)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [(((64, 512), (512, 511)), "512"), (((64, 512), (512, 512, 1)), "dim|2D|matrix|size")],
+)
+def test_shapes_that_do_not_fit_give_torchs_error(shapes: tuple[tuple[int, ...], ...], message: str) -> None:
+    with pytest.raises(RuntimeError, match=message):
+        linear(*(torch.ones(it) for it in shapes))
+
+
+def test_a_bias_of_another_dtype_is_torchs_error() -> None:
+    x, weight, bias = (it.detach() for it in made(*LARGE))
+    with pytest.raises(RuntimeError, match=r"dtype|same"):
+        linear(x, weight, bias.double())
+
+
+def test_a_bias_that_does_not_fit_gives_torchs_error() -> None:
+    x, weight, _ = (it.detach() for it in made(*LARGE))
+    with pytest.raises(RuntimeError):
+        linear(x, weight, torch.ones(7))
