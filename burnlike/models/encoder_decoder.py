@@ -5,13 +5,13 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
+from .. import ops
 from ..module import Content, Module
 from ..nn.attention.configs import RelativePositionBiasConfig
 from ..nn.dropout.configs import DropoutConfig
 from ..nn.embedding.configs import EmbeddingConfig
 from ..nn.initializers.configs import Normal
 from ..nn.layer import expect_shape
-from ..ops import linear
 from ..tensor.torch_bridge.torch_function import lift
 from .encoder_decoder_configs import EncoderDecoderConfig
 from .encoder_decoder_layers import DecoderLayer, DecoderLayerCache, Device, EncoderLayer, linear, norm_of
@@ -216,7 +216,7 @@ class EncoderDecoder(Module):
             expect_shape(self, attention_mask, *memory.shape[:2], name="attention_mask")
         x = self.decoder(self.embedding(tokens), memory, _hidden(attention_mask), cache)
         head: Any = self.head
-        return linear(x * x.shape[-1] ** -0.5, self.embedding.weight) if head is None else head(x)
+        return ops.linear(x * x.shape[-1] ** -0.5, self.embedding.weight) if head is None else head(x)
 
     def custom_content(self, content: Content) -> Content:
         """The parts; the sizes are theirs."""

@@ -174,9 +174,9 @@ def _linear_cross_entropy(
         logits = linear(part, same_weight, same_bias)
         part_loss, *statistics = _cross_entropy(logits, part_targets, None, *options)
         loss += part_loss
-        if not (hidden_needed or weight_needed):
-            continue
-        grads = _cross_entropy_backward(slope, logits, part_targets, None, *statistics, *options)
+        grads = logits
+        if hidden_needed or weight_needed:
+            grads = _cross_entropy_backward(slope, logits, part_targets, None, *statistics, *options)
         if hidden_needed:
             grad_hidden[start : start + rows] = linear(grads, same_weight.mT)
         if weight_needed:
