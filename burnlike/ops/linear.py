@@ -88,7 +88,7 @@ def _onednn(x: Tensor, y: Tensor, bias: Tensor | None) -> Tensor:
 # An op of its own, since compilers take oneDNN's with constant weights only (torch 2.13).
 _library = torch.library.Library("burnlike", "FRAGMENT")
 _library.define("matrix_product(Tensor x, Tensor y, Tensor? bias) -> Tensor")
-_library.impl("matrix_product", _onednn, "CPU")
+_library.impl("matrix_product", _onednn, "CompositeExplicitAutograd")
 _matrix_product = torch.ops.burnlike.matrix_product.default
 
 
