@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .._torch_compat.transforms import in_forward_mode, transforming
+from ._autocast import autocast_dtype
+from ._function import is_transformed
 
 # Below, a call takes longer than the product; longer sums oneDNN splits among threads, with other bits for each number.
 _FEWEST_PRODUCTS = 2**23
@@ -49,9 +50,9 @@ def is_faster(x: Tensor, weight: Tensor) -> bool:
         return False
     if not _gains(x.numel() // x.shape[-1], weight.shape[0], weight.shape[1]):
         return False
-    if not torch.compiler.is_compiling() and (transforming() or in_forward_mode()):
+    if is_transformed() or autocast_dtype(x) is not None or torch.compiler.is_exporting():
         return False
-    return torch.backends.mkldnn.enabled and not torch.is_autocast_enabled("cpu") and not torch.compiler.is_exporting()
+    return torch.backends.mkldnn.enabled
 
 
 _TYPES = (Tensor, torch.nn.Parameter)
@@ -78,7 +79,8 @@ def machine_gains() -> bool:
 
 def _gains(rows: int, columns: int, depth: int) -> bool:
     """Whether sizes are such that the product of `[rows, depth]` and `[depth, columns]` gains."""
-    return min(rows, columns, depth) >= _SMALLEST_SIZE and rows * columns * depth >= _FEWEST_PRODUCTS
+    is_large = min(rows, columns, depth) >= _SMALLEST_SIZE and rows * columns * depth >= _FEWEST_PRODUCTS
+    return is_large and depth <= _LONGEST_SUM
 
 
 def _onednn(x: Tensor, y: Tensor, bias: Tensor | None) -> Tensor:

@@ -94,6 +94,7 @@ def test_sums_that_onednn_splits_among_threads_are_those_of_mkl() -> None:
     x, weight, _ = made(20000, 64, 384)
     y = linear(x, weight)
     assert products(lambda: y.backward(torch.ones_like(y))) == 1  # of the gradient of x alone
+    assert products(lambda: linear(*made(64, 20000, 64))) == 0
 
 
 def test_derivatives_of_any_order() -> None:

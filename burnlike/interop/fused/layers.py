@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from ... import ops
 from ...ops._autocast import for_products
-from .functions import layer_norm, scaled_rms_norm
 from ...ops.linear import machine_gains
+from .functions import layer_norm, scaled_rms_norm
 from .trials import agree, numbers, stand_in
 from .usable import takes
 
