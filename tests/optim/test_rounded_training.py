@@ -50,17 +50,18 @@ def losses(*overrides: str) -> dict[str, float]:
     return found
 
 
-def check(found: dict[str, float], at_most: float) -> None:
+def check(found: dict[str, float], at_most: float, above: float) -> None:
+    """No loss is above float32's by more than that share of it; below it may be, since runs part by chance."""
     exact = found.pop("float32")
     assert exact < at_most
     for name, loss in found.items():
-        assert exact * 0.98 < loss < exact * 1.01, f"{name}: {found}, float32: {exact}"  # less is no loss
+        assert loss < exact * (1 + above), f"{name}: {found}, float32: {exact}"
 
 
-def test_a_short_run_of_a_small_one_ends_within_a_percent_of_float32() -> None:
-    check(losses(*SMALL), at_most=3.2)
+def test_a_short_run_of_a_small_one_ends_with_the_loss_of_float32() -> None:
+    check(losses(*SMALL), at_most=3.0, above=0.005)  # 2.706; the others are 0.06 % away at most
 
 
 @pytest.mark.slow
-def test_a_run_of_the_whole_one_ends_within_a_percent_of_float32() -> None:
-    check(losses("training.steps_per_epoch=500"), at_most=2.2)
+def test_a_run_of_the_whole_one_ends_with_the_loss_of_float32() -> None:
+    check(losses("training.steps_per_epoch=500"), at_most=1.9, above=0.02)  # 1.676; the others are 0.3 to 1.2 % below
