@@ -46,6 +46,20 @@ def check_memory(op: str, tensors: Mapping[str, Tensor]) -> None:
 
     It asks for addresses, so it is for tensors that a kernel refused, not for fake ones.
     """
+    check_storage(op, tensors)
+    for name, tensor in tensors.items():
+        if tensor.numel() == 0 or tensor.device.type == "meta":
+            continue
+        if tensor.data_ptr() % tensor.element_size():
+            raise ArgumentError(
+                f"{op}: expected {name} at an address that is a multiple of {tensor.element_size()} bytes; make an"
+                f" aligned copy with {name}.clone()"
+            )
+
+
+def check_storage(op: str, tensors: Mapping[str, Tensor]) -> None:
+    """Raise ArgumentError for a tensor whose memory is not there; as `check_memory`, but for products of torch, which
+    take any address."""
     for name, tensor in tensors.items():
         if tensor.numel() == 0 or tensor.device.type == "meta":
             continue
@@ -56,11 +70,6 @@ def check_memory(op: str, tensors: Mapping[str, Tensor]) -> None:
             raise ArgumentError(
                 f"{op}: expected {name} with its values, {needed} bytes, got a storage of {held}: it was freed, as"
                 " fully sharded training does between uses; gather the tensor first"
-            )
-        if tensor.data_ptr() % tensor.element_size():
-            raise ArgumentError(
-                f"{op}: expected {name} at an address that is a multiple of {tensor.element_size()} bytes; make an"
-                f" aligned copy with {name}.clone()"
             )
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..errors import ArgumentError, AutodiffError, ShapeError
 from ._autocast import autocast_dtype
-from ._checks import check_device, check_dtype, check_shape
+from ._checks import check_device, check_dtype, check_shape, check_storage
 from ._function import is_transformed
 from ._library import WITHOUT_NATIVE, op
 from .cross_entropy import check_options, check_targets, cross_entropy_reference, loss_dtype
@@ -154,6 +154,8 @@ def _linear_cross_entropy(
 
     The mean's division is in the factor as far as it is a power of two, so that float16 does not lose small gradients.
     """
+    given = {"hidden": hidden, "weight": weight, "bias": bias}
+    check_storage("linear_cross_entropy", {name: it for name, it in given.items() if it is not None})
     dtype = torch.promote_types(hidden.dtype, torch.float32)
     n, classes = len(hidden), len(weight)
     options = (ignore_index, label_smoothing, z_loss, soft_cap, "sum")

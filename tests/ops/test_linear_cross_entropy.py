@@ -173,6 +173,16 @@ def test_no_rows_and_only_ignored_rows() -> None:
     assert linear_cross_entropy(hidden, weight, torch.full((5,), -100), bias).isnan()
 
 
+@pytest.mark.parametrize("name", ["hidden", "weight", "bias"])
+def test_memory_that_was_freed_is_named(name: str) -> None:
+    hidden, weight, targets, bias = inputs(5, 20, 8, torch.float32)
+    # Of another dtype than hidden, weight and bias are converted first.
+    given = {"hidden": hidden.bfloat16(), "weight": weight, "targets": targets, "bias": bias}
+    given[name].untyped_storage().resize_(0)
+    with pytest.raises(ArgumentError, match=f"expected {name} with its values, .* got a storage of 0"):
+        linear_cross_entropy(**given)
+
+
 def test_wrong_arguments_are_named() -> None:
     hidden, weight, targets, bias = inputs(5, 20, 8, torch.float32)
     with pytest.raises(ShapeError, match=r"hidden of shape \[n, d\] and weight of shape \[classes, d\], got \[8\] and"):

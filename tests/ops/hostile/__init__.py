@@ -259,7 +259,8 @@ def assert_right(seed: int) -> bool:
     if isinstance(result, Tensor):
         pairs.append((result, expected))
     if isinstance(result, list):
-        pairs.extend(zip(result, expected, strict=True))
+        # In inference mode the reference has no gradients.
+        pairs.extend(zip(result, expected, strict="inference" not in call.marks))
     for number, (one, other) in enumerate(pairs):
         if one.device.type == "meta" or one.layout != torch.strided:
             continue
