@@ -43,6 +43,9 @@ STABLE_TORCH_LIBRARY(burnlike, library) {
   library.def("swiglu_backward(Tensor grad, Tensor gate, Tensor? up) -> (Tensor, Tensor)");
   library.def("geglu(Tensor gate, Tensor? up, str approximate) -> Tensor");
   library.def("geglu_backward(Tensor grad, Tensor gate, Tensor? up, str approximate) -> (Tensor, Tensor)");
+  library.def("bias_gelu(Tensor x, Tensor bias, str approximate) -> Tensor");
+  library.def(
+      "bias_gelu_backward(Tensor grad, Tensor x, Tensor bias, str approximate) -> (Tensor, Tensor)");
   library.def("dropout_add(Tensor x, Tensor residual, float probability, Tensor seed) -> Tensor");
   library.def("dropout_add_backward(Tensor grad, float probability, Tensor seed, ScalarType dtype) -> Tensor");
   library.def(

@@ -9,6 +9,7 @@ from torch import Tensor
 from .add_layer_norm import add_layer_norm
 from .add_rms_norm import add_rms_norm
 from .attention import attention
+from .bias_gelu import bias_gelu
 from .cross_entropy import cross_entropy
 from .dropout_add import dropout_add
 from .geglu import geglu
@@ -49,6 +50,7 @@ EXAMPLES = {
         cross_entropy, lambda device: (_ones(device, 2, 4), torch.zeros(2, dtype=torch.int64, device=device))
     ),
     "attention": Example(attention, lambda device: (_ones(device, 1, 2, 3, 4).bfloat16(),) * 3),
+    "bias_gelu": Example(bias_gelu, lambda device: (_ones(device, 2, 4), _ones(device, 4))),
     "dropout_add": Example(dropout_add, lambda device: (_ones(device, 2, 4), _ones(device, 2, 4))),
     "geglu": Example(geglu, lambda device: (_ones(device, 2, 4), _ones(device, 2, 4))),
     "rms_norm": Example(rms_norm, lambda device: (_ones(device, 2, 4), _ones(device, 4))),

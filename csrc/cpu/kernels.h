@@ -142,6 +142,20 @@ struct GluKernels {
       Input grad, Input gate, Input up, Output grad_gate, Output grad_up, int64_t begin, int64_t end, int64_t width);
 };
 
+// Rows [begin, end) of `width` values; y and grad_x are contiguous.
+template <class Element>
+struct BiasGeluKernels {
+  using Accumulate = accumulate_t<Element>;
+  using Input = const RowPlaces<const Element>&;
+
+  void (*forward)(Input x, const Accumulate* bias, Element* y, int64_t begin, int64_t end, int64_t width);
+
+  // Adds the gradient of the bias to `sums`.
+  void (*backward)(
+      Input grad, Input x, const Accumulate* bias, Element* grad_x, Accumulate* sums, int64_t begin, int64_t end,
+      int64_t width);
+};
+
 // Values [begin, end). The residual, the result and its gradient have the element type or, for `mixed`, that which is
 // computed in.
 template <class Element>
@@ -207,6 +221,8 @@ struct Kernels {
   PerElement<GluKernels> swiglu;
   PerElement<GluKernels> geglu;
   PerElement<GluKernels> tanh_geglu;
+  PerElement<BiasGeluKernels> bias_gelu;
+  PerElement<BiasGeluKernels> tanh_bias_gelu;
   PerElement<DropoutAddKernels> dropout_add;
 
   StepKernels<float> step_float32;

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "burnlike/norms_check.h"
+#include "burnlike/rows_check.h"
 #include "kernels.h"
 #include "rows.h"
 
@@ -20,7 +20,7 @@ struct Normalized {
 inline Normalized normalize(
     NormTable norm, const Tensor& x_any, const std::optional<Tensor>& residual_any, const Tensor& gamma_any,
     const std::optional<Tensor>& beta_any, double epsilon) {
-  const int64_t rows = norm_rows(x_any, gamma_any);
+  const int64_t rows = weighted_rows(x_any, gamma_any);
   check_alike(residual_any, x_any);
   check_alike(beta_any, gamma_any);
   const Tensor x = as_contiguous(x_any);
@@ -60,7 +60,7 @@ template <class Norm>
 NormGradients norm_gradients(
     NormTable norm, const Tensor& grad_any, const std::optional<Tensor>& grad_sum_any, const Tensor& x_any,
     const Tensor& gamma_any, double epsilon) {
-  const int64_t rows = norm_rows(x_any, gamma_any);
+  const int64_t rows = weighted_rows(x_any, gamma_any);
   check_alike(grad_any, x_any);
   check_alike(grad_sum_any, x_any);
   const Tensor grad = as_contiguous(grad_any);

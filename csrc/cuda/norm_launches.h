@@ -1,7 +1,7 @@
 // How RMS and layer normalization check their tensors and start their kernels: the definitions of norms.h.
 #pragma once
 
-#include "burnlike/norms_check.h"
+#include "burnlike/rows_check.h"
 #include "norm_kernels.h"
 
 namespace burnlike::cuda {
@@ -44,7 +44,7 @@ template <class Norm>
 Normalized normalize(
     const Tensor& x_any, const std::optional<Tensor>& residual_any, const Tensor& gamma_any,
     const std::optional<Tensor>& beta_any, double epsilon) {
-  const int64_t rows = norm_rows(x_any, gamma_any);
+  const int64_t rows = weighted_rows(x_any, gamma_any);
   check_alike(residual_any, x_any);
   check_alike(beta_any, gamma_any);
   const DeviceScope scope(x_any);
@@ -92,7 +92,7 @@ template <class Norm>
 NormGradients norm_gradients(
     const Tensor& grad_any, const std::optional<Tensor>& grad_sum_any, const Tensor& x_any, const Tensor& gamma_any,
     double epsilon) {
-  const int64_t rows = norm_rows(x_any, gamma_any);
+  const int64_t rows = weighted_rows(x_any, gamma_any);
   check_alike(grad_any, x_any);
   check_alike(grad_sum_any, x_any);
   const DeviceScope scope(x_any);

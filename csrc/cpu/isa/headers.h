@@ -3,6 +3,7 @@
 
 #include "../kernels.h"
 #include "burnlike/attention.h"
+#include "burnlike/bias_gelu.h"
 #include "burnlike/blockwise.h"
 #include "burnlike/convert.h"
 #include "burnlike/crc32.h"

@@ -11,6 +11,7 @@ namespace {
 
 #include "adamw_step.inl"
 #include "attention.inl"
+#include "bias_gelu.inl"
 #include "convert.inl"
 #include "crc32.inl"
 #include "cross_entropy.inl"
@@ -50,6 +51,8 @@ constinit const Kernels BURNLIKE_TABLE = {
     .swiglu = BURNLIKE_PER_ELEMENT(swiglu_kernels),
     .geglu = BURNLIKE_PER_ELEMENT(geglu_kernels),
     .tanh_geglu = BURNLIKE_PER_ELEMENT(tanh_geglu_kernels),
+    .bias_gelu = BURNLIKE_PER_ELEMENT(bias_gelu_kernels),
+    .tanh_bias_gelu = BURNLIKE_PER_ELEMENT(tanh_bias_gelu_kernels),
     .dropout_add = BURNLIKE_PER_ELEMENT(dropout_add_kernels),
     .step_float32 = step_kernels<float>,
     .step_float64 = step_kernels<double>,

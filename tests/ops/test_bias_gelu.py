@@ -1,0 +1,132 @@
+"""gelu(x + bias) as its own op: what the table of cases does not say."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from burnlike.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from burnlike.ops import bias_gelu, bias_gelu_reference
+from burnlike.ops._approximate import Approximate
+
+from .test_cuda_kernels import Kernels, kernels
+
+__all__ = ["kernels"]
+
+FORMS: tuple[Approximate, ...] = ("none", "tanh")
+HALVES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def passes(grad: Tensor, x: Tensor, bias: Tensor, approximate: Approximate = "none") -> list[Tensor]:
+    """The result and the gradients."""
+    leaves = [it.detach().requires_grad_() for it in (x, bias)]
+    y = bias_gelu(leaves[0], leaves[1], approximate)
+    return [y.detach(), *torch.autograd.grad(y, leaves, grad)]
+
+
+@pytest.mark.parametrize("approximate", FORMS)
+def test_agrees_with_torch_in_float64(approximate: Approximate) -> None:
+    x, bias = 4 * torch.randn(2, 7, 50, dtype=torch.float64), torch.randn(50, dtype=torch.float64)
+    expected = F.gelu(x + bias, approximate=approximate)
+    torch.testing.assert_close(bias_gelu(x, bias, approximate), expected, rtol=1e-12, atol=1e-15)
+    torch.testing.assert_close(bias_gelu_reference(x, bias, approximate), expected)
+
+
+def test_known_values() -> None:
+    # Phi(1) = 0.841344746, Phi(-2) = 0.022750132, Phi(-10) = 7.619853e-24.
+    x, bias = torch.tensor([[2.0, -1.5, -4.0]]), torch.tensor([-1.0, -0.5, -6.0])
+    expected = torch.tensor([[0.841344746, -0.045500264, -7.619853e-23]])
+    torch.testing.assert_close(bias_gelu(x, bias), expected, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("approximate", FORMS)
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_errors_are_no_larger_than_those_of_torch(dtype: torch.dtype, approximate: Approximate) -> None:
+    torch.manual_seed(0)
+    x, bias = (2 * torch.randn(500, 256)).to(dtype).requires_grad_(), torch.randn(256).to(dtype).requires_grad_()
+    seed = torch.randn(500, 256).to(dtype)
+    given = [it.detach().double().requires_grad_() for it in (x, bias)]
+    exact_y = F.gelu(given[0] + given[1], approximate=approximate)
+    exact = [exact_y, *torch.autograd.grad(exact_y, given, seed.double())]
+
+    def errors(y: Tensor) -> list[float]:
+        found = [y, *torch.autograd.grad(y, (x, bias), seed)]
+        return [(one.double() - other).square().mean().item() for one, other in zip(found, exact, strict=True)]
+
+    ours, theirs = errors(bias_gelu(x, bias, approximate)), errors(F.gelu(x + bias, approximate=approximate))
+    assert all(one <= 1.02 * other for one, other in zip(ours, theirs, strict=True)), (ours, theirs)
+
+
+@pytest.mark.parametrize("approximate", FORMS)
+def test_special_values_are_those_of_torch(approximate: Approximate) -> None:
+    # In float64, as torch's gelu of an infinite float32 is NaN on some CPUs.
+    special = torch.tensor([0.0, -0.0, torch.inf, -torch.inf, torch.nan, 90.0, -90.0, 1e18, -1e18, 1e-40])
+    x, bias = special[:, None].repeat(1, len(special)), special
+    given = [it.double().requires_grad_() for it in (x, bias)]
+    expected = F.gelu(given[0] + given[1], approximate=approximate)
+    exact = [expected, *torch.autograd.grad(expected.sum(), given)]
+    for one, other in zip(passes(torch.ones_like(x), x, bias, approximate), exact, strict=True):
+        torch.testing.assert_close(one, other.float(), equal_nan=True, atol=1e-30, rtol=1e-6)
+
+
+def test_bias_gradient_of_many_rows_is_summed_in_float32() -> None:
+    # At x = 0 the slope of gelu is 1/2: sums of 5000 halves, of which bfloat16 would lose most.
+    grads = passes(torch.ones(5000, 9).bfloat16(), torch.zeros(5000, 9).bfloat16(), torch.zeros(9))
+    assert grads[2].tolist() == [2500.0] * 9
+
+
+def test_expanded_rows_and_columns_of_a_matrix_are_read_where_they_are() -> None:
+    row, bias = torch.randn(1, 64), torch.randn(64)
+    torch.testing.assert_close(bias_gelu(row.expand(300, 64), bias), F.gelu(row + bias).expand(300, 64))
+    wide = torch.randn(300, 128)
+    torch.testing.assert_close(bias_gelu(wide[:, 32:96], bias), F.gelu(wide[:, 32:96] + bias))
+
+
+def test_only_the_inputs_are_saved() -> None:
+    x, bias = torch.randn(64, 64, requires_grad=True), torch.randn(64, requires_grad=True)
+    saved: list[Tensor] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda it: saved.append(it) or it, lambda it: it):
+        bias_gelu(x, bias)
+    assert [it.data_ptr() for it in saved] == [x.data_ptr(), bias.data_ptr()]
+
+
+@pytest.mark.parametrize("approximate", FORMS)
+def test_second_derivatives_are_those_of_torch(approximate: Approximate) -> None:
+    torch.manual_seed(0)
+    inputs = [torch.randn(size, dtype=torch.float64, requires_grad=True) for size in ((3, 8), (8,))]
+    assert torch.autograd.gradgradcheck(lambda x, bias: bias_gelu(x, bias, approximate), inputs)
+
+
+@pytest.mark.parametrize("bias_dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_the_bits_on_cuda_do_not_depend_on_the_address(bias_dtype: torch.dtype, kernels: Kernels) -> None:
+    torch.manual_seed(0)
+    grad, x = (torch.randn(35, 2 * 64).bfloat16() for _ in range(2))
+    bias = torch.randn(2 * 64).to(bias_dtype)
+
+    def shifted(offset: int, *tensors: Tensor) -> list[Tensor]:
+        copies = [it.new_empty(it.numel() + offset)[offset:].view(it.shape).copy_(it) for it in tensors]
+        return passes(*copies)
+
+    expected = kernels.run(shifted, 0, grad, x, bias)
+    torch.testing.assert_close(kernels.run(shifted, 1, grad, x, bias), expected, rtol=0, atol=0)
+    torch.testing.assert_close(expected, passes(grad, x, bias), rtol=1e-2, atol=1e-2)
+
+
+def test_more_columns_than_a_block_takes_on_cuda(kernels: Kernels) -> None:
+    torch.manual_seed(0)
+    grad, x, bias = torch.randn(11, 1100), torch.randn(11, 1100), torch.randn(1100)
+    torch.testing.assert_close(kernels.run(passes, grad, x, bias), passes(grad, x, bias))
+
+
+def test_wrong_arguments_are_named() -> None:
+    x = torch.randn(3, 8)
+    with pytest.raises(ArgumentError, match="bias_gelu: expected approximate 'none' or 'tanh', got 'erf'"):
+        bias_gelu(x, torch.ones(8), "erf")  # type: ignore[arg-type]
+    with pytest.raises(ShapeError, match=r"bias_gelu: expected bias of shape \[8\], got \[3, 8\]"):
+        bias_gelu(x, x)
+    with pytest.raises(ShapeError, match="scalar"):
+        bias_gelu(torch.tensor(1.0), torch.ones(1))
+    with pytest.raises(DTypeError, match=r"bias_gelu: expected bias of dtype float32, got bfloat16"):
+        bias_gelu(x, torch.ones(8, dtype=torch.bfloat16))
+    with pytest.raises(DeviceError, match=r"expected bias on cpu, got meta"):
+        bias_gelu(x, torch.ones(8, device="meta"))
