@@ -1,7 +1,8 @@
-"""Scaled dot product attention whose derivative on CPUs is fast in bfloat16 and float16.
+"""Scaled dot product attention, fast on CPUs in bfloat16, and in float16 backward.
 
-softmax(scale q k^T + mask) v (Vaswani et al. 2017, eq. 1). The forward pass is torch's. The backward pass computes the
-weights again from the logarithms of their sums, in blocks (Dao 2023, "FlashAttention-2", algorithm 2).
+softmax(scale q k^T + mask) v (Vaswani et al. 2017, eq. 1). The forward pass is torch's, but in bfloat16 without a mask,
+where it is two products with all keys and a softmax between, on processors that multiply bfloat16. The backward pass
+computes the weights again from the logarithms of their sums, in blocks (Dao 2023, "FlashAttention-2", algorithm 2).
 """
 
 from typing import Any
@@ -30,9 +31,9 @@ def attention(
 ) -> Tensor:
     """Attend from each query to the keys, as `torch.nn.functional.scaled_dot_product_attention` without dropout.
 
-    The native op runs on CPUs where a derivative in bfloat16 or float16 is asked for; its own derivative is not
-    differentiable. Torch's attention runs elsewhere: on CUDA, in float32 and float64, for a mask with a derivative, and
-    for tensors without values.
+    The native op runs on CPUs in bfloat16 without a mask, and where a derivative in bfloat16 or float16 is asked for;
+    its own derivative is not differentiable. Torch's attention runs elsewhere: on CUDA, in float32 and float64, for a
+    mask with a derivative, and for tensors without values.
 
     Memory: for backward, the arguments, the output and a float32 for each query of each head are kept; a bool mask is
     kept in query's dtype. The backward pass allocates the gradients and for each thread up to 2 bytes (4 in float16)
@@ -59,8 +60,7 @@ def attention(
     query, key, value = for_products(query), for_products(key), for_products(value)
     mask = None if mask is None else for_products(mask)
     _check(query, key, value, mask, causal)
-    has_own_backward = _has_own_backward(query, key, value, mask)
-    function = attention_native if has_own_backward else attention_reference
+    function = attention_native if _is_faster(query, key, value, mask) else attention_reference
     return function(query, key, value, mask, causal, scale)
 
 
@@ -94,14 +94,13 @@ def attention_reference(
     return F.scaled_dot_product_attention(query, key, value, mask, 0.0, causal, scale=scale, enable_gqa=grouped)
 
 
-def _has_own_backward(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> bool:
-    """Whether there will be a derivative that the native op computes faster than torch does."""
-    inputs = (query, key, value)
+def _is_faster(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> bool:
+    """Whether the native op computes this, or a derivative that there will be, faster than torch does."""
+    has_derivative = torch.is_grad_enabled() and any(it.requires_grad for it in (query, key, value))
     return (
         query.device.type == "cpu"
         and query.dtype in (torch.bfloat16, torch.float16)
-        and torch.is_grad_enabled()
-        and any(it.requires_grad for it in inputs)
+        and (has_derivative or (query.dtype == torch.bfloat16 and mask is None))
         and not (mask is not None and mask.requires_grad)
         and query.numel() > 0
         and key.numel() > 0

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from .._torch_compat import onednn
 from ._autocast import autocast_dtype
 from ._function import is_transformed
 
@@ -61,7 +62,7 @@ _TYPES = (Tensor, torch.nn.Parameter)
 def _machine_gains() -> bool:
     if torch.backends.cpu.get_cpu_capability() != "AVX512" or not torch.backends.mkl.is_available():
         return False
-    if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+    if not onednn.has_product():
         return False
     try:
         return "GenuineIntel" not in Path("/proc/cpuinfo").read_text()
@@ -83,14 +84,10 @@ def _gains(rows: int, columns: int, depth: int) -> bool:
     return is_large and depth <= _LONGEST_SUM
 
 
-def _onednn(x: Tensor, y: Tensor, bias: Tensor | None) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise(x, y, bias, "none", [], "")
-
-
 # An op of its own, since compilers take oneDNN's with constant weights only (torch 2.13).
 _library = torch.library.Library("burnlike", "FRAGMENT")
 _library.define("matrix_product(Tensor x, Tensor y, Tensor? bias) -> Tensor")
-_library.impl("matrix_product", _onednn, "CompositeExplicitAutograd")
+_library.impl("matrix_product", onednn.product, "CompositeExplicitAutograd")
 _matrix_product = torch.ops.burnlike.matrix_product.default
 
 

@@ -1,10 +1,11 @@
-// Attention on the CPU: torch's forward pass, and a backward pass of ours where it is faster than torch's.
+// Attention on the CPU: torch's forward pass, and passes of ours where they are faster than torch's.
 #include <torch/csrc/stable/library.h>
 
 #include <optional>
 #include <tuple>
 
 #include "attention_backward.h"
+#include "attention_forward.h"
 #include "burnlike/attention_check.h"
 #include "burnlike/calls.h"
 
@@ -28,6 +29,55 @@ Tensor with_rows(const Tensor& tensor) {
   return is_usable ? tensor : contiguous_copy(tensor);
 }
 
+// `[batch, heads, length, width]`, in memory `[batch, length, heads, width]`, as torch's.
+Tensor new_heads(const Tensor& like) {
+  const int64_t batch = like.size(0), heads = like.size(1), length = like.size(2), width = like.size(3);
+  const int64_t sizes[] = {batch, heads, length, width};
+  const int64_t strides[] = {length * heads * width, width, heads * width, 1};
+  AtenTensorHandle handle = nullptr;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(
+      4, sizes, strides, dtype_code(element_kind(like)), aoti_torch_device_type_cpu(), 0, &handle));
+  return Tensor(handle);
+}
+
+// Whether products in bfloat16 gain more than copies of keys and values cost.
+bool own_forward_is_faster(const Tensor& query, const Tensor& key) {
+#if defined(__x86_64__)
+  constexpr int64_t kFewestQueries = 32;
+  constexpr int64_t kFewestScores = 128 * 128;
+  return element_kind(query) == ElementKind::kBFloat16 && __builtin_cpu_supports("avx512bf16") &&
+         query.size(2) >= kFewestQueries && query.size(2) * key.size(2) >= kFewestScores;
+#else
+  return false;
+#endif
+}
+
+template <class Element>
+std::tuple<Tensor, Tensor> own_forward(
+    const Tensor& query, const Tensor& key, const Tensor& value, bool causal, double scale) {
+  using Accumulate = accumulate_t<Element>;
+  const Tensor output = new_heads(query);
+  const int64_t batch = query.size(0), heads = query.size(1), queries = query.size(2);
+  const int64_t sizes[] = {batch, heads, queries};
+  const int64_t strides[] = {heads * queries, 1, heads};
+  AtenTensorHandle handle = nullptr;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(
+      3, sizes, strides, dtype_code(kind_of<Accumulate>), aoti_torch_device_type_cpu(), 0, &handle));
+  const Tensor logsumexp(handle);
+  const AttentionForward<Element> forward{
+      .sizes = {batch, heads, key.size(1), queries, key.size(2), query.size(3)},
+      .causal = causal,
+      .scale = static_cast<Accumulate>(scale),
+      .query = heads_of(query, data_of<Element>(query)),
+      .key = heads_of(key, data_of<Element>(key)),
+      .value = heads_of(value, data_of<Element>(value)),
+      .output = heads_of(output, mutable_data_of<Element>(output)),
+      .logsumexp = heads_of(logsumexp, mutable_data_of<Accumulate>(logsumexp)),
+  };
+  forward.run();
+  return {output, logsumexp};
+}
+
 std::tuple<Tensor, Tensor> attention(
     const Tensor& query_any, const Tensor& key_any, const Tensor& value_any, const std::optional<Tensor>& mask,
     bool causal, double scale) {
@@ -38,23 +88,13 @@ std::tuple<Tensor, Tensor> attention(
   const Tensor query = with_rows(query_any);
   const Tensor key = with_rows(key_any);
   const Tensor value = with_rows(value_any);
+  if (!mask && own_forward_is_faster(query, key)) return own_forward<BFloat16>(query, key, value, causal, scale);
   AtenTensorHandle mask_handle = nullptr;
   AtenTensorHandle output = nullptr;
   AtenTensorHandle logsumexp = nullptr;
   TORCH_ERROR_CODE_CHECK(aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu(
       query.get(), key.get(), value.get(), 0.0, causal, handle_of(mask, mask_handle), &scale, &output, &logsumexp));
   return {Tensor(output), Tensor(logsumexp)};
-}
-
-// `[batch, heads, length, width]`, in memory `[batch, length, heads, width]`, as torch's gradients.
-Tensor new_gradient(const Tensor& like) {
-  const int64_t batch = like.size(0), heads = like.size(1), length = like.size(2), width = like.size(3);
-  const int64_t sizes[] = {batch, heads, length, width};
-  const int64_t strides[] = {length * heads * width, width, heads * width, 1};
-  AtenTensorHandle handle = nullptr;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(
-      4, sizes, strides, dtype_code(element_kind(like)), aoti_torch_device_type_cpu(), 0, &handle));
-  return Tensor(handle);
 }
 
 AttentionBias bias_of(const std::optional<Tensor>& mask) {
@@ -76,9 +116,9 @@ Gradients attention_backward(
   const Tensor key = with_rows(key_any);
   const Tensor value = with_rows(value_any);
   const Tensor output = with_rows(output_any);
-  const Tensor grad_query = new_gradient(query);
-  const Tensor grad_key = new_gradient(key);
-  const Tensor grad_value = new_gradient(value);
+  const Tensor grad_query = new_heads(query);
+  const Tensor grad_key = new_heads(key);
+  const Tensor grad_value = new_heads(value);
   with_element_type(element_kind(query), [&](auto element) {
     using Element = decltype(element);
     using Accumulate = accumulate_t<Element>;

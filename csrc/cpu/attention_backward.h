@@ -14,18 +14,29 @@
 
 namespace burnlike::cpu {
 
-// How the work is cut, by the shapes alone, so that every number of threads gives the same bits.
+// How the work is cut, by the shapes alone, so that every number of threads gives the same bits. Each call of a product
+// costs as much as some ten thousand of its values, so they are of many values as far as these stay in the cache.
+template <class Product>
 struct AttentionBlocks {
+  static constexpr int64_t kLeastValues = 65536;
+  static constexpr int64_t kMostValues = sizeof(Product) == 2 ? 4 * kLeastValues : kLeastValues;
+  static constexpr int64_t kLeastKeys = sizeof(Product) == 2 ? 256 : 128;
+
   int64_t problems;  // that are computed together
   int64_t keys;      // of a block
 
   AttentionBlocks(const AttentionSizes& sizes, bool causal) {
-    constexpr int64_t kTileValues = 65536;
-    constexpr int64_t kLeastKeys = 128;
     const int64_t scores = sizes.keys * sizes.columns();
-    const bool whole = scores <= kTileValues && (!causal || sizes.keys <= kLeastKeys);
-    problems = whole ? std::min(sizes.problems(), kTileValues / scores) : 1;
-    keys = whole ? sizes.keys : std::min(sizes.keys, std::max(kLeastKeys, kTileValues / sizes.columns()));
+    const bool whole = scores <= kMostValues && (!causal || sizes.keys <= kLeastKeys);
+    problems = whole ? together(sizes) : 1;
+    keys = whole ? sizes.keys : std::min(sizes.keys, std::max(kLeastKeys, kMostValues / sizes.columns()));
+  }
+
+  // As many problems as fit, but an eighth of all, unless they are small: the rest is for other threads.
+  static int64_t together(const AttentionSizes& sizes) {
+    const int64_t scores = sizes.keys * sizes.columns();
+    const int64_t count = std::max(kLeastValues / scores, std::min(kMostValues / scores, sizes.problems() / 8));
+    return std::clamp<int64_t>(count, 1, sizes.problems());
   }
 };
 
@@ -37,8 +48,9 @@ struct AttentionPanels {
   const AttentionSizes& sizes;
   bool causal;
 
-  AttentionPanels(const AttentionSizes& sizes, const AttentionBlocks& blocks, bool causal)
-      : queries(causal ? blocks.keys : sizes.queries), sizes(sizes), causal(causal) {
+  // `keys`: of a block.
+  AttentionPanels(const AttentionSizes& sizes, int64_t keys, bool causal)
+      : queries(causal ? keys : sizes.queries), sizes(sizes), causal(causal) {
     count = (sizes.queries + queries - 1) / queries;
   }
 
@@ -90,7 +102,7 @@ struct AttentionBackward {
   Heads<Element> grad_query, grad_key, grad_value;
 
   void run() const {
-    const AttentionBlocks blocks(sizes, causal);
+    const AttentionBlocks<Product> blocks(sizes, causal);
     const int64_t chunks = (sizes.problems() + blocks.problems - 1) / blocks.problems;
     // Two ranges at least: in each, torch's products have one thread, as more could change their bits.
     torch::stable::parallel_for(0, std::max<int64_t>(2, chunks), 1, [&](int64_t begin, int64_t end) {
@@ -110,13 +122,13 @@ struct AttentionBackward {
     Scratch<Product> scores, grads, scores_low, grads_low, kept;
     Scratch<Accumulate> logsumexp, deltas, bias;
 
-    Memory(const AttentionBackward& call, const AttentionBlocks& blocks)
+    Memory(const AttentionBackward& call, const AttentionBlocks<Product>& blocks)
         : Memory(
               call, blocks, blocks.problems * call.sizes.columns(), blocks.problems * call.sizes.keys,
-              AttentionPanels(call.sizes, blocks, call.causal)) {}
+              AttentionPanels(call.sizes, blocks.keys, call.causal)) {}
 
     Memory(
-        const AttentionBackward& call, const AttentionBlocks& blocks, int64_t columns, int64_t keys,
+        const AttentionBackward& call, const AttentionBlocks<Product>& blocks, int64_t columns, int64_t keys,
         const AttentionPanels& panels)
         : query(columns * call.sizes.width),
           grad(columns * call.sizes.width),
@@ -136,13 +148,13 @@ struct AttentionBackward {
   };
 
   // `count` problems; more than one only if a block has all keys.
-  void run_problems(const Memory& memory, const AttentionBlocks& blocks, int64_t first, int64_t count) const {
+  void run_problems(const Memory& memory, const AttentionBlocks<Product>& blocks, int64_t first, int64_t count) const {
     for (int64_t index = 0; index < count; ++index) read(memory, first + index, index);
     for (int64_t key = 0; key < sizes.keys; key += blocks.keys) {
       run_block(memory, blocks, first, count, key, std::min(key + blocks.keys, sizes.keys));
     }
     if (blocks.keys < sizes.keys) {
-      finish_queries(memory, AttentionPanels(sizes, blocks, causal));
+      finish_queries(memory, AttentionPanels(sizes, blocks.keys, causal));
     } else {
       multiply(
           transposed_matrices<Product>(memory.grads, count, sizes.keys, sizes.columns()),
@@ -174,7 +186,7 @@ struct AttentionBackward {
 
   // Keys [begin, end) with the queries that see any of them: the gradients of these keys and values.
   void run_block(
-      const Memory& memory, const AttentionBlocks& blocks, int64_t first, int64_t count, int64_t begin,
+      const Memory& memory, const AttentionBlocks<Product>& blocks, int64_t first, int64_t count, int64_t begin,
       int64_t end) const {
     const int64_t width = sizes.width;
     const int64_t first_query = causal ? std::min(begin, sizes.queries) : 0;
@@ -212,7 +224,7 @@ struct AttentionBackward {
     }
     multiply_queries(memory.scores, slopes, shape, grad_value);
     multiply_queries(memory.grads, queries, shape, grad_key);
-    if (rows < sizes.keys) keep(memory, AttentionPanels(sizes, blocks, causal), begin, end, first_column);
+    if (rows < sizes.keys) keep(memory, AttentionPanels(sizes, blocks.keys, causal), begin, end, first_column);
   }
 
   struct Shape {

@@ -63,9 +63,36 @@ struct AttentionTile {
   int64_t hidden_step;
 };
 
+// The scores of one query with `count` keys, of which it sees the first ones; they become the weights, before they are
+// divided by their sum. `row` has place for them and 31 more.
+template <class Product>
+struct AttentionRow {
+  using Accumulate = accumulate_t<Product>;
+
+  Product* scores;
+  const Product* scores_low;
+  Accumulate* row;
+  Accumulate scale;
+  int64_t seen;
+  int64_t count;
+};
+
+// Of a row's weights: their sum, and the logarithm of the sum of the scores' exponentials.
+template <class Accumulate>
+struct AttentionSum {
+  Accumulate sum, logsumexp;
+};
+
 template <class Element>
 struct AttentionKernels {
   void (*tile)(const AttentionTile<product_t<Element>>&);
+
+  AttentionSum<accumulate_t<Element>> (*softmax)(const AttentionRow<product_t<Element>>&);
+
+  // A row of the output from the weights' product, and what it lost when it was rounded, or null.
+  void (*divide)(
+      const product_t<Element>* product, const product_t<Element>* low, accumulate_t<Element> sum, Element* output,
+      int64_t width);
 
   accumulate_t<Element> (*dot)(const Element* x, const Element* y, int64_t count);
 };

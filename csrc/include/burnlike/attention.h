@@ -6,6 +6,7 @@
 #pragma once
 
 #include "functions.h"
+#include "logarithm.h"
 
 namespace burnlike {
 
