@@ -12,9 +12,16 @@ import torch
 
 from benchmarks import record_device
 from benchmarks._harness import Comparison, main
-from benchmarks.ops import adamw_step_device, convert_device, gradient_squares_device, rms_norm_device
+from benchmarks.ops import adamw_step_device, convert_device, functions_device, gradient_squares_device, rms_norm_device
 
-BENCHMARKS = (rms_norm_device, gradient_squares_device, convert_device, adamw_step_device, record_device)
+BENCHMARKS = (
+    rms_norm_device,
+    functions_device,
+    gradient_squares_device,
+    convert_device,
+    adamw_step_device,
+    record_device,
+)
 RESULTS = Path(__file__).parent / "results"
 
 
