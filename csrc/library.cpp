@@ -46,6 +46,9 @@ STABLE_TORCH_LIBRARY(burnlike, library) {
   library.def("bias_gelu(Tensor x, Tensor bias, str approximate) -> Tensor");
   library.def(
       "bias_gelu_backward(Tensor grad, Tensor x, Tensor bias, str approximate) -> (Tensor, Tensor)");
+  library.def("masked_softmax(Tensor scores, Tensor? mask, float scale, bool causal) -> Tensor");
+  library.def(
+      "masked_softmax_backward(Tensor grad, Tensor y, Tensor? mask, float scale, bool causal) -> Tensor");
   library.def("dropout_add(Tensor x, Tensor residual, float probability, Tensor seed) -> Tensor");
   library.def("dropout_add_backward(Tensor grad, float probability, Tensor seed, ScalarType dtype) -> Tensor");
   library.def(

@@ -19,8 +19,8 @@ from benchmarks._harness import Comparison, compare, main
 from benchmarks.ops._functions import COMPILED_BAR, DTYPES, FunctionCase, both_passes
 
 OPS = (
-    *("rms_norm", "layer_norm", "add_rms_norm", "add_layer_norm", "swiglu", "geglu"),
-    *("rotary", "cross_entropy", "linear_cross_entropy", "dropout_add"),
+    *("rms_norm", "layer_norm", "add_rms_norm", "add_layer_norm", "swiglu", "geglu", "bias_gelu"),
+    *("rotary", "cross_entropy", "linear_cross_entropy", "dropout_add", "masked_softmax"),
 )
 ROWS = 16
 """How many times the rows of a case; of tables and parameters there are as many as before."""

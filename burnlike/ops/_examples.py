@@ -14,6 +14,7 @@ from .cross_entropy import cross_entropy
 from .dropout_add import dropout_add
 from .geglu import geglu
 from .layer_norm import layer_norm
+from .masked_softmax import masked_softmax
 from .rms_norm import rms_norm
 from .rotary import rotary
 from .swiglu import swiglu
@@ -53,6 +54,7 @@ EXAMPLES = {
     "bias_gelu": Example(bias_gelu, lambda device: (_ones(device, 2, 4), _ones(device, 4))),
     "dropout_add": Example(dropout_add, lambda device: (_ones(device, 2, 4), _ones(device, 2, 4))),
     "geglu": Example(geglu, lambda device: (_ones(device, 2, 4), _ones(device, 2, 4))),
+    "masked_softmax": Example(masked_softmax, lambda device: (_ones(device, 2, 4),)),
     "rms_norm": Example(rms_norm, lambda device: (_ones(device, 2, 4), _ones(device, 4))),
     "rotary": Example(_rotary, lambda device: (_ones(device, 1, 2, 3, 4), _ones(device, 1, 1, 3, 4))),
     "swiglu": Example(swiglu, lambda device: (_ones(device, 2, 4), _ones(device, 2, 4))),

@@ -85,10 +85,12 @@ def second_derivative(
         with torch.enable_grad():
             for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
                 # A place of its own in the graph: what the arguments were made of is none of this op's.
-                arguments[place] = tensor.view_as(tensor) if tensor.requires_grad else tensor.detach().requires_grad_()
-            given = [arguments[place] for place in ctx.places]
+                own = tensor.view_as(tensor) if tensor.requires_grad else tensor.detach()
+                arguments[place] = own.requires_grad_(own.is_floating_point())
+            floats = {place: arguments[place] for place in ctx.places if arguments[place].requires_grad}
+            given = tuple(floats.values())
             results = torch.autograd.grad(gradients(*arguments), given, grads, create_graph=again, allow_unused=True)
-        for place, result in zip(ctx.places, results, strict=True):
+        for place, result in zip(floats, results, strict=True):
             found[place] = result
         return tuple(found)
 

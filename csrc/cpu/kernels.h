@@ -11,6 +11,7 @@
 #include "burnlike/dropout_add.h"
 #include "burnlike/element.h"
 #include "burnlike/lion_step.h"
+#include "burnlike/masked_softmax.h"
 #include "burnlike/norms.h"
 #include "burnlike/row_places.h"
 #include "burnlike/sgd_step.h"
@@ -197,6 +198,15 @@ struct DropoutAddKernels {
   void (*mixed_backward)(const Accumulate* grad, Element* grad_x, int64_t begin, int64_t end, Drop drop);
 };
 
+// Rows [begin, end); `scratch` has room for a row, in whole lanes of 128 bytes.
+template <class Element>
+struct MaskedSoftmaxKernels {
+  using Accumulate = accumulate_t<Element>;
+
+  void (*forward)(const SoftmaxForward<Element>& pass, Accumulate* scratch, int64_t begin, int64_t end);
+  void (*backward)(const SoftmaxBackward<Element>& pass, int64_t begin, int64_t end);
+};
+
 // Some values of one parameter, in the type that is computed in; `states` are null for moments a rule goes without.
 template <class Accumulate>
 struct StepValues {
@@ -251,6 +261,7 @@ struct Kernels {
   PerElement<BiasGeluKernels> bias_gelu;
   PerElement<BiasGeluKernels> tanh_bias_gelu;
   PerElement<DropoutAddKernels> dropout_add;
+  PerElement<MaskedSoftmaxKernels> masked_softmax;
 
   StepKernels<float> step_float32;
   StepKernels<double> step_float64;

@@ -4,7 +4,7 @@
 #include <cassert>
 
 #include "burnlike/cross_entropy.h"
-#include "launch.h"
+#include "row_sums.h"
 
 namespace burnlike::cuda {
 namespace {
@@ -33,34 +33,6 @@ struct Rows {
   // Whether a row with this target counts. One that is no class doesn't, and totals_kernel ends the program.
   __device__ bool counts(int64_t target) const {
     return target != options.ignore_index && target >= 0 && target < options.classes;
-  }
-};
-
-// Combines a value over a block, known to each of its threads; `shared` has one value for each warp.
-template <class Value, class Combine>
-__device__ Value over_block(Value value, Value* shared, const Combine& combine) {
-  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
-    value = combine(value, __shfl_xor_sync(0xFFFFFFFFu, value, offset));
-  }
-  __syncthreads();
-  if (threadIdx.x % kWarp == 0) shared[threadIdx.x / kWarp] = value;
-  __syncthreads();
-  value = shared[0];
-  for (unsigned warp = 1; warp < blockDim.x / kWarp; ++warp) value = combine(value, shared[warp]);
-  return value;
-}
-
-struct Add {
-  template <class Value>
-  __device__ Value operator()(Value one, Value other) const {
-    return one + other;
-  }
-};
-
-struct Larger {
-  template <class Value>
-  __device__ Value operator()(Value one, Value other) const {
-    return other > one ? other : one;
   }
 };
 

@@ -1,39 +1,19 @@
 // The kernels of RMS and layer normalization: one block of threads for one row, or for a run of rows backward. The
 // arithmetic is in burnlike/norms.h.
-//
-// Rows of whole packs of 16 bytes that fit into a block's registers are read once. All others, and float64, are read by
-// the plain kernels value by value. Which of them runs depends on width and types alone, not on addresses, so equal
-// values give equal bits: tensors that don't begin where packs may are copied.
 #pragma once
 
 #include "norms.h"
-#include "row_sums.h"
+#include "row_packs.h"
 
 namespace burnlike::cuda {
-
-template <class Element>
-inline constexpr int kNormPack = 16 / sizeof(Element);
-
-template <class Element>
-using NormValues = Pack<Element, kNormPack<Element>>;
-
-// A thread takes the packs threadIdx.x, threadIdx.x + blockDim.x, ... of a row: up to kPacks.
-template <int kPacks, class Run>
-__device__ __forceinline__ void for_packs(int64_t packs, Run&& run) {
-#pragma unroll
-  for (int index = 0; index < kPacks; ++index) {
-    const int64_t pack = threadIdx.x + static_cast<int64_t>(index) * blockDim.x;
-    if (pack < packs) run(index, pack);
-  }
-}
 
 template <class Norm, int kPacks, class Element, class Weight>
 __global__ void __launch_bounds__(kMaxRowThreads)
     packed_forward_kernel(const NormForward<Element, Weight> pass, int64_t rows) {
   using Accumulate = accumulate_t<Element>;
-  using Values = NormValues<Element>;
-  using Weights = Pack<Weight, kNormPack<Element>>;
-  constexpr int lanes = kNormPack<Element>;
+  using Values = RowValues<Element>;
+  using Weights = Pack<Weight, kRowPack<Element>>;
+  constexpr int lanes = kRowPack<Element>;
   __shared__ Accumulate shared[BlockSums<Accumulate>::kShared];
   BlockSums<Accumulate> block{shared};
   const int64_t packs = pass.width / lanes;
@@ -156,10 +136,10 @@ template <class Norm, int kPacks, class Element, class Weight>
 __global__ void __launch_bounds__(kMaxRowThreads) packed_backward_kernel(
     const NormBackward<Element, Weight> pass, accumulate_t<Element>* partials, int64_t rows) {
   using Accumulate = accumulate_t<Element>;
-  using Values = NormValues<Element>;
-  using Weights = Pack<Weight, kNormPack<Element>>;
-  using Sums = Pack<Accumulate, kNormPack<Element>>;
-  constexpr int lanes = kNormPack<Element>;
+  using Values = RowValues<Element>;
+  using Weights = Pack<Weight, kRowPack<Element>>;
+  using Sums = Pack<Accumulate, kRowPack<Element>>;
+  constexpr int lanes = kRowPack<Element>;
   __shared__ Accumulate shared[BlockSums<Accumulate>::kShared];
   BlockSums<Accumulate> block{shared};
   const int64_t packs = pass.width / lanes;

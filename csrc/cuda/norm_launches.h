@@ -19,27 +19,6 @@ void with_norm_types(const Tensor& x, const Tensor& gamma, Function&& function) 
   });
 }
 
-// Packs of a row for each thread of its block: a power of two, or 0 for the plain kernels.
-inline int packs_of_thread(int64_t width, ElementKind kind, int most) {
-  const int64_t pack = 16 / element_size(kind);
-  if (kind == ElementKind::kFloat64 || width % pack != 0) return 0;
-  for (int packs = 1; packs <= most; packs *= 2) {
-    if (width / pack <= packs * kMaxRowThreads) return packs;
-  }
-  return 0;
-}
-
-inline int norm_threads(int64_t width, ElementKind kind, int packs) {
-  return packs == 0 ? row_threads(width) : row_threads((width * element_size(kind) / 16 + packs - 1) / packs);
-}
-
-// The tensor itself where kernels can use it, else a copy. Packs begin at multiples of their size: 16 bytes, or 32 of
-// float32 weights beside values of 16 bits.
-inline Tensor packed(const Tensor& any, int packs) {
-  const Tensor tensor = as_contiguous(any);
-  return packs == 0 || is_aligned(tensor.const_data_ptr(), 32) ? tensor : contiguous_copy(tensor);
-}
-
 template <class Norm>
 Normalized normalize(
     const Tensor& x_any, const std::optional<Tensor>& residual_any, const Tensor& gamma_any,
@@ -77,7 +56,7 @@ Normalized normalize(
       if (packs == 2) kernel = packed_forward_kernel<Norm, 2, Element, Weight>;
       if (packs == 4) kernel = packed_forward_kernel<Norm, 4, Element, Weight>;
     }
-    launch(kernel, row_blocks(rows), norm_threads(width, element_kind(x), packs), scope.stream(), pass, rows);
+    launch(kernel, row_blocks(rows), row_pack_threads(width, element_kind(x), packs), scope.stream(), pass, rows);
   });
   return {y, sum};
 }
@@ -125,7 +104,7 @@ NormGradients norm_gradients(
       constexpr int most = most_backward_packs<Norm>(sizeof(Element));
       if (packs == most) kernel = packed_backward_kernel<Norm, most, Element, Weight>;
     }
-    const int threads = norm_threads(width, kind, packs);
+    const int threads = row_pack_threads(width, kind, packs);
     const int64_t runs = row_runs(rows, threads);
     const Tensor partials = new_contiguous({runs, (Norm::kCentered ? 2 : 1) * width}, kind_of<Accumulate>, x);
     Accumulate* partial_data = mutable_data_of<Accumulate>(partials);

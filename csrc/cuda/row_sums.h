@@ -38,6 +38,34 @@ struct BlockSums {
   }
 };
 
+// Combines a value over a block, known to each of its threads; `shared` has one value for each warp.
+template <class Value, class Combine>
+__device__ Value over_block(Value value, Value* shared, const Combine& combine) {
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+    value = combine(value, __shfl_xor_sync(0xFFFFFFFFu, value, offset));
+  }
+  __syncthreads();
+  if (threadIdx.x % kWarp == 0) shared[threadIdx.x / kWarp] = value;
+  __syncthreads();
+  value = shared[0];
+  for (unsigned warp = 1; warp < blockDim.x / kWarp; ++warp) value = combine(value, shared[warp]);
+  return value;
+}
+
+struct Add {
+  template <class Value>
+  __device__ Value operator()(Value one, Value other) const {
+    return one + other;
+  }
+};
+
+struct Larger {
+  template <class Value>
+  __device__ Value operator()(Value one, Value other) const {
+    return other > one ? other : one;
+  }
+};
+
 // Threads of a block in which each takes one of `items`, or several where there are more.
 inline int row_threads(int64_t items) {
   return static_cast<int>(std::clamp<int64_t>((items + kWarp - 1) / kWarp * kWarp, kWarp, kMaxRowThreads));

@@ -105,7 +105,7 @@ def test_the_bits_on_cuda_do_not_depend_on_the_address(bias_dtype: torch.dtype, 
 
     def shifted(offset: int, *tensors: Tensor) -> list[Tensor]:
         copies = [it.new_empty(it.numel() + offset)[offset:].view(it.shape).copy_(it) for it in tensors]
-        return passes(*copies)
+        return passes(copies[0], copies[1], copies[2])
 
     expected = kernels.run(shifted, 0, grad, x, bias)
     torch.testing.assert_close(kernels.run(shifted, 1, grad, x, bias), expected, rtol=0, atol=0)

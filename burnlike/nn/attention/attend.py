@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ...ops import attention
+from ...ops import attention, masked_softmax, masked_softmax_reference
 from ..dropout.dropout import Dropout
-from .masks import causally_visible
+from ..layer import exports_to_onnx
 
 FUSED_BELOW = -1e3
 """Of a `min_float` up to this, exp(min_float - s) is 0 in every float type for scores s of a usual size."""
@@ -38,6 +38,8 @@ def attend(
 ) -> tuple[Tensor | None, Tensor]:
     """softmax(q k^T / sqrt(d_head)) v (Vaswani et al. 2017, eq. 1), scores of hidden keys being `min_float`.
 
+    A `min_float` up to `FUSED_BELOW` is taken for minus infinity; where all keys are hidden they have equal weights.
+
     Args:
         query: `[batch, n_heads, queries, d_head]`.
         key: `[batch, n_heads or a divisor, keys, d_head]`, each head for as many heads of the query in a row.
@@ -47,7 +49,8 @@ def attend(
         need_weights: whether the weights are returned; without them fused attention computes the same.
 
     Returns:
-        weights `[batch, n_heads, queries, keys]`, those of dropout, or None; context
+        weights `[batch, n_heads, queries, keys]`, those of dropout, or None, of the scores' dtype (where nothing is
+        hidden, within autocast, of that which torch's softmax has there); context
         `[batch, queries, n_heads * d_head]`.
     """
     if need_weights or rules.min_float > FUSED_BELOW:
@@ -62,12 +65,22 @@ def _with_weights(
     query: Tensor, key: Tensor, value: Tensor, hidden: Tensor | None, rules: Rules
 ) -> tuple[Tensor, Tensor]:
     scores, value = _scores(query, key, value)
+    weights = rules.dropout(_weights(scores, hidden, rules))
+    return weights, weights @ value
+
+
+def _weights(scores: Tensor, hidden: Tensor | None, rules: Rules) -> Tensor:
     if hidden is not None:
+        if rules.min_float <= FUSED_BELOW and not rules.quiet_softmax:
+            return _masked_softmax(scores, hidden)
         scores = scores.masked_fill(hidden, rules.min_float)
     # e^0 = 1 is the addend of the quiet softmax.
-    weights = functional.pad(scores, (0, 1)).softmax(-1)[..., :-1] if rules.quiet_softmax else scores.softmax(-1)
-    weights = rules.dropout(weights)
-    return weights, weights @ value
+    return functional.pad(scores, (0, 1)).softmax(-1)[..., :-1] if rules.quiet_softmax else scores.softmax(-1)
+
+
+def _masked_softmax(scores: Tensor, hidden: Tensor | None, *, causal: bool = False) -> Tensor:
+    softmax = masked_softmax_reference if exports_to_onnx() else masked_softmax
+    return softmax(scores, hidden, causal=causal)
 
 
 def _scores(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -120,11 +133,9 @@ def attend_visible(
     if soft_cap is None:
         context = _attention(query, key, value, visible, dropout, causal=visible is None)
     else:
-        if visible is None:
-            places = torch.arange(query.shape[2], device=query.device)
-            visible = causally_visible(places, places)
         scores, value = _scores(query, key, value)
         scores = (scores / soft_cap).tanh() * soft_cap
-        weights = scores.masked_fill(~visible, -torch.inf).softmax(-1)
+        hidden = None if visible is None else ~visible
+        weights = _masked_softmax(scores, hidden, causal=visible is None)
         context = functional.dropout(weights, dropout) @ value
     return context.transpose(1, 2).flatten(2)

@@ -16,25 +16,6 @@ inline int64_t load_tile(
   return whole;
 }
 
-// NaN is passed over, and comes back with the sum of exponentials.
-template <class Accumulate>
-inline Accumulate largest_of_tile(const Accumulate* tile, int64_t whole) {
-  constexpr int64_t lanes = kLanes<Accumulate>;
-  Accumulate largest[lanes];
-  for (int64_t lane = 0; lane < lanes; ++lane) largest[lane] = lowest_logit<Accumulate>();
-  for (int64_t start = 0; start < whole; start += lanes) {
-    for (int64_t lane = 0; lane < lanes; ++lane) {
-      largest[lane] = tile[start + lane] > largest[lane] ? tile[start + lane] : largest[lane];
-    }
-  }
-  for (int64_t half = lanes / 2; half > 0; half /= 2) {
-    for (int64_t lane = 0; lane < half; ++lane) {
-      largest[lane] = largest[lane + half] > largest[lane] ? largest[lane + half] : largest[lane];
-    }
-  }
-  return largest[0];
-}
-
 template <bool kCapped, class Accumulate>
 inline Accumulate exponentials_of_tile(
     const Accumulate* tile, int64_t whole, Accumulate shift, Accumulate soft_cap) {
@@ -82,7 +63,7 @@ inline double cross_entropy_forward_row(
   for (int64_t start = 0; start < options.classes; start += kClassTile) {
     const int64_t count = options.classes - start < kClassTile ? options.classes - start : kClassTile;
     const int64_t whole = load_tile<kCapped>(logits + start, tile, count, cap);
-    const Accumulate larger = capped<kCapped>(largest_of_tile(tile, whole), cap);
+    const Accumulate larger = capped<kCapped>(largest_of_lanes(tile, whole), cap);
     if (larger > largest) {
       sum *= exponential(static_cast<double>(largest) - static_cast<double>(larger));
       largest = larger;

@@ -11,6 +11,7 @@
 #include "burnlike/dropout_add.h"
 #include "burnlike/functions.h"
 #include "burnlike/glu.h"
+#include "burnlike/masked_softmax.h"
 #include "burnlike/norms.h"
 #include "burnlike/random.h"
 #include "burnlike/rotary.h"

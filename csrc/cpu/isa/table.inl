@@ -19,6 +19,7 @@ namespace {
 #include "glu.inl"
 #include "gradient_squares.inl"
 #include "lion_step.inl"
+#include "masked_softmax.inl"
 #include "norms.inl"
 #include "rotary.inl"
 #include "sgd_step.inl"
@@ -54,6 +55,7 @@ constinit const Kernels BURNLIKE_TABLE = {
     .bias_gelu = BURNLIKE_PER_ELEMENT(bias_gelu_kernels),
     .tanh_bias_gelu = BURNLIKE_PER_ELEMENT(tanh_bias_gelu_kernels),
     .dropout_add = BURNLIKE_PER_ELEMENT(dropout_add_kernels),
+    .masked_softmax = BURNLIKE_PER_ELEMENT(masked_softmax_kernels),
     .step_float32 = step_kernels<float>,
     .step_float64 = step_kernels<double>,
     .sum_of_squares =

@@ -9,6 +9,7 @@ from burnlike import Autodiff, Cpu, Tensor as Typed, nn
 from burnlike.errors import ConfigError, DTypeError, ShapeError
 from burnlike.nn.attention.counterparts import COUNTERPARTS
 from burnlike.nn.counterpart import NoCounterpartError
+from burnlike.ops import native_status
 
 CONFIG = nn.MultiHeadAttentionConfig(d_model=8, n_heads=2, dropout=0.0)
 
@@ -38,6 +39,34 @@ def test_dropout_is_of_the_weights_after_the_softmax() -> None:
     layer.eval()
     torch.testing.assert_close(layer(x).weights, kept)
     torch.testing.assert_close(layer(x, need_weights=False).context, layer(x).context)
+
+
+@pytest.mark.parametrize("min_float", [-1e4, -2.0])
+def test_weights_and_gradients_behind_masks_are_those_of_the_formula(min_float: float) -> None:
+    layer, grad = made(min_float=min_float), draw(2, 2, 5, 5)
+    mask_pad, mask_attn = torch.zeros(2, 5, dtype=torch.bool), draw(2, 5, 5) < 0
+    mask_pad[0, 3:] = True
+    mask_attn[1, 2] = True  # from this query all keys are hidden
+    x = draw(2, 5, 8).requires_grad_()
+    weights = layer(x, mask_pad=mask_pad, mask_attn=mask_attn).weights
+    assert weights is not None
+    query, key = (part(x).unflatten(-1, (2, 4)).transpose(1, 2) for part in (layer.query, layer.key))
+    hidden = mask_pad[:, None, None] | mask_attn[:, None]
+    expected = (query @ key.mT / 2).masked_fill(hidden, min_float).softmax(-1)
+    torch.testing.assert_close(weights, expected)
+    torch.testing.assert_close(weights[1, :, 2], torch.full((2, 5), 0.2, dtype=torch.float64))
+    found, exact = (torch.autograd.grad(it, x, grad, retain_graph=True)[0] for it in (weights, expected))
+    torch.testing.assert_close(found, exact)
+
+
+def test_weights_behind_a_mask_are_of_the_native_op() -> None:
+    before = native_status().calls["masked_softmax"]
+    mask = torch.zeros(2, 5, dtype=torch.bool)
+    made()(draw(2, 5, 8), mask_pad=mask)
+    assert native_status().calls["masked_softmax"] == before + 1
+    made(min_float=-2.0)(draw(2, 5, 8), mask_pad=mask)
+    made(quiet_softmax=True)(draw(2, 5, 8), mask_pad=mask)
+    assert native_status().calls["masked_softmax"] == before + 1
 
 
 @pytest.mark.parametrize("need_weights", [True, False])

@@ -99,7 +99,7 @@ CHANGES: dict[str, Callable[[Tensor, random.Random], Tensor]] = {
     "transposed": lambda tensor, chance: tensor.clone().permute(tuple(range(tensor.dim()))[::-1]),
     "every second": lambda tensor, chance: tensor.repeat_interleave(2, -1)[..., ::2] if tensor.dim() else tensor,
     "misaligned": lambda tensor, chance: misaligned(tensor) if tensor.numel() else tensor,
-    "negative": lambda tensor, chance: negative_view(tensor),
+    "negative": lambda tensor, chance: tensor if tensor.dtype == torch.bool else negative_view(tensor),
     "freed": lambda tensor, chance: freed(tensor),
     "shrunk": lambda tensor, chance: shrunk(tensor),
     "meta": lambda tensor, chance: tensor.to("meta"),

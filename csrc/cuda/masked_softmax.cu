@@ -1,0 +1,234 @@
+// softmax(scale * scores) with hidden columns on CUDA: one block of threads for a row. The arithmetic is in
+// burnlike/masked_softmax.h.
+#include "burnlike/masked_softmax.h"
+
+#include <optional>
+
+#include "burnlike/calls.h"
+#include "burnlike/masked_softmax_check.h"
+#include "row_packs.h"
+
+namespace burnlike::cuda {
+namespace {
+
+CallCounter forward_calls{"masked_softmax"};
+CallCounter backward_calls{"masked_softmax_backward"};
+
+// The values of a thread, of a row in registers.
+template <int kPacks, class Element>
+using Held = accumulate_t<Element>[kPacks][kRowPack<Element>];
+
+// Equal weights for a row of which all is hidden. All threads of the block agree.
+template <class Accumulate>
+__device__ __forceinline__ bool is_blind(Accumulate largest, bool sees) {
+  return largest == hidden_score<Accumulate>() && __syncthreads_or(sees) == 0;
+}
+
+template <int kPacks, class Element>
+__global__ void __launch_bounds__(kMaxRowThreads)
+    packed_forward_kernel(const SoftmaxForward<Element> pass, int64_t rows) {
+  using Accumulate = accumulate_t<Element>;
+  constexpr int lanes = kRowPack<Element>;
+  __shared__ Accumulate shared[kWarp];
+  const int64_t columns = pass.hidden.columns;
+  const int64_t packs = columns / lanes;
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const auto* scores = reinterpret_cast<const RowValues<Element>*>(pass.scores + row * columns);
+    auto* y = reinterpret_cast<RowValues<Element>*>(pass.y + row * columns);
+    const SeenColumns seen = pass.hidden.row(row);
+    Held<kPacks, Element> values;
+    Accumulate largest = hidden_score<Accumulate>();
+    bool sees = false;
+    for_packs<kPacks>(packs, [&](int index, int64_t pack) {
+      const RowValues<Element> read = pack * lanes < seen.end ? scores[pack] : RowValues<Element>{};
+      for (int lane = 0; lane < lanes; ++lane) {
+        const int64_t column = pack * lanes + lane;
+        const bool hidden = column >= seen.end || seen.hides(column);
+        values[index][lane] = seen_score(Accumulate(load(read.values[lane])), pass.scale, hidden);
+        largest = values[index][lane] > largest ? values[index][lane] : largest;
+        sees = sees || !hidden;
+      }
+    });
+    largest = over_block(largest, shared, Larger{});
+    const bool blind = is_blind(largest, sees);
+    Accumulate sum = 0;
+    for_packs<kPacks>(packs, [&](int index, int64_t) {
+      for (int lane = 0; lane < lanes; ++lane) {
+        values[index][lane] = blind ? Accumulate(1) : decay(values[index][lane] - largest);
+        sum += values[index][lane];
+      }
+    });
+    const Accumulate factor = Accumulate(1) / over_block(sum, shared, Add{});
+    for_packs<kPacks>(packs, [&](int index, int64_t pack) {
+      RowValues<Element> written;
+      for (int lane = 0; lane < lanes; ++lane) written.values[lane] = store<Element>(values[index][lane] * factor);
+      y[pack] = written;
+    });
+  }
+}
+
+template <class Element>
+__global__ void __launch_bounds__(kMaxRowThreads)
+    plain_forward_kernel(const SoftmaxForward<Element> pass, int64_t rows) {
+  using Accumulate = accumulate_t<Element>;
+  __shared__ Accumulate shared[kWarp];
+  const int64_t columns = pass.hidden.columns;
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const Element* scores = pass.scores + row * columns;
+    Element* y = pass.y + row * columns;
+    const SeenColumns seen = pass.hidden.row(row);
+    const auto score = [&](int64_t column) {
+      return seen_score(Accumulate(load(scores[column])), pass.scale, seen.hides(column));
+    };
+    Accumulate largest = hidden_score<Accumulate>();
+    bool sees = false;
+    for (int64_t column = threadIdx.x; column < seen.end; column += blockDim.x) {
+      const Accumulate value = score(column);
+      largest = value > largest ? value : largest;
+      sees = sees || !seen.hides(column);
+    }
+    largest = over_block(largest, shared, Larger{});
+    const bool blind = is_blind(largest, sees);
+    Accumulate sum = 0;
+    for (int64_t column = threadIdx.x; column < seen.end; column += blockDim.x) sum += decay(score(column) - largest);
+    sum = over_block(sum, shared, Add{});
+    const Accumulate factor = Accumulate(1) / (blind ? static_cast<Accumulate>(columns) : sum);
+    for (int64_t column = threadIdx.x; column < columns; column += blockDim.x) {
+      const Accumulate weight = column < seen.end ? decay(score(column) - largest) : Accumulate(0);
+      y[column] = store<Element>((blind ? Accumulate(1) : weight) * factor);
+    }
+  }
+}
+
+template <int kPacks, class Element>
+__global__ void __launch_bounds__(kMaxRowThreads, 1)
+    packed_backward_kernel(const SoftmaxBackward<Element> pass, int64_t rows) {
+  using Accumulate = accumulate_t<Element>;
+  constexpr int lanes = kRowPack<Element>;
+  __shared__ Accumulate shared[kWarp];
+  const int64_t columns = pass.hidden.columns;
+  const int64_t packs = columns / lanes;
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const auto* grad = reinterpret_cast<const RowValues<Element>*>(pass.grad + row * columns);
+    const auto* y = reinterpret_cast<const RowValues<Element>*>(pass.y + row * columns);
+    auto* grad_scores = reinterpret_cast<RowValues<Element>*>(pass.grad_scores + row * columns);
+    const SeenColumns seen = pass.hidden.row(row);
+    RowValues<Element> grads[kPacks];
+    RowValues<Element> weights[kPacks];
+    uint32_t hidden[kPacks] = {};  // a bit for each lane
+    Accumulate sum = 0;
+    for_packs<kPacks>(packs, [&](int index, int64_t pack) {
+      const bool is_seen = pack * lanes < seen.end;
+      grads[index] = is_seen ? grad[pack] : RowValues<Element>{};
+      weights[index] = is_seen ? y[pack] : RowValues<Element>{};
+      for (int lane = 0; lane < lanes; ++lane) {
+        const int64_t column = pack * lanes + lane;
+        const bool hides = column >= seen.end || seen.hides(column);
+        hidden[index] |= static_cast<uint32_t>(hides) << lane;
+        sum += softmax_product(
+            Accumulate(load(grads[index].values[lane])), Accumulate(load(weights[index].values[lane])), hides);
+      }
+    });
+    sum = over_block(sum, shared, Add{});
+    for_packs<kPacks>(packs, [&](int index, int64_t pack) {
+      RowValues<Element> written;
+      for (int lane = 0; lane < lanes; ++lane) {
+        written.values[lane] = store<Element>(softmax_grad(
+            Accumulate(load(grads[index].values[lane])), Accumulate(load(weights[index].values[lane])), sum,
+            pass.scale, (hidden[index] >> lane & 1u) != 0));
+      }
+      grad_scores[pack] = written;
+    });
+  }
+}
+
+template <class Element>
+__global__ void __launch_bounds__(kMaxRowThreads)
+    plain_backward_kernel(const SoftmaxBackward<Element> pass, int64_t rows) {
+  using Accumulate = accumulate_t<Element>;
+  __shared__ Accumulate shared[kWarp];
+  const int64_t columns = pass.hidden.columns;
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const Element* grad = pass.grad + row * columns;
+    const Element* y = pass.y + row * columns;
+    Element* grad_scores = pass.grad_scores + row * columns;
+    const SeenColumns seen = pass.hidden.row(row);
+    Accumulate sum = 0;
+    for (int64_t column = threadIdx.x; column < seen.end; column += blockDim.x) {
+      sum += softmax_product(Accumulate(load(grad[column])), Accumulate(load(y[column])), seen.hides(column));
+    }
+    sum = over_block(sum, shared, Add{});
+    for (int64_t column = threadIdx.x; column < columns; column += blockDim.x) {
+      const bool hidden = column >= seen.end || seen.hides(column);
+      grad_scores[column] = store<Element>(softmax_grad(
+          Accumulate(load(grad[column])), Accumulate(load(y[column])), sum, pass.scale, hidden));
+    }
+  }
+}
+
+// The most packs that a thread has registers for.
+constexpr int kMostForwardPacks = 4;
+constexpr int kMostBackwardPacks = 2;
+
+Tensor masked_softmax(const Tensor& scores_any, const std::optional<Tensor>& mask_any, double scale, bool causal) {
+  forward_calls.add();
+  const ElementKind kind = element_kind(scores_any);
+  const DeviceScope scope(scores_any);
+  const std::optional<Tensor> mask = readable_mask(mask_any, scores_any);
+  const HiddenColumns hidden = hidden_columns(mask, scores_any, causal);
+  const int packs = packs_of_thread(hidden.columns, kind, kMostForwardPacks);
+  const Tensor scores = packed(scores_any, packs);
+  const Tensor y = new_like(scores);
+  if (scores.numel() == 0) return y;
+  with_element_type(kind, [&](auto element) {
+    using Element = decltype(element);
+    const SoftmaxForward<Element> pass{
+        data_of<Element>(scores), mutable_data_of<Element>(y), hidden, static_cast<accumulate_t<Element>>(scale)};
+    auto kernel = plain_forward_kernel<Element>;
+    if constexpr (sizeof(Element) < sizeof(double)) {
+      if (packs == 1) kernel = packed_forward_kernel<1, Element>;
+      if (packs == 2) kernel = packed_forward_kernel<2, Element>;
+      if (packs == 4) kernel = packed_forward_kernel<4, Element>;
+    }
+    const int64_t rows = scores.numel() / hidden.columns;
+    launch(kernel, row_blocks(rows), row_pack_threads(hidden.columns, kind, packs), scope.stream(), pass, rows);
+  });
+  return y;
+}
+
+Tensor masked_softmax_backward(
+    const Tensor& grad_any, const Tensor& y_any, const std::optional<Tensor>& mask_any, double scale, bool causal) {
+  backward_calls.add();
+  const ElementKind kind = element_kind(y_any);
+  check_alike(grad_any, y_any);
+  const DeviceScope scope(y_any);
+  const std::optional<Tensor> mask = readable_mask(mask_any, y_any);
+  const HiddenColumns hidden = hidden_columns(mask, y_any, causal);
+  const int packs = packs_of_thread(hidden.columns, kind, kMostBackwardPacks);
+  const Tensor grad = packed(grad_any, packs);
+  const Tensor y = packed(y_any, packs);
+  const Tensor grad_scores = new_like(y);
+  if (y.numel() == 0) return grad_scores;
+  with_element_type(kind, [&](auto element) {
+    using Element = decltype(element);
+    const SoftmaxBackward<Element> pass{
+        data_of<Element>(grad), data_of<Element>(y), mutable_data_of<Element>(grad_scores), hidden,
+        static_cast<accumulate_t<Element>>(scale)};
+    auto kernel = plain_backward_kernel<Element>;
+    if constexpr (sizeof(Element) < sizeof(double)) {
+      if (packs == 1) kernel = packed_backward_kernel<1, Element>;
+      if (packs == 2) kernel = packed_backward_kernel<2, Element>;
+    }
+    const int64_t rows = y.numel() / hidden.columns;
+    launch(kernel, row_blocks(rows), row_pack_threads(hidden.columns, kind, packs), scope.stream(), pass, rows);
+  });
+  return grad_scores;
+}
+
+}  // namespace
+}  // namespace burnlike::cuda
+
+STABLE_TORCH_LIBRARY_IMPL(burnlike, CUDA, library) {
+  library.impl("masked_softmax", TORCH_BOX(&burnlike::cuda::masked_softmax));
+  library.impl("masked_softmax_backward", TORCH_BOX(&burnlike::cuda::masked_softmax_backward));
+}
