@@ -53,7 +53,7 @@ def is_faster(x: Tensor, weight: Tensor) -> bool:
         return False
     if is_transformed() or autocast_dtype(x) is not None or torch.compiler.is_exporting():
         return False
-    return torch.backends.mkldnn.enabled
+    return bool(torch.backends.mkldnn.enabled)
 
 
 _TYPES = (Tensor, torch.nn.Parameter)
