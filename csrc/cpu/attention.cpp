@@ -40,16 +40,20 @@ Tensor new_heads(const Tensor& like) {
   return Tensor(handle);
 }
 
-// Whether products in bfloat16 gain more than copies of keys and values cost.
-bool own_forward_is_faster(const Tensor& query, const Tensor& key) {
+bool multiplies_bfloat16() {
 #if defined(__x86_64__)
-  constexpr int64_t kFewestQueries = 32;
-  constexpr int64_t kFewestScores = 128 * 128;
-  return element_kind(query) == ElementKind::kBFloat16 && __builtin_cpu_supports("avx512bf16") &&
-         query.size(2) >= kFewestQueries && query.size(2) * key.size(2) >= kFewestScores;
+  return __builtin_cpu_supports("avx512bf16");
 #else
   return false;
 #endif
+}
+
+// Whether products in bfloat16 gain more than copies of keys and values cost.
+bool own_forward_is_faster(const Tensor& query, const Tensor& key) {
+  constexpr int64_t kFewestQueries = 32;
+  constexpr int64_t kFewestScores = 128 * 128;
+  return element_kind(query) == ElementKind::kBFloat16 && multiplies_bfloat16() && query.size(2) >= kFewestQueries &&
+         query.size(2) * key.size(2) >= kFewestScores;
 }
 
 template <class Element>
