@@ -1,0 +1,24 @@
+"""oneDNN's product, as `ops.linear` calls it."""
+
+import torch
+
+from burnlike._torch_compat import onednn
+
+
+def test_has_product() -> None:
+    """Each torch that is supported has it where it was built with oneDNN; the day one has not, this says so."""
+    assert onednn.has_product() == torch.backends.mkldnn.is_available()
+
+
+def test_product() -> None:
+    generator = torch.Generator().manual_seed(1)
+    x, y = torch.randn(5, 8, generator=generator), torch.randn(3, 16, generator=generator)[:, ::2]
+    bias = torch.randn(3, generator=generator)
+    exact = x.double() @ y.double().T
+    for given in (None, bias):
+        expected = exact if given is None else exact + given
+        torch.testing.assert_close(onednn.product(x, y, given).double(), expected, rtol=1e-5, atol=1e-5)
+    columns = torch.randn(8, 5, generator=generator).T
+    torch.testing.assert_close(
+        onednn.product(columns, y, None).double(), columns.double() @ y.double().T, rtol=1e-5, atol=1e-5
+    )
