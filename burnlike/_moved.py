@@ -54,6 +54,10 @@ tensor.module: module_conv>convolutions module_interpolate>interpolation module_
 tensor.options: options_base>base options_conv>windows options_pool>windows
 tensor.shape: grid_sample joining padding scattering>gather_scatter
 tensor.signal: windows>short_time short_time
+train.job: configs
+train.learner: interrupt loss micro_batches window
+train.runs: run_dir
+train.view: progress>renderers
 tensor.torch_bridge: checkpointing>torch_function interop lifting>torch_function registration
 record: opening>shortcuts verifying>shortcuts
 record.safetensors: safetensors_recorder>recorder

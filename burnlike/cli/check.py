@@ -124,7 +124,7 @@ def unmatched_groups(config: Any) -> Iterator[tuple[str, str]]:
     if not groups or not isinstance(model, ModuleConfig):
         return
     from burnlike.module import params
-    from burnlike.train.device import build_on_meta
+    from burnlike.train.job.device import build_on_meta
 
     try:
         module: nn.Module = build_on_meta(model)

@@ -59,7 +59,7 @@ def model_to_convert(args: argparse.Namespace) -> "nn.Module | None":
     if args.model is not None or args.source not in weight_tables():
         return model_of(args)
     from ..models.pretrained import pretrained_config, pretrained_table
-    from ..train.device import build_on_meta
+    from ..train.job.device import build_on_meta
 
     format_of_file(args.input)  # a path that leads to no record is told as such
     directory = args.input if os.path.isdir(args.input) else os.path.dirname(args.input)

@@ -35,7 +35,7 @@ class Model:
         Raises:
             BurnlikeError: the config can't be built.
         """
-        from burnlike.train.device import build_on_meta
+        from burnlike.train.job.device import build_on_meta
 
         return build_on_meta(self.config)
 

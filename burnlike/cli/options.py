@@ -2,7 +2,7 @@
 
 import argparse
 
-TRAIN_CONFIG = "burnlike.train.configs:TrainConfig"
+TRAIN_CONFIG = "burnlike.train.job.configs:TrainConfig"
 """The class of a shipped YAML file's root."""
 
 

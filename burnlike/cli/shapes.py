@@ -27,7 +27,7 @@ def traced(config: Any, tree: Node, inputs: list[Input]) -> tuple[Trace, list[Pr
     Raises:
         ConfigError: the config does not say what the inputs are.
     """
-    from burnlike.train.device import build_on_meta
+    from burnlike.train.job.device import build_on_meta
 
     path, model = _model_of(config)
     place = find(tree, path).place

@@ -11,14 +11,14 @@ from burnlike.config.file_paths import missing_files
 from burnlike.config.overrides import paths_of
 from burnlike.config.words import show_text
 from burnlike.errors import BurnlikeError, CheckpointError, ConfigError, Problem, RunDirError
-from burnlike.train.configs import TrainConfig
-from burnlike.train.resume import check_resumable
+from burnlike.train.job.configs import TrainConfig
+from burnlike.train.job.resume import check_resumable
 
 from .tables import one_line, table
 
 if TYPE_CHECKING:
     from burnlike.train import RunResult
-    from burnlike.train.progress import Renderer
+    from burnlike.train.view.renderers import Renderer
 
 _CLOSING = {"[": "]", "{": "}"}
 _LONGEST_VALUE, _LONGEST_NAME = 40, 200
@@ -166,7 +166,7 @@ def sweep_folder(runs_root: Path, name: str, given: str | None, resumed: str | N
         RunDirError: the directory is not empty, or can't be made.
         CheckpointError: there is no such sweep.
     """
-    from burnlike.train.run_dir import LOCK_NAME, newest_directory, next_directory
+    from burnlike.train.runs.run_dir import LOCK_NAME, newest_directory, next_directory
 
     if resumed is not None:
         folder = Path(resumed) if resumed else newest_directory(runs_root, f"{name}-sweep")

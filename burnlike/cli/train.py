@@ -11,8 +11,8 @@ from burnlike._memory import keep_freed_memory
 from burnlike.config.overrides import paths_of
 from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError, BurnlikeError, CheckpointError, ConfigError
-from burnlike.train.configs import TrainConfig
-from burnlike.train.resume import check_resumable
+from burnlike.train.job.configs import TrainConfig
+from burnlike.train.job.resume import check_resumable
 
 from .options import add_import_option, add_set_option
 from .sweep import checked_configs, results_table, sweep_folder, sweep_runs, train_all
@@ -133,7 +133,7 @@ def _paths(args: argparse.Namespace) -> tuple[Path, str | None]:
             raise ConfigError("a sweep needs its config, also to go on with it: give CONFIG before --sweep")
         if not resumed:
             raise ConfigError(f"expected the YAML file of a config or a shipped one: {', '.join(shipped_jobs())}")
-        from burnlike.train.run_dir import config_of
+        from burnlike.train.runs.run_dir import config_of
 
         file = config_of(Path(resumed))
     return Path(file), resumed

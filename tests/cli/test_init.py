@@ -12,7 +12,7 @@ from burnlike.config.document import parse_plain
 from burnlike.config.json_schema import json_schema
 from burnlike.config.shipped import shipped_configs
 from burnlike.errors import ConfigIOError
-from burnlike.train.configs import TrainConfig
+from burnlike.train.job.configs import TrainConfig
 
 from ..config.schema_validator import is_valid
 from .commands import run

@@ -9,7 +9,7 @@ import pytest
 from burnlike.config import Config
 from burnlike.config.shipped import shipped_configs
 from burnlike.errors import ConfigError, Problem
-from burnlike.train.configs import TrainConfig
+from burnlike.train.job.configs import TrainConfig
 
 from .samples import Box, Circle, Dot, Everything, Group, Pair, Shape
 

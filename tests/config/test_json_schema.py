@@ -9,7 +9,7 @@ from burnlike.config import Config, ModuleConfig
 from burnlike.config.document import parse, parse_plain
 from burnlike.config.json_schema import json_schema
 from burnlike.errors import ConfigError
-from burnlike.train.configs import TrainConfig
+from burnlike.train.job.configs import TrainConfig
 
 from .samples import Circle, Everything, Shape
 from .schema_validator import is_valid

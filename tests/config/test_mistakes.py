@@ -6,7 +6,7 @@ import pytest
 
 from burnlike.config import ModuleConfig
 from burnlike.errors import ConfigError
-from burnlike.train.configs import TrainConfig
+from burnlike.train.job.configs import TrainConfig
 
 from .mistakes import MISTAKES, RUN, Mistake
 

@@ -68,7 +68,7 @@ def _serve() -> None:
     import torch
 
     import burnlike.tensor.tensor
-    import burnlike.train.job  # noqa: F401
+    import burnlike.train.job.job  # noqa: F401
     from burnlike.cli.main import main
 
     with torch.device("meta"):

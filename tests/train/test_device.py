@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from burnlike.errors import DeviceError
-from burnlike.train.device import choose_device, describe_device
+from burnlike.train.job.device import choose_device, describe_device
 
 
 def test_auto_is_cuda_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:

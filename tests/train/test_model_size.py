@@ -9,7 +9,7 @@ from torch import nn
 from burnlike.config import ModuleConfig
 from burnlike.errors import BurnlikeError, ConfigError, DeviceError
 from burnlike.train import Job
-from burnlike.train.device import check_fits, is_out_of_memory
+from burnlike.train.job.device import check_fits, is_out_of_memory
 from tests.train.samples import load_config
 
 CPU = torch.device("cpu")
@@ -23,7 +23,7 @@ LARGE = {
 
 @pytest.mark.parametrize("override", LARGE)
 def test_a_model_that_does_not_fit_is_refused_before_it_is_made(tmp_path, monkeypatch, override: str) -> None:
-    monkeypatch.setattr("burnlike.train.device.available_memory", lambda: 8_000_000_000)
+    monkeypatch.setattr("burnlike.train.job.device.available_memory", lambda: 8_000_000_000)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(BurnlikeError, match=LARGE[override]):
         Job(load_config(tmp_path, f"model.{override}"))

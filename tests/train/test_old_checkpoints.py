@@ -10,7 +10,7 @@ from torch import nn
 from burnlike.errors import RecordFormatError, RecordMismatchError
 from burnlike.record import Record, SafetensorsRecorder
 from burnlike.train import Checkpointer
-from burnlike.train.old_states import upgraded
+from burnlike.train.state.old_states import upgraded
 from tests.train.test_learner import learner, loader, quiet, training
 
 DATA = Path(__file__).parent / "data"

@@ -11,22 +11,22 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from ..errors import ArgumentError, CheckpointError, RecordError, RecordMismatchError, nearest
-from ..module import ParamId, params
-from ..optim import Lbfgs, OptimizerAdaptor, torch_record
-from ..optim.states.matching import StateOwner
-from ..optim.states.torch_records import read_torch_record, trained_by
-from ..record import EXTENSIONS, LoadReport, Record, SafetensorsRecorder, open_record, save as save_record, verify
-from ..record.derived.own_code import overrides
-from ..record.derived.state_tree import decode_tree, encode_tree
-from ..record.formats import check_name
-from ..record.loading.load_into import PreparedLoad, prepare
-from ..record.loading.load_options import LoadOptions, Remap
-from ..record.owners import Handling, load_undoably, put_state
-from ..record.parts import names_below, part_of
-from .checkpoint import write_records
+from ...errors import ArgumentError, CheckpointError, RecordError, RecordMismatchError, nearest
+from ...module import ParamId, params
+from ...optim import Lbfgs, OptimizerAdaptor, torch_record
+from ...optim.states.matching import StateOwner
+from ...optim.states.torch_records import read_torch_record, trained_by
+from ...record import EXTENSIONS, LoadReport, Record, SafetensorsRecorder, open_record, save as save_record, verify
+from ...record.derived.own_code import overrides
+from ...record.derived.state_tree import decode_tree, encode_tree
+from ...record.formats import check_name
+from ...record.loading.load_into import PreparedLoad, prepare
+from ...record.loading.load_options import LoadOptions, Remap
+from ...record.owners import Handling, load_undoably, put_state
+from ...record.parts import names_below, part_of
+from ..checkpoint.checkpointer import write_records
 from .old_states import VERSION, upgraded
-from .state_parts import handling_of, is_large, random_state, restore_random
+from .parts import handling_of, is_large, random_state, restore_random
 
 SMALL = "training"
 """Name of the record of all parts but modules and optimizers."""

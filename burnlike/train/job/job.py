@@ -5,24 +5,24 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from ..data import DataLoader, TextCorpus
-from ..data.text import decode, encode
-from ..errors import CheckpointError, DataError, DeviceError, RecordError
-from ..module import params, seed_param_ids
-from ..record import Precision, Record, SafetensorsRecorder
-from .bigram import BigramLoss, bigram_loss
-from .checkpoint import Checkpointer
+from ...data import DataLoader, TextCorpus
+from ...data.text import decode, encode
+from ...errors import CheckpointError, DataError, DeviceError, RecordError
+from ...module import params, seed_param_ids
+from ...record import Precision, Record, SafetensorsRecorder
+from ..checkpoint.checkpointer import Checkpointer
+from ..learner.interrupt import Interrupter
+from ..learner.learner import Learner, LearningResult
+from ..runs.metrics_log import MetricsLog
+from ..runs.run_dir import RunDir
+from ..state.parts import seed_random
+from ..tasks.language_model.bigram import BigramLoss, bigram_loss
+from ..tasks.language_model.next_token import loss_function
+from ..tasks.language_model.sampling import sample
+from ..view.renderers import PlainRenderer, Renderer
 from .configs import TrainConfig
 from .device import check_fits, choose_device, describe_device, is_out_of_memory
-from .interrupt import Interrupter
-from .learner import Learner, LearningResult
-from .loss import loss_function
-from .metrics import MetricsLog
-from .progress import PlainRenderer, Renderer
 from .resume import check_resumable
-from .run_dir import RunDir
-from .sampling import sample
-from .state_parts import seed_random
 
 
 class RunResult(NamedTuple):

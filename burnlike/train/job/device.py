@@ -5,9 +5,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._memory import available_memory
-from ..errors import BurnlikeError, ConfigError, DeviceError
-from ..module.identity.device import find_device
+from ..._memory import available_memory
+from ...errors import BurnlikeError, ConfigError, DeviceError
+from ...module.identity.device import find_device
 
 
 def choose_device(name: str) -> torch.device:

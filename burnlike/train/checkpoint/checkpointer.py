@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from .._atomic_file import remove_unless_held, sync_directory
-from ..errors import BurnlikeError, CheckpointError, RecordError
-from ..record import Record, SafetensorsRecorder, verify
+from ..._atomic_file import remove_unless_held, sync_directory
+from ...errors import BurnlikeError, CheckpointError, RecordError
+from ...record import Record, SafetensorsRecorder, verify
 
 _HIDDEN = re.compile(r"\.(?:partial|removed)-(.+?)(?:-[0-9a-f]{12})?", re.DOTALL)
 _NAME = re.compile(r"step-(\d+)")

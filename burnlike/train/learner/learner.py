@@ -8,25 +8,25 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import torch
 from torch import nn
 
-from ..data import DataLoader
-from ..errors import TrainingError
-from ..module import params
-from ..optim import (
+from ...data import DataLoader
+from ...errors import TrainingError
+from ...module import params
+from ...optim import (
     AnyLrScheduler,
     GradientsParams,
     ModuleLearningRate,
     ModuleLrScheduler,
     OptimizerAdaptor,
 )
-from ..record import Record
-from .checkpoint import Checkpoint, Checkpointer
+from ...record import Record
+from ..checkpoint.checkpointer import Checkpoint, Checkpointer
+from ..runs.metrics_log import MetricsLog
+from ..state.training_state import TrainingState
+from ..view.renderers import PlainRenderer, Renderer
 from .configs import TrainingConfig
 from .interrupt import Interrupter
-from .loss import LossFunction, next_token_loss
-from .metrics import MetricsLog
+from .loss import LossFunction
 from .micro_batches import MicroBatches
-from .progress import PlainRenderer, Renderer
-from .state import TrainingState
 from .window import LossWindow
 
 Batch = TypeVar("Batch")
@@ -63,7 +63,7 @@ class Learner(Generic[Batch]):
         optimizer: OptimizerAdaptor[Any],
         lr_scheduler: AnyLrScheduler[float] | AnyLrScheduler[ModuleLearningRate],
         *,
-        loss: LossFunction = next_token_loss,
+        loss: LossFunction,
         device: torch.device | str = "cpu",
     ) -> None:
         """Make a learner that has taken no step.

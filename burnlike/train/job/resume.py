@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import CheckpointError
+from ...errors import CheckpointError
 from .configs import TrainConfig
 
 MAY_CHANGE = (

@@ -5,7 +5,7 @@ import sys
 import time
 from typing import Any, Protocol, TextIO
 
-from .._terminal import harmless
+from ..._terminal import harmless
 
 
 class Renderer(Protocol):

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import IO
 
-from ..errors import CheckpointError, RunDirError
+from ...errors import CheckpointError, RunDirError
 
 LOCK_NAME = "run.lock"
 CONFIG_NAME = "config.yaml"

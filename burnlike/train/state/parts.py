@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..errors import RecordError
-from ..optim import AnyLrScheduler
-from ..record import owners
-from ..record.owners import Handling, python_state, restore_python
+from ...errors import RecordError
+from ...optim import AnyLrScheduler
+from ...record import owners
+from ...record.owners import Handling, python_state, restore_python
 
 
 def is_large(part: Any) -> bool:

@@ -1,27 +1,11 @@
-"""Losses: the value that a Learner minimizes, with the number of values of which it is the mean."""
+"""The loss of a language model."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from torch import Tensor, nn
 
-from ..ops import cross_entropy
-
-
-class Loss(NamedTuple):
-    """The loss of one batch.
-
-    Attributes:
-        mean: scalar, differentiable.
-        size: how many values `mean` is the mean of; its weight when batches are averaged.
-    """
-
-    mean: Tensor
-    size: int
-
-
-LossFunction = Callable[[Any, Any], Loss]
-"""`(model, batch) -> Loss`."""
+from ....ops import cross_entropy
+from ...learner.loss import Loss, LossFunction
 
 
 def next_token_loss(model: nn.Module, batch: Tensor) -> Loss:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from ..models.generation import next_tokens
+from ....models.generation import next_tokens
 
 
 @torch.no_grad()

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from ..errors import RecordFormatError, RecordMismatchError
-from ..record import Record
+from ...errors import RecordFormatError, RecordMismatchError
+from ...record import Record
 
 VERSION = 2
 """Of the record `training`. Version 1 had no number, and was one of a Learner alone."""

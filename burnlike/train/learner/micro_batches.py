@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from ..optim import GradientsAccumulator, GradientsParams
+from ...optim import GradientsAccumulator, GradientsParams
 
 
 class MicroBatches:

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .._atomic_file import replace_file
-from ..errors import RunDirError
+from ..._atomic_file import replace_file
+from ...errors import RunDirError
 
 
 class MetricsLog:

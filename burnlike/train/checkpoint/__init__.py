@@ -1,0 +1,1 @@
+"""Checkpoints: directories that are written whole or not at all."""

@@ -1,0 +1,1 @@
+"""A training job from a config: what `burnlike train` runs."""

@@ -1,0 +1,1 @@
+"""The Learner: the training and validation loops over any module."""
