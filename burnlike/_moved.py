@@ -55,7 +55,7 @@ tensor.options: options_base>base options_conv>windows options_pool>windows
 tensor.shape: grid_sample joining padding scattering>gather_scatter
 tensor.signal: windows>short_time short_time
 train.job: configs
-train.learner: interrupt loss micro_batches window
+train.learner: interrupt window
 train.runs: run_dir
 train.view: progress>renderers
 tensor.torch_bridge: checkpointing>torch_function interop lifting>torch_function registration

@@ -19,7 +19,7 @@ from .sweep import checked_configs, results_table, sweep_folder, sweep_runs, tra
 from .tables import shell_word
 
 if TYPE_CHECKING:
-    from burnlike.train import RunDir, RunResult
+    from burnlike.train import RunDir, RunResult, Task
 
 RUNS = Path("runs")
 _NEWEST = ""
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
                 if directory.config.exists():
                     renderer.note(f"stopped by {stop}; go on with: {_resuming(directory.path, args.imports)}")
                 return 128 + stop.signal
-    for line in _summary(config, directory, result):
+    for line in _summary(config, job.task, directory, result):
         renderer.note(line)
     return 0
 
@@ -168,7 +168,7 @@ def _refuse_several_ranks() -> None:
         )
 
 
-def _summary(config: TrainConfig, directory: "RunDir", result: "RunResult") -> list[str]:
+def _summary(config: TrainConfig, task: "Task", directory: "RunDir", result: "RunResult") -> list[str]:
     learning = result.learning
     lines = ["", f"run              {directory.path}"]
     size = directory.model.stat().st_size / 1e6
@@ -177,11 +177,7 @@ def _summary(config: TrainConfig, directory: "RunDir", result: "RunResult") -> l
         lines.append(f"last checkpoint  {learning.checkpoint.path} (step {learning.checkpoint.step}, full precision)")
     if learning.train_loss is not None:
         lines.append(f"training loss    {learning.train_loss:.4f}")
-    lines.append(f"validation loss  {result.valid_loss:.4f}")
-    if result.bigram is not None:
-        gain = result.bigram.loss - result.valid_loss
-        lines.append(f"bigram table     {result.bigram.loss:.4f} (counted on the same training text)")
-        lines.append(f"{'better by' if gain >= 0 else 'worse by':<17}{abs(gain):.4f} nats per byte")
-    if result.sample:
-        lines.extend(["", "sample, drawn with the written model:", result.sample])
-    return lines
+    for split, values in result.values.items():
+        name = {"valid": "validation"}.get(split, split)
+        lines += [f"{f'{name} {metric}':<17}{value:.4f}" for metric, value in values.items()]
+    return [*lines, *task.describe(result.values, result.said)]

@@ -4,7 +4,7 @@ from msgspec import Meta, field
 
 from .base import Config
 from .overrides import apply_overrides
-from .roles import DatasetConfig, LrSchedulerConfig, ModuleConfig, OptimizerConfig
+from .roles import DatasetConfig, LrSchedulerConfig, ModuleConfig, OptimizerConfig, TaskConfig
 
 __all__ = [
     "Config",
@@ -13,6 +13,7 @@ __all__ = [
     "Meta",
     "ModuleConfig",
     "OptimizerConfig",
+    "TaskConfig",
     "apply_overrides",
     "field",
 ]

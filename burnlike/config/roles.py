@@ -96,3 +96,11 @@ class DatasetConfig(Config):
     def init(self, *args: Any, **kwargs: Any) -> Any:
         """Build the data set; each class says what it takes."""
         raise NotImplementedError(f"{type(self).__name__} does not define init()")
+
+
+class TaskConfig(Config):
+    """A config that says what a model is trained for: the forward pass, the loss, and what is done at the end."""
+
+    def init(self) -> Any:
+        """Build the task, which has `train_step(model, batch)` and `valid_step(model, batch)`."""
+        raise NotImplementedError(f"{type(self).__name__} does not define init()")

@@ -51,6 +51,14 @@ class TextCorpus:
         )
         self.batcher = TokenBatcher()
 
+    def encode(self, text: str) -> Tensor:
+        """The tokens `[n]` int64 of a text."""
+        return encode(text)
+
+    def decode(self, tokens: Tensor) -> str:
+        """The text of tokens `[n]`; bytes that are not UTF-8 show as the replacement character."""
+        return decode(tokens)
+
 
 def decode(tokens: Tensor) -> str:
     """The text of byte tokens `[n]`; bytes that are not UTF-8 show as the replacement character."""

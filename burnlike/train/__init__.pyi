@@ -1,18 +1,51 @@
 """The public names of `burnlike.train`: each is imported from where it is defined, at its first use."""
 
 from .checkpoint.checkpointer import Checkpointer as Checkpointer
+from .checkpoint.strategies import (
+    CheckpointingStrategy as CheckpointingStrategy,
+    ComposedCheckpointingStrategy as ComposedCheckpointingStrategy,
+    KeepLastNCheckpoints as KeepLastNCheckpoints,
+    MetricCheckpointingStrategy as MetricCheckpointingStrategy,
+)
 from .job.configs import OutputConfig as OutputConfig, TrainConfig as TrainConfig
 from .job.job import Job as Job, RunResult as RunResult
-from .learner.configs import TrainingConfig as TrainingConfig
+from .learner.configs import (
+    BestMetricConfig as BestMetricConfig,
+    EarlyStoppingConfig as EarlyStoppingConfig,
+    EmaConfig as EmaConfig,
+    TrainingConfig as TrainingConfig,
+)
+from .learner.early_stopping import MetricEarlyStoppingStrategy as MetricEarlyStoppingStrategy
+from .learner.ema import Ema as Ema
 from .learner.interrupt import Interrupted as Interrupted, Interrupter as Interrupter
-from .learner.learner import Learner as Learner, LearningResult as LearningResult
-from .learner.loss import Loss as Loss, LossFunction as LossFunction
+from .learner.learner import Learner as Learner
+from .learner.result import LearningResult as LearningResult
+from .learner.steps import (
+    LossFunction as LossFunction,
+    StepOutput as StepOutput,
+    TrainStep as TrainStep,
+    ValidStep as ValidStep,
+)
 from .runs.metrics_log import MetricsLog as MetricsLog
 from .runs.run_dir import RunDir as RunDir
 from .state.training_state import TrainingState as TrainingState
+from .tasks.classification import Classification as Classification
+from .tasks.configs import (
+    ClassificationConfig as ClassificationConfig,
+    LanguageModelConfig as LanguageModelConfig,
+    LoraFineTuningConfig as LoraFineTuningConfig,
+    RegressionConfig as RegressionConfig,
+    SegmentationConfig as SegmentationConfig,
+)
+from .tasks.fine_tuning import LoraFineTuning as LoraFineTuning
 from .tasks.language_model.bigram import bigram_loss as bigram_loss
+from .tasks.language_model.language_model import LanguageModel as LanguageModel
 from .tasks.language_model.next_token import next_token_loss as next_token_loss
 from .tasks.language_model.sampling import sample as sample
+from .tasks.regression import Regression as Regression
+from .tasks.segmentation import Segmentation as Segmentation
+from .tasks.task import Task as Task
+from .view.callback import Callback as Callback
 from .view.renderers import (
     PlainRenderer as PlainRenderer,
     Renderer as Renderer,

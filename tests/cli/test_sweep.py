@@ -70,9 +70,9 @@ def test_runs_are_the_product_and_named_by_what_differs() -> None:
         "path=a_b.txt,d=1_2",
         "path=a_b.txt,d=1_2'",
     ]
-    (run,) = sweep_runs([f"output.prompt={'x' * 1000}"])
+    (run,) = sweep_runs([f"task.prompt={'x' * 1000}"])
     assert len(run.name) < 60
-    assert run.overrides == (f"output.prompt={'x' * 1000}",)
+    assert run.overrides == (f"task.prompt={'x' * 1000}",)
 
 
 @pytest.mark.parametrize(

@@ -84,8 +84,13 @@ MISTAKES = [
     run("  warmup_steps: 5", "  warmup: 5", "19:3", "lr_scheduler.warmup", "did you mean 'warmup_steps'?"),
     run("  batch_size: 4", "  batch_size: 4\n  device: cpu", "24:3", "training.device", "'device' at the root?"),
     run("seed: 1", "default: char_gpt", "1:1", "default", "did you mean 'defaults'?"),
-    run("seed: 1", "xyzzy: 1", "1:1", "xyzzy", "TrainConfig has data, model, optimizer, lr_scheduler, training"),
-    run("  batch_size: 4\n", "", "21:3", "training", "missing key 'batch_size'; expected an int >= 1"),
+    run(
+        "seed: 1",
+        "xyzzy: 1",
+        "1:1",
+        "xyzzy",
+        "TrainConfig has data, model, init_from, task, optimizer, lr_scheduler, training",
+    ),
     run("  initial_lr: 1e-2\n", "", "17:3", "lr_scheduler", "missing key 'initial_lr'; expected a number > 0"),
     run("context_length: 16", "context: 16", "4:3", "data.context", "did you mean 'context_length'?"),
     run(
@@ -131,7 +136,13 @@ MISTAKES = [
     ),
     run("initial_lr: 1e-2", "initial_lr: 1e999", "18:15", "lr_scheduler.initial_lr", "1e999 is too large for a float"),
     run("seed: 1", "output: {precision: fp16}", "1:21", "output.precision", "got 'fp16'; did you mean 'float16'?"),
-    run("seed: 1", "output: {prompt: 3}", "1:18", "output.prompt", 'got 3 (an int); put it in quotes: "3"'),
+    run(
+        "seed: 1",
+        "task: {type: LanguageModel, prompt: 3}",
+        "1:37",
+        "task.prompt",
+        'got 3 (an int); put it in quotes: "3"',
+    ),
     run("seed: 1", "threads: none", "1:10", "threads", "(a string); write null"),
     Mistake(
         RUN.partition("  epochs")[0][:-1] + " 3", "20:11", "training", "mapping with keys of TrainingConfig (epochs, "
@@ -150,7 +161,7 @@ MISTAKES = [
     run("n_layers: 1", "n_layers: 1\n  dropout: 50", "11:12", "model.dropout", "a number >= 0 and < 1, got 50"),
     run("epochs: 3", "epochs: 0", "21:11", "training.epochs", "expected an int >= 1, got 0"),
     run("seed: 1", "seed: -1", "1:7", "seed", "expected an int >= 0 and < 4294967296, got -1"),
-    run("seed: 1", "output: {prompt: ''}", "1:18", "output.prompt", "at least 1 character, got ''"),
+    run("seed: 1", "task: {type: LanguageModel, prompt: ''}", "1:37", "task.prompt", "at least 1 character, got ''"),
     # rules across fields
     run("n_heads: 2", "n_heads: 3", "11:12", "model.n_heads", "expected a divisor of d_model (16), got 3"),
     run(
@@ -202,7 +213,7 @@ MISTAKES = [
     run("d_ff: 24", "d_ff: ${env:NO_SUCH_NAME}", "12:9", "model.d_ff", "write ${env:NO_SUCH_NAME,default}"),
     run("d_ff: 24", "d_ff: ${NO_SUCH_NAME}", "12:9", "model.d_ff", "an environment variable is ${env:NO_SUCH_NAME}"),
     run("d_ff: 24", "d_ff: ${env:NO_SUCH_NAME,wide}", "12:9", "model.d_ff", "got 'wide' (a string) from ${env:"),
-    run("seed: 1", "output: {prompt: ${data.type}}", "1:18", "", "a `${...}` stands in quotes"),
+    run("seed: 1", "task: {type: LanguageModel, prompt: ${data.type}}", "1:37", "", "a `${...}` stands in quotes"),
     # other files
     run("seed: 1", "defaults: no_such.yaml", "1:11", "defaults", "no_such.yaml: no such file; check the path"),
     run("seed: 1", "defaults: char_gtp", "1:11", "defaults", "no such file; did you mean 'char_gpt'?"),

@@ -83,7 +83,7 @@ HUGE = {
     "training.steps_per_epoch": "1" + "0" * 300,
     "training.batch_size": str(2**63 - 1),
     "training.epochs": "9" * 399,
-    "output.sample_length": str(2**40),
+    "task.sample_length": str(2**40),
     "model.n_layers": str(10**6),
 }
 

@@ -116,7 +116,7 @@ def test_its_shapes_are_printed(name: str, capsys: pytest.CaptureFixture[str]) -
 def test_a_job_takes_a_step_and_a_validation(name: str, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("a short text to read. " * 400)
     options = ("data.path=" + str(tmp_path / "text.txt"), "training.epochs=1", "training.steps_per_epoch=1")
-    options += ("training.validation_steps=1", "training.batch_size=1", "output.sample_length=1")
+    options += ("training.validation_steps=1", "training.batch_size=1", "task.sample_length=1")
     options += ("lr_scheduler={type: ConstantLr, lr: 1e-3}",)
     assert run(train, name, "--run-dir", tmp_path / "run", *(part for it in options for part in ("--set", it))) == 0
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]

@@ -174,8 +174,8 @@ def test_experts_in_balance_are_part_of_the_training_loss_alone() -> None:
     mean = functional.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
     balance = model.forward_balance(batch[:, :-1]).balance
     assert balance is not None
-    torch.testing.assert_close(next_token_loss(model.train(), batch).mean, mean + balance)
-    torch.testing.assert_close(next_token_loss(model.eval(), batch).mean, mean)
+    torch.testing.assert_close(next_token_loss(model.train(), batch).loss, mean + balance)
+    torch.testing.assert_close(next_token_loss(model.eval(), batch).loss, mean)
     for block in model.blocks:
         block.feed_forward.router.weight.data.zero_()  # all probabilities are 1/4, whoever is chosen
     balance = model.forward_balance(batch).balance

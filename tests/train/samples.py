@@ -26,7 +26,7 @@ training:
   validation_steps: 2
   checkpoint_every_steps: 3
   log_every_steps: 4
-output: {{prompt: "def ", sample_length: 8}}
+task: {{type: LanguageModel, prompt: "def ", sample_length: 8}}
 """
 STEPS = 60
 

@@ -30,10 +30,10 @@ from burnlike.train import (
     Interrupter,
     Job,
     Learner,
-    Loss,
     MetricsLog,
     PlainRenderer,
     RunDir,
+    StepOutput,
     TrainingConfig,
 )
 
@@ -49,9 +49,9 @@ class Rows:
         return ROWS[list(items)].to(device)
 
 
-def error_of_kept_rows(model: nn.Module, batch: Tensor) -> Loss:
+def error_of_kept_rows(model: nn.Module, batch: Tensor) -> StepOutput:
     kept = batch[batch[:, 0] > -1]  # unequal counts, and in some micro-batches none
-    return Loss(functional.mse_loss(model(kept[:, :2]).squeeze(1), kept[:, 2]), len(kept))
+    return StepOutput(functional.mse_loss(model(kept[:, :2]).squeeze(1), kept[:, 2]), len(kept))
 
 
 def loader(batch_size: int, **options: Any) -> DataLoader[int, Tensor]:
@@ -85,14 +85,14 @@ def test_accumulated_micro_batches_are_the_big_batch_to_the_end_of_each_epoch(
         loader(2, steps_per_epoch=micro),
         loader(8),
         training(),
-        metrics=logs[0],
+        metrics_log=logs[0],
         renderer=quiet(),
     )
     big.fit(
         loader(8, steps_per_epoch=steps_per_epoch),
         loader(8),
         training(batch_size=8, accumulation_steps=1),
-        metrics=logs[1],
+        metrics_log=logs[1],
         renderer=quiet(),
     )
     assert small.step == big.step == 3 * (steps_per_epoch or 3)
@@ -125,7 +125,7 @@ def test_a_loaded_checkpoint_goes_on_in_the_same_bits(tmp_path: Path, step: int)
     options = training(checkpoint_every_steps=1)
     whole.fit(loader(2), loader(8), options, checkpointer=checkpointer, renderer=quiet())
     resumed.train_step(ROWS[:3])
-    resumed._backward(ROWS[:3])  # what an interrupted step leaves
+    resumed.backward(ROWS[:3])  # what an interrupted step leaves
     resumed.load_checkpoint(next(it for it in checkpointer.all() if it.step == step), train_loader)
     resumed.fit(train_loader, loader(8), options, renderer=quiet())
     assert resumed.step == whole.step == 9
@@ -164,7 +164,7 @@ def test_groups_train_with_rates_of_their_own_and_the_base_rate_is_logged(tmp_pa
     whole = learner(config.init())
     before = copy.deepcopy(whole.model)
     options = training(checkpoint_every_steps=1, log_every_steps=1)
-    whole.fit(loader(2), loader(8), options, metrics=log, checkpointer=checkpointer, renderer=quiet())
+    whole.fit(loader(2), loader(8), options, metrics_log=log, checkpointer=checkpointer, renderer=quiet())
     assert torch.equal(whole.model.get_parameter("0.bias"), before.get_parameter("0.bias"))
     assert not torch.equal(whole.model.get_parameter("0.weight"), before.get_parameter("0.weight"))
     rates = [line["lr"] for line in log.read() if line["split"] == "train"]

@@ -40,7 +40,7 @@ training:
   validation_steps: 1
   log_every_steps: 1
 
-output: {sample_length: 0}
+task: {type: LanguageModel, sample_length: 0}
 """
 
 
@@ -48,7 +48,7 @@ output: {sample_length: 0}
 def path(tmp_path: Path) -> Path:
     """char_gpt_tiny.yaml with groups."""
     text = (ROOT / "burnlike/configs/char_gpt_tiny.yaml").read_text()
-    data_and_model = text[: text.index("optimizer:")]
+    data_and_model = text[: text.index("task:")]
     written = tmp_path / "groups.yaml"
     written.write_text(data_and_model + GROUPS)
     return written

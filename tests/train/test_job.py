@@ -62,10 +62,9 @@ def test_a_run_leaves_config_metrics_checkpoints_and_the_record(whole: tuple[Pat
     assert [line["step"] for line in lines if line["split"] == "train"] == list(range(4, STEPS + 1, 4))
     assert [(line["step"], line["epoch"]) for line in lines if line["split"] == "valid"] == [(20, 0), (40, 1), (60, 2)]
     assert lines[-2]["loss"] < lines[0]["loss"]
-    assert result.sample is not None
-    assert result.sample.startswith("def ")
-    assert len(result.sample.encode()) >= len(b"def ") + 8
-    assert result.bigram is not None
+    assert result.said["sample"].startswith("def ")
+    assert len(result.said["sample"].encode()) >= len(b"def ") + 8
+    assert result.said["bigram"].loss > 0
 
 
 def test_the_record_is_the_float32_weights_rounded_to_bfloat16(whole: tuple[Path, RunResult]) -> None:
@@ -110,7 +109,7 @@ def test_stopped_and_resumed_ends_in_the_same_bits(
     ):
         assert (tmp_path / "run" / name).read_bytes() == (whole[0] / name).read_bytes()
     assert result.valid_loss == whole[1].valid_loss
-    assert result.sample == whole[1].sample
+    assert result.said == whole[1].said
 
 
 def test_a_schedule_free_run_keeps_its_average_and_resumes_in_the_same_bits(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ from burnlike.train import (
     Interrupted,
     Interrupter,
     Learner,
-    Loss,
     MetricsLog,
     PlainRenderer,
+    StepOutput,
     TrainingConfig,
     next_token_loss,
 )
@@ -35,9 +35,9 @@ class Pairs:
         return x, 3 * x - 1
 
 
-def squared_error(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Loss:
+def squared_error(model: nn.Module, batch: tuple[Tensor, Tensor]) -> StepOutput:
     x, y = batch
-    return Loss(functional.mse_loss(model(x), y), len(x))
+    return StepOutput(functional.mse_loss(model(x), y), len(x))
 
 
 def loader(n_items: int = 12, batch_size: int = 4, **options) -> DataLoader:
@@ -48,7 +48,8 @@ def loader(n_items: int = 12, batch_size: int = 4, **options) -> DataLoader:
 def learner(model: nn.Module | None = None, lr: float = 0.1, **options) -> Learner:
     torch.manual_seed(5)
     scheduler = CosineAnnealingConfig(initial_lr=lr, num_iters=1000).init()
-    return Learner(model or nn.Linear(1, 1), AdamWConfig().init(), scheduler, loss=squared_error, **options)
+    options = {"loss": squared_error, **options}
+    return Learner(model or nn.Linear(1, 1), AdamWConfig().init(), scheduler, **options)
 
 
 def quiet() -> PlainRenderer:
@@ -62,7 +63,7 @@ def training(**options) -> TrainingConfig:
 def test_a_line_is_learned_and_its_metrics_are_kept(tmp_path: Path) -> None:
     metrics = MetricsLog(tmp_path / "metrics.jsonl")
     of = learner()
-    result = of.fit(loader(), loader(), training(epochs=60), metrics=metrics, renderer=quiet())
+    result = of.fit(loader(), loader(), training(epochs=60), metrics_log=metrics, renderer=quiet())
     assert (result.steps, of.step) == (180, 180)
     assert result.valid_loss is not None
     assert result.valid_loss < 1e-3
@@ -76,7 +77,7 @@ def test_a_line_is_learned_and_its_metrics_are_kept(tmp_path: Path) -> None:
         (6, 1, "train"),
         (6, 1, "valid"),
     ]
-    assert set(lines[0]) == {"step", "epoch", "split", "loss", "lr", "tokens_per_s", "time"}
+    assert set(lines[0]) == {"step", "epoch", "split", "loss", "lr", "items_per_s", "time"}
     assert set(lines[2]) == {"step", "epoch", "split", "loss", "time"}
     valid = [line["loss"] for line in lines if line["split"] == "valid"]
     assert result.valid_loss == valid[-1]
@@ -87,16 +88,15 @@ def test_a_line_is_learned_and_its_metrics_are_kept(tmp_path: Path) -> None:
 def test_a_training_line_is_the_mean_of_the_steps_since_the_last(tmp_path: Path) -> None:
     losses = []
 
-    def noting(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Loss:
+    def noting(model: nn.Module, batch: tuple[Tensor, Tensor]) -> StepOutput:
         loss = squared_error(model, batch)
         if model.training:
-            losses.append((loss.mean.item(), loss.size))
+            losses.append((loss.loss.item(), loss.size))
         return loss
 
     metrics = MetricsLog(tmp_path / "metrics.jsonl")
-    of = learner()
-    of.loss = noting
-    of.fit(loader(10), loader(), training(epochs=1), metrics=metrics, renderer=quiet())  # batches of 4, 4 and 2
+    of = learner(loss=noting)
+    of.fit(loader(10), loader(), training(epochs=1), metrics_log=metrics, renderer=quiet())  # batches of 4, 4 and 2
     assert [size for _, size in losses] == [4, 4, 2]
     first, second, _ = metrics.read()
     assert first["loss"] == pytest.approx((losses[0][0] + losses[1][0]) / 2)
@@ -145,11 +145,11 @@ def test_a_loaded_checkpoint_goes_on_in_the_same_bits(tmp_path: Path, step: int)
     checkpointer = Checkpointer(tmp_path / "checkpoints", keep=100)
     whole, whole_log = learner(model()), MetricsLog(tmp_path / "whole.jsonl")
     options = training(checkpoint_every_steps=1, log_every_steps=4)
-    whole.fit(loader(), loader(), options, checkpointer=checkpointer, metrics=whole_log, renderer=quiet())
+    whole.fit(loader(), loader(), options, checkpointer=checkpointer, metrics_log=whole_log, renderer=quiet())
     resumed, train_loader, log = learner(model()), loader(), MetricsLog(tmp_path / "resumed.jsonl")
     torch.manual_seed(99)
     resumed.load_checkpoint(next(it for it in checkpointer.all() if it.step == step), train_loader)
-    resumed.fit(train_loader, loader(), options, metrics=log, renderer=quiet())
+    resumed.fit(train_loader, loader(), options, metrics_log=log, renderer=quiet())
     assert resumed.step == 6
     for a, b in zip(whole.model.parameters(), resumed.model.parameters(), strict=True):
         assert torch.equal(a, b)
@@ -171,15 +171,14 @@ def test_another_runs_checkpoints_are_refused_before_the_first_step(tmp_path: Pa
 
 
 def test_a_loss_that_is_not_finite_stops_and_no_checkpoint_is_written(tmp_path: Path) -> None:
-    def breaks_at_5(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Loss:
+    def breaks_at_5(model: nn.Module, batch: tuple[Tensor, Tensor]) -> StepOutput:
         loss = squared_error(model, batch)
-        return Loss(loss.mean * math.nan, loss.size) if of.step == 4 else loss
+        return StepOutput(loss.loss * math.nan, loss.size) if of.step == 4 else loss
 
     checkpointer = Checkpointer(tmp_path, keep=100)
-    of = learner()
-    of.loss = breaks_at_5
+    of = learner(loss=breaks_at_5)
     options = training(checkpoint_every_steps=1, log_every_steps=100)
-    with pytest.raises(TrainingError, match=r"the loss became nan by step 5; .*lower lr_scheduler.initial_lr"):
+    with pytest.raises(TrainingError, match=r"the loss became nan by step 5; .*lower learning rate"):
         of.fit(loader(), loader(), options, checkpointer=checkpointer, renderer=quiet())
     assert [checkpoint.step for checkpoint in checkpointer.all()] == [1, 2, 3, 4]
 
@@ -188,8 +187,11 @@ def test_parameters_that_are_not_finite_are_never_saved(tmp_path: Path) -> None:
     of = learner()
     with torch.no_grad():
         of.model.bias.fill_(math.inf)
-    with pytest.raises(TrainingError, match="the parameter 'bias' is not finite any more"):
-        of.to_records(loader())
+    checkpointer = Checkpointer(tmp_path)
+    options = training(checkpoint_every_steps=1, log_every_steps=100)
+    with pytest.raises(TrainingError, match=r"the (loss became|parameter 'bias')"):
+        of.fit(loader(), loader(), options, checkpointer=checkpointer, renderer=quiet())
+    assert checkpointer.all() == []
 
 
 def test_a_stop_is_obeyed_after_the_step_with_a_checkpoint(tmp_path: Path) -> None:
@@ -219,14 +221,14 @@ def test_next_token_loss_is_the_cross_entropy_of_the_shifted_tokens() -> None:
     for row in batch.tolist():
         for token, following in pairwise(row):
             expected -= table.weight[token].log_softmax(-1)[following].item() / 12
-    assert loss.mean.item() == pytest.approx(expected)
+    assert loss.loss.item() == pytest.approx(expected)
 
 
 def test_a_models_own_loss_is_used() -> None:
     class Own(nn.Module):
-        def loss(self, batch: Tensor) -> Loss:
-            return Loss(batch.sum(), 7)
+        def loss(self, batch: Tensor) -> StepOutput:
+            return StepOutput(batch.sum(), 7)
 
     model = Own()
-    assert loss_function(model)(model, torch.ones(3)) == Loss(torch.tensor(3.0), 7)
+    assert loss_function(model)(model, torch.ones(3)) == StepOutput(torch.tensor(3.0), 7)
     assert loss_function(nn.Linear(1, 1)) is next_token_loss

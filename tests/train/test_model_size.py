@@ -65,7 +65,7 @@ def test_a_batch_that_does_not_fit_is_one_message(tmp_path) -> None:
     def loss(model, batch):
         torch.empty(2**45)
 
-    job.learner.loss = loss
+    job.task.train_step = loss
     run = RunDir.create(tmp_path / "run")
     with pytest.raises(DeviceError, match=r"the memory of cpu is full: lower training.batch_size"):
         job.run(run)

@@ -13,7 +13,7 @@ import torch
 from burnlike.errors import CheckpointError
 from burnlike.record import Record, SafetensorsRecorder
 from burnlike.train import Checkpointer, TrainingState
-from burnlike.train.checkpoint.checkpointer import remove_abandoned, whole_directory
+from burnlike.train.checkpoint.whole_directory import remove_abandoned, whole_directory
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.train.test_whole_directory"])

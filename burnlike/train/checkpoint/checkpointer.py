@@ -1,21 +1,20 @@
 """Checkpoints: directories that are written whole or not at all."""
 
-import contextlib
-import errno
-import fcntl
+import copy
 import os
 import re
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ..._atomic_file import remove_unless_held, sync_directory
+import torch
+
 from ...errors import BurnlikeError, CheckpointError, RecordError
 from ...record import Record, SafetensorsRecorder, verify
+from .whole_directory import remove, remove_abandoned, whole_directory
 
-_HIDDEN = re.compile(r"\.(?:partial|removed)-(.+?)(?:-[0-9a-f]{12})?", re.DOTALL)
 _NAME = re.compile(r"step-(\d+)")
 
 
@@ -37,6 +36,14 @@ class Checkpoint(NamedTuple):
             return record
         except RecordError as error:
             raise self.damaged(error) from error
+
+    def records(self) -> dict[str, Record]:
+        """All records, by name; see `load`.
+
+        Raises:
+            CheckpointError: one is damaged or truncated.
+        """
+        return {path.stem: self.load(path.stem) for path in sorted(self.path.glob("*.safetensors"))}
 
     def damaged(self, error: BurnlikeError) -> CheckpointError:
         """The error to raise when `error` came from a record of this checkpoint: it says how to go on."""
@@ -78,6 +85,8 @@ class Checkpointer:
         self.directory = Path(directory)
         self.keep = keep
         self._own: dict[int, bool] = {}  # steps of this run's checkpoints in order -> whether this object wrote it
+        self._saving: threading.Thread | None = None
+        self._error: BaseException | None = None
 
     def all(self) -> list[Checkpoint]:
         """The whole checkpoints, first to last; from here on they are taken for those of this run."""
@@ -108,34 +117,89 @@ class Checkpointer:
                 " it, or choose another directory for a new run"
             )
 
-    def save(self, step: int, records: Mapping[str, Record]) -> Checkpoint:
+    def save(
+        self,
+        step: int,
+        records: Mapping[str, Record],
+        *,
+        kept: Collection[int] | None = None,
+        background: bool = False,
+    ) -> Checkpoint:
         """Write the checkpoint of a step, then remove this run's oldest ones. One that is there already is kept.
+
+        A save that is still being written is waited for first.
 
         Args:
             step: optimizer steps taken.
             records: the records by name; each becomes a file `<name>.safetensors`.
+            kept: steps of the checkpoints that stay, this one among them; None: the last `keep` ones.
+            background: copy the values and return; a thread writes them. `wait` tells what came of it.
 
         Raises:
             CheckpointError: it can't be written, or there is a checkpoint of another run, or one of a later step that
-                this run did not write; what is there is unharmed.
+                this run did not write; what is there is unharmed. Or the save before it failed in the background.
         """
+        self.wait()
         found = self._found()
         self._refuse([it for it in found if it.step not in self._own], "another run")
         later = [it for it in found if it.step > step and not self._own[it.step]]
         self._refuse(later, f"a later step than {step}, where this run is")
         checkpoint = Checkpoint(step, self._path(step))
-        if checkpoint not in found:
-            try:
-                write_records(checkpoint.path, records)
-            except (OSError, RecordError) as error:
-                raise self._unwritable(checkpoint, error) from error
-            self._own.pop(step, None)
-            self._own[step] = True
-        present = {it.step for it in self._found()}  # the user may have removed some
-        for old in [it for it in self._own if it in present][: -self.keep]:
-            remove(self._path(old))
-            del self._own[old]
+        if checkpoint in found:
+            self._remove_others(kept)
+            return checkpoint
+        if not background:
+            self._write(checkpoint, records, kept)
+            return checkpoint
+        copies = {name: _copied(record) for name, record in records.items()}
+        self._saving = threading.Thread(target=self._write_alone, args=(checkpoint, copies, kept), name="checkpoint")
+        self._saving.start()
         return checkpoint
+
+    def wait(self) -> None:
+        """Wait for the save that is being written in the background, if there is one.
+
+        Raises:
+            CheckpointError: it could not be written.
+        """
+        if self._saving is not None:
+            self._saving.join()
+            self._saving = None
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    @property
+    def is_saving(self) -> bool:
+        """Whether a save is being written in the background."""
+        return self._saving is not None and self._saving.is_alive()
+
+    def keep_only(self, kept: Collection[int]) -> None:
+        """Remove this run's checkpoints of other steps: those that a killed process was about to remove."""
+        self.all()
+        self._remove_others(kept)
+
+    def _write(self, checkpoint: Checkpoint, records: Mapping[str, Record], kept: Collection[int] | None) -> None:
+        try:
+            write_records(checkpoint.path, records)
+        except (OSError, RecordError) as error:
+            raise self._unwritable(checkpoint, error) from error
+        self._own.pop(checkpoint.step, None)
+        self._own[checkpoint.step] = True
+        self._remove_others(kept)
+
+    def _write_alone(self, checkpoint: Checkpoint, records: Mapping[str, Record], kept: Collection[int] | None) -> None:
+        try:
+            self._write(checkpoint, records, kept)
+        except BaseException as error:  # what the thread met is raised by `wait`
+            self._error = error
+
+    def _remove_others(self, kept: Collection[int] | None) -> None:
+        present = [step for step in self._own if step in {it.step for it in self._found()}]  # some may be gone
+        stays = present[-self.keep :] if kept is None else kept
+        for step in [it for it in present if it not in stays]:
+            remove(self._path(step))
+            del self._own[step]
 
     def clean(self) -> None:
         """Remove what killed processes left half written or half removed."""
@@ -160,64 +224,8 @@ class Checkpointer:
         )
 
 
-@contextmanager
-def whole_directory(directory: Path) -> Iterator[Path]:
-    """A new hidden directory to write into, which gets the name `directory` when the `with` block ends well.
-
-    No two writers share one: its name is drawn, and it is locked while this process writes, by which it is told from
-    what a killed process left. Of that what was meant for the same name is removed.
-
-    Raises:
-        CheckpointError: another process has written `directory` meanwhile.
-        OSError: it can't be written; nothing is left of it.
-    """
-    remove_abandoned(directory.parent, directory.name)
-    partial, lock = _made(directory)
-    try:
-        yield partial
-        sync_directory(partial)
-        partial.rename(directory)
-        sync_directory(directory.parent)
-    except BaseException as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-            raise CheckpointError(
-                f"{directory} was written by another process meanwhile, which is whole; what was written here is"
-                " removed. Let one process (rank 0) write, or give each a directory of its own"
-            ) from error
-        raise
-    finally:
-        os.close(lock)
-
-
-def remove(directory: Path) -> None:
-    """Remove a directory that another process may be removing too; its name goes first, so it is never seen half."""
-    hidden = directory.with_name(f".removed-{directory.name}-{os.urandom(6).hex()}")
-    with contextlib.suppress(FileNotFoundError):
-        directory.rename(hidden)
-        shutil.rmtree(hidden, ignore_errors=True)
-
-
-def remove_abandoned(parent: Path, name: str | None = None) -> None:
-    """Remove what killed processes left half written or half removed in `parent`.
-
-    Args:
-        name: only what was meant to be called so; None for all.
-    """
-    for path in parent.iterdir() if parent.is_dir() else ():
-        found = _HIDDEN.fullmatch(path.name)
-        if found and name in (None, found[1]):
-            remove_unless_held(path, lambda it: shutil.rmtree(it, ignore_errors=True))
-
-
-def _made(directory: Path) -> tuple[Path, int]:
-    """A new hidden directory and the descriptor that locks it."""
-    while True:
-        partial = directory.with_name(f".partial-{directory.name}-{os.urandom(6).hex()}")
-        partial.mkdir(parents=True)
-        lock = os.open(partial, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        with contextlib.suppress(OSError):  # some network file systems have no locks
-            fcntl.flock(lock, fcntl.LOCK_SH)
-        if partial.exists():  # no other process took it for abandoned before it was locked
-            return partial, lock
-        os.close(lock)
+def _copied(record: Record) -> Record:
+    """The record with copies of its values, in the CPU's memory."""
+    with torch.no_grad():
+        tensors = {name: it.detach().to("cpu", copy=True) for name, it in record.tensors.items()}
+    return replace(record, tensors=tensors, values=copy.deepcopy(record.values))

@@ -5,12 +5,13 @@ from collections.abc import Iterable
 from typing import Annotated, Any
 
 from ..._dtypes import FloatName
-from ...config import Config, DatasetConfig, LrSchedulerConfig, Meta, ModuleConfig, OptimizerConfig
-from ...config.bounds import NotNegative, at_most
+from ...config import Config, DatasetConfig, LrSchedulerConfig, Meta, ModuleConfig, OptimizerConfig, TaskConfig
+from ...config.bounds import at_most
+from ...config.file_paths import FilePath
 from ...optim.lbfgs.configs import LbfgsConfig
 from ..learner.configs import TrainingConfig
+from ..tasks.configs import LanguageModelConfig
 
-_SAMPLE = at_most(1_000_000, "each character is a pass through the model")
 _THREADS = at_most(1024, "more threads than a machine has CPUs make each step slower, or end the process")
 
 
@@ -19,15 +20,9 @@ class OutputConfig(Config):
 
     Attributes:
         precision: of the floats in model.safetensors; checkpoints always keep the full one.
-        prompt: how the printed sample begins.
-        sample_length: characters of the sample; 0 prints none.
-        temperature: of the sampling; 0 always takes the likeliest character.
     """
 
     precision: FloatName = "bfloat16"
-    prompt: Annotated[str, Meta(min_length=1)] = "\n"
-    sample_length: Annotated[int, Meta(ge=0), _SAMPLE] = 400
-    temperature: NotNegative = 0.8
 
 
 class TrainConfig(Config):
@@ -36,6 +31,8 @@ class TrainConfig(Config):
     Attributes:
         data: the dataset.
         model: the module.
+        init_from: a record that the model's parameters are read from; None draws them.
+        task: what the model is trained for.
         optimizer: what updates it.
         lr_scheduler: the learning rate of each step.
         training: length, batches, checkpoints.
@@ -47,6 +44,8 @@ class TrainConfig(Config):
 
     data: DatasetConfig
     model: ModuleConfig
+    init_from: FilePath | None = None
+    task: TaskConfig = LanguageModelConfig()
     optimizer: OptimizerConfig
     lr_scheduler: LrSchedulerConfig
     training: TrainingConfig

@@ -1,24 +1,21 @@
 """A run from config to record: everything that `burnlike train` does once it has read its options."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
 
-from ...data import DataLoader, TextCorpus
-from ...data.text import decode, encode
+from ...data import DataLoader
 from ...errors import CheckpointError, DataError, DeviceError, RecordError
 from ...module import params, seed_param_ids
-from ...record import Precision, Record, SafetensorsRecorder
+from ...record import Precision, Record, SafetensorsRecorder, load
 from ..checkpoint.checkpointer import Checkpointer
 from ..learner.interrupt import Interrupter
 from ..learner.learner import Learner, LearningResult
 from ..runs.metrics_log import MetricsLog
 from ..runs.run_dir import RunDir
 from ..state.parts import seed_random
-from ..tasks.language_model.bigram import BigramLoss, bigram_loss
-from ..tasks.language_model.next_token import loss_function
-from ..tasks.language_model.sampling import sample
+from ..tasks.task import Task
 from ..view.renderers import PlainRenderer, Renderer
 from .configs import TrainConfig
 from .device import check_fits, choose_device, describe_device, is_out_of_memory
@@ -26,19 +23,22 @@ from .resume import check_resumable
 
 
 class RunResult(NamedTuple):
-    """The result of a run; losses in nats per token.
+    """The result of a run.
 
     Attributes:
         learning: steps, losses and the last checkpoint of the training.
-        valid_loss: over all of the validation data.
-        bigram: the baseline on the same tokens; None if the data is no text.
-        sample: text drawn with the written record, prompt included; None if the data is no text.
+        values: the loss and the metrics over all of each split: `valid`, and others that the data has.
+        said: what the task says of the trained model, by label.
     """
 
     learning: LearningResult
-    valid_loss: float
-    bigram: BigramLoss | None
-    sample: str | None
+    values: Mapping[str, Mapping[str, float]]
+    said: Mapping[str, Any]
+
+    @property
+    def valid_loss(self) -> float:
+        """Over all of the validation data."""
+        return self.values["valid"]["loss"]
 
 
 class Job:
@@ -56,10 +56,13 @@ class Job:
             torch.set_num_threads(config.threads)
         check_fits(config.model, self.device)
         self.data = config.data.init()
+        self.task: Task = config.task.init()
         seed_random(config.seed)
         seed_param_ids(config.seed)
         # made on the CPU, so that the initial values do not depend on the device
-        self.model = config.model.init("cpu").to(self.device)
+        source, model = config.init_from, config.model
+        made = model.init("cpu") if source is None else model.init_from(source, "cpu")
+        self.model = self.task.prepare(made).to(self.device)
         training = config.training
         steps = training.steps_per_epoch
         self.train_loader = self._loader(
@@ -72,8 +75,10 @@ class Job:
             self.model,
             config.optimizer.init(),
             config.lr_scheduler.init(num_iters=self.total_steps),
-            loss=loss_function(self.model),
+            task=self.task,
             device=self.device,
+            precision=training.precision,
+            ema=training.ema,
         )
 
     def describe(self, run: RunDir) -> list[str]:
@@ -115,7 +120,7 @@ class Job:
                 self.train_loader,
                 self.valid_loader,
                 self.config.training,
-                metrics=MetricsLog(run.metrics),
+                metrics_log=MetricsLog(run.metrics),
                 checkpointer=checkpointer,
                 renderer=renderer,
                 interrupter=interrupter,
@@ -154,28 +159,15 @@ class Job:
         self.config.save(run.config)
 
     def _finish(self, run: RunDir, learning: LearningResult, interrupter: Interrupter) -> RunResult:
-        """Measure on all of the validation data, write the record, and read it back to draw the sample."""
-        valid_loss = self.learner.validate(self._loader(self.data.valid, None))
-        interrupter.check()
+        """Measure on all of the validation data, write the record, and read it back for what the task says."""
+        splits = {"valid": self.data.valid, **getattr(self.data, "splits", {})}
+        values: dict[str, dict[str, float]] = {}
+        for name, split in splits.items():
+            values[name] = self.learner.evaluate(self._loader(split, None))
+            interrupter.check()
         precision = Precision(getattr(torch, self.config.output.precision))
-        with self.learner.optimizer.eval_weights(self.model):
+        with self.learner.final_weights():
             SafetensorsRecorder(precision).save(Record.of(self.model), run.model)
-        written = self.config.model.init_from(run.model, self.device)
-        if not isinstance(self.data, TextCorpus):
-            return RunResult(learning, valid_loss, None, None)
-        predicted = self.data.valid_tokens[: len(self.data.valid) * self.data.valid.length + 1]
-        bigram = bigram_loss(self.data.train_tokens, predicted)
-        return RunResult(learning, valid_loss, bigram, self._sample(written))
-
-    def _sample(self, model: nn.Module) -> str:
-        output = self.config.output
-        tokens = sample(
-            model,
-            encode(output.prompt),
-            length=output.sample_length,
-            context_length=self.data.valid.length,
-            temperature=output.temperature,
-            seed=self.config.seed,
-            device=self.device,
-        )
-        return output.prompt + decode(tokens) if output.sample_length else ""
+        written = self.task.prepare(self.config.model.init("cpu"))
+        load(written, run.model)
+        return RunResult(learning, values, self.task.finish(self, written.to(self.device)))

@@ -12,11 +12,18 @@ MAY_CHANGE = (
     "data.pattern",
     "device",
     "output",
+    "task.prompt",
+    "task.sample_length",
+    "task.temperature",
     "threads",
+    "training.background_checkpoints",
+    "training.checkpoint_every_epochs",
+    "training.checkpoint_every_minutes",
     "training.checkpoint_every_steps",
     "training.epochs",
     "training.keep_checkpoints",
     "training.log_every_steps",
+    "training.num_workers",
     "training.validation_steps",
 )
 """Fields that a resumed run may have other values of. Files may have moved: the text itself is compared."""

@@ -1,36 +1,116 @@
-"""TrainingConfig: how long a Learner trains, and in what steps."""
+"""TrainingConfig: how long a Learner trains, in what steps, and what it keeps."""
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, Literal
 
 from ...config import Config, Meta
-from ...config.bounds import Count, at_most
+from ...config.bounds import Count, NotNegative, Positive, at_most
 
 _BATCH = at_most(2**20, "larger batches are made of several by training.accumulation_steps")
+
+Direction = Literal["lowest", "highest"]
+"""Which value of a metric is the best one."""
+
+AutocastDtype = Literal["float32", "bfloat16", "float16"]
+
+
+class EmaConfig(Config):
+    """An exponential moving average of the weights, with which the model is validated and written at the end.
+
+    average = decay * average + (1 - decay) * weights, after each step (Polyak & Juditsky 1992).
+
+    Attributes:
+        decay: share of the old average.
+        warmup: begin with a smaller decay, min(decay, (1 + step) / (10 + step)), so that the first weights are soon
+            forgotten.
+    """
+
+    decay: Annotated[float, Meta(ge=0, lt=1)] = 0.999
+    warmup: bool = True
+
+
+class BestMetricConfig(Config):
+    """Which value says how good a model is.
+
+    Attributes:
+        metric: `loss`, or the name of a metric of the validation.
+        direction: whether low or high values are good.
+    """
+
+    metric: Annotated[str, Meta(min_length=1)] = "loss"
+    direction: Direction = "lowest"
+
+
+class EarlyStoppingConfig(BestMetricConfig):
+    """Ends a training whose metric has not become better for some epochs.
+
+    Attributes:
+        n_epochs: epochs without improvement after which it ends.
+        warmup_epochs: first epochs after which it never ends.
+        min_delta: by how much a value must be better to count.
+    """
+
+    n_epochs: Count = 3
+    warmup_epochs: Annotated[int, Meta(ge=0, lt=2**31)] = 0
+    min_delta: NotNegative = 0.0
 
 
 class TrainingConfig(Config):
     """The length and the steps of a training.
 
     Attributes:
-        epochs: how many there are; each ends with a validation and a checkpoint.
+        epochs: how many there are; each ends with a validation.
         batch_size: items of a batch.
         accumulation_steps: batches whose gradients are accumulated for one optimizer step, as if they were one batch:
             each item, such as a token, has the same weight. An epoch's last step takes what is left.
         steps_per_epoch: optimizer steps of an epoch; None takes every item once.
         validation_steps: batches of the validation after each epoch; None takes all, as the one at the end always does.
-        checkpoint_every_steps: also write a checkpoint every so many steps; None writes one an epoch.
+        num_workers: processes that read batches ahead; 0 reads them in the process that trains. The order of the items
+            does not depend on it.
+        precision: float32 computes in the types of the weights; bfloat16 and float16 by autocast. float16 scales the
+            loss, and skips steps whose gradients overflow.
+        compile: run the model through `torch.compile`.
+        activation_checkpointing: compute the activations of the model's blocks again in the backward pass, which takes
+            a third more time and much less memory.
+        ema: an average of the weights; None for none.
+        early_stopping: when to end before `epochs`; None for never.
+        checkpoint_every_steps: write a checkpoint every so many steps; None for none but those of epochs.
+        checkpoint_every_epochs: write a checkpoint at the end of every so many epochs, and of the last; None:
+            only of the last.
+        checkpoint_every_minutes: write a checkpoint when so much time has gone since the last.
         keep_checkpoints: how many of the last ones stay.
+        keep_best: also keep the checkpoint of the best validation; None doesn't.
+        background_checkpoints: write them while the training goes on, from a copy in memory.
         log_every_steps: steps from one line of metrics to the next.
+        train_metrics: whether metrics are also computed of the training batches, over each epoch.
     """
 
     epochs: Count = 1
-    batch_size: Annotated[int, Meta(ge=1), _BATCH]
+    batch_size: Annotated[int, Meta(ge=1), _BATCH] = 32
     accumulation_steps: Count = 1
     steps_per_epoch: Count | None = None
     validation_steps: Count | None = None
+    num_workers: Annotated[int, Meta(ge=0, le=256)] = 0
+    precision: AutocastDtype = "float32"
+    compile: bool = False
+    activation_checkpointing: bool = False
+    ema: EmaConfig | None = None
+    early_stopping: EarlyStoppingConfig | None = None
     checkpoint_every_steps: Count | None = None
+    checkpoint_every_epochs: Count | None = 1
+    checkpoint_every_minutes: Positive | None = None
     keep_checkpoints: Count = 2
+    keep_best: BestMetricConfig | None = None
+    background_checkpoints: bool = True
     log_every_steps: Count = 10
+    train_metrics: bool = False
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.early_stopping is not None and self.early_stopping.warmup_epochs >= self.epochs:
+            yield (
+                "early_stopping.warmup_epochs",
+                f"expected less than the {self.epochs} epochs of the training, got {self.early_stopping.warmup_epochs}",
+            )
 
     def steps_of(self, batches: int) -> int:
         """Optimizer steps of an epoch of so many batches."""

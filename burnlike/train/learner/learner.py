@@ -1,117 +1,152 @@
-"""Learner: the training and validation loops over anything that has a loss."""
+"""Learner: trains and evaluates any module."""
 
-import math
-import time
-from collections.abc import Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import nn
 
-from ...data import DataLoader
-from ...errors import TrainingError
-from ...module import params
-from ...optim import (
-    AnyLrScheduler,
-    GradientsParams,
-    ModuleLearningRate,
-    ModuleLrScheduler,
-    OptimizerAdaptor,
-)
-from ...record import Record
+from ...errors import ArgumentError
+from ...optim import GradientClipping, OptimizerAdaptor
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..runs.metrics_log import MetricsLog
 from ..state.training_state import TrainingState
-from ..view.renderers import PlainRenderer, Renderer
-from .configs import TrainingConfig
+from ..view.callback import Callback
+from ..view.renderers import Renderer
+from .configs import AutocastDtype, EmaConfig, TrainingConfig
+from .ema import Ema
+from .evaluation import Metric, evaluate
+from .fitting import Fitting
+from .foreign_loader import as_loader, items_of
+from .gradients import Accumulation
 from .interrupt import Interrupter
-from .loss import LossFunction
-from .micro_batches import MicroBatches
+from .parallel import SingleProcess
+from .result import LearningResult
+from .steps import LossFunction, StepOutput, TrainStep, task_of
+from .updates import Optimizer, Schedule, make_update
 from .window import LossWindow
 
 Batch = TypeVar("Batch")
 
 
-class LearningResult(NamedTuple):
-    """The result of a training.
-
-    Attributes:
-        steps: optimizer steps taken in all.
-        train_loss: mean of the last logged steps; None if nothing was logged.
-        valid_loss: of the last validation; None if there was none.
-        best_valid_loss: the lowest one so far.
-        checkpoint: the last one, if they are written.
-    """
-
-    steps: int
-    train_loss: float | None
-    valid_loss: float | None
-    best_valid_loss: float | None
-    checkpoint: Checkpoint | None
-
-
 class Learner(Generic[Batch]):
     """A model, its optimizer and its learning rate schedule, and how far they are trained.
 
-    Everything that decides how a training goes on is in `to_records`, so one that was saved and loaded ends in the same
-    bits as one that was never stopped (on a CPU with the same number of threads).
+    Everything that decides how a training goes on is in its checkpoints, so one that was saved and loaded ends in the
+    same bits as one that was never stopped (on a CPU with the same number of threads).
+
+    Example:
+        >>> from torch.nn import functional
+        >>> from burnlike.train import TrainingConfig
+        >>> model = nn.Linear(4, 1)
+        >>> learner = Learner(
+        ...     model,
+        ...     torch.optim.AdamW(model.parameters(), lr=0.1),
+        ...     loss=lambda model, batch: functional.mse_loss(model(batch[0]), batch[1]),
+        ... )
+        >>> data = torch.utils.data.TensorDataset(torch.rand(64, 4), torch.rand(64, 1))
+        >>> loader = torch.utils.data.DataLoader(data, batch_size=16, shuffle=True)
+        >>> result = learner.fit(loader, training=TrainingConfig(epochs=2))  # doctest: +ELLIPSIS
+        step 8/8  epoch 2  loss ...
+        >>> result.steps
+        8
+
+    Attributes:
+        model: trained in place.
+        optimizer: updates the model.
+        lr_scheduler: gives the learning rate; None leaves it to the optimizer.
+        task: the forward pass and the loss.
+        metrics: computed of predictions and targets, by name.
+        device: where the model and the batches are.
+        ema: the average of the weights, if there is one.
+        step: optimizer steps taken.
+        total_steps: those of the whole training, once it has begun.
+        epoch: the epoch that is trained, from 0.
+        epochs: how many there are.
+        run: the directory of the run, if it has one.
     """
 
     def __init__(
         self,
         model: nn.Module,
-        optimizer: OptimizerAdaptor[Any],
-        lr_scheduler: AnyLrScheduler[float] | AnyLrScheduler[ModuleLearningRate],
+        optimizer: Optimizer,
+        lr_scheduler: Schedule = None,
         *,
-        loss: LossFunction,
-        device: torch.device | str = "cpu",
+        loss: LossFunction | None = None,
+        task: TrainStep | None = None,
+        metrics: Mapping[str, Metric] | None = None,
+        device: torch.device | str | None = None,
+        precision: AutocastDtype = "float32",
+        grad_clipping: GradientClipping | None = None,
+        ema: EmaConfig | None = None,
+        parallel: SingleProcess | None = None,
     ) -> None:
         """Make a learner that has taken no step.
 
         Args:
-            model: trained in place.
-            optimizer: updates the model.
-            lr_scheduler: gives the rate of each step, or the rates of groups of parameters.
-            loss: `(model, batch) -> Loss`.
-            device: where the model is.
+            model: any module.
+            optimizer: an OptimizerAdaptor, such as `AdamWConfig().init()` gives, or one of `torch.optim`.
+            lr_scheduler: a schedule of burnlike, one of `torch.optim.lr_scheduler`, or a rate; it is stepped once for
+                each optimizer step. One of torch's optimizers needs none.
+            loss: `(model, batch) -> loss`, in place of a task: a scalar, or a StepOutput with what metrics compare.
+            task: has `train_step(model, batch)`, and `valid_step` where validation differs. Without both, the model's
+                own `train_step(batch)` and `valid_step(batch)` are called.
+            metrics: by name; any of torchmetrics works.
+            device: where batches go; None is where the model's first parameter is.
+            precision: the type that autocast computes in; float16 scales the loss.
+            grad_clipping: for torch's optimizers; burnlike's have their own.
+            ema: an average of the weights, which validation uses.
+            parallel: the processes that train together.
 
         Raises:
-            ConfigError: a group of the optimizer or of the schedule matches no parameter of the model, or the optimizer
-                can't train it.
+            ConfigError: a part is missing or does not fit the others.
         """
-        optimizer.check(model)
-        if isinstance(lr_scheduler, ModuleLrScheduler):
-            lr_scheduler.check(model)
         self.model = model
         self.optimizer = optimizer
-        self.lr_scheduler = lr_scheduler
-        self.loss = loss
-        self.device = torch.device(device)
-        self.step = 0
-        self._window = LossWindow(self.device)
-        self._gradients = MicroBatches()
-        self._last: dict[str, float | None] = {"train": None, "valid": None, "best_valid": None}
+        self.update, self.lr_scheduler = make_update(model, optimizer, lr_scheduler, grad_clipping)
+        self.task = task_of(model, loss, task)
+        self.metrics = dict(metrics or {})
+        self.device = torch.device(device) if device is not None else _device_of(model)
+        self.precision = precision
+        self.ema = Ema(model, ema) if ema is not None else None
+        self.parallel = parallel or SingleProcess()
+        is_half = precision == "float16"
+        self.scaler = torch.amp.GradScaler(self.device.type) if is_half else None
+        self.step = self.total_steps = self.epoch = self.epochs = 0
+        self.run: Any = None
+        self.window = LossWindow(self.device)
+        self.last: dict[str, float | None] = {"train": None, "valid": None, "best_valid": None}
+        self.loaded_fit: dict[str, Any] = {}
+        self.fit_state: Callable[[], dict[str, Any]] = lambda: self.loaded_fit
+        self._accumulation = Accumulation()
 
     def fit(
         self,
-        train_loader: DataLoader[Any, Batch],
-        valid_loader: DataLoader[Any, Batch],
-        training: TrainingConfig,
+        train_loader: Iterable[Batch],
+        valid_loader: Iterable[Batch] | None = None,
+        training: TrainingConfig | None = None,
         *,
-        metrics: MetricsLog | None = None,
+        directory: str | Path | None = None,
+        metrics_log: MetricsLog | None = None,
         checkpointer: Checkpointer | None = None,
         renderer: Renderer | None = None,
+        callbacks: Sequence[Callback] = (),
         interrupter: Interrupter | None = None,
     ) -> LearningResult:
         """Train until `training.epochs` epochs are done, from where the loader stands.
 
         Args:
-            train_loader: its epoch and position are where training goes on.
-            valid_loader: read from its beginning after each epoch.
-            training: epochs, batches of a step, and how often to log and save; its batch size is the loader's matter.
-            metrics: where lines go, if anywhere.
-            checkpointer: writes checkpoints, if any are wanted.
+            train_loader: burnlike's DataLoader, whose epoch and position are where training goes on, or any other
+                iterable of batches with a length.
+            valid_loader: read from its beginning after each epoch; None validates nothing.
+            training: epochs, batches of a step, and how often to log and save; the batch size is the loaders' matter.
+            directory: of the run, with its metrics and checkpoints. A training that was stopped there goes on.
+            metrics_log: where lines go, if there is no directory.
+            checkpointer: writes checkpoints, if there is no directory.
             renderer: shows progress; default: plain lines.
+            callbacks: called at each point.
             interrupter: asked after each step whether to stop; a checkpoint is written first.
 
         Raises:
@@ -120,155 +155,125 @@ class Learner(Generic[Batch]):
                 another run's.
             Interrupted: the interrupter was asked to stop.
         """
-        renderer = renderer or PlainRenderer()
-        saved = None
-        if checkpointer is not None:
-            checkpointer.check(self.step)
-            saved = checkpointer.latest()
-        renderer.start(self.step, training.epochs * training.steps_of(len(train_loader)))
-        try:
-            self.model.train()
-            self._window.restart_clock()
-            self._gradients.clear()
-            while train_loader.epoch < training.epochs:
-                epoch = train_loader.epoch
-                for batch in train_loader:
-                    self._backward(batch)
-                    ended = train_loader.epoch > epoch
-                    # By the position: a run that goes on does so at the end of a step.
-                    if not ended and train_loader.position % training.accumulation_steps:
-                        continue
-                    lr = self._update()
-                    renderer.advance(self.step)
-                    stopped = interrupter is not None and interrupter.stopped
-                    if ended or self.step % training.log_every_steps == 0:
-                        self._log(metrics, renderer, self._train_line(epoch, lr))
-                    if ended:
-                        self._log(metrics, renderer, self._valid_line(epoch, valid_loader))
-                        self._window.restart_clock()
-                    every = training.checkpoint_every_steps
-                    if checkpointer and (ended or stopped or (every and self.step % every == 0)):
-                        with self.optimizer.eval_weights(self.model):  # the model that is saved is one to be used
-                            saved = checkpointer.save(self.step, self.to_records(train_loader))
-                    if interrupter is not None and stopped:
-                        interrupter.check()
-        finally:
-            renderer.close()
-        return LearningResult(self.step, self._last["train"], self._last["valid"], self._last["best_valid"], saved)
+        if directory is not None and (metrics_log is not None or checkpointer is not None):
+            raise ArgumentError("fit: a directory has its own metrics_log and checkpointer; leave these out")
+        fitting = Fitting(self, training or TrainingConfig(), renderer, callbacks, interrupter)
+        return fitting.run(train_loader, valid_loader, directory, metrics_log, checkpointer)
 
     def train_step(self, *batches: Batch) -> float:
-        """Take one optimizer step with the gradient that one batch of all the items would have; returns the base rate.
+        """Take one optimizer step with the gradient that one batch of all the items would have.
 
         Args:
-            batches: whose losses are means over `Loss.size` items each; at least one.
+            batches: whose losses are means over `StepOutput.size` values each; at least one.
+
+        Returns:
+            The learning rate, of groups that of the base.
         """
-        for batch in batches:
-            self._backward(batch)
-        return self._update()
+        for place, batch in enumerate(batches):
+            self.backward(batch, is_last=place == len(batches) - 1)
+        return self.take_step()
 
-    def _backward(self, batch: Batch) -> None:
-        loss = self.loss(self.model, batch)
-        loss.mean.backward()
-        self._gradients.add(self.model, GradientsParams.from_module(self.model), loss.size)
-        self._window.add(loss)
+    def backward(self, batch: Batch, *, is_last: bool = True) -> StepOutput:
+        """Compute the loss of a batch and add its gradients to those of the step.
 
-    def _update(self) -> float:
-        lr = self.lr_scheduler.step()
-        self.model = self.optimizer.step(lr, self.model, self._gradients.take())
+        Args:
+            is_last: whether the step has no further batch; processes exchange gradients then.
+        """
+        with self.parallel.accumulating(self.model, is_last):
+            with self.autocast():
+                output = self.task.train_step(self.model, batch)
+            output = output if isinstance(output, StepOutput) else StepOutput(output, items_of(batch))
+            loss = self._accumulation.weighed(output.loss, output.size)
+            if loss is not None:
+                (loss if self.scaler is None else self.scaler.scale(loss)).backward()
+        self.window.add(output.loss, output.size)
+        return output
+
+    def take_step(self) -> float:
+        """Take the optimizer step of the gradients that are there; returns the learning rate."""
+        lr = self.update.step(self._accumulation.divisor(), self.scaler)
         self.step += 1
-        return lr.base if isinstance(lr, ModuleLearningRate) else lr
+        if self.ema is not None:
+            self.ema.update()
+        return lr
 
-    @torch.no_grad()
-    def validate(self, loader: DataLoader[Any, Batch]) -> float:
+    def drop_gradients(self) -> None:
+        """Forget the batches of a step that was not taken."""
+        self._accumulation.clear()
+        for parameter in self.model.parameters():
+            parameter.grad = None
+
+    def validate(self, loader: Iterable[Batch]) -> float:
         """Mean loss over the loader's first epoch, every value of equal weight; the model is not changed."""
-        was_training = self.model.training
-        self.model.eval()
-        loader.rewind()
-        with self.optimizer.eval_weights(self.model):
-            losses = [self.loss(self.model, batch) for batch in loader]
-        self.model.train(was_training)
-        means = torch.stack([loss.mean for loss in losses]).double().cpu()
-        sizes = torch.tensor([loss.size for loss in losses], dtype=torch.float64)
-        return ((means * sizes).sum() / sizes.sum()).item()
+        return self.evaluate(loader)["loss"]
 
-    def to_records(self, train_loader: DataLoader[Any, Batch]) -> dict[str, Record]:
-        """Everything that a training needs to go on: the records `model`, `optimizer` and `training`.
+    def evaluate(self, loader: Iterable[Batch], steps: int | None = None) -> dict[str, float]:
+        """The loss and all metrics over the loader's first epoch; the model is not changed.
 
-        Raises:
-            TrainingError: a loss or a parameter is not finite; such a state is not worth keeping.
+        Args:
+            loader: read from its beginning.
+            steps: batches at most; None is all.
         """
-        self._check_finite()
-        return self._state(train_loader).to_records()
+        return evaluate(self, as_loader(loader, self.device, steps))
 
-    def load_checkpoint(self, checkpoint: Checkpoint, train_loader: DataLoader[Any, Batch]) -> None:
-        """Go back to the state of a checkpoint.
+    def autocast(self) -> AbstractContextManager[Any]:
+        """The context of forward passes."""
+        if self.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, getattr(torch, self.precision))
+
+    def saved_weights(self) -> AbstractContextManager[Any]:
+        """The model has the weights that are saved within the `with` block; they differ for rules such as
+        ScheduleFreeAdamW."""
+        optimizer = self.optimizer
+        return optimizer.eval_weights(self.model) if isinstance(optimizer, OptimizerAdaptor) else nullcontext()
+
+    def final_weights(self) -> AbstractContextManager[Any]:
+        """The model has the weights to be used within the `with` block: their average, where there is one."""
+        return self.saved_weights() if self.ema is None else self.ema.applied()
+
+    def state(self, train_loader: Any) -> TrainingState:
+        """Everything that the training needs to go on; the loader's position belongs to it."""
+        parts = {"lr_scheduler": self.lr_scheduler, "ema": self.ema, "scaler": self.scaler}
+        return TrainingState(
+            model=self.model,
+            optimizer=self.optimizer,
+            loader=as_loader(train_loader, self.device),
+            window=self.window,
+            counters=_Counters(self),
+            **{name: part for name, part in parts.items() if part is not None},
+        )
+
+    def load_checkpoint(self, checkpoint: Checkpoint, train_loader: Any) -> None:
+        """Go back to the state of a checkpoint; `fit` goes on from there.
 
         Raises:
             CheckpointError: a file of it is missing or damaged.
             RecordError: it is of another model or optimizer.
             DataError: it is of other data.
         """
-        self._gradients.clear()
-        self._state(train_loader).load_records(
-            {name: checkpoint.load(name) for name in ("training", "model", "optimizer")}
-        )
-        self.optimizer.use_training_weights(self.model)
-
-    def _state(self, train_loader: DataLoader[Any, Batch]) -> TrainingState:
-        return TrainingState(
-            model=self.model,
-            optimizer=self.optimizer,
-            lr_scheduler=self.lr_scheduler,
-            loader=train_loader,
-            window=self._window,
-            counters=_Counters(self),
-        )
-
-    def _check_finite(self) -> None:
-        mean = self._window.mean()
-        if mean is not None and not math.isfinite(mean):
-            raise TrainingError(self._not_finite(f"the loss became {mean}"))
-        floats = [param for param in params(self.model) if param.tensor.is_floating_point()]
-        sums = torch.stack([param.tensor.detach().sum(dtype=torch.float64).cpu() for param in floats])
-        for param, total in zip(floats, sums.tolist(), strict=True):
-            if not math.isfinite(total):
-                raise TrainingError(self._not_finite(f"the parameter '{param.path}' is not finite any more"))
-
-    def _not_finite(self, what: str) -> str:
-        return (
-            f"{what} by step {self.step}; checkpoints from before are kept. Start again with a lower "
-            "lr_scheduler.initial_lr, a longer warm-up, or optimizer.grad_clipping"
-        )
-
-    def _train_line(self, epoch: int, lr: float) -> dict[str, Any]:
-        loss, rate = self._window.close()
-        if not math.isfinite(loss):
-            raise TrainingError(self._not_finite(f"the loss became {loss}"))
-        self._last["train"] = loss
-        return {"step": self.step, "epoch": epoch, "split": "train", "loss": loss, "lr": lr, "tokens_per_s": rate}
-
-    def _valid_line(self, epoch: int, loader: DataLoader[Any, Batch]) -> dict[str, Any]:
-        loss = self.validate(loader)
-        best = self._last["best_valid"]
-        self._last["valid"] = loss
-        self._last["best_valid"] = loss if best is None else min(best, loss)
-        return {"step": self.step, "epoch": epoch, "split": "valid", "loss": loss}
-
-    def _log(self, metrics: MetricsLog | None, renderer: Renderer, line: dict[str, Any]) -> None:
-        if metrics is not None:
-            metrics.append({**line, "time": time.time()})
-        renderer.show(line)
+        self.drop_gradients()
+        self.state(train_loader).load_records(checkpoint.records())
+        if isinstance(self.optimizer, OptimizerAdaptor):
+            self.optimizer.use_training_weights(self.model)
 
 
 class _Counters:
-    """The steps and last losses of a learner, as a part of its state."""
+    """The numbers of a learner, as a part of its state."""
 
     def __init__(self, learner: Learner[Any]) -> None:
         self._learner = learner
 
     def state_dict(self) -> dict[str, Any]:
-        return {"step": self._learner.step, "last": self._learner._last}
+        learner = self._learner
+        return {"step": learner.step, "last": dict(learner.last), "fit": learner.fit_state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        step, last = int(state["step"]), {name: state["last"][name] for name in self._learner._last}
-        self._learner.step, self._learner._last = step, last
+        learner = self._learner
+        step, last = int(state["step"]), {name: state["last"][name] for name in learner.last}
+        learner.step, learner.last, learner.loaded_fit = step, last, dict(state.get("fit", {}))
+
+
+def _device_of(model: nn.Module) -> torch.device:
+    first = next(model.parameters(), None)
+    return torch.device("cpu") if first is None else first.device

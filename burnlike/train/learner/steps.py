@@ -5,6 +5,8 @@ from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
+from ...errors import ConfigError
+
 
 class StepOutput(NamedTuple):
     """The result of one batch.
@@ -40,3 +42,35 @@ class ValidStep(Protocol):
 
 LossFunction = Callable[[Any, Any], Tensor | StepOutput]
 """`(model, batch) -> loss`: a mean over the items of the batch, or a StepOutput that says of how many values."""
+
+
+class _Task:
+    """Two functions of a model and a batch."""
+
+    def __init__(self, train_step: LossFunction, valid_step: LossFunction) -> None:
+        self.train_step = train_step
+        self.valid_step = valid_step
+
+
+def task_of(model: nn.Module, loss: LossFunction | None, task: TrainStep | None) -> Any:
+    """What has both `train_step(model, batch)` and `valid_step(model, batch)`: a validation that is not defined is what
+    training computes.
+
+    Raises:
+        ConfigError: there is nothing to train with, or there are two.
+    """
+    if loss is not None and task is not None:
+        raise ConfigError("a Learner takes a loss or a task, not both")
+    if loss is not None:
+        return _Task(loss, loss)
+    if task is not None:
+        if not callable(getattr(task, "train_step", None)):
+            raise ConfigError(f"task: expected an object with train_step(model, batch), got {task!r:.80}")
+        return task if callable(getattr(task, "valid_step", None)) else _Task(task.train_step, task.train_step)
+    if callable(getattr(type(model), "train_step", None)):
+        name = "valid_step" if callable(getattr(type(model), "valid_step", None)) else "train_step"
+        return _Task(lambda model, batch: model.train_step(batch), lambda model, batch: getattr(model, name)(batch))
+    raise ConfigError(
+        "expected a loss: `loss=lambda model, batch: ...`, a `task=` with train_step(model, batch), or a"
+        f" {type(model).__name__} that defines train_step(batch)"
+    )

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from .loss import Loss
-
 
 class LossWindow:
     """Collects losses without waiting for the device that they are on, until their mean is asked for."""
@@ -23,20 +21,19 @@ class LossWindow:
         self._started_at = time.perf_counter()
         self._timed_size = 0
 
-    def add(self, loss: Loss) -> None:
-        """Add the loss of one step."""
-        mean = loss.mean.detach().double()
+    def add(self, loss: Tensor, size: int) -> None:
+        """Add the mean loss of one batch."""
         # That of nothing is NaN, and has no weight.
-        self._means.append(mean if loss.size else torch.zeros_like(mean))
-        self._sizes.append(loss.size)
-        self._timed_size += loss.size
+        self._means.append(loss.detach() if size else torch.zeros_like(loss))
+        self._sizes.append(size)
+        self._timed_size += size
 
     def mean(self) -> float | None:
         """Mean of what was added, each value of equal weight; None if nothing was."""
         if not self._means:
             return None
         sizes = torch.tensor(self._sizes, dtype=torch.float64)
-        means = torch.stack(self._means).cpu()
+        means = torch.stack(self._means).double().cpu()
         return ((means * sizes).sum() / sizes.sum()).item()
 
     def close(self) -> tuple[float, float]:
@@ -50,7 +47,7 @@ class LossWindow:
 
     def state_dict(self) -> dict[str, Tensor]:
         """The numbers added so far, for a checkpoint."""
-        means = torch.stack(self._means).cpu() if self._means else torch.zeros(0, dtype=torch.float64)
+        means = torch.stack(self._means).double().cpu() if self._means else torch.zeros(0, dtype=torch.float64)
         return {"means": means, "sizes": torch.tensor(self._sizes, dtype=torch.int64)}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:

@@ -134,6 +134,15 @@ class RunDir:
         self._lock.close()
 
 
+def open_or_create(path: str | os.PathLike[str]) -> RunDir:
+    """Take up the run at `path`, or begin one where there is none.
+
+    Raises:
+        RunDirError: other files are there, another process is working on it, or it can't be made.
+    """
+    return RunDir.open(path) if (Path(path) / LOCK_NAME).exists() else RunDir.create(path)
+
+
 def next_directory(root: Path, name: str) -> Path:
     """Make `root/name`, or `root/name-2` and so on, numbered after the last one there is.
 

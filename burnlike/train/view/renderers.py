@@ -3,6 +3,7 @@
 import importlib.util
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any, Protocol, TextIO
 
 from ..._terminal import harmless
@@ -98,7 +99,7 @@ class RichRenderer:
     def show(self, metrics: dict[str, Any]) -> None:
         """Put training metrics beside the bar, others above it."""
         if metrics["split"] == "train":
-            shown = f"loss {metrics['loss']:.4f}  lr {metrics['lr']:.1e}  {metrics['tokens_per_s']:,.0f} tokens/s"
+            shown = "  ".join(describe_value(name, it) for name, it in metrics.items() if name not in _NOT_SHOWN)
             self._progress.update(self._task, metrics=shown)
         else:
             self.note(describe(metrics, self._total_steps))
@@ -112,13 +113,23 @@ class RichRenderer:
         self._progress.stop()
 
 
-def describe(metrics: dict[str, Any], total_steps: int) -> str:
+_NOT_SHOWN = ("step", "epoch", "split", "time")
+
+
+def describe(metrics: Mapping[str, Any], total_steps: int) -> str:
     """One line of metrics as text."""
-    line = f"step {metrics['step']:>{len(str(total_steps))}}/{total_steps}  epoch {metrics['epoch'] + 1}  "
-    if metrics["split"] != "train":
-        return line + f"validation loss {metrics['loss']:.4f}"
-    rate = f"  {metrics['tokens_per_s']:,.0f} tokens/s"
-    return line + f"loss {metrics['loss']:.4f}  lr {metrics['lr']:.1e}{rate}"
+    split = {"train": "", "valid": "validation "}.get(metrics["split"], f"{metrics['split']} ")
+    values = [describe_value(f"{split}{name}", value) for name, value in metrics.items() if name not in _NOT_SHOWN]
+    return "  ".join(
+        [f"step {metrics['step']:>{len(str(total_steps))}}/{total_steps}", f"epoch {metrics['epoch'] + 1}", *values]
+    )
+
+
+def describe_value(name: str, value: float) -> str:
+    """A metric with its name: rates as a number a second, learning rates with an exponent."""
+    if name.endswith("_per_s"):
+        return f"{value:,.0f} {name.removesuffix('_per_s')}/s"
+    return f"{name} {value:.1e}" if name == "lr" else f"{name} {value:.4f}"
 
 
 def choose_renderer() -> Renderer:

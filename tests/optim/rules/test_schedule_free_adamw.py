@@ -26,7 +26,7 @@ from burnlike.optim import (
     ScheduleFreeAdamWConfig,
 )
 from burnlike.record import BurnpackRecorder, Record, load, save
-from burnlike.train import Checkpointer, Learner, Loss, PlainRenderer, TrainingConfig
+from burnlike.train import Checkpointer, Learner, PlainRenderer, StepOutput, TrainingConfig
 from tests.optim.rules.formulas import PlainScheduleFreeAdamW
 from tests.optim.steps import assert_same, train
 
@@ -213,8 +213,8 @@ def points_loader() -> DataLoader:
     return DataLoader(InMemDataset([i / 8 for i in range(8)]), Points(), batch_size=4, seed=1)
 
 
-def squared_error(model: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> Loss:
-    return Loss(nn.functional.mse_loss(model(batch[0]), batch[1]), len(batch[0]))
+def squared_error(model: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> StepOutput:
+    return StepOutput(nn.functional.mse_loss(model(batch[0]), batch[1]), len(batch[0]))
 
 
 def learner() -> Learner:
@@ -230,7 +230,7 @@ def test_a_training_loop_validates_and_saves_the_average_and_resumes_in_the_same
     whole.fit(points_loader(), points_loader(), options, checkpointer=checkpointer, renderer=renderer)
     with whole.optimizer.eval_weights(whole.model):
         averages = values(whole.model)
-        losses = [squared_error(whole.model, batch).mean.detach() for batch in points_loader()]
+        losses = [squared_error(whole.model, batch).loss.detach() for batch in points_loader()]
     assert whole.validate(points_loader()) == pytest.approx(torch.stack(losses).mean().item(), rel=1e-6)
     last = checkpointer.latest()
     assert last is not None

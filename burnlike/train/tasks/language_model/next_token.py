@@ -1,33 +1,35 @@
 """The loss of a language model."""
 
+from collections.abc import Callable
 from typing import Any, cast
 
 from torch import Tensor, nn
 
 from ....ops import cross_entropy
-from ...learner.loss import Loss, LossFunction
+from ...learner.steps import StepOutput
+from ..task import logits_of
 
 
-def next_token_loss(model: nn.Module, batch: Tensor) -> Loss:
+def next_token_loss(model: nn.Module, batch: Tensor) -> StepOutput:
     """Cross-entropy of each token given those before it, in nats.
 
     In training, a model with `forward_balance` adds what keeps the experts of a mixture in balance.
 
     Args:
-        model: `[batch, n] -> [batch, n, vocab_size]` logits.
+        model: `[batch, n] -> [batch, n, vocab_size]` logits, or an object with such `logits`.
         batch: `[batch, n + 1]` int64 tokens.
     """
     targets, balance = batch[:, 1:], None
     if model.training and callable(getattr(type(model), "forward_balance", None)):
         logits, balance = cast(Any, model).forward_balance(batch[:, :-1])
     else:
-        logits = model(batch[:, :-1])
-    mean = cross_entropy(logits.flatten(0, 1), targets.flatten())
-    return Loss(mean if balance is None else mean + balance, targets.numel())
+        logits = logits_of(model(batch[:, :-1]))
+    loss = cross_entropy(logits.flatten(0, 1), targets.flatten())
+    return StepOutput(loss if balance is None else loss + balance, targets.numel(), logits.detach(), targets)
 
 
-def loss_function(model: nn.Module) -> LossFunction:
-    """The model's own `loss(batch) -> Loss` if it defines one, else `next_token_loss`."""
+def loss_function(model: nn.Module) -> Callable[[Any, Any], StepOutput]:
+    """The model's own `loss(batch) -> StepOutput` if it defines one, else `next_token_loss`."""
     if callable(getattr(type(model), "loss", None)):
         return lambda model, batch: model.loss(batch)
     return next_token_loss

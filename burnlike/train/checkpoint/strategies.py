@@ -1,0 +1,112 @@
+"""Which checkpoints are written and which stay: the last ones, the best one, or both (Burn's strategies)."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+
+class Save(NamedTuple):
+    """Write the checkpoint."""
+
+
+class Delete(NamedTuple):
+    """Remove the checkpoint of this number."""
+
+    number: int
+
+
+CheckpointingAction = Save | Delete
+
+
+class CheckpointingStrategy(Protocol):
+    """Decides at each moment at which a checkpoint could be written.
+
+    Attributes:
+        kept: the numbers of the checkpoints that it wants, in the order of their saving.
+    """
+
+    kept: list[int]
+
+    def checkpointing(self, number: int, values: Mapping[str, float]) -> list[CheckpointingAction]:
+        """What to do now.
+
+        Args:
+            number: of the checkpoint, growing: a step or an epoch.
+            values: metrics that are new since the last call, by names such as `valid.loss`.
+        """
+        ...
+
+
+class KeepLastNCheckpoints:
+    """Keeps the last ones.
+
+    Example:
+        >>> strategy = KeepLastNCheckpoints(2)
+        >>> [strategy.checkpointing(number, {}) for number in (1, 2, 3)][-1]
+        [Save(), Delete(number=1)]
+    """
+
+    def __init__(self, num_keep: int) -> None:
+        self.num_keep = num_keep
+        self.kept: list[int] = []
+
+    def checkpointing(self, number: int, values: Mapping[str, float]) -> list[CheckpointingAction]:
+        """Save, and remove those before the last `num_keep`."""
+        kept = [*self.kept, number]
+        old, self.kept = kept[: -self.num_keep], kept[-self.num_keep :]
+        return [Save(), *map(Delete, old)]
+
+
+class MetricCheckpointingStrategy:
+    """Keeps the one with the best value of a metric; of equal ones the first, and never one with NaN."""
+
+    def __init__(self, metric: str, direction: Literal["lowest", "highest"] = "lowest") -> None:
+        """Make a strategy that has seen no value.
+
+        Args:
+            metric: such as `valid.loss`.
+            direction: whether low or high values are good.
+        """
+        self.metric = metric
+        self.direction = direction
+        self.best: float | None = None
+        self.kept: list[int] = []
+
+    def checkpointing(self, number: int, values: Mapping[str, float]) -> list[CheckpointingAction]:
+        """Save if the value is new and the best so far, and remove the one before."""
+        if not self.is_better(values):
+            return []
+        old, self.kept, self.best = self.kept, [number], values[self.metric]
+        return [*map(Delete, old), Save()]
+
+    def is_better(self, values: Mapping[str, float]) -> bool:
+        """Whether the values have the best one of the metric so far."""
+        value = values.get(self.metric)
+        if value is None or math.isnan(value):
+            return False
+        return self.best is None or (value < self.best if self.direction == "lowest" else value > self.best)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The best value and the number of its checkpoint."""
+        return {"kept": list(self.kept), "best": self.best}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state."""
+        self.kept, self.best = list(state["kept"]), state["best"]
+
+
+class ComposedCheckpointingStrategy:
+    """Keeps what any of several strategies keeps."""
+
+    def __init__(self, strategies: Sequence[CheckpointingStrategy]) -> None:
+        self.strategies = list(strategies)
+        self.kept: list[int] = []
+
+    def checkpointing(self, number: int, values: Mapping[str, float]) -> list[CheckpointingAction]:
+        """Save if one of them does; remove what none of them keeps any more."""
+        actions = [action for it in self.strategies for action in it.checkpointing(number, values)]
+        is_saved = Save() in actions
+        wanted = {number for it in self.strategies for number in it.kept}
+        before = [*self.kept, *([number] if is_saved else [])]
+        self.kept = [it for it in before if it in wanted]
+        return [*([Save()] if is_saved else []), *(Delete(it) for it in before if it not in wanted)]

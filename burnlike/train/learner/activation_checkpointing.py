@@ -1,0 +1,65 @@
+"""Activation checkpointing of a model's blocks, for as long as it trains."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from ...errors import ConfigError
+
+
+class CheckpointedForward:
+    """The forward of one block, whose activations are computed again in the backward pass."""
+
+    def __init__(self, forward: Any, block: nn.Module) -> None:
+        self._forward = forward
+        self._block = block
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Run the block's own code."""
+        if self._block.training and torch.is_grad_enabled():
+            return checkpoint(self._forward, *arguments, use_reentrant=False, **keywords)
+        return self._forward(*arguments, **keywords)
+
+
+def blocks_of(model: nn.Module) -> list[nn.Module]:
+    """The blocks of a model: of modules of one class that stand side by side, those with the most parameters in all."""
+    best: list[nn.Module] = []
+    largest = 0
+    for module in model.modules():
+        by_class: dict[type[nn.Module], list[nn.Module]] = {}
+        for child in module.children():
+            by_class.setdefault(type(child), []).append(child)
+        for blocks in by_class.values():
+            size = sum(it.numel() for block in blocks for it in block.parameters())
+            if len(blocks) > 1 and size > largest and any(True for block in blocks for _ in block.children()):
+                best, largest = blocks, size
+    return best
+
+
+@contextmanager
+def checkpointed(model: nn.Module) -> Iterator[None]:
+    """Checkpoint the blocks of a model within the `with` block.
+
+    Raises:
+        ConfigError: it has no blocks: modules of one class, with modules in them, side by side.
+    """
+    blocks = blocks_of(model)
+    if not blocks:
+        raise ConfigError(
+            "training.activation_checkpointing: the model has no blocks, which are modules of one class in a list, with"
+            " modules in them; leave it out, or call torch.utils.checkpoint in the model's forward"
+        )
+    before = [vars(block).get("forward") for block in blocks]
+    for block in blocks:
+        vars(block)["forward"] = CheckpointedForward(block.forward, block)
+    try:
+        yield
+    finally:
+        for block, own in zip(blocks, before, strict=True):
+            vars(block).pop("forward", None)
+            if own is not None:
+                vars(block)["forward"] = own

@@ -1,0 +1,78 @@
+"""Ema: an exponential moving average of a model's weights."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from ..._torch_compat import foreach
+from ...errors import RecordMismatchError
+from ...module import params
+from ...record import Record
+from .configs import EmaConfig
+
+
+class Ema:
+    """The average, by the paths of the parameters; buffers, such as running statistics, are the model's own.
+
+    Attributes:
+        config: the decay.
+        steps: how many steps are averaged.
+    """
+
+    def __init__(self, model: nn.Module, config: EmaConfig | None = None) -> None:
+        self.config = config or EmaConfig()
+        self.steps = 0
+        weights = {param.path: param.tensor for param in params(model) if param.tensor.is_floating_point()}
+        self._weights = {name: tensor for name, tensor in weights.items() if isinstance(tensor, nn.Parameter)}
+        self._averages = {name: tensor.detach().clone() for name, tensor in self._weights.items()}
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Take the weights of a step into the average."""
+        decay = self.config.decay
+        if self.config.warmup:
+            decay = min(decay, (1 + self.steps) / (10 + self.steps))
+        self.steps += 1
+        foreach.lerp_([*self._averages.values()], [it.detach() for it in self._weights.values()], 1 - decay)
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """The model has the averages for weights within the `with` block."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        for weight, average in zip(self._weights.values(), self._averages.values(), strict=True):
+            kept = weight.detach().clone()
+            weight.copy_(average)
+            average.copy_(kept)
+
+    def into_record(self) -> Record:
+        """The averages by path, and the steps."""
+        return Record(dict(self._averages), {"steps": self.steps}, source="the record of the average of the weights")
+
+    @torch.no_grad()
+    def load_record(self, record: Record) -> Self:
+        """Go on from a saved average.
+
+        Raises:
+            RecordMismatchError: it is of other parameters; nothing has changed.
+        """
+        found: dict[str, Tensor] = dict(record.tensors)
+        for name, average in self._averages.items():
+            if name not in found or found[name].shape != average.shape:
+                there = "none" if name not in found else f"one of the shape {list(found[name].shape)}"
+                raise RecordMismatchError(
+                    f"{record.source}: expected an average of '{name}' of the shape {list(average.shape)}, got {there}"
+                )
+        for name, average in self._averages.items():
+            average.copy_(found[name])
+        self.steps = int(record.values["steps"])
+        return self

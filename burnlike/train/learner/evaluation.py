@@ -1,0 +1,94 @@
+"""Evaluation: the loss and the metrics of a model over all batches of a loader."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import Tensor
+
+from ...errors import ConfigError
+from .foreign_loader import items_of
+from .steps import StepOutput
+
+if TYPE_CHECKING:
+    from .learner import Learner
+
+
+class Metric(Protocol):
+    """A number that is computed of all predictions and targets of an epoch; `torchmetrics.Metric` is one."""
+
+    def update(self, predictions: Any, targets: Any, /) -> Any:
+        """Take a batch."""
+        ...
+
+    def compute(self) -> Any:
+        """The value over all batches since the last reset: a scalar, or several by name."""
+        ...
+
+    def reset(self) -> Any:
+        """Forget all batches."""
+        ...
+
+
+@torch.no_grad()
+def evaluate(learner: "Learner[Any]", loader: Any) -> dict[str, float]:
+    """The loss, every value of equal weight, and the metrics over the loader's first epoch; nothing is changed."""
+    model = learner.model
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    loader.rewind()
+    losses: list[Tensor] = []
+    sizes: list[int] = []
+    try:
+        with learner.final_weights():
+            for batch in loader:
+                with learner.autocast():
+                    output = learner.task.valid_step(model, batch)
+                output = output if isinstance(output, StepOutput) else StepOutput(output, items_of(batch))
+                losses.append(output.loss if output.size else torch.zeros_like(output.loss))
+                sizes.append(output.size)
+                update_metrics(learner.metrics, output)
+        return {"loss": weighted_mean(losses, sizes), **values_of(learner.metrics)}
+    finally:
+        for metric in learner.metrics.values():
+            metric.reset()
+        for module, was_training in modes:
+            module.training = was_training
+
+
+def weighted_mean(losses: list[Tensor], sizes: list[int]) -> float:
+    """The mean of means over so many values each; NaN of none."""
+    if not sum(sizes):
+        return float("nan")
+    weights = torch.tensor(sizes, dtype=torch.float64)
+    return ((torch.stack(losses).double().cpu() * weights).sum() / weights.sum()).item()
+
+
+def update_metrics(metrics: Mapping[str, Metric], output: StepOutput) -> None:
+    """Give a batch to all metrics.
+
+    Raises:
+        ConfigError: there are metrics, and the task gives no predictions.
+    """
+    if metrics and output.predictions is None:
+        raise ConfigError(
+            f"metrics: {', '.join(metrics)} compare predictions with targets, and the loss gives none; return"
+            " StepOutput(loss, size, predictions, targets), or use a task such as Classification"
+        )
+    for metric in metrics.values():
+        metric.update(output.predictions, output.targets)
+
+
+def values_of(metrics: Mapping[str, Metric]) -> dict[str, float]:
+    """The values of all metrics; one that has several gives `name.part` for each."""
+    values: dict[str, float] = {}
+    for name, metric in metrics.items():
+        value = metric.compute()
+        parts = {f"{name}.{part}": it for part, it in value.items()} if isinstance(value, Mapping) else {name: value}
+        for key, it in parts.items():
+            numbers = torch.as_tensor(it).double()
+            if numbers.numel() == 1:
+                values[key] = numbers.item()
+            else:
+                values |= {f"{key}.{place}": number for place, number in enumerate(numbers.flatten().tolist())}
+    return values

@@ -1,0 +1,269 @@
+"""One call of `Learner.fit`: the loop, and when to log, validate, save and stop."""
+
+import math
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from ...errors import ConfigError, nearest
+from ..checkpoint.checkpointer import Checkpointer
+from ..runs.metrics_log import MetricsLog
+from ..runs.run_dir import RunDir, open_or_create
+from ..view.callback import Callback, Callbacks
+from ..view.renderers import PlainRenderer, Renderer
+from .activation_checkpointing import checkpointed
+from .configs import TrainingConfig
+from .early_stopping import MetricEarlyStoppingStrategy
+from .evaluation import update_metrics, values_of
+from .foreign_loader import as_loader
+from .interrupt import Interrupter
+from .result import LearningResult
+from .saving import Saving, not_finite
+from .steps import StepOutput
+
+if TYPE_CHECKING:
+    from .learner import Learner
+
+
+class Fitting:
+    """Trains a learner to the end of its epochs."""
+
+    def __init__(
+        self,
+        learner: "Learner[Any]",
+        training: TrainingConfig,
+        renderer: Renderer | None,
+        callbacks: Sequence[Callback],
+        interrupter: Interrupter | None,
+    ) -> None:
+        self.learner = learner
+        self.training = training
+        self.renderer = renderer or PlainRenderer()
+        self.callbacks = Callbacks(list(callbacks))
+        self.interrupter = interrupter
+        self.metrics_log: MetricsLog | None = None
+        self.checkpointer: Checkpointer | None = None
+        self.values: dict[str, float] = {}
+        stopping = training.early_stopping
+        self.stopping = None if stopping is None else MetricEarlyStoppingStrategy(stopping)
+        self.stopped_early = False
+        self.saving: Saving | None = None
+
+    def run(
+        self,
+        train_loader: Any,
+        valid_loader: Any,
+        directory: str | Path | None,
+        metrics_log: MetricsLog | None,
+        checkpointer: Checkpointer | None,
+    ) -> LearningResult:
+        """Train; see `Learner.fit`."""
+        learner, training = self.learner, self.training
+        steps = training.steps_per_epoch
+        batches = None if steps is None else steps * training.accumulation_steps
+        train = as_loader(train_loader, learner.device, batches)
+        valid = None if valid_loader is None else as_loader(valid_loader, learner.device, training.validation_steps)
+        self._check(valid)
+        with ExitStack() as stack:
+            self.metrics_log, self.checkpointer = metrics_log, checkpointer
+            if directory is not None:
+                self._open(stack.enter_context(closing(open_or_create(directory))), train)
+            self._begin(train)
+            stack.callback(self._end)
+            if training.compile:
+                learner.model.compile()
+            if training.activation_checkpointing:
+                stack.enter_context(checkpointed(learner.model))
+            try:
+                learner.model.train()
+                learner.window.restart_clock()
+                learner.drop_gradients()
+                while train.epoch < training.epochs and not self.stopped_early:
+                    self._epoch(train, valid)
+                self._tell_saved(wait=True)
+                self.callbacks.call("on_fit_end", learner)
+            except BaseException as error:
+                self.callbacks.call("on_exception", learner, error)
+                raise
+        return self._result()
+
+    def _check(self, valid: Any) -> None:
+        for name in ("early_stopping", "keep_best"):
+            if getattr(self.training, name) is not None and valid is None:
+                raise ConfigError(f"training.{name}: is decided by the validation; expected a valid_loader, got none")
+
+    def _open(self, run: RunDir, train: Any) -> None:
+        """Take up the run in a directory, or begin one."""
+        self.learner.run = run
+        self.metrics_log = MetricsLog(run.metrics)
+        self.checkpointer = Checkpointer(run.checkpoints, self.training.keep_checkpoints)
+        checkpoint = self.checkpointer.latest()
+        run.clean()
+        self.checkpointer.clean()
+        if checkpoint is not None:
+            self.learner.load_checkpoint(checkpoint, train)
+            self.renderer.note(f"resuming from {checkpoint.path}")
+        self.metrics_log.cut_back(self.learner.step)
+
+    def _begin(self, train: Any) -> None:
+        learner, training = self.learner, self.training
+        if self.checkpointer is not None:
+            self.saving = Saving(learner, training, self.checkpointer)
+        if learner.loaded_fit:
+            self.load_state_dict(learner.loaded_fit)
+        learner.fit_state = self.state_dict
+        if self.saving is not None:
+            self.saving.begin()
+        learner.epochs, learner.epoch = training.epochs, train.epoch
+        learner.total_steps = training.epochs * training.steps_of(len(train))
+        self.renderer.start(learner.step, learner.total_steps)
+        self.callbacks.call("on_fit_start", learner)
+
+    def _end(self) -> None:
+        learner = self.learner
+        learner.loaded_fit = self.state_dict()
+        learner.fit_state = lambda: learner.loaded_fit
+        self.renderer.close()
+        if self.checkpointer is not None:
+            self.checkpointer.wait()
+
+    def _epoch(self, train: Any, valid: Any) -> None:
+        learner, training = self.learner, self.training
+        epoch = learner.epoch = train.epoch
+        self.callbacks.call("on_epoch_start", learner, epoch)
+        for batch in train:
+            self.callbacks.call("on_batch_start", learner, batch)
+            is_over = train.epoch > epoch
+            # By the position: a run that goes on does so at the end of a step.
+            is_last = is_over or train.position % training.accumulation_steps == 0
+            output = learner.backward(batch, is_last=is_last)
+            if training.train_metrics:
+                update_metrics(learner.metrics, detached(output))
+            if not is_last:
+                continue
+            self.callbacks.call("on_backward_end", learner)
+            lr = learner.take_step()
+            self.renderer.advance(learner.step)
+            self.callbacks.call("on_step_end", learner)
+            is_stopped = self.interrupter is not None and self.interrupter.stopped
+            values: dict[str, float] = {}
+            if is_over or learner.step % training.log_every_steps == 0:
+                self._log(self._train_line(lr, is_over))
+            if is_over and valid is not None:
+                values = self._validate(valid)
+                learner.window.restart_clock()
+            self._save(train, values, is_over=is_over, is_stopped=is_stopped)
+            if is_stopped and self.interrupter is not None:
+                self.interrupter.check()
+        self.callbacks.call("on_epoch_end", learner, epoch)
+
+    def _train_line(self, lr: float, is_over: bool) -> dict[str, Any]:
+        learner = self.learner
+        loss, rate = learner.window.close()
+        if not math.isfinite(loss):
+            raise not_finite(learner.step, f"the loss became {loss}")
+        learner.last["train"] = loss
+        unit = getattr(learner.task, "unit", "items")
+        line = {"step": learner.step, "epoch": learner.epoch, "split": "train", "loss": loss, "lr": lr}
+        line[f"{unit}_per_s"] = rate
+        if is_over and self.training.train_metrics:
+            line |= values_of(learner.metrics)
+            for metric in learner.metrics.values():
+                metric.reset()
+        return line
+
+    def _validate(self, valid: Any) -> dict[str, float]:
+        """Evaluate after an epoch; the values by the names that strategies know them by."""
+        learner = self.learner
+        self.callbacks.call("on_valid_start", learner, "valid")
+        self.values = values = learner.evaluate(valid)
+        loss, best = values["loss"], learner.last["best_valid"]
+        learner.last["valid"] = loss
+        learner.last["best_valid"] = loss if best is None else min(best, loss)
+        self._log({"step": learner.step, "epoch": learner.epoch, "split": "valid", **values})
+        for name in ("early_stopping", "keep_best"):
+            config = getattr(self.training, name)
+            if config is not None and config.metric not in values:
+                raise ConfigError(
+                    f"training.{name}.metric: the validation has no '{config.metric}', it has {', '.join(values)}"
+                    f"{nearest(config.metric, [*values])}"
+                )
+        if self.stopping is not None:
+            value = values[self.stopping.config.metric]
+            self.stopped_early = self.stopping.should_stop(learner.epoch + 1, value)
+            if self.stopped_early:
+                self._note(
+                    f"stopping early: {self.stopping.config.metric} was best in epoch {self.stopping.best_epoch}"
+                )
+        return {f"valid.{name}": value for name, value in values.items()}
+
+    def _save(self, train: Any, values: dict[str, float], *, is_over: bool, is_stopped: bool) -> None:
+        """Tell of the checkpoint that has been written by now, and write one if it is due."""
+        saving = self.saving
+        if saving is None:
+            return
+        self._tell_saved(wait=False)
+        is_end = is_stopped or train.epoch >= self.training.epochs or self.stopped_early
+        if saving.is_due(values, epochs=train.epoch, is_over=is_over, is_end=is_end):
+            saving.save(train, values, background=self.training.background_checkpoints and not is_end)
+        self._tell_saved(wait=is_end)
+
+    def _tell_saved(self, *, wait: bool) -> None:
+        checkpoint = None if self.saving is None else self.saving.written(wait=wait)
+        if checkpoint is not None:
+            self.callbacks.call("on_checkpoint", self.learner, checkpoint)
+
+    def _log(self, line: dict[str, Any]) -> None:
+        line = {**line, "time": time.time()}
+        if self.metrics_log is not None:
+            self.metrics_log.append(line)
+        self.renderer.show(line)
+        self.callbacks.call("on_metrics", self.learner, line)
+
+    def _note(self, text: str) -> None:
+        self.renderer.note(text)
+        self.callbacks.call("on_note", self.learner, text)
+
+    def _result(self) -> LearningResult:
+        last = self.learner.last
+        return LearningResult(
+            steps=self.learner.step,
+            train_loss=last["train"],
+            valid_loss=last["valid"],
+            best_valid_loss=last["best_valid"],
+            checkpoint=None if self.saving is None else self.saving.last,
+            metrics=self.values,
+            stopped_early=self.stopped_early,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """What belongs to a checkpoint beside the parts of the learner."""
+        found = [it for it in self.callbacks.all if hasattr(it, "state_dict") and hasattr(it, "load_state_dict")]
+        return {
+            "saving": {} if self.saving is None else self.saving.state_dict(),
+            "stopping": None if self.stopping is None else self.stopping.state_dict(),
+            "stopped_early": self.stopped_early,
+            "values": dict(self.values),
+            "callbacks": [it.state_dict() for it in found],  # pyright: ignore[reportAttributeAccessIssue]
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state."""
+        if self.saving is not None:
+            self.saving.load_state_dict(state["saving"])
+        if self.stopping is not None and state["stopping"] is not None:
+            self.stopping.load_state_dict(state["stopping"])
+        self.stopped_early, self.values = state["stopped_early"], dict(state["values"])
+        found = [it for it in self.callbacks.all if hasattr(it, "state_dict") and hasattr(it, "load_state_dict")]
+        for callback, saved in zip(found, state["callbacks"], strict=False):
+            callback.load_state_dict(saved)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def detached(output: StepOutput) -> StepOutput:
+    """The result without its graph."""
+    predictions = output.predictions
+    return output._replace(predictions=predictions.detach() if isinstance(predictions, Tensor) else predictions)

@@ -1,0 +1,133 @@
+"""A data loader of another library, as a Learner reads it: with an epoch, a position, and both in its state."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..._torch_compat.pytree import tree_map
+from ...data import DataLoader
+from ...errors import DataError
+from ..state.parts import random_state, restore_random
+
+
+class ForeignLoader:
+    """Goes on in the middle of an epoch by reading the epoch again from its start.
+
+    The global random generators, from which torch's DataLoader shuffles, are put back to where they were at that start,
+    and to where they were afterwards. So the batches are those of a training that was not stopped. A loader with
+    `state_dict` and `load_state_dict` of its own, such as torchdata's StatefulDataLoader, is asked for its state.
+
+    Attributes:
+        epoch: of the next batch, from 0.
+        position: of the next batch in the epoch.
+    """
+
+    def __init__(self, loader: Any, device: torch.device, steps_per_epoch: int | None = None) -> None:
+        """Wrap a loader.
+
+        Args:
+            loader: an iterable of batches: tensors, or tuples, lists and dicts of them.
+            device: where the batches go.
+            steps_per_epoch: batches of an epoch; None: the loader's length.
+
+        Raises:
+            DataError: its length is not known and `steps_per_epoch` is not given.
+        """
+        self.loader = loader
+        self.device = device
+        self.epoch = self.position = 0
+        self._length = steps_per_epoch or _length_of(loader)
+        self._random: dict[str, Any] | None = None
+        self._own_state: Any = None
+        self._has_state = all(hasattr(loader, name) for name in ("state_dict", "load_state_dict"))
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Any]:
+        batches = self._resumed() if self.position else self._started()
+        for batch in batches:
+            self.position += 1
+            if self.position == self._length:
+                self.epoch, self.position = self.epoch + 1, 0
+            yield move(batch, self.device)
+            if self.position == 0:
+                return
+        raise DataError(
+            f"the data loader ended after {self.position} batches, and has said that it has {self._length} in an epoch"
+        )
+
+    def _started(self) -> Iterator[Any]:
+        self._random = random_state()
+        return iter(self.loader)
+
+    def _resumed(self) -> Iterator[Any]:
+        if self._has_state and self._own_state is not None:
+            self.loader.load_state_dict(self._own_state)
+            return iter(self.loader)
+        now = random_state()
+        if self._random is not None:
+            restore_random(self._random)
+        batches = iter(self.loader)
+        for _ in range(self.position):
+            next(batches, None)
+        restore_random(now)
+        return batches
+
+    def rewind(self) -> None:
+        """Go back to the beginning of epoch 0."""
+        self.epoch = self.position = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position, and what is needed to find it again."""
+        state = {"epoch": self.epoch, "position": self.position, "steps_per_epoch": self._length}
+        if self._has_state:
+            return {**state, "loader": self.loader.state_dict()}
+        return {**state, "random": self._random if self.position else None}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go to a saved position.
+
+        Raises:
+            DataError: it was saved with another number of batches.
+        """
+        if state["steps_per_epoch"] != self._length:
+            raise DataError(
+                f"the saved loader position is one of {state['steps_per_epoch']} batches an epoch, and the loader has"
+                f" {self._length}; use the data and the batch size that it was saved with"
+            )
+        self.epoch, self.position = int(state["epoch"]), int(state["position"])
+        self._random, self._own_state = state.get("random"), state.get("loader")
+
+
+def as_loader(loader: Any, device: torch.device, steps_per_epoch: int | None = None) -> Any:
+    """The loader itself if it has an epoch and a position, as burnlike's; else one around it."""
+    if isinstance(loader, DataLoader | ForeignLoader):
+        return loader
+    return ForeignLoader(loader, device, steps_per_epoch)
+
+
+def move(batch: Any, device: torch.device) -> Any:
+    """The batch with its tensors on the device."""
+    return tree_map(lambda it: it.to(device, non_blocking=True) if isinstance(it, Tensor) else it, batch)
+
+
+def items_of(batch: Any) -> int:
+    """How many items a batch has: the first size of its first tensor; 1 where there is none."""
+    sizes: list[int] = []
+    tree_map(lambda it: sizes.append(len(it)) if isinstance(it, Tensor) and it.dim() else None, batch)
+    return sizes[0] if sizes else 1
+
+
+def _length_of(loader: Any) -> int:
+    try:
+        length = len(loader)
+    except TypeError as error:
+        raise DataError(
+            "the data loader has no length; say how many steps an epoch has by training.steps_per_epoch"
+        ) from error
+    if length < 1:
+        raise DataError("expected a data loader with at least one batch, got an empty one")
+    return length

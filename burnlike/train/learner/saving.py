@@ -1,0 +1,143 @@
+"""When a training writes checkpoints, and which stay."""
+
+import math
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...errors import TrainingError
+from ...module import params
+from ..checkpoint.checkpointer import Checkpoint, Checkpointer
+from ..checkpoint.strategies import (
+    ComposedCheckpointingStrategy,
+    KeepLastNCheckpoints,
+    MetricCheckpointingStrategy,
+)
+from .configs import TrainingConfig
+
+if TYPE_CHECKING:
+    from .learner import Learner
+
+
+class Saving:
+    """Writes the checkpoints of one training.
+
+    Attributes:
+        strategy: which ones stay.
+        last: the last one that was written or begun.
+    """
+
+    def __init__(self, learner: "Learner[Any]", training: TrainingConfig, checkpointer: Checkpointer) -> None:
+        self._learner = learner
+        self._training = training
+        self._checkpointer = checkpointer
+        best = training.keep_best
+        self._best = None if best is None else MetricCheckpointingStrategy(f"valid.{best.metric}", best.direction)
+        self._last = KeepLastNCheckpoints(checkpointer.keep)
+        self.strategy = ComposedCheckpointingStrategy([self._last] if self._best is None else [self._last, self._best])
+        self.last: Checkpoint | None = None
+        self._saved_at = time.monotonic()
+        self._is_told = True
+
+    def begin(self) -> None:
+        """Look at what is there, and remove what a killed process was about to remove.
+
+        Raises:
+            CheckpointError: checkpoints of another run are there.
+        """
+        checkpointer = self._checkpointer
+        checkpointer.check(self._learner.step)
+        steps = [checkpoint.step for checkpoint in checkpointer.all()]
+        best = [] if self._best is None else self._best.kept
+        self._last.kept = steps[-checkpointer.keep :]
+        self.strategy.kept = [step for step in steps if step in self._last.kept or step in best]
+        checkpointer.keep_only(self.strategy.kept)
+        self.last = checkpointer.latest()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Which checkpoint is the best one, and its value; the last ones are those on the disk."""
+        return {} if self._best is None else self._best.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state."""
+        if self._best is not None and state:
+            self._best.load_state_dict(state)
+
+    def is_due(self, values: Mapping[str, float], *, epochs: int, is_over: bool, is_end: bool) -> bool:
+        """Whether to write one after this step.
+
+        Args:
+            values: of the validation after it, if there was one.
+            epochs: that are done.
+            is_over: whether the step ended one.
+            is_end: whether it ended the training.
+        """
+        training, step = self._training, self._learner.step
+        if step in self.strategy.kept:
+            return False
+        every_steps, minutes = training.checkpoint_every_steps, training.checkpoint_every_minutes
+        every_epochs = training.checkpoint_every_epochs
+        return (
+            is_end
+            or (is_over and every_epochs is not None and epochs % every_epochs == 0)
+            or (every_steps is not None and step % every_steps == 0)
+            or (minutes is not None and time.monotonic() - self._saved_at >= 60 * minutes)
+            or (self._best is not None and self._best.is_better(values))
+        )
+
+    def save(self, train: Any, values: Mapping[str, float], *, background: bool) -> None:
+        """Write the checkpoint of this step.
+
+        Raises:
+            TrainingError: the state is not finite, and not worth keeping.
+            CheckpointError: it, or the one before it, can't be written.
+        """
+        self._check_finite()
+        learner = self._learner
+        self.strategy.checkpointing(learner.step, values)
+        with learner.saved_weights():
+            self.last = self._checkpointer.save(
+                learner.step,
+                learner.state(train).to_records(),
+                kept=tuple(self.strategy.kept),
+                background=background,
+            )
+        self._saved_at = time.monotonic()
+        self._is_told = False
+
+    def written(self, *, wait: bool) -> Checkpoint | None:
+        """The checkpoint that is on the disk since the last call, if there is one.
+
+        Args:
+            wait: for one that is being written.
+
+        Raises:
+            CheckpointError: it can't be written.
+        """
+        if self._is_told or (self._checkpointer.is_saving and not wait):
+            return None
+        self._checkpointer.wait()
+        self._is_told = True
+        return self.last
+
+    def _check_finite(self) -> None:
+        mean = self._learner.window.mean()
+        if mean is not None and not math.isfinite(mean):
+            raise not_finite(self._learner.step, f"the loss became {mean}")
+        floats = [param for param in params(self._learner.model) if param.tensor.is_floating_point()]
+        if not floats:
+            return
+        sums = torch.stack([param.tensor.detach().sum(dtype=torch.float64).cpu() for param in floats])
+        for param, total in zip(floats, sums.tolist(), strict=True):
+            if not math.isfinite(total):
+                raise not_finite(self._learner.step, f"the parameter '{param.path}' is not finite any more")
+
+
+def not_finite(step: int, what: str) -> TrainingError:
+    """The error of a training whose numbers are lost."""
+    return TrainingError(
+        f"{what} by step {step}; checkpoints from before are kept. Start again with a lower learning rate"
+        " (lr_scheduler.initial_lr), a longer warm-up, or clipping of gradients (optimizer.grad_clipping)"
+    )

@@ -1,0 +1,156 @@
+"""An optimizer step with the gradients in `.grad`: of burnlike's optimizers and of torch's, with any schedule."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LRScheduler
+
+from ..._torch_compat import foreach
+from ...errors import ConfigError
+from ...optim import (
+    AnyLrScheduler,
+    ConstantLrConfig,
+    GradientClipping,
+    GradientsParams,
+    ModuleLearningRate,
+    ModuleLrScheduler,
+    OptimizerAdaptor,
+    clip,
+)
+
+Optimizer = OptimizerAdaptor[Any] | torch.optim.Optimizer
+Schedule = AnyLrScheduler[float] | AnyLrScheduler[ModuleLearningRate] | LRScheduler | float | None
+
+
+class Update(Protocol):
+    """Takes optimizer steps."""
+
+    def step(self, divisor: float, scaler: torch.amp.GradScaler | None) -> float:
+        """Divide the gradients by `divisor`, update the weights with them and drop them; returns the learning rate.
+
+        Args:
+            divisor: 1.0 leaves the gradients as they are.
+            scaler: scaled the loss; where gradients overflowed, the weights stay as they are.
+        """
+        ...
+
+
+class AdaptorUpdate:
+    """A step of an OptimizerAdaptor."""
+
+    def __init__(self, model: nn.Module, optimizer: OptimizerAdaptor[Any], schedule: AnyLrScheduler[Any]) -> None:
+        optimizer.check(model)
+        if isinstance(schedule, ModuleLrScheduler):
+            schedule.check(model)
+        self._model = model
+        self._optimizer = optimizer
+        self._schedule = schedule
+        self._scaled: _ScaledStep | None = None
+
+    def step(self, divisor: float, scaler: torch.amp.GradScaler | None) -> float:
+        """See `Update`."""
+        lr = self._schedule.step()
+        if scaler is None:
+            grads = GradientsParams.from_module(self._model)
+            self._optimizer.step(lr, self._model, grads, loss_scale=None if divisor == 1.0 else divisor)
+        else:
+            self._scaled = self._scaled or _ScaledStep(self._model, self._optimizer)
+            self._scaled.lr, self._scaled.divisor = lr, divisor
+            scaler.step(self._scaled)
+            scaler.update()
+        return lr.base if isinstance(lr, ModuleLearningRate) else lr
+
+
+class _ScaledStep(torch.optim.Optimizer):
+    """What a GradScaler steps: it hands over its scale and whether gradients overflowed."""
+
+    _step_supports_amp_scaling = True
+
+    def __init__(self, model: nn.Module, optimizer: OptimizerAdaptor[Any]) -> None:
+        super().__init__([it for it in model.parameters() if it.requires_grad], {})
+        self._model = model
+        self._adaptor = optimizer
+        self.lr: float | ModuleLearningRate = 0.0
+        self.divisor = 1.0
+        self.grad_scale: Tensor | None = None
+        self.found_inf: Tensor | None = None
+
+    def step(self, closure: Any = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        scale = self.divisor if self.grad_scale is None else self.grad_scale * self.divisor
+        grads = GradientsParams.from_module(self._model)
+        self._adaptor.step(self.lr, self._model, grads, loss_scale=scale, found_inf=self.found_inf)
+
+
+class TorchUpdate:
+    """A step of one of torch's optimizers."""
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        schedule: AnyLrScheduler[Any] | LRScheduler | None,
+        clipping: GradientClipping | None,
+    ) -> None:
+        self._optimizer = optimizer
+        self._schedule = schedule
+        self._clipping = clipping
+
+    def step(self, divisor: float, scaler: torch.amp.GradScaler | None) -> float:
+        """See `Update`."""
+        if isinstance(self._schedule, AnyLrScheduler):
+            rate = self._schedule.step()
+            for group in self._optimizer.param_groups:
+                group["lr"] = rate
+        lr = float(self._optimizer.param_groups[0]["lr"])
+        if divisor != 1.0 or self._clipping is not None:
+            if scaler is not None:
+                scaler.unscale_(self._optimizer)
+            self._change_gradients(divisor)
+        if scaler is None:
+            self._optimizer.step()
+        else:
+            scaler.step(self._optimizer)
+            scaler.update()
+        if isinstance(self._schedule, LRScheduler):
+            self._schedule.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        return lr
+
+    @torch.no_grad()
+    def _change_gradients(self, divisor: float) -> None:
+        found = [it.grad for group in self._optimizer.param_groups for it in group["params"]]
+        grads: Sequence[Tensor] = [grad for grad in found if grad is not None]
+        if divisor != 1.0 and grads:
+            foreach.mul_(grads, 1.0 / divisor)
+        if self._clipping is not None and grads:
+            foreach.copy_(grads, clip(self._clipping, grads))
+
+
+def make_update(
+    model: nn.Module, optimizer: Optimizer, schedule: Schedule, clipping: GradientClipping | None
+) -> tuple[Update, AnyLrScheduler[Any] | LRScheduler | None]:
+    """The update of an optimizer, and the schedule, made where a rate was given.
+
+    Raises:
+        ConfigError: the optimizer and the schedule don't fit each other, or a group matches no parameter of the model.
+    """
+    if isinstance(schedule, int | float):
+        schedule = ConstantLrConfig(lr=float(schedule)).init()
+    if isinstance(optimizer, OptimizerAdaptor):
+        if not isinstance(schedule, AnyLrScheduler):
+            raise ConfigError(
+                "lr_scheduler: an optimizer of burnlike is told the learning rate at each step; expected a rate such as"
+                f" 1e-3, or a schedule of burnlike such as CosineAnnealingConfig(...).init(), got {schedule!r:.80}"
+            )
+        if clipping is not None:
+            raise ConfigError("grad_clipping: an optimizer of burnlike has its own; set it in the optimizer's config")
+        return AdaptorUpdate(model, optimizer, schedule), schedule
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise ConfigError(
+            "optimizer: expected an OptimizerAdaptor, such as AdamWConfig().init() gives, or one of torch.optim, got"
+            f" {optimizer!r:.80}"
+        )
+    if isinstance(schedule, ModuleLrScheduler):
+        raise ConfigError("lr_scheduler: rates of groups are for optimizers of burnlike; torch's have param_groups")
+    return TorchUpdate(optimizer, schedule, clipping), schedule

@@ -1,0 +1,104 @@
+"""Configs of the tasks."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from ...config import Meta, TaskConfig
+from ...config.bounds import NotNegative, at_most
+from ...module.adapters.configs import LoraConfig
+
+if TYPE_CHECKING:
+    from .classification import Classification
+    from .fine_tuning import LoraFineTuning
+    from .language_model.language_model import LanguageModel
+    from .regression import Regression
+    from .segmentation import Segmentation
+
+_SAMPLE = at_most(1_000_000, "each token is a pass through the model")
+Smoothing = Annotated[float, Meta(ge=0, lt=1)]
+
+
+class LanguageModelConfig(TaskConfig, tag="LanguageModel"):
+    """Predicts each token of a text from those before it.
+
+    Attributes:
+        prompt: how the sample that is drawn at the end begins.
+        sample_length: tokens of the sample; 0 draws none.
+        temperature: of the sampling; 0 always takes the likeliest token.
+    """
+
+    prompt: Annotated[str, Meta(min_length=1)] = "\n"
+    sample_length: Annotated[int, Meta(ge=0), _SAMPLE] = 400
+    temperature: NotNegative = 0.8
+
+    def init(self) -> "LanguageModel":
+        from .language_model.language_model import LanguageModel
+
+        return LanguageModel(self)
+
+
+class ClassificationConfig(TaskConfig, tag="Classification"):
+    """Finds the class of each item.
+
+    Attributes:
+        multi_label: each item may have any number of classes; targets are 0 or 1 for each class.
+        label_smoothing: share of the target that is spread over all classes.
+    """
+
+    multi_label: bool = False
+    label_smoothing: Smoothing = 0.0
+
+    def init(self) -> "Classification":
+        from .classification import Classification
+
+        return Classification(self)
+
+
+class SegmentationConfig(TaskConfig, tag="Segmentation"):
+    """Finds the class of each pixel.
+
+    Attributes:
+        ignore_index: the class of pixels that don't count; None counts all.
+        label_smoothing: share of the target that is spread over all classes.
+    """
+
+    ignore_index: Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None = None
+    label_smoothing: Smoothing = 0.0
+
+    def init(self) -> "Segmentation":
+        from .segmentation import Segmentation
+
+        return Segmentation(self)
+
+
+class RegressionConfig(TaskConfig, tag="Regression"):
+    """Finds numbers.
+
+    Attributes:
+        loss: `mse` (squared error), `mae` (absolute error) or `huber` (squared below 1, linear above).
+    """
+
+    loss: Literal["mse", "mae", "huber"] = "mse"
+
+    def init(self) -> "Regression":
+        from .regression import Regression
+
+        return Regression(self)
+
+
+class LoraFineTuningConfig(TaskConfig, tag="LoraFineTuning"):
+    """Trains small matrices beside the weights of a model that stay as they are (Hu et al. 2021).
+
+    Attributes:
+        task: what the model is trained for.
+        lora: the matrices, and which weights get some.
+        merge: write the model at the end with the matrices added to its weights; else as they are, beside them.
+    """
+
+    task: TaskConfig
+    lora: LoraConfig
+    merge: bool = False
+
+    def init(self) -> "LoraFineTuning":
+        from .fine_tuning import LoraFineTuning
+
+        return LoraFineTuning(self)

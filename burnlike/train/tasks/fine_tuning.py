@@ -1,0 +1,43 @@
+"""Fine-tuning with low-rank adapters."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from ...module import apply_lora
+from ..learner.steps import StepOutput
+from .configs import LoraFineTuningConfig
+from .task import Task
+
+if TYPE_CHECKING:
+    from ..job.job import Job
+
+
+class LoraFineTuning(Task):
+    """Another task, of which only low-rank adapters are trained."""
+
+    def __init__(self, config: LoraFineTuningConfig) -> None:
+        self.config = config
+        self.task: Task = config.task.init()
+        self.unit = self.task.unit
+
+    def prepare(self, model: nn.Module) -> nn.Module:
+        """Freeze the model and add the adapters; see `apply_lora`."""
+        return apply_lora(self.task.prepare(model), self.config.lora)
+
+    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
+        """The result of the other task."""
+        return self.task.train_step(model, batch)
+
+    def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
+        """The result of the other task."""
+        return self.task.valid_step(model, batch)
+
+    def finish(self, job: "Job", model: nn.Module) -> Mapping[str, Any]:
+        """What the other task says."""
+        return self.task.finish(job, model)
+
+    def describe(self, values: Mapping[str, Mapping[str, float]], said: Mapping[str, Any]) -> list[str]:
+        """As the other task says it."""
+        return self.task.describe(values, said)

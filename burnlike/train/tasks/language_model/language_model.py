@@ -1,0 +1,62 @@
+"""LanguageModel: each token of a text from those before it."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from ...learner.steps import StepOutput
+from ..configs import LanguageModelConfig
+from ..task import Task
+from .bigram import bigram_loss
+from .next_token import loss_function
+from .sampling import sample
+
+if TYPE_CHECKING:
+    from ...job.job import Job
+
+
+class LanguageModel(Task):
+    """Cross-entropy of each token given those before it, in nats; see `next_token_loss`.
+
+    Batches are `[n, length + 1]` int64 tokens. A model may define the loss itself, `loss(batch) -> StepOutput`.
+    """
+
+    unit = "tokens"
+
+    def __init__(self, config: LanguageModelConfig | None = None) -> None:
+        self.config = config or LanguageModelConfig()
+
+    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
+        """The result of a batch."""
+        return loss_function(model)(model, batch)
+
+    def finish(self, job: "Job", model: nn.Module) -> Mapping[str, Any]:
+        """The loss of a bigram table on the same text, and a sample drawn with the written model."""
+        data, said = job.data, {}
+        if all(hasattr(data, name) for name in ("train_tokens", "valid_tokens")):
+            predicted = data.valid_tokens[: len(data.valid) * data.valid.length + 1]
+            said["bigram"] = bigram_loss(data.train_tokens, predicted)
+        if all(callable(getattr(data, name, None)) for name in ("encode", "decode")) and self.config.sample_length:
+            tokens = sample(
+                model,
+                data.encode(self.config.prompt),
+                length=self.config.sample_length,
+                context_length=data.valid.length,
+                temperature=self.config.temperature,
+                seed=job.config.seed,
+                device=job.device,
+            )
+            said["sample"] = self.config.prompt + data.decode(tokens)
+        return said
+
+    def describe(self, values: Mapping[str, Mapping[str, float]], said: Mapping[str, Any]) -> list[str]:
+        """The bigram table beside the model, and the sample."""
+        lines = []
+        if "bigram" in said:
+            gain = said["bigram"].loss - values["valid"]["loss"]
+            lines.append(f"bigram table     {said['bigram'].loss:.4f} (counted on the same training text)")
+            lines.append(f"{'better by' if gain >= 0 else 'worse by':<17}{abs(gain):.4f} nats per byte")
+        if "sample" in said:
+            lines += ["", "sample, drawn with the written model:", said["sample"]]
+        return lines

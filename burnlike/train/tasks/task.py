@@ -1,0 +1,85 @@
+"""Task: what a model is trained for."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from ..learner.steps import StepOutput
+
+if TYPE_CHECKING:
+    from ..job.job import Job
+
+
+class Task:
+    """The forward pass and the loss of a batch, and what a job does before and after the training.
+
+    A subclass defines `train_step`; the rest has defaults. In YAML it is named by a `TaskConfig` whose `init` makes it.
+
+    Attributes:
+        unit: what `StepOutput.size` counts, in the plural; rates are shown by it.
+    """
+
+    unit = "items"
+
+    def prepare(self, model: nn.Module) -> nn.Module:
+        """Change the model before its optimizer is made, and return it; here nothing is changed."""
+        return model
+
+    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
+        """The result of a training batch."""
+        raise NotImplementedError(f"{type(self).__name__} does not define train_step(model, batch)")
+
+    def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
+        """The result of a batch that the model is measured on; here as in training."""
+        return self.train_step(model, batch)
+
+    def finish(self, job: "Job", model: nn.Module) -> Mapping[str, Any]:
+        """What is said of the trained model at the end, by its label; values are numbers or text.
+
+        Args:
+            job: the job that has ended.
+            model: read back from the record that was written.
+        """
+        return {}
+
+    def describe(self, values: Mapping[str, Mapping[str, float]], said: Mapping[str, Any]) -> list[str]:
+        """Lines for a person of what `finish` gave.
+
+        Args:
+            values: the loss and metrics of each split.
+            said: what `finish` gave.
+        """
+        return [f"{label:<17}{value}" for label, value in said.items()]
+
+
+def inputs_and_targets(batch: Any, target: str = "labels") -> tuple[Any, Any]:
+    """The two parts of a batch: a pair, or a mapping in which the target has a name of its own.
+
+    Raises:
+        DataError: it is neither.
+    """
+    from ...errors import DataError
+
+    if isinstance(batch, Mapping):
+        if target not in batch:
+            raise DataError(f"expected '{target}' among the entries of a batch, got {', '.join(map(str, batch))}")
+        return {name: value for name, value in batch.items() if name != target}, batch[target]
+    if isinstance(batch, tuple | list) and len(batch) == 2:
+        return batch[0], batch[1]
+    raise DataError(
+        f"expected batches of inputs and targets, (inputs, targets) or a mapping with '{target}', got"
+        f" {type(batch).__name__}"
+    )
+
+
+def call(model: nn.Module, inputs: Any) -> Any:
+    """The model's result: a mapping becomes keyword arguments, a tuple several arguments."""
+    if isinstance(inputs, Mapping):
+        return model(**inputs)
+    return model(*inputs) if isinstance(inputs, tuple) else model(inputs)
+
+
+def logits_of(output: Any) -> Tensor:
+    """The logits of a model's result: itself, or its `logits`, as models of transformers have them."""
+    return output if isinstance(output, Tensor) else output.logits
