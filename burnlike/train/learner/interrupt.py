@@ -1,11 +1,11 @@
-"""Ends a run cleanly on SIGINT and SIGTERM."""
+"""Ends a run cleanly on SIGINT, SIGTERM and SIGUSR1, which SLURM sends before the time of a job is up."""
 
 import signal
 import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 class Interrupted(BaseException):
@@ -21,7 +21,7 @@ class Interrupted(BaseException):
 
 
 class Interrupter:
-    """Notes the first SIGINT or SIGTERM for the training loop to see; the second one stops at once.
+    """Notes the first SIGINT, SIGTERM or SIGUSR1 for the training loop to see; the second one stops at once.
 
     Used as a context manager. Outside the main thread, where Python handles no signals, it only offers `stop`.
     """

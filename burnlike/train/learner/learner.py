@@ -49,6 +49,7 @@ class Learner(Generic[Batch]):
         >>> data = torch.utils.data.TensorDataset(torch.rand(64, 4), torch.rand(64, 1))
         >>> loader = torch.utils.data.DataLoader(data, batch_size=16, shuffle=True)
         >>> result = learner.fit(loader, training=TrainingConfig(epochs=2))  # doctest: +ELLIPSIS
+        step 4/8  epoch 1  loss ...
         step 8/8  epoch 2  loss ...
         >>> result.steps
         8

@@ -74,13 +74,13 @@ class _ScaledStep(torch.optim.Optimizer):
         self._adaptor = optimizer
         self.lr: float | ModuleLearningRate = 0.0
         self.divisor = 1.0
-        self.grad_scale: Tensor | None = None
-        self.found_inf: Tensor | None = None
 
     def step(self, closure: Any = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        scale = self.divisor if self.grad_scale is None else self.grad_scale * self.divisor
+        scaled: Any = self  # the scaler sets both attributes for the time of this call
         grads = GradientsParams.from_module(self._model)
-        self._adaptor.step(self.lr, self._model, grads, loss_scale=scale, found_inf=self.found_inf)
+        self._adaptor.step(
+            self.lr, self._model, grads, loss_scale=scaled.grad_scale * self.divisor, found_inf=scaled.found_inf
+        )
 
 
 class TorchUpdate:
@@ -95,6 +95,11 @@ class TorchUpdate:
         self._optimizer = optimizer
         self._schedule = schedule
         self._clipping = clipping
+        self._is_stepped = False
+        optimizer.register_step_post_hook(self._note_step)
+
+    def _note_step(self, *_: Any) -> None:
+        self._is_stepped = True
 
     def step(self, divisor: float, scaler: torch.amp.GradScaler | None) -> float:
         """See `Update`."""
@@ -107,12 +112,13 @@ class TorchUpdate:
             if scaler is not None:
                 scaler.unscale_(self._optimizer)
             self._change_gradients(divisor)
+        self._is_stepped = False
         if scaler is None:
             self._optimizer.step()
         else:
             scaler.step(self._optimizer)
             scaler.update()
-        if isinstance(self._schedule, LRScheduler):
+        if isinstance(self._schedule, LRScheduler) and self._is_stepped:  # not where gradients overflowed
             self._schedule.step()
         self._optimizer.zero_grad(set_to_none=True)
         return lr
