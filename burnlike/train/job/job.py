@@ -1,6 +1,6 @@
 """A run from config to record: everything that `burnlike train` does once it has read its options."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -16,6 +16,7 @@ from ..runs.metrics_log import MetricsLog
 from ..runs.run_dir import RunDir
 from ..state.parts import seed_random
 from ..tasks.task import Task
+from ..view.callback import Callback
 from ..view.renderers import PlainRenderer, Renderer
 from .configs import TrainConfig
 from .device import check_fits, choose_device, describe_device, is_out_of_memory
@@ -104,8 +105,20 @@ class Job:
             device=self.device,
         )
 
-    def run(self, run: RunDir, renderer: Renderer | None = None, interrupter: Interrupter | None = None) -> RunResult:
+    def run(
+        self,
+        run: RunDir,
+        renderer: Renderer | None = None,
+        interrupter: Interrupter | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> RunResult:
         """Train in `run`, from its last checkpoint if it has one, and write the final record.
+
+        Args:
+            run: the directory.
+            renderer: shows progress; default: plain lines.
+            interrupter: asked after each step whether to stop.
+            callbacks: called at each point of the training.
 
         Raises:
             BurnlikeError: the checkpoint does not fit, something can't be written, or the loss is not finite.
@@ -123,6 +136,7 @@ class Job:
                 metrics_log=MetricsLog(run.metrics),
                 checkpointer=checkpointer,
                 renderer=renderer,
+                callbacks=callbacks,
                 interrupter=interrupter,
             )
             renderer.note("measuring on all of the validation data")

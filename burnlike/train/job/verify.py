@@ -1,0 +1,172 @@
+"""Proves that a job which is stopped, killed and resumed does what one does that was not."""
+
+import io
+import json
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from ...config import registry
+from ...errors import TrainingError
+from ...record import SafetensorsRecorder
+from ..learner.interrupt import Interrupted, Interrupter
+from ..learner.learner import Learner
+from ..runs.run_dir import open_or_create
+from ..view.callback import Callback
+from ..view.renderers import PlainRenderer
+from .configs import TrainConfig
+
+_SHORTEST = 4
+_UNKNOWN = 1000
+_RATES = ("_per_s", "time")
+
+
+class Leg(NamedTuple):
+    """A part of a run, in a process of its own.
+
+    Attributes:
+        stop: the step after which it ends.
+        is_killed: whether the process is killed there, without a checkpoint of that step.
+    """
+
+    stop: int
+    is_killed: bool = False
+
+
+class Difference(NamedTuple):
+    """A place where the resumed run differs from the other.
+
+    Attributes:
+        where: a tensor of a record, or a line of metrics.
+        what: how they differ.
+    """
+
+    where: str
+    what: str
+
+
+def shortened(config: TrainConfig, steps: int) -> TrainConfig:
+    """The job with epochs of half so many steps, so that the proof has the end of an epoch in its middle.
+
+    Args:
+        steps: optimizer steps of the proof; at least 4.
+    """
+    half = max(steps, _SHORTEST) // 2
+    values = config.to_dict()
+    training = values["training"]
+    planned = training["epochs"] * (training["steps_per_epoch"] or _UNKNOWN)
+    values["training"] = {
+        **training,
+        "epochs": max(2, -(-planned // half)),  # schedules see as many steps as planned
+        "steps_per_epoch": half,
+        "validation_steps": min(training["validation_steps"] or 4, 4),
+        "checkpoint_every_steps": max(1, half // 3),
+        "log_every_steps": 1,
+    }
+    return TrainConfig.from_dict(values, "the config of the proof")
+
+
+def legs_of(config: TrainConfig) -> list[Leg]:
+    """Where the resumed run is interrupted: once by a kill, in both epochs."""
+    half = config.training.steps_per_epoch or 1
+    last = 2 * half
+    stops = [Leg(max(1, half // 2)), Leg(min(half + max(1, half // 3), last - 1), is_killed=True), Leg(last)]
+    return [leg for place, leg in enumerate(stops) if place == len(stops) - 1 or leg.stop < stops[place + 1].stop]
+
+
+def run_legs(config: TrainConfig, directory: Path, legs: Sequence[Leg], imports: Sequence[str] = ()) -> None:
+    """Run a job leg by leg, each in a new process.
+
+    Raises:
+        TrainingError: a process ended otherwise than it was to.
+    """
+    context = multiprocessing.get_context("spawn")
+    for leg in legs:
+        process = context.Process(target=_run_leg, args=(config.to_yaml(), str(directory), leg, list(imports)))
+        process.start()
+        process.join()
+        expected = -signal.SIGKILL if leg.is_killed else 0
+        if process.exitcode != expected:
+            raise TrainingError(
+                f"the process that was to run to step {leg.stop} in {directory} ended with the status"
+                f" {process.exitcode}, expected {expected}; what it printed says why"
+            )
+
+
+def _run_leg(text: str, directory: str, leg: Leg, imports: list[str]) -> None:
+    from .job import Job
+
+    registry.import_modules(imports)
+    interrupter = Interrupter()
+    with closing(open_or_create(directory)) as run:
+        job = Job(TrainConfig.from_yaml(text))
+        try:
+            job.run(run, PlainRenderer(io.StringIO()), interrupter, [_Stop(leg, interrupter)])
+        except Interrupted:
+            return
+
+
+class _Stop(Callback):
+    """Ends a leg."""
+
+    def __init__(self, leg: Leg, interrupter: Interrupter) -> None:
+        self._leg = leg
+        self._interrupter = interrupter
+
+    def on_step_end(self, learner: Learner[Any]) -> None:
+        if learner.step == self._leg.stop:
+            if self._leg.is_killed:
+                os.kill(os.getpid(), signal.SIGKILL)
+            self._interrupter.stop()
+
+
+def differences(run: Path, other: Path) -> Iterator[Difference]:
+    """Where the last checkpoints and the metrics of two runs differ; rates and times are left out."""
+    first, second = (_last(it) for it in (run, other))
+    if first.name != second.name:
+        yield Difference("the last checkpoint", f"{first.name} and {second.name}")
+        return
+    for file in sorted(first.glob("*.safetensors")):
+        a, b = (SafetensorsRecorder().load(it / file.name) for it in (first, second))
+        for name in sorted({*a.tensors, *b.tensors}):
+            if name not in a.tensors or name not in b.tensors:
+                yield Difference(f"{file.stem}: {name}", "is in one of them")
+            elif not _same_bits(a.tensors[name], b.tensors[name]):
+                yield Difference(f"{file.stem}: {name}", _distance(a.tensors[name], b.tensors[name]))
+        if a.values != b.values:
+            yield Difference(f"{file.stem}", "plain values differ")
+    lines = [_lines(it) for it in (run, other)]
+    if len(lines[0]) != len(lines[1]):
+        yield Difference("metrics.jsonl", f"{len(lines[0])} and {len(lines[1])} lines")
+    for a, b in zip(*lines, strict=False):
+        for name in a:
+            if a[name] != b.get(name):
+                where = f"metrics.jsonl: {name} of {a['split']} at step {a['step']}"
+                yield Difference(where, f"{a[name]} and {b.get(name)}")
+
+
+def _last(run: Path) -> Path:
+    return max((run / "checkpoints").glob("step-*"))
+
+
+def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return torch.equal(a.contiguous().view(-1).view(torch.uint8), b.contiguous().view(-1).view(torch.uint8))
+
+
+def _distance(a: torch.Tensor, b: torch.Tensor) -> str:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return f"{a.dtype} {list(a.shape)} and {b.dtype} {list(b.shape)}"
+    return f"by at most {(a.double() - b.double()).abs().max().item():.3g}"
+
+
+def _lines(run: Path) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [{name: it for name, it in line.items() if not name.endswith(_RATES)} for line in lines]
