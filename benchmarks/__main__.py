@@ -26,6 +26,7 @@ from benchmarks.ops import (
 )
 from benchmarks.optim import kernel_optimizers, muon
 from benchmarks.tensor import chain, compiled, forward, overhead
+from benchmarks.train import learner
 
 BENCHMARKS = (
     cross_entropy,
@@ -58,6 +59,7 @@ BENCHMARKS = (
     layers,
     models,
     step,
+    learner,
 )
 
 

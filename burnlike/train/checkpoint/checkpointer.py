@@ -1,5 +1,6 @@
 """Checkpoints: directories that are written whole or not at all."""
 
+import contextlib
 import copy
 import os
 import re
@@ -15,6 +16,7 @@ from ...errors import BurnlikeError, CheckpointError, RecordError
 from ...record import Record, SafetensorsRecorder, verify
 from .whole_directory import remove, remove_abandoned, whole_directory
 
+_NICE = 10
 _NAME = re.compile(r"step-(\d+)")
 
 
@@ -189,6 +191,8 @@ class Checkpointer:
         self._remove_others(kept)
 
     def _write_alone(self, checkpoint: Checkpoint, records: Mapping[str, Record], kept: Collection[int] | None) -> None:
+        with contextlib.suppress(OSError):  # the training goes first where both want one CPU
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
         try:
             self._write(checkpoint, records, kept)
         except BaseException as error:  # what the thread met is raised by `wait`
