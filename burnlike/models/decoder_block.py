@@ -65,9 +65,15 @@ class DecoderBlock(Module):
         positions: Tensor | None = None,
         *,
         cache: KeyValueCache | None = None,
-    ) -> Tensor:
-        """`[batch, sequence, d_model] -> [batch, sequence, d_model]`; the arguments are those of CausalAttention."""
-        return self.forward_balance(x, mask_pad, positions, cache=cache)[0]
+        with_balance: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor | None]:
+        """`[batch, sequence, d_model] -> [batch, sequence, d_model]`; the arguments are those of CausalAttention.
+
+        Args:
+            with_balance: also give the balance of a mixture of experts, None without one.
+        """
+        result = self.forward_balance(x, mask_pad, positions, cache=cache)
+        return result if with_balance else result[0]
 
     def forward_balance(
         self,

@@ -69,7 +69,14 @@ class DecoderLm(Module):
             self.head = head.init(device)
 
     @lift
-    def forward(self, tokens: Tensor, mask_pad: Tensor | None = None, *, cache: DecoderCache | None = None) -> Tensor:
+    def forward(
+        self,
+        tokens: Tensor,
+        mask_pad: Tensor | None = None,
+        *,
+        cache: DecoderCache | None = None,
+        with_balance: bool = False,
+    ) -> Tensor | DecoderLmOutput:
         """The logits of the token after each.
 
         Args:
@@ -77,9 +84,10 @@ class DecoderLm(Module):
             mask_pad: bool `[batch, sequence]`, True where a token is padding, on either side. No position sees it, and
                 it does not count as a position.
             cache: of the calls before, from `new_cache`; the new positions are written into it.
+            with_balance: also give what a training adds to its loss for a mixture of experts.
 
         Returns:
-            `[batch, sequence, vocab_size]`.
+            `[batch, sequence, vocab_size]`; with the balance a DecoderLmOutput.
 
         Raises:
             ShapeError: the sequence is longer than `max_sequence_length` or than what the cache has room for, or an
@@ -87,7 +95,13 @@ class DecoderLm(Module):
             DTypeError: the mask is not bool.
             ArgumentError: the cache is of a model with more or fewer blocks.
         """
-        return self._forward(tokens, mask_pad, cache).logits
+        output = self._forward(tokens, mask_pad, cache)
+        return output if with_balance else output.logits
+
+    @property
+    def has_balance(self) -> bool:
+        """Whether it has a mixture of experts, which a training keeps in balance."""
+        return isinstance(self.config.feed_forward, ExpertsPart)
 
     @lift
     def forward_balance(self, tokens: Tensor, mask_pad: Tensor | None = None) -> DecoderLmOutput:
@@ -179,9 +193,11 @@ class DecoderLm(Module):
         balances: list[Tensor] = []
         for index, block in enumerate(self.blocks):
             caches = None if cache is None else cache.layers[index]
-            x, balance = block.forward_balance(x, mask_pad, positions, cache=caches)  # pyright: ignore[reportCallIssue]
-            if balance is not None:
+            if self.has_balance:
+                x, balance = block(x, mask_pad, positions, cache=caches, with_balance=True)
                 balances.append(balance)
+            else:
+                x = block(x, mask_pad, positions, cache=caches)
         return DecoderLmOutput(self._logits(self.norm(x)), self._balance(balances))
 
     def _check_mask(self, mask_pad: Tensor, tokens: Tensor) -> None:
@@ -193,9 +209,8 @@ class DecoderLm(Module):
         return logits if cap is None else (logits / cap).tanh() * cap
 
     def _balance(self, balances: list[Tensor]) -> Tensor | None:
-        if not isinstance(self.config.feed_forward, ExpertsPart):
-            return None
-        return self.config.feed_forward.balance * torch.stack(balances).mean()
+        part = self.config.feed_forward
+        return part.balance * torch.stack(balances).mean() if isinstance(part, ExpertsPart) else None
 
     def custom_content(self, content: Content) -> Content:
         """The parts; the sizes are theirs."""

@@ -209,6 +209,7 @@ class Fitting:
         self._tell_saved(wait=False)
         is_end = is_stopped or train.epoch >= self.training.epochs or self.stopped_early
         if saving.is_due(values, epochs=train.epoch, is_over=is_over, is_end=is_end):
+            self._tell_saved(wait=True)
             saving.save(train, values, background=self.training.background_checkpoints and not is_end)
         self._tell_saved(wait=is_end)
 

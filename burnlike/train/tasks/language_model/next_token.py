@@ -1,7 +1,7 @@
 """The loss of a language model."""
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -13,15 +13,16 @@ from ..task import logits_of
 def next_token_loss(model: nn.Module, batch: Tensor) -> StepOutput:
     """Cross-entropy of each token given those before it, in nats.
 
-    In training, a model with `forward_balance` adds what keeps the experts of a mixture in balance.
+    In training, a model that says `has_balance` is called `with_balance=True`, which adds what keeps the experts of a
+    mixture in balance.
 
     Args:
         model: `[batch, n] -> [batch, n, vocab_size]` logits, or an object with such `logits`.
         batch: `[batch, n + 1]` int64 tokens.
     """
     targets, balance = batch[:, 1:], None
-    if model.training and callable(getattr(type(model), "forward_balance", None)):
-        logits, balance = cast(Any, model).forward_balance(batch[:, :-1])
+    if model.training and getattr(model, "has_balance", False):
+        logits, balance = model(batch[:, :-1], with_balance=True)
     else:
         logits = logits_of(model(batch[:, :-1]))
     loss = cross_entropy(logits.flatten(0, 1), targets.flatten())
