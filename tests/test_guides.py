@@ -31,6 +31,10 @@ GUIDES = [
     "records",
     "burn",
     "config",
+    "guide/classification",
+    "guide/lora",
+    "guide/custom_loop",
+    "guide/gan",
 ]
 _MODEL = """
 import torch

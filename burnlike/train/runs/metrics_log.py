@@ -28,6 +28,7 @@ class MetricsLog:
         """
         text = json.dumps({key: _finite(value) for key, value in line.items()}) + "\n"
         try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             with open(self.path, "a", encoding="utf-8") as file:
                 file.write(text)
         except OSError as error:
