@@ -1,5 +1,6 @@
 """A run from config to record: everything that `burnlike train` does once it has read its options."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -181,7 +182,8 @@ class Job:
             interrupter.check()
         precision = Precision(getattr(torch, self.config.output.precision))
         with self.learner.final_weights():
-            SafetensorsRecorder(precision).save(Record.of(self.model), run.model)
-        written = self.task.prepare(self.config.model.init("cpu"))
+            model = self.task.export(self.model)
+            SafetensorsRecorder(precision).save(Record.of(model), run.model)
+        written = copy.deepcopy(model)
         load(written, run.model)
-        return RunResult(learning, values, self.task.finish(self, written.to(self.device)))
+        return RunResult(learning, values, self.task.finish(self, written))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from ...module import apply_lora
+from ...module import apply_lora, materialize, valid
 from ..learner.steps import StepOutput
 from .configs import LoraFineTuningConfig
 from .task import Task
@@ -33,6 +33,10 @@ class LoraFineTuning(Task):
     def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
         """The result of the other task."""
         return self.task.valid_step(model, batch)
+
+    def export(self, model: nn.Module) -> nn.Module:
+        """The model with its adapters, or a view of it in which they are added to the weights."""
+        return materialize(valid(model)) if self.config.merge else model
 
     def finish(self, job: "Job", model: nn.Module) -> Mapping[str, Any]:
         """What the other task says."""

@@ -34,6 +34,10 @@ class Task:
         """The result of a batch that the model is measured on; here as in training."""
         return self.train_step(model, batch)
 
+    def export(self, model: nn.Module) -> nn.Module:
+        """The module whose record is written at the end; here the model itself."""
+        return model
+
     def finish(self, job: "Job", model: nn.Module) -> Mapping[str, Any]:
         """What is said of the trained model at the end, by its label; values are numbers or text.
 
