@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import burnlike.config.registry as registry
+from burnlike._terminal import one_line
 from burnlike.config import Config, ModuleConfig
 from burnlike.config.file_paths import missing_files
 from burnlike.config.node import Node, find
@@ -17,7 +18,7 @@ from burnlike.module.groups.param_matchers import MatchIds
 from .inputs import Input, add_input_option
 from .options import add_import_option, add_set_option
 from .roots import root_class
-from .tables import one_line, say, say_json
+from .tables import say, say_json
 
 if TYPE_CHECKING:
     from torch import nn

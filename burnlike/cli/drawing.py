@@ -3,8 +3,9 @@
 import html
 from dataclasses import dataclass, field
 
+from burnlike._terminal import one_line
+
 from .flows import Arrow, Flow, Row
-from .tables import one_line
 
 TITLE, TEXT = 13, 11
 LINE, PAD, GAP, LANE = 15, 10, 24, 16

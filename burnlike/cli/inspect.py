@@ -8,6 +8,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from burnlike._terminal import table
+
 from ..module.identity.param_id import ParamId
 from ..record.files.checksums import verify_outline
 from ..record.files.gzip_source import GzipSource
@@ -18,7 +20,7 @@ from ..record.formats import detect
 from ..record.outline import Outline, StoredTensor, TensorEntry
 from ..record.values import to_json
 from .record_options import add_layout_options, layout_of, model_of
-from .tables import printable, say, say_json, shortened, table
+from .tables import printable, say, say_json, shortened
 
 _COLUMNS = ("tensor", "dtype", "shape", "bytes", "id", "tied to")
 _NAMELESS = (

@@ -2,13 +2,13 @@
 
 from typing import Any
 
+from burnlike._terminal import table
 from burnlike.config import ModuleConfig
 from burnlike.config.node import Node, find
 from burnlike.errors import BurnlikeError, ConfigError, Problem
 
 from .calls import Call, Trace, trace
 from .inputs import Input
-from .tables import table
 
 _UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 

@@ -4,13 +4,14 @@ import argparse
 from typing import Any
 
 from burnlike._atomic_file import replace_file
+from burnlike._terminal import one_line
 from burnlike.config.shipped import config_file
 from burnlike.errors import ConfigError, ConfigIOError
 
 from .inputs import Input, add_input_option
 from .models import Model, read_model
 from .options import add_import_option, add_set_option
-from .tables import one_line, say
+from .tables import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

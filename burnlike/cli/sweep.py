@@ -7,14 +7,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from burnlike._terminal import one_line, table
 from burnlike.config.file_paths import missing_files
 from burnlike.config.overrides import paths_of
 from burnlike.config.words import show_text
 from burnlike.errors import BurnlikeError, CheckpointError, ConfigError, Problem, RunDirError
 from burnlike.train.job.configs import TrainConfig
 from burnlike.train.job.resume import check_resumable
-
-from .tables import one_line, table
 
 if TYPE_CHECKING:
     from burnlike.train import RunResult

@@ -1,9 +1,8 @@
-"""Text for terminals: aligned tables, and names and values that are safe to show."""
+"""Text for terminals: names and values that are safe to show."""
 
 import json
 import os
 import shlex
-from collections.abc import Sequence
 from typing import Any
 
 from .._terminal import harmless
@@ -11,23 +10,6 @@ from .._terminal import harmless
 _LONGEST_VALUE = 100
 _MEANS_MORE = "'\\"
 """Characters that end or escape something between `$'` and `'`."""
-
-
-def table(rows: Sequence[Sequence[str]], right: int | None = None) -> list[str]:
-    """Rows as aligned lines, the first of them the heads.
-
-    Args:
-        rows: cells, as many in each.
-        right: the column whose cells are flush right.
-    """
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.rjust(width) if column == right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def say(text: str) -> None:
@@ -45,11 +27,6 @@ def shortened(value: Any) -> str:
     """A plain value in at most about a hundred characters."""
     text = printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}... ({len(text)} characters)"
-
-
-def one_line(text: str) -> str:
-    """The text; with line breaks and codes that a terminal would obey as `\\n`, `\\x1b` and the like."""
-    return "".join(it if it.isprintable() else repr(it)[1:-1] for it in text)
 
 
 def printable(text: str) -> str:

@@ -28,6 +28,7 @@ from .learner.steps import (
 )
 from .runs.metrics_log import MetricsLog as MetricsLog
 from .runs.run_dir import RunDir as RunDir
+from .runs.run_files import RunFiles as RunFiles, find_runs as find_runs, read_run as read_run
 from .state.training_state import TrainingState as TrainingState
 from .tasks.classification import Classification as Classification
 from .tasks.configs import (
@@ -46,9 +47,11 @@ from .tasks.regression import Regression as Regression
 from .tasks.segmentation import Segmentation as Segmentation
 from .tasks.task import Task as Task
 from .view.callback import Callback as Callback
+from .view.live import RichRenderer as RichRenderer
 from .view.renderers import (
     PlainRenderer as PlainRenderer,
     Renderer as Renderer,
-    RichRenderer as RichRenderer,
     choose_renderer as choose_renderer,
 )
+from .view.run_log import RunLog as RunLog
+from .view.summary import LearnerSummary as LearnerSummary

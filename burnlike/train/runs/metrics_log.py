@@ -4,9 +4,10 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..._atomic_file import replace_file
+from ..._regular_file import read_regular
 from ...errors import RunDirError
 
 
@@ -53,6 +54,64 @@ class MetricsLog:
     def read(self) -> list[dict[str, Any]]:
         """All lines."""
         return [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines()]
+
+
+class MetricLines(NamedTuple):
+    """The lines of a file of metrics that can be used, and the numbers of those that can't."""
+
+    lines: list[dict[str, Any]]
+    damaged: list[int]
+
+
+def read_metrics(path: Path) -> MetricLines:
+    """Read a file of metrics that may be damaged, or be written to at this moment; a missing one has no lines.
+
+    Returns:
+        Lines with `step`, `epoch` and `split`; of the other values those that are numbers, None where not finite. A
+        last line without its end is left out and not counted: it is just being written.
+
+    Raises:
+        RunDirError: the file can't be read.
+    """
+    try:
+        rows = read_regular(path).splitlines(keepends=True)
+    except FileNotFoundError:
+        return MetricLines([], [])
+    except OSError as error:
+        raise RunDirError(f"{path} can't be read: {error.strerror}") from error
+    if rows and not rows[-1].endswith(b"\n"):
+        rows.pop()
+    lines = [_usable(row) for row in rows]
+    damaged = [number for number, line in enumerate(lines, 1) if line is None]
+    return MetricLines([line for line in lines if line is not None], damaged)
+
+
+def _usable(row: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(row)
+        step, epoch, split = found["step"], found["epoch"], found["split"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if not (_is_count(step) and _is_count(epoch) and isinstance(split, str)):
+        return None
+    named = {"step": step, "epoch": epoch, "split": split}
+    numbers = {name: _number(it) for name, it in found.items() if it is None or _is_number(it)}
+    return named | {name: it for name, it in numbers.items() if name not in named}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
+
+
+def _number(value: float | None) -> float | None:
+    try:
+        return None if value is None or not math.isfinite(value) else float(value)
+    except OverflowError:  # an int that no float can hold
+        return None
 
 
 def _step(line: bytes) -> float:

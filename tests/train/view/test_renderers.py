@@ -25,10 +25,12 @@ def lines_of(interval_s: float, shown: list[dict[str, Any]]) -> list[str]:
     return stream.getvalue().splitlines()
 
 
-def test_plain_lines_hold_the_metrics() -> None:
+def test_plain_lines_hold_the_metrics_and_the_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([0.0, 0.0, *[10.0] * 100])
+    monkeypatch.setattr("time.monotonic", lambda: next(now))
     assert lines_of(0, [TRAIN, VALID]) == [
-        "step   5/100  epoch 1  loss 1.2500  lr 3.0e-04  12,346 tokens/s",
-        "step  50/100  epoch 2  validation loss 0.5000",
+        "step   5/100  epoch 1  loss 1.2500  lr 3.0e-04  12,346 tokens/s  0:10 elapsed  3 mins left",
+        "step  50/100  epoch 2  validation loss 0.5000  0:10 elapsed  10 secs left",
         "done",
     ]
 

@@ -1,0 +1,222 @@
+"""Reads the files of a run, which may be going on, unfinished or damaged; changes nothing and imports no torch."""
+
+import fcntl
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..._regular_file import read_regular
+from ...config.document import parse_plain
+from ...errors import ConfigError, RunDirError
+from .environment import ENVIRONMENT_NAME
+from .log_file import DONE, FAILED, LOG_NAME, STOPPED, read_log
+from .metrics_log import read_metrics
+from .results import RESULTS_NAME
+from .run_dir import CONFIG_NAME, LOCK_NAME
+
+RUNNING = "running"
+_MOST_BYTES = 10_000_000
+"""Of a config or a JSON file."""
+_CHECKPOINT = re.compile(r"step-(\d+)")
+
+
+class SavedCheckpoint(NamedTuple):
+    """A checkpoint of a run: its step, its name, and the bytes of its files."""
+
+    step: int
+    name: str
+    size: int
+
+
+class RunFiles(NamedTuple):
+    """What the files of a run say.
+
+    Attributes:
+        path: the directory.
+        name: of the directory.
+        state: `running`, `done`, `stopped` or `failed`.
+        reason: of that state, such as the message of an error.
+        lines: of metrics.
+        seconds: how long the run has been working; None where nothing says so.
+        config: the values by their paths, such as `training.epochs`.
+        config_text: the YAML.
+        environment: see `environment`.
+        values: the loss and metrics over all of each split, measured at the end.
+        said: what the task said of the model at the end.
+        checkpoints: those that are there, by step.
+        problems: what could not be read.
+    """
+
+    path: Path
+    name: str
+    state: str
+    reason: str
+    lines: list[dict[str, Any]]
+    seconds: float | None
+    config: dict[str, Any]
+    config_text: str
+    environment: dict[str, Any]
+    values: dict[str, dict[str, float]]
+    said: dict[str, Any]
+    checkpoints: list[SavedCheckpoint]
+    problems: list[str]
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps that were taken, as far as metrics and checkpoints say."""
+        return max([0, *(line["step"] for line in self.lines), *(it.step for it in self.checkpoints)])
+
+
+def find_runs(root: Path) -> list[Path]:
+    """The directories of runs in `root`, and in the folders of sweeps below it, by name.
+
+    Raises:
+        RunDirError: there is no such directory, or it can't be read.
+    """
+    try:
+        folders = sorted(it for it in root.iterdir() if it.is_dir() and not it.name.startswith("."))
+        found = []
+        for folder in folders:
+            below = [folder] if _is_run(folder) else sorted(it for it in folder.iterdir() if it.is_dir())
+            found += [it for it in below if _is_run(it)]
+        return found
+    except OSError as error:
+        raise RunDirError(f"{root}: {error.strerror}; expected a directory that holds runs") from error
+
+
+def read_run(path: Path) -> RunFiles:
+    """Read the files of a run.
+
+    Raises:
+        RunDirError: there is no run at `path`, or its metrics can't be read.
+    """
+    if not path.is_dir():
+        raise RunDirError(f"there is no run at {path}; `burnlike runs` lists those in runs/")
+    if not _is_run(path):
+        raise RunDirError(f"{path} is not the directory of a run: it has no {LOCK_NAME} and no metrics.jsonl")
+    problems: list[str] = []
+    metrics = read_metrics(path / "metrics.jsonl")
+    if metrics.damaged:
+        problems.append(f"metrics.jsonl: {_numbered(metrics.damaged)} can't be read and left out")
+    log = read_log(path / LOG_NAME)
+    text, config = _config(path / CONFIG_NAME, problems)
+    results = _json(path / RESULTS_NAME, problems)
+    values = results.get("values")
+    state = _state(path, log.ending)
+    return RunFiles(
+        path=path,
+        name=path.resolve().name,
+        state=state,
+        reason=log.reason if state == log.ending else "",
+        lines=metrics.lines,
+        seconds=_span(metrics.lines) if log.seconds is None else log.seconds,
+        config=flattened(config),
+        config_text=text,
+        environment=_json(path / ENVIRONMENT_NAME, problems),
+        values={split: _numbers(it) for split, it in values.items()} if isinstance(values, dict) else {},
+        said=said if isinstance(said := results.get("said"), dict) else {},
+        checkpoints=_checkpoints(path / "checkpoints"),
+        problems=problems,
+    )
+
+
+def flattened(value: Any, path: str = "") -> dict[str, Any]:
+    """The plain values in dicts and lists by their paths: `{"a": {"b": [1]}}` becomes `{"a.b[0]": 1}`."""
+    if isinstance(value, dict) and value:
+        pairs = [(f"{path}.{key}" if path else str(key), item) for key, item in value.items()]
+    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        pairs = [(f"{path}[{place}]", item) for place, item in enumerate(value)]
+    else:
+        return {path: value} if path else {}
+    return {key: plain for below, item in pairs for key, plain in flattened(item, below).items()}
+
+
+def config_differences(runs: list[RunFiles]) -> dict[str, list[Any]]:
+    """The fields whose values are not the same in all runs, with the value of each run; None where it has none."""
+    names = dict.fromkeys(name for run in runs for name in run.config)
+    found = {name: [run.config.get(name) for run in runs] for name in names}
+    return {name: values for name, values in found.items() if any(it != values[0] for it in values)}
+
+
+def _is_run(path: Path) -> bool:
+    return (path / LOCK_NAME).exists() or (path / "metrics.jsonl").exists()
+
+
+def _state(path: Path, ending: str | None) -> str:
+    if _is_locked(path / LOCK_NAME):
+        return RUNNING
+    if ending in (DONE, FAILED):
+        return ending
+    return DONE if ending is None and (path / "model.safetensors").exists() else STOPPED
+
+
+def _is_locked(lock: Path) -> bool:
+    """Whether a process works on the run; the lock can only be asked for by taking it for a moment, shared."""
+    try:
+        with open(lock, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # no lock, or a file system without them
+        return False
+    return False
+
+
+def _span(lines: list[dict[str, Any]]) -> float | None:
+    """Seconds from the first line to the last."""
+    times = [line["time"] for line in lines if line.get("time") is not None]
+    return max(times) - min(times) if len(times) > 1 else None
+
+
+def _config(path: Path, problems: list[str]) -> tuple[str, Any]:
+    try:
+        text = read_regular(path, _MOST_BYTES).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return "", {}
+    except OSError as error:
+        problems.append(f"{path.name}: {error.strerror}")
+        return "", {}
+    try:
+        return text, parse_plain(text, path.name)
+    except ConfigError as error:
+        problems.append(f"{path.name} is damaged: {error}")
+        return text, {}
+
+
+def _json(path: Path, problems: list[str]) -> dict[str, Any]:
+    try:
+        found = json.loads(read_regular(path, _MOST_BYTES))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        problems.append(f"{path.name} can't be read: {error}")
+        return {}
+    if isinstance(found, dict):
+        return found
+    problems.append(f"{path.name} can't be read: expected an object")
+    return {}
+
+
+def _numbers(value: Any) -> dict[str, float]:
+    if not isinstance(value, dict):
+        return {}
+    return {name: it for name, it in value.items() if isinstance(it, int | float) and not isinstance(it, bool)}
+
+
+def _checkpoints(folder: Path) -> list[SavedCheckpoint]:
+    found = []
+    try:
+        for path in folder.iterdir():
+            if match := _CHECKPOINT.fullmatch(path.name):
+                size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
+                found.append(SavedCheckpoint(int(match[1]), path.name, size))
+    except OSError:  # none, or one that is removed at this moment
+        pass
+    return sorted(found)
+
+
+def _numbered(lines: list[int]) -> str:
+    shown = ", ".join(map(str, lines[:5]))
+    more = f" and {len(lines) - 5} more" if len(lines) > 5 else ""
+    return f"line{'s' * (len(lines) > 1)} {shown}{more}"

@@ -1,0 +1,79 @@
+"""Numbers and times as text."""
+
+import math
+
+MINUTE, HOUR, DAY = 60, 3600, 86400
+
+
+def format_float(value: float, precision: int) -> str:
+    """A number with `precision` digits after the point, as Burn writes it.
+
+    Numbers up to 0.1^(precision - 1), and so 0 and all negative ones, have an exponent.
+
+    Example:
+        >>> format_float(0.25, 2), format_float(0.001234, 2)
+        ('0.25', '1.23e-3')
+    """
+    if value > 0.1 ** (precision - 1) or not math.isfinite(value):
+        return f"{value:.{precision}f}"
+    digits, exponent = f"{value:.{precision}e}".split("e")
+    return f"{digits}e{int(exponent)}"
+
+
+def format_eta(seconds: float) -> str:
+    """A duration in its largest unit, as Burn writes it.
+
+    Example:
+        >>> format_eta(61), format_eta(7300)
+        ('1 min', '2 hours')
+    """
+    for size, name in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "min"), (1, "sec")):
+        count = int(seconds // size)
+        if count or size == 1:
+            return f"{count} {name}{'s' * (count != 1)}"
+    raise AssertionError("the last unit fits any duration")
+
+
+def format_elapsed(seconds: float) -> str:
+    """A duration as a clock shows it.
+
+    Example:
+        >>> format_elapsed(65), format_elapsed(90061)
+        ('1:05', '1d 1:01:01')
+    """
+    whole = int(seconds)
+    days, hours, minutes = whole // DAY, whole % DAY // HOUR, whole % HOUR // MINUTE
+    clock = f"{hours}:{minutes:02d}" if whole >= HOUR else str(minutes)
+    return f"{f'{days}d ' * (days > 0)}{clock}:{whole % MINUTE:02d}"
+
+
+def format_value(value: float | None) -> str:
+    """A number of any size in a few characters; `-` for none.
+
+    Example:
+        >>> [format_value(it) for it in (2.34567, 0.0003, 123456.0, None)]
+        ['2.3457', '3.00e-04', '123,456', '-']
+    """
+    if value is None or math.isnan(value):
+        return "-"
+    if value == 0 or math.isinf(value):
+        return f"{value:.0f}"
+    size = abs(value)
+    if size < 0.001 or size >= 1e9:
+        return f"{value:.2e}"
+    if size >= 1000 or (value == int(value) and size >= 10):
+        return f"{value:,.0f}"
+    return f"{value:.{4 if size < 10 else 2}f}"
+
+
+def format_bytes(count: float) -> str:
+    """A number of bytes.
+
+    Example:
+        >>> format_bytes(1_500_000_000)
+        '1.5 GB'
+    """
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.{1 if count < 10 * size else 0}f} {unit}"
+    return f"{count:.0f} bytes"

@@ -1,0 +1,114 @@
+"""Plots in a terminal: lines of braille dots, two by four in each character."""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from ..._terminal import one_line
+from .formats import format_value
+from .history import Point
+
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""The bit of each dot of a braille character, by row and column."""
+_BRAILLE = 0x2800
+_LABEL = 8
+"""Characters of the labels at the left."""
+
+Piece = tuple[str, int]
+"""Text and what it belongs to: the number of a split, or -1 for the frame."""
+FRAME = -1
+
+
+class Bounds(NamedTuple):
+    """What a plot shows."""
+
+    x_low: float
+    x_high: float
+    y_low: float
+    y_high: float
+
+    @classmethod
+    def around(cls, splits: Sequence[Sequence[Point]]) -> "Bounds":
+        """The smallest that hold all points; never empty."""
+        places = [point for points in splits for point in points]
+        xs, ys = [x for x, _ in places] or [0.0], [y for _, y in places] or [0.0]
+        low, high = min(ys), max(ys)
+        if low == high:
+            low, high = low - (abs(low) or 1.0) / 2, high + (abs(high) or 1.0) / 2
+        return cls(min(xs), max(max(xs), min(xs) + 1), low, high)
+
+
+def plot(title: str, splits: Mapping[str, Sequence[Point]], width: int, height: int) -> list[list[Piece]]:
+    """Draw lines through the points of each split.
+
+    A split has the same number in all plots: 0 is training, 1 is validation.
+
+    Args:
+        title: of the first row, beside the names of the splits.
+        splits: points in the order of their x; a later split is drawn over an earlier one.
+        width: characters of a row.
+        height: rows, with those of the title and of the x axis.
+
+    Returns:
+        `height` rows of pieces, each row `width` characters wide.
+    """
+    columns, rows = max(width - _LABEL - 2, 1), max(height - 2, 1)
+    bounds = Bounds.around([*splits.values()])
+    cells: dict[tuple[int, int], tuple[int, int]] = {}
+    numbers = _numbers([*splits])
+    for number, points in zip(numbers, splits.values(), strict=True):
+        for column, row in _dots(points, bounds, columns * 2, rows * 4):
+            place = row // 4, column // 2
+            bits, owner = cells.get(place, (0, number))
+            bits = bits if owner == number else 0
+            cells[place] = bits | _DOTS[row % 4][column % 2], number
+    lines = [_heads(title, dict(zip(splits, numbers, strict=True)), width)]
+    for row in range(rows):
+        label = {0: format_value(bounds.y_high), rows - 1: format_value(bounds.y_low)}.get(row, "")
+        pieces: list[Piece] = [(f"{label[:_LABEL]:>{_LABEL}} │", FRAME)]
+        for column in range(columns):
+            bits, owner = cells.get((row, column), (0, FRAME))
+            text = chr(_BRAILLE + bits) if bits else " "
+            if pieces[-1][1] == owner and column:
+                pieces[-1] = pieces[-1][0] + text, owner
+            else:
+                pieces.append((text, owner))
+        lines.append(pieces)
+    left, right = f"{bounds.x_low:,.0f}", f"{bounds.x_high:,.0f}"
+    axis = f"{'':{_LABEL + 2}}{left}{right:>{max(columns - len(left), 0)}}"
+    return [*lines, [(f"{axis[:width]:<{width}}", FRAME)]]
+
+
+def _numbers(names: list[str]) -> list[int]:
+    known = {"train": 0, "valid": 1}
+    others = [name for name in names if name not in known]
+    return [known[name] if name in known else len(known) + others.index(name) for name in names]
+
+
+def _heads(title: str, numbers: dict[str, int], width: int) -> list[Piece]:
+    pieces: list[Piece] = [
+        (f"{one_line(title)}  ", FRAME),
+        *((f"━ {one_line(name)}  ", number) for name, number in numbers.items()),
+    ]
+    cut: list[Piece] = []
+    for text, owner in pieces:
+        cut.append((text[:width], owner))
+        width -= len(cut[-1][0])
+    return [*cut, (" " * width, FRAME)]
+
+
+def _dots(points: Sequence[Point], bounds: Bounds, columns: int, rows: int) -> set[tuple[int, int]]:
+    """The dots of a line through the points, from the upper left."""
+    x_scale = (columns - 1) / (bounds.x_high - bounds.x_low)
+    y_scale = (rows - 1) / (bounds.y_high - bounds.y_low)
+    if not math.isfinite(y_scale) or not math.isfinite(x_scale):
+        return set()
+    places = [(round((x - bounds.x_low) * x_scale), rows - 1 - round((y - bounds.y_low) * y_scale)) for x, y in points]
+    dots = set(places)
+    for (x_from, y_from), (x_to, y_to) in pairwise(places):
+        steps = max(abs(x_to - x_from), abs(y_to - y_from))
+        for step in range(1, steps):
+            part = step / steps
+            dots.add((round(x_from + (x_to - x_from) * part), round(y_from + (y_to - y_from) * part)))
+    return dots

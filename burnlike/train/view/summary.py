@@ -1,0 +1,124 @@
+"""LearnerSummary: the metrics of a run over its epochs, as a table."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from ..._terminal import one_line, table
+from ...errors import RunDirError
+from ..runs.metrics_log import read_metrics
+from .formats import format_value
+from .lines import lower_is_better, values_of_line
+from .numeric import Aggregated, Final, NumericEntry, aggregate
+
+
+class EpochValue(NamedTuple):
+    """The value of an epoch, whose number is from 1."""
+
+    epoch: int
+    value: float
+
+
+class MetricSummary(NamedTuple):
+    """A metric of a split over the epochs.
+
+    Attributes:
+        epochs: a value for each epoch that has one, in their order; at least one.
+    """
+
+    split: str
+    name: str
+    epochs: list[EpochValue]
+
+    @property
+    def first(self) -> float:
+        """The value of the first epoch."""
+        return self.epochs[0].value
+
+    @property
+    def last(self) -> float:
+        """The value of the last epoch."""
+        return self.epochs[-1].value
+
+    @property
+    def lowest(self) -> EpochValue:
+        """The epoch with the lowest value, the first of equals."""
+        return min(self.epochs, key=lambda it: it.value)
+
+    @property
+    def highest(self) -> EpochValue:
+        """The epoch with the highest value, the first of equals."""
+        return max(self.epochs, key=lambda it: it.value)
+
+    @property
+    def best(self) -> EpochValue:
+        """The lowest or the highest, by the metric's name."""
+        return self.lowest if lower_is_better(self.name) else self.highest
+
+
+class LearnerSummary(NamedTuple):
+    """Each metric of each split: the value of the first epoch and the last, the lowest and the highest.
+
+    The value of an epoch is the mean of its training lines, weighted by their steps, or what a validation at its end
+    gave. Values that are not finite don't count.
+
+    Example:
+        >>> lines = [{"step": 10 * n, "epoch": n, "split": "valid", "loss": loss} for n, loss in enumerate((2.0, 1.5))]
+        >>> print(LearnerSummary.of(lines))
+        split  metric  first   last    min (epoch)  max (epoch)
+        valid  loss    2.0000  1.5000  1.5000 (2)   2.0000 (1)
+    """
+
+    metrics: list[MetricSummary]
+
+    @classmethod
+    def of(cls, lines: Iterable[Mapping[str, Any]]) -> Self:
+        """The summary of lines of metrics."""
+        found: dict[tuple[str, str], dict[int, list[NumericEntry]]] = {}
+        last_step: dict[str, int] = {}
+        for line in lines:
+            split, step = line["split"], line["step"]
+            steps = max(step - last_step.get(split, 0), 1)
+            last_step[split] = step
+            for name, value in values_of_line(line).items():
+                if value is not None:
+                    entry = Aggregated(value, steps) if split == "train" else Final(value)
+                    found.setdefault((split, name), {}).setdefault(line["epoch"], []).append(entry)
+        metrics = []
+        for (split, name), by_epoch in sorted(found.items(), key=lambda it: _order(it[0][0])):
+            values = [(epoch + 1, aggregate(entries)) for epoch, entries in sorted(by_epoch.items())]
+            epochs = [EpochValue(epoch, value) for epoch, value in values if value is not None]
+            metrics.append(MetricSummary(split, name, epochs))
+        return cls(metrics)
+
+    @classmethod
+    def of_run(cls, path: Path) -> Self:
+        """The summary of a run's `metrics.jsonl`.
+
+        Raises:
+            RunDirError: it is missing, can't be read, or has no line.
+        """
+        lines = read_metrics(path / "metrics.jsonl").lines
+        if not lines:
+            raise RunDirError(f"{path / 'metrics.jsonl'} has no lines of metrics; expected the directory of a run")
+        return cls.of(lines)
+
+    def find(self, split: str, name: str) -> MetricSummary | None:
+        """A metric of a split, if there is one."""
+        return next((it for it in self.metrics if (it.split, it.name) == (split, name)), None)
+
+    def rows(self) -> list[tuple[str, str, str, str, str, str]]:
+        """The cells of the table, the heads first."""
+        rows = [("split", "metric", "first", "last", "min (epoch)", "max (epoch)")]
+        for it in self.metrics:
+            low, high = (f"{format_value(end.value)} ({end.epoch})" for end in (it.lowest, it.highest))
+            rows.append((it.split, it.name, format_value(it.first), format_value(it.last), low, high))
+        return rows
+
+    def __str__(self) -> str:
+        return "\n".join(table([[one_line(cell) for cell in row] for row in self.rows()]))
+
+
+def _order(split: str) -> int:
+    """Training comes first, then validation, then others as they came."""
+    return {"train": 0, "valid": 1}.get(split, 2)

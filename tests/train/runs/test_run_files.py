@@ -1,0 +1,182 @@
+"""Reading the files of a run: whole ones, unfinished ones and damaged ones."""
+
+import fcntl
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from burnlike.errors import RunDirError
+from burnlike.train import find_runs, read_run
+from burnlike.train.runs.environment import environment, git_state, write_environment
+from burnlike.train.runs.log_file import LogFile, read_log
+from burnlike.train.runs.metrics_log import read_metrics
+from burnlike.train.runs.results import write_results
+from burnlike.train.runs.run_files import config_differences, flattened
+
+LINE = {"step": 10, "epoch": 0, "split": "train", "loss": 1.5, "time": 100.0}
+
+
+def make_run(path: Path, lines: list[dict[str, Any]] | None = None, config: str = "seed: 1\n") -> Path:
+    path.mkdir(parents=True)
+    (path / "run.lock").touch()
+    (path / "config.yaml").write_text(config)
+    text = "".join(json.dumps(line) + "\n" for line in ([LINE] if lines is None else lines))
+    (path / "metrics.jsonl").write_text(text)
+    return path
+
+
+def test_a_run_says_what_its_files_say(tmp_path: Path) -> None:
+    path = make_run(tmp_path / "a", [LINE, {**LINE, "step": 20, "time": 160.0}], "seed: 3\ntraining: {epochs: 2}\n")
+    for name in ("model", "optimizer"):
+        file = path / "checkpoints" / "step-00000030" / f"{name}.safetensors"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"x" * 100)
+    write_results(path, {"valid": {"loss": 0.25, "bad": float("nan")}}, {"sample": "a\nb", "bigram": 2.5})
+    run = read_run(path)
+    assert (run.name, run.state, run.steps, run.seconds) == ("a", "stopped", 30, 60.0)
+    assert run.config == {"seed": 3, "training.epochs": 2}
+    assert run.values == {"valid": {"loss": 0.25}}
+    assert run.said == {"sample": "a\nb", "bigram": 2.5}
+    assert [tuple(it) for it in run.checkpoints] == [(30, "step-00000030", 200)]
+    assert run.problems == []
+
+
+def test_the_state_of_a_run(tmp_path: Path) -> None:
+    path = make_run(tmp_path / "a")
+    log = LogFile(path / "log.txt")
+    assert read_run(path).state == "stopped"
+    (path / "model.safetensors").touch()
+    assert read_run(path).state == "done"
+    log.start(0, 100)
+    log.end("failed", "ValueError: no")
+    assert read_run(path)[2:4] == ("failed", "ValueError: no")
+    log.start(50, 100)
+    log.end("stopped", "SIGTERM")
+    assert read_run(path)[2:4] == ("stopped", "SIGTERM")
+    log.start(50, 100)
+    log.end("done")
+    assert read_run(path)[2:4] == ("done", "")
+    with open(path / "run.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert read_run(path)[2:4] == ("running", "")
+    assert read_run(path).state == "done"
+
+
+def test_damaged_lines_of_metrics_are_left_out_and_said(tmp_path: Path) -> None:
+    path = make_run(tmp_path / "a")
+    rows = [
+        json.dumps(LINE),
+        "not json",
+        '{"step": 1}',
+        "[" * 100_000,
+        '{"step": true, "epoch": 0, "split": "train"}',
+        '{"step": -1, "epoch": 0, "split": "train"}',
+        '{"step": 2, "epoch": 0, "split": 3}',
+        "",
+        '{"step": 2, "epoch": 0, "split": "valid", "loss": NaN, "x": 1e999, "text": "t", "flag": true, "n": null}',
+        '{"step": 3, "epoch": 0, "split": "valid", "big": ' + "9" * 400 + "}",
+        '{"step": 4, "epoch": 0, "sp',
+    ]
+    (path / "metrics.jsonl").write_bytes("\n".join(rows).encode() + b"\xff")
+    found = read_metrics(path / "metrics.jsonl")
+    assert found.damaged == [2, 3, 4, 5, 6, 7, 8]
+    assert found.lines[1:] == [
+        {"step": 2, "epoch": 0, "split": "valid", "loss": None, "x": None, "n": None},
+        {"step": 3, "epoch": 0, "split": "valid", "big": None},
+    ]
+    assert read_run(path).problems == ["metrics.jsonl: lines 2, 3, 4, 5, 6 and 2 more can't be read and left out"]
+
+
+def test_other_damaged_files_are_said(tmp_path: Path) -> None:
+    path = make_run(tmp_path / "a", config="a: [1\n")
+    (path / "environment.json").write_text("[" * 100_000)
+    (path / "results.json").write_text("[1]")
+    (path / "log.txt").write_bytes(b"\xff\xfe\n2026-99-99\n")
+    first, second, third = read_run(path).problems
+    assert first.startswith("config.yaml is damaged: ")
+    assert second.startswith("results.json can't be read: expected an object")
+    assert third.startswith("environment.json can't be read: ")
+    assert read_run(path).config_text == "a: [1\n"
+
+
+def test_what_is_no_run_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RunDirError, match="there is no run at"):
+        read_run(tmp_path / "missing")
+    with pytest.raises(RunDirError, match=r"is not the directory of a run: it has no run.lock"):
+        read_run(tmp_path)
+    with pytest.raises(RunDirError, match="expected a directory that holds runs"):
+        find_runs(tmp_path / "missing")
+
+
+def test_runs_are_found_also_in_sweeps(tmp_path: Path) -> None:
+    for name in ("b", "a-sweep/seed=1", "a-sweep/seed=2", "c/d/e", ".hidden"):
+        make_run(tmp_path / name)
+    found = [str(path.relative_to(tmp_path)) for path in find_runs(tmp_path)]
+    assert found == ["a-sweep/seed=1", "a-sweep/seed=2", "b"]
+
+
+def test_the_log_adds_up_the_parts_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text(
+        "2026-01-01T10:00:00+00:00 starting at step 0 of 10\n"
+        "2026-01-01T10:00:30+00:00 step 5/10  loss 1\n"
+        "2026-01-01T12:00:00+00:00 resuming at step 5 of 10\n"
+        "  done: an indented line of a note\n"
+        "2026-01-01T12:00:10+00:00 failed: OSError: disk\n"
+    )
+    assert tuple(read_log(tmp_path / "log.txt")) == (40.0, "failed", "OSError: disk")
+
+
+def test_texts_of_several_lines_and_codes_stay_one_entry(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "log.txt")
+    log.write("a\ndone\n\x1b[2J")
+    first, second, third = (tmp_path / "log.txt").read_text().splitlines()
+    assert first.endswith("+00:00 a")
+    assert (second, third) == ("  done", "  \\x1b[2J")
+    assert read_log(tmp_path / "log.txt").ending is None
+
+
+def test_flattened() -> None:
+    value = {"a": {"b": [1, 2], "c": [{"d": 1}, 2], "e": {}}, "f": None}
+    assert flattened(value) == {"a.b": [1, 2], "a.c[0].d": 1, "a.c[1]": 2, "a.e": {}, "f": None}
+
+
+def test_differences_of_configs(tmp_path: Path) -> None:
+    texts = ("seed: 1\nlr: 0.1\n", "seed: 2\nlr: 0.1\n", "seed: 1\nlr: 0.1\nnew: true\n")
+    runs = [read_run(make_run(tmp_path / str(number), config=text)) for number, text in enumerate(texts)]
+    assert config_differences(runs) == {"seed": [1, 2, 1], "new": [None, None, True]}
+    assert config_differences(runs[:1]) == {}
+
+
+def test_the_environment_is_written_once_and_compared(tmp_path: Path) -> None:
+    import platform
+
+    import torch
+
+    assert write_environment(tmp_path) == {}
+    found = json.loads((tmp_path / "environment.json").read_text())
+    assert found["python"] == platform.python_version()
+    assert found["torch"] == torch.__version__
+    assert found["threads"] == torch.get_num_threads()
+    assert found.keys() == environment().keys()
+    (tmp_path / "environment.json").write_text(json.dumps({**found, "torch": "1.0"}))
+    assert write_environment(tmp_path) == {"torch": ("1.0", torch.__version__)}
+    assert json.loads((tmp_path / "environment.json").read_text())["torch"] == "1.0"
+
+
+def test_the_state_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert git_state(tmp_path) is None
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+    for command in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "x"]):
+        (tmp_path / "file").write_text("1")
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    state = git_state(tmp_path)
+    assert state is not None
+    assert (len(state["commit"]), state["is_dirty"]) == (40, False)
+    (tmp_path / "file").write_text("2")
+    assert (git_state(tmp_path) or {})["is_dirty"] is True
+    monkeypatch.setenv("PATH", "")
+    assert git_state(tmp_path) is None
