@@ -169,6 +169,8 @@ def _refuse_several_ranks() -> None:
 
 
 def _summary(config: TrainConfig, task: "Task", directory: "RunDir", result: "RunResult") -> list[str]:
+    from burnlike.train import LearnerSummary
+
     learning = result.learning
     lines = ["", f"run              {directory.path}"]
     size = directory.model.stat().st_size / 1e6
@@ -180,4 +182,5 @@ def _summary(config: TrainConfig, task: "Task", directory: "RunDir", result: "Ru
     for split, values in result.values.items():
         name = {"valid": "validation"}.get(split, split)
         lines += [f"{f'{name} {metric}':<17}{value:.4f}" for metric, value in values.items()]
-    return [*lines, *task.describe(result.values, result.said)]
+    lines += ["", *str(LearnerSummary.of_run(directory.path)).splitlines()]
+    return [*lines, "", *task.describe(result.values, result.said)]

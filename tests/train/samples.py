@@ -56,7 +56,7 @@ def files_of(run: Path) -> dict[str, bytes]:
     return {
         path.relative_to(run).as_posix(): path.read_bytes()
         for path in sorted(run.rglob("*"))
-        if path.is_file() and path.name not in ("metrics.jsonl", "run.lock")
+        if path.is_file() and path.name not in ("metrics.jsonl", "run.lock", "environment.json", "log.txt")
     }
 
 

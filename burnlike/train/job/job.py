@@ -14,6 +14,7 @@ from ..checkpoint.checkpointer import Checkpointer
 from ..learner.interrupt import Interrupter
 from ..learner.learner import Learner, LearningResult
 from ..runs.metrics_log import MetricsLog
+from ..runs.results import write_results
 from ..runs.run_dir import RunDir
 from ..state.parts import seed_random
 from ..tasks.task import Task
@@ -127,6 +128,7 @@ class Job:
         """
         renderer = renderer or PlainRenderer()
         interrupter = interrupter or Interrupter()
+        self.learner.run = run
         checkpointer = Checkpointer(run.checkpoints, self.config.training.keep_checkpoints)
         try:
             self._go_back(run, checkpointer, renderer)
@@ -186,4 +188,6 @@ class Job:
             SafetensorsRecorder(precision).save(Record.of(model), run.model)
         written = copy.deepcopy(model)
         load(written, run.model)
-        return RunResult(learning, values, self.task.finish(self, written))
+        said = self.task.finish(self, written)
+        write_results(run.path, values, said)
+        return RunResult(learning, values, said)

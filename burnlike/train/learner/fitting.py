@@ -15,6 +15,7 @@ from ..runs.metrics_log import MetricsLog
 from ..runs.run_dir import RunDir, open_or_create
 from ..view.callback import Callback, Callbacks
 from ..view.renderers import PlainRenderer, Renderer
+from ..view.run_log import RunLog
 from .activation_checkpointing import checkpointed
 from .configs import TrainingConfig
 from .early_stopping import MetricEarlyStoppingStrategy
@@ -43,7 +44,7 @@ class Fitting:
         self.learner = learner
         self.training = training
         self.renderer = renderer or PlainRenderer()
-        self.callbacks = Callbacks(list(callbacks))
+        self.callbacks = Callbacks([RunLog(), *callbacks])
         self.interrupter = interrupter
         self.metrics_log: MetricsLog | None = None
         self.checkpointer: Checkpointer | None = None

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from burnlike.errors import TrainingError
-from burnlike.train import Callback, Interrupted, Interrupter, Learner, RunLog, TrainingConfig, read_run
+from burnlike.train import Callback, Interrupted, Interrupter, Learner, TrainingConfig, read_run
 
 
 def fit(path: Path | None, *callbacks: Callback, epochs: int = 2, interrupter: Any = None) -> None:
@@ -29,7 +29,7 @@ def log_of(path: Path) -> list[str]:
 
 
 def test_a_run_that_ends_as_planned(tmp_path: Path) -> None:
-    fit(tmp_path / "run", RunLog())
+    fit(tmp_path / "run")
     first, *lines, last = log_of(tmp_path / "run")
     assert (first, last) == ("starting at step 0 of 8", "done")
     assert [line.split()[1] for line in lines if line.startswith("step")] == [
@@ -52,11 +52,11 @@ class Stop(Callback):
 def test_a_run_that_is_stopped_and_goes_on(tmp_path: Path) -> None:
     interrupter = Interrupter()
     with pytest.raises(Interrupted):
-        fit(tmp_path / "run", RunLog(), Stop(interrupter), interrupter=interrupter)
+        fit(tmp_path / "run", Stop(interrupter), interrupter=interrupter)
     assert log_of(tmp_path / "run")[-1] == "stopped: SIGINT"
     assert read_run(tmp_path / "run")[2:4] == ("stopped", "SIGINT")
     environment = (tmp_path / "run" / "environment.json").read_text()
-    fit(tmp_path / "run", RunLog())
+    fit(tmp_path / "run")
     assert "resuming at step 3 of 8" in log_of(tmp_path / "run")
     assert read_run(tmp_path / "run").state == "done"
     assert (tmp_path / "run" / "environment.json").read_text() == environment
@@ -69,12 +69,12 @@ class Fail(Callback):
 
 def test_a_run_that_fails(tmp_path: Path) -> None:
     with pytest.raises(TrainingError):
-        fit(tmp_path / "run", RunLog(), Fail())
+        fit(tmp_path / "run", Fail())
     run = read_run(tmp_path / "run")
     assert (run.state, run.reason) == ("failed", "TrainingError: the loss")
 
 
 def test_without_a_directory_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    fit(None, RunLog())
+    fit(None)
     assert list(tmp_path.iterdir()) == []
