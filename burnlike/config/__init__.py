@@ -4,11 +4,12 @@ from msgspec import Meta, field
 
 from .base import Config
 from .overrides import apply_overrides
-from .roles import DatasetConfig, LrSchedulerConfig, ModuleConfig, OptimizerConfig, TaskConfig
+from .roles import DatasetConfig, LoggerConfig, LrSchedulerConfig, ModuleConfig, OptimizerConfig, TaskConfig
 
 __all__ = [
     "Config",
     "DatasetConfig",
+    "LoggerConfig",
     "LrSchedulerConfig",
     "Meta",
     "ModuleConfig",

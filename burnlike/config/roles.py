@@ -104,3 +104,11 @@ class TaskConfig(Config):
     def init(self) -> Any:
         """Build the task, which has `train_step(model, batch)` and `valid_step(model, batch)`."""
         raise NotImplementedError(f"{type(self).__name__} does not define init()")
+
+
+class LoggerConfig(Config):
+    """A config that builds a callback which sends metrics to another program."""
+
+    def init(self) -> Any:
+        """Build the callback, a `burnlike.train.Callback`."""
+        raise NotImplementedError(f"{type(self).__name__} does not define init()")

@@ -48,6 +48,15 @@ from .tasks.segmentation import Segmentation as Segmentation
 from .tasks.task import Task as Task
 from .view.callback import Callback as Callback
 from .view.live import RichRenderer as RichRenderer
+from .view.loggers.configs import (
+    MLflowConfig as MLflowConfig,
+    TensorBoardConfig as TensorBoardConfig,
+    WandBConfig as WandBConfig,
+)
+from .view.loggers.logger import Logger as Logger
+from .view.loggers.mlflow import MLflow as MLflow
+from .view.loggers.tensorboard import TensorBoard as TensorBoard
+from .view.loggers.wandb import WandB as WandB
 from .view.renderers import (
     PlainRenderer as PlainRenderer,
     Renderer as Renderer,

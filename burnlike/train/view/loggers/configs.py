@@ -1,0 +1,69 @@
+"""Configs of the loggers."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from ....config import LoggerConfig, Meta
+
+if TYPE_CHECKING:
+    from .mlflow import MLflow
+    from .tensorboard import TensorBoard
+    from .wandb import WandB
+
+Name = Annotated[str, Meta(min_length=1)]
+
+
+class TensorBoardConfig(LoggerConfig, tag="TensorBoard"):
+    """Writes the event files of TensorBoard, with the extra `tensorboard`.
+
+    Attributes:
+        directory: where they go; None is `tensorboard` in the run's directory.
+    """
+
+    directory: Name | None = None
+
+    def init(self) -> "TensorBoard":
+        from .tensorboard import TensorBoard
+
+        return TensorBoard(self)
+
+
+class WandBConfig(LoggerConfig, tag="WandB"):
+    """Sends metrics to Weights & Biases, with the extra `wandb`; who is logged in is W&B's own matter.
+
+    Attributes:
+        project: the project.
+        entity: the user or team; None is the default of the account.
+        name: of the run; None is that of the run's directory.
+        group: runs that belong together; None for none.
+        mode: `offline` writes files that `wandb sync` sends later; None is what `WANDB_MODE` says, else online.
+    """
+
+    project: Name = "burnlike"
+    entity: Name | None = None
+    name: Name | None = None
+    group: Name | None = None
+    mode: Literal["online", "offline"] | None = None
+
+    def init(self) -> "WandB":
+        from .wandb import WandB
+
+        return WandB(self)
+
+
+class MLflowConfig(LoggerConfig, tag="MLflow"):
+    """Sends metrics to an MLflow server or store, with the extra `mlflow`.
+
+    Attributes:
+        tracking_uri: the server or store, such as `http://localhost:5000`; None is what `MLFLOW_TRACKING_URI` says.
+        experiment: the experiment, which is made where it does not exist.
+        name: of the run; None is that of the run's directory.
+    """
+
+    tracking_uri: Name | None = None
+    experiment: Name = "burnlike"
+    name: Name | None = None
+
+    def init(self) -> "MLflow":
+        from .mlflow import MLflow
+
+        return MLflow(self)

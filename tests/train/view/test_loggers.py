@@ -1,0 +1,216 @@
+"""TensorBoard, Weights & Biases and MLflow, without a network: what they wrote is read back."""
+
+import importlib.util
+import json
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from burnlike.config import Config, LoggerConfig
+from burnlike.errors import ConfigError
+from burnlike.train import Callback, Learner, Logger, MLflowConfig, TensorBoardConfig, WandBConfig, read_run
+
+from .test_run_log import fit
+
+Curves = dict[str, list[tuple[int, float]]]
+
+
+def scalars(run: Path) -> Curves:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(run / "tensorboard"), size_guidance={"scalars": 0})
+    events.Reload()
+    return {tag: [(it.step, it.value) for it in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+def wandb_records(path: Path) -> Iterator[bytes]:
+    """The records of a file in LevelDB's format of logs, after W&B's own 7 bytes."""
+    data, position, parts = path.read_bytes(), 7, b""
+    while position + 7 <= len(data):
+        left = 32768 - position % 32768
+        if left < 7:
+            position += left
+            continue
+        length, kind = struct.unpack("<HB", data[position + 4 : position + 7])
+        parts += data[position + 7 : position + 7 + length]
+        position += 7 + length
+        if kind in (1, 4):  # whole, or the last part
+            yield parts
+            parts = b""
+
+
+def wandb_curves(run: Path) -> Curves:
+    from wandb.proto import wandb_internal_pb2
+
+    curves: Curves = {}
+    for path in sorted(run.glob("wandb/offline-run-*/*.wandb")):
+        for data in wandb_records(path):
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(data)
+            if record.WhichOneof("record_type") == "history":
+                items = {it.key or "/".join(it.nested_key): json.loads(it.value_json) for it in record.history.item}
+                for name, value in items.items():
+                    if "/" in name:
+                        curves.setdefault(name, []).append((items["_step"], value))
+    return curves
+
+
+def mlflow_curves(run: Path) -> Curves:
+    import mlflow
+
+    client = mlflow.MlflowClient(f"file://{run.parent / 'mlruns'}")
+    run_id = json.loads((run / "mlflow.json").read_text())["id"]
+    names = client.get_run(run_id).data.metrics
+    return {name: [(it.step, it.value) for it in client.get_metric_history(run_id, name)] for name in names}
+
+
+@pytest.fixture(params=["TensorBoard", "WandB", "MLflow"])
+def kind(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[LoggerConfig, Callable[[Path], Curves]]:
+    """The config of a logger that needs no network, and how to read what it wrote."""
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    for name in ("CACHE_DIR", "CONFIG_DIR", "DATA_DIR"):
+        monkeypatch.setenv(f"WANDB_{name}", str(tmp_path / "wandb home"))
+    kinds: dict[str, tuple[LoggerConfig, Callable[[Path], Curves]]] = {
+        "TensorBoard": (TensorBoardConfig(), scalars),
+        "WandB": (WandBConfig(mode="offline"), wandb_curves),
+        "MLflow": (MLflowConfig(tracking_uri=f"file://{tmp_path / 'mlruns'}"), mlflow_curves),
+    }
+    return kinds[request.param]
+
+
+def expected(run: Path) -> Curves:
+    """The curves that the lines of metrics have."""
+    curves: Curves = {}
+    for line in read_run(run).lines:
+        for name in line.keys() - {"step", "epoch", "split", "time"}:
+            curves.setdefault(f"{line['split']}/{name}", []).append((line["step"], line[name]))
+    return curves
+
+
+def assert_same(found: Curves, wanted: Curves, *, without: str = "/items_per_s") -> None:
+    names = {name for name in wanted if not name.endswith(without)}
+    assert {name for name in found if not name.endswith(without)} == names
+    for name in names:
+        assert [step for step, _ in found[name]] == [step for step, _ in wanted[name]]
+        assert [value for _, value in found[name]] == pytest.approx([value for _, value in wanted[name]], rel=1e-6)
+
+
+class Killed(BaseException):
+    """Ends a training as a kill would: nothing is closed."""
+
+
+class Kill(Callback):
+    def on_step_end(self, learner: Learner[Any]) -> None:
+        if learner.step == 7:
+            raise Killed
+
+
+@pytest.mark.filterwarnings("ignore:.*:DeprecationWarning", "ignore:.*:FutureWarning")
+def test_the_curves_are_those_of_the_run_and_go_on_without_doubling(kind: Any, tmp_path: Path) -> None:
+    config, read = kind
+    run = tmp_path / "run"
+    fit(run, config.init(), epochs=1)
+    assert_same(read(run), expected(run))
+    logger: Any = config.init()
+    if not isinstance(config, WandBConfig):  # its package lets a process have one run at a time
+        logger.on_exception = lambda *_: None
+    with pytest.raises(Killed):  # after the checkpoint of step 4, with lines up to step 6
+        fit(run, logger, Kill(), epochs=2)
+    fit(run, config.init(), epochs=2)
+    assert [step for step, _ in expected(run)["train/loss"]] == [*range(1, 9)]
+    assert_same(read(run), expected(run))
+
+
+@pytest.mark.parametrize(
+    "config", [TensorBoardConfig(), WandBConfig(), MLflowConfig()], ids=lambda it: type(it).__name__
+)
+def test_without_its_package_the_error_names_the_extra(config: LoggerConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = type(config).__name__.removesuffix("Config").lower()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=rf"not installed: pip install 'burnlike\[{extra}\]'"):
+        config.init()
+
+
+def test_importing_the_loggers_imports_none_of_their_packages() -> None:
+    import subprocess
+    import sys
+
+    program = (
+        "import sys; from burnlike.train import TensorBoardConfig, WandBConfig, MLflowConfig;"
+        "[it().init() for it in (TensorBoardConfig, WandBConfig, MLflowConfig)];"
+        "assert not {'tensorboard', 'wandb', 'mlflow', 'torch'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_they_are_named_in_yaml(tmp_path: Path) -> None:
+    class Loggers(Config):
+        loggers: list[LoggerConfig] = []  # noqa: RUF012 - msgspec copies it
+
+    file = tmp_path / "loggers.yaml"
+    file.write_text(
+        "loggers:\n- {type: TensorBoard}\n- {type: WandB, project: mine, mode: offline}\n- {type: MLflow}\n"
+    )
+    assert Loggers.load(file).loggers == [
+        TensorBoardConfig(),
+        WandBConfig(project="mine", mode="offline"),
+        MLflowConfig(),
+    ]
+
+
+class Broken(Logger):
+    title, package, extra = "Broken", "json", "none"
+
+    def __init__(self, fails_to_open: bool = False) -> None:
+        super().__init__()
+        self.fails_to_open = fails_to_open
+        self.calls = 0
+
+    def open(self, run: Path | None, step: int) -> None:
+        if self.fails_to_open:
+            raise ConfigError("no server")
+
+    def send(self, values: Any, line: Any) -> None:
+        self.calls += 1
+        raise OSError("connection reset")
+
+    def close(self, ending: str) -> None:
+        raise AssertionError("a logger that has failed is left alone")
+
+
+def test_a_logger_that_fails_is_said_once_and_the_training_goes_on(tmp_path: Path) -> None:
+    logger = Broken()
+    with pytest.warns(RuntimeWarning, match="Broken failed, and the training goes on without it: OSError: connection"):
+        fit(tmp_path / "run", logger)
+    assert logger.calls == 1
+    assert read_run(tmp_path / "run").steps == 8
+
+
+def test_a_logger_that_cannot_begin_ends_the_training(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no server"):
+        fit(tmp_path / "run", Broken(fails_to_open=True))
+
+
+def test_tensorboard_without_a_place_says_so() -> None:
+    with pytest.raises(ConfigError, match="TensorBoard has no place to write to"):
+        fit(None, TensorBoardConfig().init())
+
+
+def test_tensorboard_has_the_config_and_a_directory_of_its_own(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text("seed: 7\n")
+    (tmp_path / "run" / "run.lock").touch()
+    fit(tmp_path / "run", TensorBoardConfig(directory=str(tmp_path / "events")).init())
+    events = EventAccumulator(str(tmp_path / "events"))
+    events.Reload()
+    (text,) = events.Tensors("config/text_summary")
+    assert text.tensor_proto.string_val[0] == b"    seed: 7"
+    assert not (tmp_path / "run" / "tensorboard").exists()
