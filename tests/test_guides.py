@@ -18,6 +18,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 GUIDES = [
     "training",
+    "metrics",
     "modules",
     "nn",
     "models",

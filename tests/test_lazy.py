@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 PARTS = ["backend", "data", "func", "interop", "mlax", "models", "module", "nn", "optim", "record", "tensor", "train"]
-PACKAGES = ["burnlike", *(f"burnlike.{part}" for part in PARTS)]
+PACKAGES = ["burnlike", *(f"burnlike.{part}" for part in PARTS), "burnlike.train.metrics"]
 
 
 def test_dir_lists_every_name_before_anything_is_loaded() -> None:

@@ -4,7 +4,15 @@ from msgspec import Meta, field
 
 from .base import Config
 from .overrides import apply_overrides
-from .roles import DatasetConfig, LoggerConfig, LrSchedulerConfig, ModuleConfig, OptimizerConfig, TaskConfig
+from .roles import (
+    DatasetConfig,
+    LoggerConfig,
+    LrSchedulerConfig,
+    MetricConfig,
+    ModuleConfig,
+    OptimizerConfig,
+    TaskConfig,
+)
 
 __all__ = [
     "Config",
@@ -12,6 +20,7 @@ __all__ = [
     "LoggerConfig",
     "LrSchedulerConfig",
     "Meta",
+    "MetricConfig",
     "ModuleConfig",
     "OptimizerConfig",
     "TaskConfig",

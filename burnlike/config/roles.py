@@ -4,7 +4,9 @@ A field annotated with one of these takes any registered subclass, picked by `ty
 an untagged subclass of `Config` without fields of its own.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
 
 from burnlike._lazy import resolve
 
@@ -111,4 +113,18 @@ class LoggerConfig(Config):
 
     def init(self) -> Any:
         """Build the callback, a `burnlike.train.Callback`."""
+        raise NotImplementedError(f"{type(self).__name__} does not define init()")
+
+
+class MetricConfig(Config):
+    """A config that builds a metric: a value of all predictions and targets of an epoch.
+
+    Attributes:
+        name: what the metric is called; None: its own name.
+    """
+
+    name: Annotated[str, Meta(min_length=1)] | None = None
+
+    def init(self) -> Any:
+        """Build the metric, a `torchmetrics.Metric` that has seen no batch."""
         raise NotImplementedError(f"{type(self).__name__} does not define init()")
