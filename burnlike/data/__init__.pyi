@@ -3,5 +3,14 @@
 from .configs import TextCorpusConfig as TextCorpusConfig
 from .dataset import Batcher as Batcher, Dataset as Dataset, InMemDataset as InMemDataset
 from .loader import DataLoader as DataLoader
+from .tensors import TensorDataset as TensorDataset
 from .text import TextCorpus as TextCorpus
+from .transforms.joining import ComposedDataset as ComposedDataset, WindowsDataset as WindowsDataset
+from .transforms.mapper import MapperDataset as MapperDataset
+from .transforms.selection import (
+    PartialDataset as PartialDataset,
+    SamplerDataset as SamplerDataset,
+    SelectionDataset as SelectionDataset,
+    ShuffledDataset as ShuffledDataset,
+)
 from .windows import TokenBatcher as TokenBatcher, TokenWindows as TokenWindows

@@ -33,3 +33,5 @@ class Batcher(Protocol[ItemContra, BatchCo]):
 
 class InMemDataset(list[Item]):
     """Items held in a list; Burn's name for the simplest dataset."""
+
+    draws = False

@@ -1,15 +1,15 @@
 """DataLoader: batches in an order that depends on seed and epoch only, and a position that can be saved."""
 
 import hashlib
-from collections import deque
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 import torch
+from torch.utils.data import DataLoader as TorchLoader
 
 from ..errors import DataError
 from .dataset import Batcher, Dataset
+from .making import BatchMaker, Made, OnBadItem, Request, bad_batch, to_device
 
 Item = TypeVar("Item")
 Batch = TypeVar("Batch")
@@ -23,7 +23,11 @@ class DataLoader(Generic[Item, Batch]):
     The order is a pure function of `(seed, epoch)`: neither the number of workers nor what was read before plays a
     part. With `steps_per_epoch`, epochs are equal pieces of an endless row of passes, each pass a new permutation, so
     every item is seen equally often whatever the length of an epoch. Without it, an epoch is one pass, and its last
-    batch may be smaller.
+    batch may be smaller. What a dataset draws from the global random generators, as augmentation does, depends on the
+    seed, the epoch and the step only.
+
+    Several ranks, with a loader each, see together what one process with batches of `world_size * batch_size` sees.
+    Each takes an equal share of such a batch; a last batch that can't be divided is split as evenly as possible.
 
     Example:
         >>> import torch
@@ -36,29 +40,43 @@ class DataLoader(Generic[Item, Batch]):
         [[10, 20], [30]]
         >>> loader.epoch
         1
+
+    Attributes:
+        epoch: of the next batch, from 0.
+        position: of the next batch in the epoch.
+        skipped: how many items could not be read and were left out.
+        is_padding: whether the last batch that was handed out is one item that belongs to another rank: there was none
+            for this one, which must take part in the step all the same.
     """
 
     def __init__(
         self,
         dataset: Dataset[Item],
-        batcher: Batcher[Item, Batch],
+        batcher: Batcher[Item, Batch] | None = None,
         *,
         batch_size: int,
         seed: int | None = None,
         steps_per_epoch: int | None = None,
         device: torch.device | str = "cpu",
         num_workers: int = 0,
+        on_bad_item: OnBadItem = "raise",
+        rank: int = 0,
+        world_size: int = 1,
     ) -> None:
         """Make a loader at the beginning of epoch 0.
 
         Args:
             dataset: the items.
-            batcher: makes a batch of items.
-            batch_size: items of a batch, >= 1.
-            seed: of the shuffling; None keeps the order of the dataset.
+            batcher: makes a batch of items. None: the dataset's own `batch(indices, device)` if it has one, else
+                torch's `default_collate`.
+            batch_size: items of a batch, of this rank, >= 1.
+            seed: of the shuffling and of what the dataset draws; None keeps the order of the dataset.
             steps_per_epoch: batches of an epoch; None is all items once.
-            device: where batches are made.
-            num_workers: threads that make batches ahead; 0 makes each when it is asked for.
+            device: where the batches go.
+            num_workers: processes that make batches ahead, by torch's DataLoader; 0 makes each when it is asked for.
+            on_bad_item: whether an item that can't be read ends the training, or is left out and counted.
+            rank: number of this process among those that train together.
+            world_size: how many these are.
 
         Raises:
             DataError: there are no items.
@@ -70,9 +88,12 @@ class DataLoader(Generic[Item, Batch]):
             ("batch_size", batch_size, 1),
             ("steps_per_epoch", steps_per_epoch, 1),
             ("num_workers", num_workers, 0),
+            ("world_size", world_size, 1),
         ):
             if value is not None and value < least:
                 raise ValueError(f"expected {name} >= {least}, got {value}")
+        if not 0 <= rank < world_size:
+            raise ValueError(f"expected rank in 0..{world_size - 1}, got {rank}")
         self.dataset = dataset
         self.batcher = batcher
         self.batch_size = batch_size
@@ -80,8 +101,13 @@ class DataLoader(Generic[Item, Batch]):
         self.steps_per_epoch = steps_per_epoch
         self.device = torch.device(device)
         self.num_workers = num_workers
+        self.on_bad_item: OnBadItem = on_bad_item
+        self.rank = rank
+        self.world_size = world_size
         self.epoch = 0
         self.position = 0
+        self.skipped = 0
+        self.is_padding = False
         self._passes: dict[tuple[int | None, int, int], list[int]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -90,29 +116,48 @@ class DataLoader(Generic[Item, Batch]):
 
     def __len__(self) -> int:
         """Batches of an epoch."""
-        return self.steps_per_epoch or -(-len(self.dataset) // self.batch_size)
+        return self.steps_per_epoch or -(-len(self.dataset) // self._joined)
+
+    @property
+    def _joined(self) -> int:
+        """Items of the batches of all ranks together."""
+        return self.batch_size * self.world_size
 
     def __iter__(self) -> Iterator[Batch]:
-        """The batches that are left of the current epoch; the position moves on before each is handed out."""
-        steps = range(self.position, len(self))
+        """The batches that are left of the current epoch; the position moves on before each is handed out.
+
+        Raises:
+            DataError: an item can't be read, or a worker process has died.
+        """
+        epoch, steps = self.epoch, range(self.position, len(self))
+        maker = BatchMaker(self.dataset, self.batcher, self.seed, self.on_bad_item)
         if self.num_workers == 0:
             for step in steps:
-                yield self._hand_out(self._make_batch(self.epoch, step))
+                yield self._hand_out(step, maker.make(self._request(epoch, step), self.device))
         else:
-            yield from self._iterate_ahead(self.epoch, steps)
+            for step, made in zip(steps, self._made_ahead(maker, epoch, steps), strict=True):
+                yield self._hand_out(step, made._replace(batch=to_device(made.batch, self.device)))
 
     def indices(self, epoch: int, step: int) -> list[int]:
-        """Indices of the items of one batch."""
-        n_items = len(self.dataset)
+        """Indices of the items of one batch, of this rank."""
+        joined = self._joined_indices(epoch, step)
+        first, last = (len(joined) * rank // self.world_size for rank in (self.rank, self.rank + 1))
+        return joined[first:last]
+
+    def _joined_indices(self, epoch: int, step: int) -> list[int]:
+        n_items, size = len(self.dataset), self._joined
         if self.steps_per_epoch is None:
-            order = self._order(epoch, n_items)
-            return order[step * self.batch_size : (step + 1) * self.batch_size]
+            return self._order(epoch, n_items)[step * size : (step + 1) * size]
         taken: list[int] = []
-        first = (epoch * self.steps_per_epoch + step) * self.batch_size
-        while len(taken) < self.batch_size:
+        first = (epoch * self.steps_per_epoch + step) * size
+        while len(taken) < size:
             number, start = divmod(first + len(taken), n_items)
-            taken += self._order(number, n_items)[start : start + self.batch_size - len(taken)]
+            taken += self._order(number, n_items)[start : start + size - len(taken)]
         return taken
+
+    def _request(self, epoch: int, step: int) -> Request:
+        own = self.indices(epoch, step)
+        return Request(epoch, step, own or self._joined_indices(epoch, step)[:1])
 
     def rewind(self) -> None:
         """Go back to the beginning of epoch 0."""
@@ -144,34 +189,44 @@ class DataLoader(Generic[Item, Batch]):
     def _identity(self) -> dict[str, Any]:
         return {
             "seed": self.seed,
-            "batch_size": self.batch_size,
+            "batch_size": self._joined,
             "steps_per_epoch": len(self),
             "num_items": len(self.dataset),
             "fingerprint": getattr(self.dataset, "fingerprint", None),
         }
 
-    def _iterate_ahead(self, epoch: int, steps: range) -> Iterator[Batch]:
-        ahead: deque[Future[Batch]] = deque()
-        with ThreadPoolExecutor(self.num_workers, thread_name_prefix="DataLoader") as pool:
-            try:
-                for step in steps:
-                    ahead.append(pool.submit(self._make_batch, epoch, step))
-                    if len(ahead) > self.num_workers * PREFETCHED_PER_WORKER:
-                        yield self._hand_out(ahead.popleft().result())
-                while ahead:
-                    yield self._hand_out(ahead.popleft().result())
-            finally:
-                for future in ahead:
-                    future.cancel()
+    def _made_ahead(self, maker: BatchMaker, epoch: int, steps: range) -> Iterator[Made]:
+        """Batches from worker processes, in their order."""
+        ahead = TorchLoader(
+            maker,  # pyright: ignore[reportArgumentType] - a dataset whose indices are requests
+            sampler=_Requests(self, epoch, steps),
+            batch_size=None,
+            num_workers=min(self.num_workers, len(steps)),
+            collate_fn=_same,  # pyright: ignore[reportArgumentType] - what torch would convert stays as it is
+            prefetch_factor=PREFETCHED_PER_WORKER,
+            pin_memory=self.device.type == "cuda",
+            generator=torch.Generator(),  # torch draws a seed for its workers: not from the global generator
+        )
+        try:
+            yield from ahead
+        except RuntimeError as error:
+            if "worker" not in str(error):
+                raise
+            raise DataError(
+                f"a worker process of the data loader has died: {error}. Often its memory was full: use fewer"
+                " num_workers, or smaller batches"
+            ) from error
 
-    def _hand_out(self, batch: Batch) -> Batch:
+    def _hand_out(self, step: int, made: Made) -> Batch:
+        self.skipped += len(made.skipped)
+        if made.error:
+            raise bad_batch(made) from made.cause
+        if self.world_size > 1:
+            self.is_padding = not self.indices(self.epoch, step)
         self.position += 1
         if self.position == len(self):
             self.epoch, self.position = self.epoch + 1, 0
-        return batch
-
-    def _make_batch(self, epoch: int, step: int) -> Batch:
-        return self.batcher.batch([self.dataset[index] for index in self.indices(epoch, step)], self.device)
+        return made.batch
 
     def _order(self, number: int, n_items: int) -> list[int]:
         """The order of the items in one pass; that of the last two passes is kept."""
@@ -190,3 +245,22 @@ def _permutation(seed: int | None, n_items: int, number: int) -> list[int]:
     digest = hashlib.sha256(f"{seed} {number}".encode()).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
     return torch.randperm(n_items, generator=generator).tolist()
+
+
+class _Requests:
+    """The batches that are to be made, in their order."""
+
+    def __init__(self, loader: DataLoader[Any, Any], epoch: int, steps: range) -> None:
+        self._loader = loader
+        self._epoch = epoch
+        self._steps = steps
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def __iter__(self) -> Iterator[Request]:
+        return (self._loader._request(self._epoch, step) for step in self._steps)
+
+
+def _same(made: Made) -> Made:
+    return made

@@ -15,6 +15,8 @@ class TokenWindows:
     token but the first is predicted exactly once (the last, incomplete window apart).
     """
 
+    draws = False
+
     def __init__(self, tokens: Tensor, length: int, stride: int | None = None, fingerprint: str | None = None) -> None:
         """Make the windows; nothing is copied.
 

@@ -1,10 +1,14 @@
 """DataLoader: its order, its position, its workers."""
 
 import copy
+import os
 import pickle
-import threading
+import random
+import re
+import signal
 from collections import Counter
 
+import numpy
 import pytest
 import torch
 
@@ -126,23 +130,118 @@ def test_rewind_goes_back_to_the_beginning() -> None:
     assert list(of) == expected
 
 
-def test_an_items_error_reaches_the_caller_and_threads_end() -> None:
-    class Bad(InMemDataset):
-        def __getitem__(self, index: int) -> int:
-            if index == 5:
-                raise OSError("disk gone")
-            return index
+class Bad(InMemDataset):
+    """Items 5 and 6 can't be read."""
 
-    of = DataLoader(Bad(range(50)), Stack(), batch_size=2, num_workers=3)
-    with pytest.raises(OSError, match="disk gone"):
+    def __getitem__(self, index: int) -> int:
+        if index in (5, 6):
+            raise OSError("disk gone")
+        return index
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_item_that_can_not_be_read_is_named(workers: int) -> None:
+    of = DataLoader(Bad(range(50)), Stack(), batch_size=2, num_workers=workers)
+    message = r"^item 5 of Bad can't be read: OSError: disk gone.*Mend the data, or leave such items out by on_bad_item"
+    with pytest.raises(DataError, match=re.compile(message, re.DOTALL)) as caught:
         list(of)
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("DataLoader")]
+    assert of.position == 2
+    assert isinstance(caught.value.__cause__, OSError) or "in __getitem__" in str(caught.value)
 
 
-def test_workers_end_when_iteration_is_left_early() -> None:
-    for _ in loader(100, num_workers=2):
-        break
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("DataLoader")]
+@pytest.mark.parametrize("workers", [0, 2])
+def test_items_that_can_not_be_read_are_left_out_and_counted_if_asked(workers: int) -> None:
+    of = DataLoader(Bad(range(8)), Stack(), batch_size=3, num_workers=workers, on_bad_item="skip")
+    assert list(of) == [[0, 1, 2], [3, 4], [7]]
+    assert of.skipped == 2
+    with pytest.raises(DataError, match="none of items 5, 6 of Bad can be read"):
+        list(DataLoader(Bad(range(7)), Stack(), batch_size=5, num_workers=workers, on_bad_item="skip"))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_batcher_that_fails_names_the_items(workers: int) -> None:
+    of = DataLoader(InMemDataset([torch.zeros(2), torch.zeros(3)]), batch_size=2, num_workers=workers)
+    with pytest.raises(DataError, match="items 0, 1 of InMemDataset make no batch: RuntimeError: stack expects"):
+        list(of)
+
+
+class Dies(InMemDataset):
+    """Reading item 7 kills the process."""
+
+    def __getitem__(self, index: int) -> int:
+        if index == 7:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return index
+
+
+def test_a_worker_that_dies_is_one_message() -> None:
+    with pytest.raises(
+        DataError, match=r"a worker process of the data loader has died: .*(Killed|exited unexpectedly).*num_workers"
+    ):
+        list(DataLoader(Dies(range(40)), Stack(), batch_size=2, num_workers=2))
+
+
+class Drawing(InMemDataset):
+    """Items with numbers of three global generators."""
+
+    draws = True
+
+    def __getitem__(self, index: int) -> tuple[int, float, float, float]:
+        return index, random.random(), torch.rand(1).item(), float(numpy.random.rand())
+
+
+def test_what_a_dataset_draws_is_the_same_with_any_number_of_workers() -> None:
+    def drawn(**options) -> list[list[list]]:
+        return epochs(DataLoader(Drawing(range(10)), Stack(), batch_size=3, seed=4, **options), 2)
+
+    before = random.getstate(), torch.get_rng_state(), numpy.random.get_state()[1].tolist()
+    expected = drawn()
+    assert (random.getstate(), numpy.random.get_state()[1].tolist()) == (before[0], before[2])
+    assert torch.equal(torch.get_rng_state(), before[1])
+    assert drawn(num_workers=1) == drawn(num_workers=3) == expected
+    numbers = [number for batch in flat(expected) for _, *drawn in batch for number in drawn]
+    assert len(set(numbers)) == len(numbers) == 60
+
+
+def test_workers_need_no_batcher_and_leave_the_global_generators_alone() -> None:
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    data = [(torch.tensor([float(i)]), i) for i in range(5)]
+    batches = [list(DataLoader(data, batch_size=2, num_workers=workers)) for workers in (0, 2)]
+    for x, y in zip(*batches, strict=True):
+        assert torch.equal(x[0], y[0])
+        assert torch.equal(x[1], y[1])
+    assert batches[0][2][0].tolist() == [[4.0]]
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("steps", [None, 4])
+@pytest.mark.parametrize("world_size", [2, 3, 4])
+def test_ranks_see_together_what_one_process_sees(world_size: int, steps: int | None) -> None:
+    of = [loader(13, batch_size=2, rank=r, world_size=world_size, steps_per_epoch=steps) for r in range(world_size)]
+    alone = loader(13, batch_size=2 * world_size, steps_per_epoch=steps)
+    for _ in range(2):
+        for whole, *parts in zip(alone, *of, strict=True):
+            joined = [item for part, it in zip(parts, of, strict=True) if not it.is_padding for item in part]
+            assert joined == whole
+            sizes = [0 if it.is_padding else len(part) for part, it in zip(parts, of, strict=True)]
+            assert max(sizes) - min(sizes) <= 1
+            assert all(parts)
+    assert [it.state_dict() for it in of] == [alone.state_dict()] * world_size
+
+
+def test_a_position_is_one_of_the_joined_batches() -> None:
+    two = loader(12, batch_size=3, rank=1, world_size=2)
+    next(iter(two))
+    one = loader(12, batch_size=6)
+    one.load_state_dict(two.state_dict())
+    assert one.position == 1
+
+
+@pytest.mark.parametrize("options", [{"rank": 1}, {"rank": -1, "world_size": 2}, {"world_size": 0}])
+def test_wrong_ranks_are_refused(options: dict) -> None:
+    with pytest.raises(ValueError, match=r"expected (rank|world_size)"):
+        loader(**options)
 
 
 def test_empty_dataset_and_numbers_out_of_range_are_refused() -> None:

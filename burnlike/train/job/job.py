@@ -105,6 +105,7 @@ class Job:
             seed=self.config.seed,
             steps_per_epoch=steps_per_epoch,
             device=self.device,
+            num_workers=self.config.training.num_workers,
         )
 
     def run(

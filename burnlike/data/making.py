@@ -1,0 +1,157 @@
+"""How one batch is made of its items, in the process that trains or in a worker."""
+
+import hashlib
+import random
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, NamedTuple, cast
+
+import torch
+from torch.utils.data import default_collate
+
+from ..errors import DataError
+
+OnBadItem = Literal["raise", "skip"]
+"""What becomes of an item that can't be read."""
+
+_CPU = torch.device("cpu")
+
+
+class Request(NamedTuple):
+    """A batch to be made.
+
+    Attributes:
+        epoch: its epoch.
+        step: its number in the epoch.
+        indices: of its items.
+    """
+
+    epoch: int
+    step: int
+    indices: list[int]
+
+
+class Made(NamedTuple):
+    """A batch that was made, or why it was not.
+
+    Attributes:
+        batch: on the CPU, if a worker made it.
+        skipped: indices of items that could not be read.
+        error: a message, with the traceback where a worker met it.
+        cause: the exception, where this process met it.
+    """
+
+    batch: Any
+    skipped: tuple[int, ...] = ()
+    error: str = ""
+    cause: BaseException | None = None
+
+
+class BatchMaker:
+    """Makes batches; picklable where the dataset and the batcher are.
+
+    The global random generators of Python, torch and NumPy are seeded for each batch from the loader's seed, the epoch
+    and the step. So whatever a dataset draws is the same in every process. A dataset that never draws says so by
+    `draws = False`.
+    """
+
+    def __init__(self, dataset: Any, batcher: Any, seed: int | None, on_bad_item: OnBadItem) -> None:
+        self.dataset = dataset
+        self.batcher = batcher
+        self.seed = seed
+        self.on_bad_item: OnBadItem = on_bad_item
+
+    def __getitem__(self, request: Request) -> Made:
+        """The batch on the CPU, as a worker makes it; an error travels as text."""
+        made = self.make(request, _CPU)
+        if made.cause is None:
+            return made
+        text = "".join(traceback.format_exception(made.cause))
+        return made._replace(error=f"{made.error}\n\nin a worker process:\n{text}", cause=None)
+
+    def make(self, request: Request, device: torch.device) -> Made:
+        """The batch on `device`."""
+        if self.seed is None or not getattr(self.dataset, "draws", True):
+            return self._made(request.indices, device)
+        with seeded(self.seed, request.epoch, request.step):
+            return self._made(request.indices, device)
+
+    def _made(self, indices: Sequence[int], device: torch.device) -> Made:
+        if self.batcher is None and callable(getattr(self.dataset, "batch", None)):
+            try:
+                return Made(self.dataset.batch(indices, device))
+            except Exception as error:
+                return Made(None, error=f"{_shown(indices)} of {self._name}: {_said(error)}", cause=error)
+        items, skipped = [], []
+        for index in indices:
+            try:
+                items.append(self.dataset[index])
+            except Exception as error:
+                if self.on_bad_item == "raise":
+                    return Made(None, error=f"item {index} of {self._name} can't be read: {_said(error)}", cause=error)
+                skipped.append(index)
+        if not items:
+            return Made(None, tuple(skipped), f"none of {_shown(indices)} of {self._name} can be read")
+        try:
+            return Made(self._collated(items, device), tuple(skipped))
+        except Exception as error:
+            taken = [index for index in indices if index not in skipped]
+            return Made(None, error=f"{_shown(taken)} of {self._name} make no batch: {_said(error)}", cause=error)
+
+    def _collated(self, items: list[Any], device: torch.device) -> Any:
+        if self.batcher is not None:
+            return self.batcher.batch(items, device)
+        return to_device(default_collate(items), device)
+
+    @property
+    def _name(self) -> str:
+        return type(self.dataset).__name__
+
+
+@contextmanager
+def seeded(seed: int, epoch: int, step: int) -> Iterator[None]:
+    """The global random generators have states of their own within the `with` block, and then those from before."""
+    digest = hashlib.sha256(f"batch {seed} {epoch} {step}".encode()).digest()
+    number = int.from_bytes(digest[:8], "little")
+    python, torchs = random.getstate(), torch.get_rng_state()
+    numpy = cast(Any, sys.modules.get("numpy"))
+    numpys: Any = None if numpy is None else numpy.random.get_state()
+    random.seed(number)
+    torch.default_generator.manual_seed(number % 2**63)
+    if numpy is not None:
+        numpy.random.seed(number % 2**32)
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        torch.set_rng_state(torchs)
+        if numpy is not None:
+            numpy.random.set_state(numpys)
+
+
+def to_device(batch: Any, device: torch.device) -> Any:
+    """The batch, of tensors in tuples, lists and mappings, on the device."""
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device, non_blocking=True)
+    if isinstance(batch, dict):
+        return {name: to_device(it, device) for name, it in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(to_device(it, device) for it in batch))
+    if isinstance(batch, tuple | list):
+        return type(batch)(to_device(it, device) for it in batch)
+    return batch
+
+
+def bad_batch(made: Made) -> DataError:
+    """The error of a batch that was not made."""
+    return DataError(f"{made.error}. Mend the data, or leave such items out by on_bad_item='skip'")
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _shown(indices: Sequence[int]) -> str:
+    return f"items {', '.join(map(str, indices[:8]))}{', ...' if len(indices) > 8 else ''}"

@@ -1,0 +1,1 @@
+"""Datasets made of other datasets."""
