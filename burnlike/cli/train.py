@@ -181,6 +181,6 @@ def _summary(config: TrainConfig, task: "Task", directory: "RunDir", result: "Ru
         lines.append(f"training loss    {learning.train_loss:.4f}")
     for split, values in result.values.items():
         name = {"valid": "validation"}.get(split, split)
-        lines += [f"{f'{name} {metric}':<17}{value:.4f}" for metric, value in values.items()]
+        lines += [f"{f'{name} {metric}':<16} {value:.4f}" for metric, value in values.items()]
     lines += ["", *str(LearnerSummary.of_run(directory.path)).splitlines()]
     return [*lines, "", *task.describe(result.values, result.said)]

@@ -5,11 +5,24 @@ from collections.abc import Iterable
 from typing import Annotated, Any
 
 from ..._dtypes import FloatName
-from ...config import Config, DatasetConfig, LrSchedulerConfig, Meta, ModuleConfig, OptimizerConfig, TaskConfig
+from ...config import (
+    Config,
+    DatasetConfig,
+    LoggerConfig,
+    LrSchedulerConfig,
+    Meta,
+    MetricConfig,
+    ModuleConfig,
+    OptimizerConfig,
+    TaskConfig,
+)
 from ...config.bounds import at_most
 from ...config.file_paths import FilePath
+from ...config.registry import tag_of
+from ...errors import nearest
 from ...optim.lbfgs.configs import LbfgsConfig
 from ..learner.configs import TrainingConfig
+from ..metrics.configs import LearningRateConfig, LossConfig
 from ..tasks.configs import LanguageModelConfig
 
 _THREADS = at_most(1024, "more threads than a machine has CPUs make each step slower, or end the process")
@@ -33,10 +46,12 @@ class TrainConfig(Config):
         model: the module.
         init_from: a record that the model's parameters are read from; None draws them.
         task: what the model is trained for.
+        metrics: computed of all predictions of a validation, by the names of their types in small letters.
         optimizer: what updates it.
         lr_scheduler: the learning rate of each step.
         training: length, batches, checkpoints.
         output: what is written at the end.
+        loggers: where metrics are sent, beside the run's directory.
         seed: of the initial parameters, their ids, the order of the data, dropout and the sample.
         device: `auto` (CUDA where there is one), `cpu`, `cuda` or `cuda:1` and so on.
         threads: CPU threads; None leaves it to torch.
@@ -46,10 +61,12 @@ class TrainConfig(Config):
     model: ModuleConfig
     init_from: FilePath | None = None
     task: TaskConfig = LanguageModelConfig()
+    metrics: tuple[MetricConfig, ...] = ()
     optimizer: OptimizerConfig
     lr_scheduler: LrSchedulerConfig
     training: TrainingConfig
     output: OutputConfig = OutputConfig()
+    loggers: tuple[LoggerConfig, ...] = ()
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 1
     device: str = "auto"
     threads: Annotated[int, Meta(ge=1), _THREADS] | None = None
@@ -69,7 +86,28 @@ class TrainConfig(Config):
                 "expected an optimizer that takes one gradient a step, got Lbfgs, which evaluates the loss of one"
                 " batch many times; it is for programs of one's own",
             )
+        yield from self._validate_metrics()
         yield from self._validate_schedule()
+
+    def metric_names(self) -> list[str]:
+        """What each metric is called in lines of metrics: its name, or its type as in `top_k_accuracy`."""
+        return [it.name or re.sub(r"(?<!^)(?=[A-Z])", "_", tag_of(type(it)) or "").lower() for it in self.metrics]
+
+    def _validate_metrics(self) -> Iterable[tuple[str, str]]:
+        names = self.metric_names()
+        for place, (metric, name) in enumerate(zip(self.metrics, names, strict=True)):
+            if isinstance(metric, LossConfig | LearningRateConfig):
+                yield f"metrics.{place}", "expected another metric: each line has the loss and the learning rate anyway"
+            if name in names[:place]:
+                yield (
+                    f"metrics.{place}",
+                    f"expected another name than '{name}', which one before it has; set `name`",
+                )
+        for field in ("early_stopping", "keep_best"):
+            chosen = getattr(self.training, field)
+            if chosen is not None and chosen.metric not in ("loss", *names):
+                known = nearest(chosen.metric, ["loss", *names])
+                yield f"training.{field}.metric", f"there is no metric '{chosen.metric}' among `metrics`{known}"
 
     def _validate_schedule(self) -> Iterable[tuple[str, str]]:
         if self.training.steps_per_epoch is None:

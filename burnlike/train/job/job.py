@@ -79,6 +79,7 @@ class Job:
             config.optimizer.init(),
             config.lr_scheduler.init(num_iters=self.total_steps),
             task=self.task,
+            metrics={name: it.init() for name, it in zip(config.metric_names(), config.metrics, strict=True)},
             device=self.device,
             precision=training.precision,
             ema=training.ema,
@@ -140,7 +141,7 @@ class Job:
                 metrics_log=MetricsLog(run.metrics),
                 checkpointer=checkpointer,
                 renderer=renderer,
-                callbacks=callbacks,
+                callbacks=[*(logger.init() for logger in self.config.loggers), *callbacks],
                 interrupter=interrupter,
             )
             renderer.note("measuring on all of the validation data")

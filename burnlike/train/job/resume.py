@@ -11,6 +11,8 @@ MAY_CHANGE = (
     "data.validation_path",
     "data.pattern",
     "device",
+    "loggers",
+    "metrics",
     "output",
     "task.prompt",
     "task.sample_length",

@@ -70,9 +70,10 @@ def update_metrics(metrics: Mapping[str, Metric], output: StepOutput) -> None:
     Raises:
         ConfigError: there are metrics, and the task gives no predictions.
     """
-    if metrics and output.predictions is None:
+    comparing = [name for name, metric in metrics.items() if getattr(metric, "compares", True)]
+    if comparing and output.predictions is None:
         raise ConfigError(
-            f"metrics: {', '.join(metrics)} compare predictions with targets, and the loss gives none; return"
+            f"metrics: {', '.join(comparing)} compare predictions with targets, and the loss gives none; return"
             " StepOutput(loss, size, predictions, targets), or use a task such as Classification"
         )
     for metric in metrics.values():
@@ -92,3 +93,22 @@ def values_of(metrics: Mapping[str, Metric]) -> dict[str, float]:
             else:
                 values |= {f"{key}.{place}": number for place, number in enumerate(numbers.flatten().tolist())}
     return values
+
+
+def states_of(metric: Any) -> Any:
+    """What a metric has gathered since its last reset: of torchmetrics, or by a `state_dict` of its own."""
+    if hasattr(metric, "metric_state"):
+        from ..metrics.states import metric_state  # torchmetrics is not needed by a program without metrics
+
+        return metric_state(metric)
+    return metric.state_dict()
+
+
+def put_states(metric: Any, states: Any) -> None:
+    """Let a metric go on from what `states_of` gave."""
+    if hasattr(metric, "metric_state"):
+        from ..metrics.states import restore_metric
+
+        restore_metric(metric, states)
+    else:
+        metric.load_state_dict(states)

@@ -1,5 +1,6 @@
 """One call of `Learner.fit`: the loop, and when to log, validate, save and stop."""
 
+import copy
 import math
 import time
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from ..view.run_log import RunLog
 from .activation_checkpointing import checkpointed
 from .configs import TrainingConfig
 from .early_stopping import MetricEarlyStoppingStrategy
-from .evaluation import update_metrics, values_of
+from .evaluation import put_states, states_of, update_metrics, values_of
 from .foreign_loader import as_loader
 from .interrupt import Interrupter
 from .result import LearningResult
@@ -49,6 +50,7 @@ class Fitting:
         self.metrics_log: MetricsLog | None = None
         self.checkpointer: Checkpointer | None = None
         self.values: dict[str, float] = {}
+        self.train_metrics = copy.deepcopy(learner.metrics) if training.train_metrics else {}
         stopping = training.early_stopping
         self.stopping = None if stopping is None else MetricEarlyStoppingStrategy(stopping)
         self.stopped_early = False
@@ -143,7 +145,7 @@ class Fitting:
             is_last = is_over or train.position % training.accumulation_steps == 0
             output = learner.backward(batch, is_last=is_last)
             if training.train_metrics:
-                update_metrics(learner.metrics, detached(output))
+                update_metrics(self.train_metrics, detached(output))
             if not is_last:
                 continue
             self.callbacks.call("on_backward_end", learner)
@@ -172,8 +174,8 @@ class Fitting:
         line = {"step": learner.step, "epoch": learner.epoch, "split": "train", "loss": loss, "lr": lr}
         line[f"{unit}_per_s"] = rate
         if is_over and self.training.train_metrics:
-            line |= values_of(learner.metrics)
-            for metric in learner.metrics.values():
+            line |= values_of(self.train_metrics)
+            for metric in self.train_metrics.values():
                 metric.reset()
         return line
 
@@ -247,6 +249,7 @@ class Fitting:
         found = [it for it in self.callbacks.all if hasattr(it, "state_dict") and hasattr(it, "load_state_dict")]
         return {
             "saving": {} if self.saving is None else self.saving.state_dict(),
+            "metrics": {name: states_of(it) for name, it in self.train_metrics.items()},
             "stopping": None if self.stopping is None else self.stopping.state_dict(),
             "stopped_early": self.stopped_early,
             "values": dict(self.values),
@@ -259,6 +262,9 @@ class Fitting:
             self.saving.load_state_dict(state["saving"])
         if self.stopping is not None and state["stopping"] is not None:
             self.stopping.load_state_dict(state["stopping"])
+        for name, states in state.get("metrics", {}).items():
+            if name in self.train_metrics:
+                put_states(self.train_metrics[name], states)
         self.stopped_early, self.values = state["stopped_early"], dict(state["values"])
         found = [it for it in self.callbacks.all if hasattr(it, "state_dict") and hasattr(it, "load_state_dict")]
         for callback, saved in zip(found, state["callbacks"], strict=False):

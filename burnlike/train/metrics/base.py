@@ -24,9 +24,11 @@ class EpochMetric(torchmetrics.Metric):
     Attributes:
         name: what it is called; Burn's name unless the config gives another.
         unit: of the value, such as `%`; None for a plain number.
+        compares: whether it looks at predictions and targets.
     """
 
     full_state_update = False
+    compares = True
     unit: str | None = None
 
     def __init__(self, name: str) -> None:

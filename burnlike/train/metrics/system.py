@@ -18,6 +18,8 @@ _GB = 1e9
 class _Timed(EpochMetric):
     """total / seconds over the time between the first and the last update of each epoch."""
 
+    compares = False
+
     total: Tensor
     seconds: Tensor
 
@@ -109,6 +111,8 @@ class CudaUse(_Timed):
 
 class _Peak(EpochMetric):
     """The highest of the values of all updates and ranks, in GB (1e9 bytes)."""
+
+    compares = False
 
     unit = "Gb"
     higher_is_better = False
