@@ -1,0 +1,160 @@
+"""A chart: an SVG that stretches with the page, and labels beside it that keep their size."""
+
+from typing import Any, NamedTuple
+
+from ..formats import format_value
+from .axis import Axis, value_axis
+from .curves import Curves, Points, Series
+from .markup import Html, tag
+
+_SIZE = 1000
+"""Of the drawing's own coordinates, whatever its size on the screen."""
+_LABEL_DISTANCE = 0.085
+"""Of the labels at the ends of curves, as a part of the height."""
+_MOST_LABELS = 8
+COLORS = 8
+
+
+class Names(NamedTuple):
+    """How curves are named and coloured: by their split where there is one run, else by their run."""
+
+    runs: list[str]
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there is one run."""
+        return len(self.runs) == 1
+
+    def label(self, series: Series) -> str:
+        """The name at the end of a curve: what tells it from the others."""
+        if self.is_single:
+            return split_name(series.split)
+        same = next((place for place, it in enumerate(zip(*self.runs, strict=False)) if len({*it}) > 1), 0)
+        name = self.runs[series.run]
+        start = max(name.rfind(sign, 0, same) for sign in "-_/ ,=") + 1
+        return name[start:]
+
+    def long_label(self, series: Series, curves: Curves) -> str:
+        """The name where values are listed."""
+        label = self.label(series)
+        return label if self.is_single or not curves.has_splits else f"{label}, {split_name(series.split)}"
+
+    def color(self, series: Series) -> int:
+        """The number of its colour."""
+        if not self.is_single:
+            return series.run % COLORS
+        known = {"train": 0, "valid": 1}
+        return known.get(series.split, 2 + sum(map(ord, series.split)) % (COLORS - 2))
+
+
+def split_name(split: str) -> str:
+    """The name of a split for people."""
+    return {"train": "training", "valid": "validation"}.get(split, split)
+
+
+def chart(curves: Curves, names: Names, steps: Axis, number: int) -> Html:
+    """The chart of a metric.
+
+    Args:
+        steps: the x axis, which all charts share.
+        number: by which the script finds its data.
+    """
+    axis = axis_of(curves)
+    kind = [
+        curves.unit,
+        "log scale" if axis.is_log else "",
+        "smoothed" if any(it.smooth for it in curves.series) else "",
+    ]
+    lines = [tag("line", x1=0, x2=_SIZE, y1=_y(axis, it), y2=_y(axis, it), class_="rule") for it in axis.ticks()]
+    measured = {it.run for it in curves.series if it.split != "train"}
+    drawn = [path for series in curves.series for path in _paths(series, names, steps, axis, series.run in measured)]
+    image = tag(
+        "svg", *lines, *drawn,
+        viewBox=f"0 0 {_SIZE} {_SIZE}", preserveAspectRatio="none", role="img", aria_label=_described(curves, names)
+    )  # fmt: skip
+    y_labels = [_label(axis.label(it), top=1 - axis.place(it)) for it in axis.ticks()]
+    x_labels = [_label(steps.label(it), left=steps.place(it)) for it in steps.ticks(4)]
+    return tag(
+        "figure",
+        tag("figcaption", tag("b", curves.title), tag("span", ", ".join(filter(None, kind)), class_="kind")),
+        tag(
+            "div",
+            tag("div", *y_labels, class_="y"),
+            tag("div", image, *_ends(curves, names, axis), class_="area"),
+            tag("span", "step", class_="steps"),
+            tag("div", *x_labels, class_="x"),
+            class_="frame",
+        ),
+        class_="chart",
+        data_chart=number,
+    )
+
+
+def chart_data(curves: Curves, names: Names) -> dict[str, Any]:
+    """What the script shows where the pointer is."""
+    axis = axis_of(curves)
+    series = [
+        {
+            "name": names.long_label(it, curves),
+            "color": names.color(it),
+            "points": [[x, y, 1 - axis.place(y), format_value(y)] for x, y in it.points],
+        }
+        for it in curves.series
+    ]
+    return {"series": series}
+
+
+def axis_of(curves: Curves) -> Axis:
+    """The axis of a metric's values."""
+    values = [value for series in curves.series for _, value in series.points]
+    return value_axis(values, may_be_log=curves.may_be_log, from_zero=curves.is_rate)
+
+
+def _paths(series: Series, names: Names, steps: Axis, axis: Axis, is_measured: bool) -> list[Html]:
+    color = names.color(series)
+    main = " second" if is_measured and not names.is_single and series.split == "train" else ""
+    if series.smooth:
+        raw = _path(series.points, steps, axis, f"curve raw c{color}")
+        return [raw, _path(series.smooth, steps, axis, f"curve c{color}{main}")]
+    return [_path(series.points, steps, axis, f"curve c{color}{main}{' few' if len(series.points) < 2 else ''}")]
+
+
+def _path(points: Points, steps: Axis, axis: Axis, classes: str) -> Html:
+    places = [f"{steps.place(x) * _SIZE:.1f} {_y(axis, value)}" for x, value in points]
+    start, *others = places
+    return tag("path", d=f"M{start}L{' '.join(others or [start])}", class_=classes)
+
+
+def _y(axis: Axis, value: float) -> str:
+    return f"{(1 - axis.place(value)) * _SIZE:.1f}"
+
+
+def _label(text: str, *, top: float | None = None, left: float | None = None) -> Html:
+    style = f"top:{top:.2%}" if top is not None else f"left:{left:.2%}"
+    return tag("span", text, style=style)
+
+
+def _ends(curves: Curves, names: Names, axis: Axis) -> list[Html]:
+    """The names of the curves at their right ends, moved apart where they would overlap."""
+    last = {(series.run if not names.is_single else series.split): series for series in curves.series}
+    if len(last) > _MOST_LABELS:
+        return []
+    wanted = sorted(
+        (1 - axis.place((it.smooth or it.points)[-1][1]), names.label(it), names.color(it)) for it in last.values()
+    )
+    tops: list[float] = []
+    for top, _, _ in wanted:
+        tops.append(max(top, tops[-1] + _LABEL_DISTANCE) if tops else top)
+    over = max(0.0, tops[-1] - 1) if tops else 0.0
+    for place in reversed(range(len(tops))):
+        limit = 1.0 if place == len(tops) - 1 else tops[place + 1] - _LABEL_DISTANCE
+        tops[place] = min(tops[place], limit) if over else tops[place]
+    return [
+        tag("span", tag("i", class_=f"dot b{color}"), text, class_="end", style=f"top:{top:.2%}", title=text)
+        for top, (_, text, color) in zip(tops, wanted, strict=True)
+    ]
+
+
+def _described(curves: Curves, names: Names) -> str:
+    ends = [f"{names.long_label(it, curves)}: {format_value(it.points[-1][1])}" for it in curves.series]
+    return f"{curves.title} over the steps; last values: {', '.join(ends)}"

@@ -1,0 +1,54 @@
+"""HTML in which text can only be text."""
+
+import html
+
+from ...._terminal import harmless
+
+_EMPTY = ("meta", "img", "path", "line")
+"""Elements without content."""
+
+
+class Html(str):
+    """Finished HTML; any other string is text and is escaped."""
+
+    __slots__ = ()
+
+
+def tag(name: str, /, *content: object, **attributes: object) -> Html:
+    """An element.
+
+    Args:
+        name: such as `div`.
+        content: Html, or what is shown as text; None is left out.
+        attributes: with `_` for `-`, `class_` for `class`; None is left out.
+
+    Example:
+        >>> tag("p", "a < b", tag("b", 1), class_="x")
+        '<p class="x">a &lt; b<b>1</b></p>'
+    """
+    pairs = [(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items() if value is not None]
+    head = " ".join([name, *(f'{key}="{escaped(value)}"' for key, value in pairs)])
+    if name in _EMPTY:
+        return Html(f"<{head}/>")
+    return Html(f"<{head}>{joined(content)}</{name}>")
+
+
+def joined(content: object) -> Html:
+    """Several pieces one after the other."""
+    pieces = content if isinstance(content, list | tuple) else [content]
+    return Html("".join(it if isinstance(it, Html) else escaped(it) for it in pieces if it is not None))
+
+
+def escaped(value: object) -> str:
+    """Text for HTML; codes that change the order or the look of other text are shown as codes."""
+    return html.escape(harmless(str(value)), quote=True)
+
+
+def grid(heads: "list[object]", rows: "list[list[object]]", **attributes: object) -> Html:
+    """A table in a box that scrolls where it is too wide."""
+    head = tag("tr", *(tag("th", it, scope="col") for it in heads))
+    body = [
+        tag("tr", *(it if isinstance(it, Html) and it.startswith("<td") else tag("td", it) for it in row))
+        for row in rows
+    ]
+    return tag("div", tag("table", tag("thead", head), tag("tbody", *body), **attributes), class_="scroll")
