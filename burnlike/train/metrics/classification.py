@@ -23,10 +23,7 @@ class _Score(DecisionCounts):
         counts = self.reduced(self.config.class_reduction)
         above, below, otherwise = self.fraction(counts)
         values = torch.where(below == 0, otherwise, above / below)
-        # A class without a value is one with 0 / 0, not one of which NaN was predicted.
-        has_value = ~((below == 0) & otherwise.isnan())
-        mean = torch.where(has_value, values, 0.0).sum() / has_value.sum()
-        return torch.where(counts.sum() == 0, torch.nan, 100 * mean)
+        return torch.where(counts.sum() == 0, torch.nan, 100 * values.nanmean())
 
 
 class Precision(_Score):

@@ -182,3 +182,23 @@ def test_later_changes_of_a_batch_don_t_count(case: Case) -> None:
             if torch.is_tensor(it):
                 it.zero_()
     assert same(metric, fed(case.config, case.batches()))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("case", OF_TENSORS.values(), ids=OF_TENSORS)
+def test_on_a_device_updates_do_not_wait_and_values_are_those_of_the_cpu(case: Case) -> None:
+    metric = case.config.init()
+    first, *others = [tuple(it.to("cuda") for it in batch) for batch in case.batches()]
+    metric.update(*first)  # moves the states
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for batch in others:
+            metric.update(*batch)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    found = values(metric)
+    assert found.device.type == "cuda"
+    torch.testing.assert_close(found.cpu(), values(fed(case.config, case.batches())), rtol=1e-5, atol=1e-6)
+    restored = case.config.init()
+    restore_metric(restored, metric_state(metric))  # on the CPU, as a new metric is
+    torch.testing.assert_close(values(restored), found.cpu(), rtol=1e-12, atol=0)
