@@ -18,7 +18,7 @@ _CHANCE = 50.0
 class _Area(EpochMetric):
     """An area under a curve, in percent; 50 if no class has one.
 
-    It keeps the scores of the epoch in float32, and in as much memory the targets.
+    It keeps the scores of the epoch in float32, and the targets in a byte for each score.
     """
 
     unit = "%"
