@@ -3,6 +3,19 @@
 from .configs import TextCorpusConfig as TextCorpusConfig
 from .dataset import Batcher as Batcher, Dataset as Dataset, InMemDataset as InMemDataset
 from .loader import DataLoader as DataLoader
+from .sources.configs import (
+    CsvConfig as CsvConfig,
+    DigitsConfig as DigitsConfig,
+    HuggingFaceConfig as HuggingFaceConfig,
+    ImageFolderConfig as ImageFolderConfig,
+    JsonLinesConfig as JsonLinesConfig,
+    TokensConfig as TokensConfig,
+)
+from .sources.hugging_face import HuggingFaceDataset as HuggingFaceDataset
+from .sources.images import ImageFolderDataset as ImageFolderDataset
+from .sources.splits import Splits as Splits
+from .sources.tables import Table as Table
+from .sources.tokens import MappedTokens as MappedTokens, TokenFile as TokenFile
 from .tensors import TensorDataset as TensorDataset
 from .text import TextCorpus as TextCorpus
 from .transforms.joining import ComposedDataset as ComposedDataset, WindowsDataset as WindowsDataset

@@ -72,7 +72,8 @@ class Job:
             self.data.train, None if steps is None else steps * training.accumulation_steps
         )
         n_batches = -(-len(self.data.valid) // training.batch_size)
-        self.valid_loader = self._loader(self.data.valid, min(training.validation_steps or n_batches, n_batches))
+        is_partial = training.validation_steps is not None and training.validation_steps < n_batches
+        self.valid_loader = self._loader(self.data.valid, training.validation_steps if is_partial else None)
         self.total_steps = training.epochs * training.steps_of(len(self.train_loader))
         self.learner = Learner(
             self.model,
@@ -149,7 +150,7 @@ class Job:
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
-            remedy = "lower training.batch_size or data.context_length; the last checkpoint is whole"
+            remedy = "lower training.batch_size or the size of the items; the last checkpoint is whole"
             raise DeviceError(f"the memory of {self.device} is full: {remedy}") from error
 
     def _go_back(self, run: RunDir, checkpointer: Checkpointer, renderer: Renderer) -> None:

@@ -1,0 +1,218 @@
+"""Configs of data sets that are read from files."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from ...config import DatasetConfig, Meta
+from ...config.bounds import Size
+from ...config.file_paths import FilePath
+
+if TYPE_CHECKING:
+    from .splits import Splits
+    from .tables import Table
+    from .tokens import TokenFile
+
+Fraction = Annotated[float, Meta(gt=0, lt=1)]
+Seed = Annotated[int, Meta(ge=0, lt=2**32)]
+Name = Annotated[str, Meta(min_length=1)]
+
+
+class _TableConfig(DatasetConfig):
+    path: FilePath
+    target: Name
+    features: tuple[Name, ...] = ()
+    kind: Literal["classes", "numbers"] = "classes"
+    validation_path: FilePath | None = None
+    validation_fraction: Fraction = 0.1
+    split_seed: Seed = 0
+
+    def _init(self, rows: str) -> "Table":
+        from .tables import Table
+
+        return Table(
+            self.path,
+            rows,
+            self.features,
+            self.target,
+            is_regression=self.kind == "numbers",
+            validation_path=self.validation_path,
+            validation_fraction=self.validation_fraction,
+            seed=self.split_seed,
+        )
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.target in self.features:
+            yield "features", f"expected columns other than the target '{self.target}'"
+
+
+class CsvConfig(_TableConfig, tag="Csv"):
+    """Rows of a CSV file whose first line has the names of the columns.
+
+    Batches are `(features [n, columns] float32, targets [n])`.
+
+    Attributes:
+        path: the file, UTF-8.
+        target: the column to predict.
+        features: the columns to predict it from, numbers; none: all others.
+        kind: whether targets are `classes`, which are numbered in the order of their names, or `numbers`.
+        validation_path: a file for validation; None takes a part of `path`.
+        validation_fraction: how large that part is.
+        split_seed: by which it is drawn.
+    """
+
+    def init(self) -> "Table":
+        """Read the file.
+
+        Raises:
+            DataError: it is missing or damaged, or a value is no number; the message names the line.
+        """
+        return self._init("csv")
+
+
+class JsonLinesConfig(_TableConfig, tag="JsonLines"):
+    """Objects of JSON, one a line; the fields are those of `Csv`."""
+
+    def init(self) -> "Table":
+        """Read the file.
+
+        Raises:
+            DataError: it is missing or damaged, or a value is no number; the message names the line.
+        """
+        return self._init("json_lines")
+
+
+class DigitsConfig(DatasetConfig, tag="Digits"):
+    """The 1,797 images of handwritten digits that scikit-learn has, 8 x 8 pixels; nothing is downloaded.
+
+    Batches are `(images [n, 1, 8, 8] float32 in 0..1, classes [n])`; with `flat`, images are `[n, 64]`.
+
+    Attributes:
+        flat: give rows in place of images.
+        validation_fraction: share of the images to validate on.
+        test_fraction: share of the images that are kept for the end, as the split `test`; 0 keeps none.
+        split_seed: by which they are drawn.
+    """
+
+    flat: bool = False
+    validation_fraction: Fraction = 0.15
+    test_fraction: Annotated[float, Meta(ge=0, lt=1)] = 0.15
+    split_seed: Seed = 0
+
+    def init(self) -> "Splits":
+        """Read the images.
+
+        Raises:
+            DataError: scikit-learn is not installed.
+        """
+        from .digits import digits
+
+        return digits(self)
+
+
+class ImageFolderConfig(DatasetConfig, tag="ImageFolder"):
+    """A folder with a folder of images for each class; or, with `masks`, images and masks of the same names.
+
+    Batches are `(images [n, channels, height, width] float32 in 0..1, targets)`: classes `[n]`, or of pixels
+    `[n, height, width]`. It needs the extra `images`.
+
+    Attributes:
+        path: the folder.
+        masks: the folder of masks, whose pixels are classes; None for classification.
+        size: height and width that all images are resized to; None leaves them, and all must have one size.
+        mode: `RGB` or `L` (grey).
+        validation_path: a folder for validation; None takes a part of `path`.
+        validation_fraction: how large that part is.
+        split_seed: by which it is drawn.
+    """
+
+    path: FilePath
+    masks: FilePath | None = None
+    size: Annotated[tuple[Size, ...], Meta(min_length=2, max_length=2)] | None = None
+    mode: Literal["RGB", "L"] = "RGB"
+    validation_path: FilePath | None = None
+    validation_fraction: Fraction = 0.1
+    split_seed: Seed = 0
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.masks is not None and self.validation_path is not None:
+            yield "validation_path", "expected none with `masks`: a part of `path` is taken"
+
+    def init(self) -> "Splits":
+        """List the images.
+
+        Raises:
+            DataError: a folder is missing or has no images, or an image has no mask.
+        """
+        from .images import image_splits
+
+        return image_splits(
+            self.path,
+            self.masks,
+            self.validation_path,
+            self.validation_fraction,
+            self.split_seed,
+            mode=self.mode,
+            size=self.size,
+        )
+
+
+class TokensConfig(DatasetConfig, tag="Tokens"):
+    """Tokens in a file, as other programs write them; the file may be larger than memory.
+
+    Batches are `[n, context_length + 1]` int64.
+
+    Attributes:
+        path: `.npy`, or the bare numbers in little endian.
+        dtype: of bare numbers.
+        validation_path: a file for validation; None takes the end of `path`.
+        validation_fraction: how large that part is.
+        context_length: tokens that the model sees at once.
+    """
+
+    path: FilePath
+    dtype: Literal["uint8", "uint16", "uint32", "int32", "int64"] = "uint16"
+    validation_path: FilePath | None = None
+    validation_fraction: Fraction = 0.1
+    context_length: Size = 128
+
+    def init(self) -> "TokenFile":
+        """Map the files.
+
+        Raises:
+            DataError: one is missing, no file of tokens, or too short.
+        """
+        from .tokens import TokenFile
+
+        return TokenFile(self.path, self.validation_path, self.dtype, self.context_length, self.validation_fraction)
+
+
+class HuggingFaceConfig(DatasetConfig, tag="HuggingFace"):
+    """A data set of Hugging Face that `save_to_disk` has written. It needs the extra `datasets`.
+
+    Batches are mappings of the columns, as torch's default collate makes them; with two `columns`, pairs.
+
+    Attributes:
+        path: the folder.
+        columns: those to take; with two of them, batches are `(first, second)`. None takes all.
+        train_split, valid_split: names of the parts, where the folder has several; without a part for validation a
+            share of the other is taken.
+        validation_fraction: how large that share is.
+        split_seed: by which it is drawn.
+    """
+
+    path: FilePath
+    columns: tuple[Name, ...] = ()
+    train_split: Name = "train"
+    valid_split: Name = "validation"
+    validation_fraction: Fraction = 0.1
+    split_seed: Seed = 0
+
+    def init(self) -> "Splits":
+        """Open the folder.
+
+        Raises:
+            DataError: it is missing or no such data set, or a part or a column is missing.
+        """
+        from .hugging_face import hugging_face
+
+        return hugging_face(self)

@@ -1,0 +1,72 @@
+"""Data sets of Hugging Face's `datasets`, from the disk."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from ...errors import DataError, nearest
+from .configs import HuggingFaceConfig
+from .splits import Splits, existing, split
+
+
+class HuggingFaceDataset:
+    """Rows of a `datasets.Dataset`, with tensors for numbers.
+
+    Items are mappings of the columns, or with two chosen columns pairs.
+    """
+
+    draws = False
+
+    def __init__(self, dataset: Any, columns: Sequence[str] = ()) -> None:
+        """Take a data set.
+
+        Args:
+            dataset: a `datasets.Dataset`.
+            columns: those to take; none: all.
+
+        Raises:
+            DataError: a column is missing.
+        """
+        missing = [name for name in columns if name not in dataset.column_names]
+        if missing:
+            raise DataError(f"there is no column '{missing[0]}'{nearest(missing[0], dataset.column_names)}")
+        self.columns = list(columns)
+        self.dataset = dataset.with_format("torch", columns=self.columns or None)
+        self.fingerprint = hashlib.sha256(f"{dataset._fingerprint} {self.columns}".encode()).hexdigest()
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int, /) -> Any:
+        """The row at `index`."""
+        row = self.dataset[index]
+        return (row[self.columns[0]], row[self.columns[1]]) if len(self.columns) == 2 else row
+
+
+def hugging_face(config: HuggingFaceConfig) -> Splits:
+    """The parts of a folder that `save_to_disk` has written.
+
+    Raises:
+        DataError: it is missing or no such data set, or a part or a column is missing.
+    """
+    path = existing(config.path, "data.path")
+    try:
+        import datasets
+    except ImportError as error:
+        raise DataError("type: HuggingFace needs the package datasets: pip install 'burnlike[datasets]'") from error
+    try:
+        found = datasets.load_from_disk(str(path))
+    except (FileNotFoundError, ValueError, OSError) as error:
+        raise DataError(f"{path}: expected a folder that `save_to_disk` of datasets has written: {error}") from error
+    if isinstance(found, datasets.Dataset):
+        whole = HuggingFaceDataset(found, config.columns)
+        train, valid = split(whole, config.validation_fraction, config.split_seed, config.path)
+        return Splits(train, valid, fingerprint=whole.fingerprint)
+    parts = {str(name): HuggingFaceDataset(it, config.columns) for name, it in found.items()}
+    if config.train_split not in parts:
+        raise DataError(f"{path}: there is no part '{config.train_split}'; it has {', '.join(parts)}")
+    whole = parts.pop(config.train_split)
+    if config.valid_split in parts:
+        return Splits(whole, parts.pop(config.valid_split), splits=parts, fingerprint=whole.fingerprint)
+    train, valid = split(whole, config.validation_fraction, config.split_seed, config.path)
+    return Splits(train, valid, splits=parts, fingerprint=whole.fingerprint)
