@@ -38,7 +38,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_the_readme_has_programs() -> None:
-    assert (len(PROGRAMS), len(COMMANDS)) == (2, 5)
+    assert (len(PROGRAMS), len(COMMANDS)) == (2, 7)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
