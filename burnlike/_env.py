@@ -65,6 +65,21 @@ def number_of_ranks() -> int:
     return max(1, *map(_number, sizes), 1 + _number("SLURM_PROCID"))
 
 
+def global_rank() -> int:
+    """The number of this process among all of one launcher; 0 without one."""
+    return _number("RANK")
+
+
+def local_rank() -> int:
+    """The number of this process among those of one launcher on this machine; 0 without one."""
+    return _number("LOCAL_RANK")
+
+
+def restart_count() -> int:
+    """How often torchrun has started the job again, after one of its processes had ended."""
+    return _number("TORCHELASTIC_RESTART_COUNT")
+
+
 def _rendezvous(*more: str) -> str:
     names = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", *more)
     common = [os.environ.get(name, "") for name in names]

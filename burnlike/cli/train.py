@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import burnlike.config.registry as registry
-from burnlike._env import number_of_ranks, shorten_spinning
+from burnlike._env import global_rank, number_of_ranks, restart_count, shorten_spinning
 from burnlike._memory import keep_freed_memory
 from burnlike.config.overrides import paths_of
 from burnlike.config.shipped import config_file, shipped_jobs
@@ -66,36 +66,53 @@ def run(args: argparse.Namespace) -> int:
     if args.sweeps:
         return _sweep(args, file, resumed, overrides)
     config = TrainConfig.load(file, overrides)
-    _refuse_several_ranks()
+    if config.distributed.strategy == "none":
+        _refuse_several_ranks()
+    if restart_count() and resumed is None:
+        resumed = args.run_dir or _NEWEST
     # torch is loaded only now, so that a wrong file is told at once
     from burnlike.train import Interrupted, Interrupter, Job, RunDir, choose_renderer
 
     renderer = choose_renderer()
     with ExitStack() as stack:
         directory = None
-        if resumed is not None:
-            found = RunDir.open(Path(resumed)) if resumed else RunDir.open_newest(RUNS, file.stem)
-            directory = stack.enter_context(closing(found))
+        if resumed is not None and global_rank() == 0:
+            directory = stack.enter_context(closing(_resumed(resumed, file)))
             if directory.config.exists():
                 before = TrainConfig.load(directory.config)
                 check_resumable(before, config, str(directory.path), paths_of(overrides))
         job = Job(config)
-        if directory is None:
+        stack.callback(job.parallel.close)
+        if job.parallel.is_main and directory is None:
             made = RunDir.create(Path(args.run_dir)) if args.run_dir else RunDir.create_next(RUNS, file.stem)
             directory = stack.enter_context(closing(made))
+        path = job.parallel.broadcast(None if directory is None else directory.path)
+        directory = directory or stack.enter_context(closing(RunDir.follow(path)))
         # Only from here on is there anything to finish: before, a signal ends the program at once.
         with Interrupter() as interrupter:
             try:
-                for line in job.describe(directory):
-                    renderer.note(line)
+                if job.parallel.is_main:
+                    for line in job.describe(directory):
+                        renderer.note(line)
                 result = job.run(directory, renderer, interrupter)
             except Interrupted as stop:
-                if directory.config.exists():
+                if directory.config.exists() and job.parallel.is_main:
                     renderer.note(f"stopped by {stop}; go on with: {_resuming(directory.path, args.imports)}")
                 return 128 + stop.signal
-    for line in _summary(config, job.task, directory, result):
-        renderer.note(line)
+    if job.parallel.is_main:
+        for line in _summary(config, job.task, directory, result):
+            renderer.note(line)
     return 0
+
+
+def _resumed(resumed: str, file: Path) -> "RunDir":
+    """The run to go on with; one that a restarted job has not begun yet is begun."""
+    from burnlike.train import RunDir
+    from burnlike.train.runs.run_dir import open_or_create
+
+    if not resumed:
+        return RunDir.open_newest(RUNS, file.stem)
+    return open_or_create(resumed) if restart_count() else RunDir.open(Path(resumed))
 
 
 def _sweep(args: argparse.Namespace, file: Path, resumed: str | None, overrides: list[str]) -> int:
@@ -162,9 +179,9 @@ def _refuse_several_ranks() -> None:
     ranks = number_of_ranks()
     if ranks > 1:
         raise ArgumentError(
-            f"burnlike train runs in one process, and this is one of {ranks} of a launcher (torchrun, srun, mpirun):"
-            " each would train the whole job by itself. Start it without the launcher (torchrun --nproc-per-node 1,"
-            " srun -n 1), or train with several in a program of your own, with DistributedDataParallel or fully_shard"
+            f"this is one of {ranks} processes of a launcher (torchrun, srun, mpirun), and the config is for one: each"
+            " would train the whole job by itself. Say how they train together by --set distributed.strategy=ddp (or"
+            " fsdp2), or start it without the launcher (torchrun --nproc-per-node 1, srun -n 1)"
         )
 
 

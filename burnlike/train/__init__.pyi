@@ -11,6 +11,7 @@ from .job.configs import OutputConfig as OutputConfig, TrainConfig as TrainConfi
 from .job.job import Job as Job, RunResult as RunResult
 from .learner.configs import (
     BestMetricConfig as BestMetricConfig,
+    DistributedConfig as DistributedConfig,
     EarlyStoppingConfig as EarlyStoppingConfig,
     EmaConfig as EmaConfig,
     TrainingConfig as TrainingConfig,
@@ -19,6 +20,7 @@ from .learner.early_stopping import MetricEarlyStoppingStrategy as MetricEarlySt
 from .learner.ema import Ema as Ema
 from .learner.interrupt import Interrupted as Interrupted, Interrupter as Interrupter
 from .learner.learner import Learner as Learner
+from .learner.parallel import make_parallel as make_parallel
 from .learner.result import LearningResult as LearningResult
 from .learner.steps import (
     LossFunction as LossFunction,

@@ -32,7 +32,7 @@ def server() -> Iterator[ForkServer]:
         yield started
 
 
-@pytest.fixture(scope="module", params=CONFIGS)
+@pytest.fixture(scope="module", params=[pytest.param("plain", marks=pytest.mark.slow), "all"])
 def config(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = write_config(tmp_path_factory.mktemp("config"))
     values = yaml.safe_load(path.read_text())

@@ -5,7 +5,7 @@ import copy
 import os
 import re
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 
 from ...errors import BurnlikeError, CheckpointError, RecordError
-from ...record import Record, SafetensorsRecorder, verify
+from ...record import DistributedRecorder, Record, SafetensorsRecorder, verify
 from .whole_directory import remove, remove_abandoned, whole_directory
 
 _NICE = 10
@@ -45,7 +45,8 @@ class Checkpoint(NamedTuple):
         Raises:
             CheckpointError: one is damaged or truncated.
         """
-        return {path.stem: self.load(path.stem) for path in sorted(self.path.glob("*.safetensors"))}
+        found = {path.stem: self.load(path.stem) for path in sorted(self.path.glob("*.safetensors"))}
+        return found | {path.name: DistributedRecorder().load(path) for path in self.path.iterdir() if path.is_dir()}
 
     def damaged(self, error: BurnlikeError) -> CheckpointError:
         """The error to raise when `error` came from a record of this checkpoint: it says how to go on."""
@@ -77,13 +78,20 @@ class Checkpointer:
     then counts as its own. Beside checkpoints of another run nothing is written, and none of them is removed.
     """
 
-    def __init__(self, directory: str | os.PathLike[str], keep: int = 2) -> None:
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        keep: int = 2,
+        write: Callable[[Path, Mapping[str, Record]], None] = write_records,
+    ) -> None:
         """Nothing is made before the first save.
 
         Args:
             directory: where the checkpoints are.
             keep: how many of the last ones stay, >= 1.
+            write: writes records to a directory that is not there yet, whole or not at all.
         """
+        self.write = write
         self.directory = Path(directory)
         self.keep = keep
         self._own: dict[int, bool] = {}  # steps of this run's checkpoints in order -> whether this object wrote it
@@ -183,7 +191,7 @@ class Checkpointer:
 
     def _write(self, checkpoint: Checkpoint, records: Mapping[str, Record], kept: Collection[int] | None) -> None:
         try:
-            write_records(checkpoint.path, records)
+            self.write(checkpoint.path, records)
         except (OSError, RecordError) as error:
             raise self._unwritable(checkpoint, error) from error
         self._own.pop(checkpoint.step, None)

@@ -21,7 +21,7 @@ from ...config.file_paths import FilePath
 from ...config.registry import tag_of
 from ...errors import nearest
 from ...optim.lbfgs.configs import LbfgsConfig
-from ..learner.configs import TrainingConfig
+from ..learner.configs import DistributedConfig, TrainingConfig
 from ..metrics.configs import LearningRateConfig, LossConfig
 from ..tasks.configs import LanguageModelConfig
 
@@ -52,6 +52,7 @@ class TrainConfig(Config):
         training: length, batches, checkpoints.
         output: what is written at the end.
         loggers: where metrics are sent, beside the run's directory.
+        distributed: how several processes train together.
         seed: of the initial parameters, their ids, the order of the data, dropout and the sample.
         device: `auto` (CUDA where there is one), `cpu`, `cuda` or `cuda:1` and so on.
         threads: CPU threads; None leaves it to torch.
@@ -67,6 +68,7 @@ class TrainConfig(Config):
     training: TrainingConfig
     output: OutputConfig = OutputConfig()
     loggers: tuple[LoggerConfig, ...] = ()
+    distributed: DistributedConfig = DistributedConfig()
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 1
     device: str = "auto"
     threads: Annotated[int, Meta(ge=1), _THREADS] | None = None

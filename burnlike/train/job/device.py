@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..._env import local_rank
 from ..._memory import available_memory
 from ...errors import BurnlikeError, ConfigError, DeviceError
 from ...module.identity.device import find_device
@@ -14,15 +15,18 @@ def choose_device(name: str) -> torch.device:
     """The device that a config names.
 
     Args:
-        name: `auto` (the first CUDA device, else the CPU), `cpu`, `cuda` or `cuda:N`.
+        name: `auto` (a CUDA device, else the CPU), `cpu`, `cuda` or `cuda:N`. `auto` and `cuda` are the first device,
+            or that of the process among those that torchrun has started on the machine.
 
     Raises:
         DeviceError: there is no such device; the message says which there are.
     """
     if name == "auto":
-        return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+        return torch.device("cuda", local_rank()) if torch.cuda.is_available() else torch.device("cpu")
     device = find_device(name)
-    return torch.device("cuda", device.index or 0) if device.type == "cuda" else device
+    if device.type != "cuda":
+        return device
+    return torch.device("cuda", local_rank() if device.index is None else device.index)
 
 
 def describe_device(device: torch.device) -> str:

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -9,10 +10,13 @@ import torch
 from ...data import DataLoader
 from ...errors import CheckpointError, DataError, DeviceError, RecordError
 from ...module import params, seed_param_ids
+from ...module.identity.torch_wrappers import is_distributed, own_class
+from ...optim.core.sharded import whole
 from ...record import Precision, Record, SafetensorsRecorder, load
 from ..checkpoint.checkpointer import Checkpointer
 from ..learner.interrupt import Interrupter
 from ..learner.learner import Learner, LearningResult
+from ..learner.parallel import make_parallel
 from ..runs.metrics_log import MetricsLog
 from ..runs.results import write_results
 from ..runs.run_dir import RunDir
@@ -55,6 +59,7 @@ class Job:
         """
         self.config = config
         self.device = choose_device(config.device)
+        self.parallel = make_parallel(config.distributed, self.device)
         if config.threads is not None:
             torch.set_num_threads(config.threads)
         check_fits(config.model, self.device)
@@ -71,7 +76,7 @@ class Job:
         self.train_loader = self._loader(
             self.data.train, None if steps is None else steps * training.accumulation_steps
         )
-        n_batches = -(-len(self.data.valid) // training.batch_size)
+        n_batches = -(-len(self.data.valid) // (training.batch_size * self.parallel.world_size))
         is_partial = training.validation_steps is not None and training.validation_steps < n_batches
         self.valid_loader = self._loader(self.data.valid, training.validation_steps if is_partial else None)
         self.total_steps = training.epochs * training.steps_of(len(self.train_loader))
@@ -84,16 +89,20 @@ class Job:
             device=self.device,
             precision=training.precision,
             ema=training.ema,
+            parallel=self.parallel,
         )
+        if self.parallel.rank:
+            seed_random(config.seed + self.parallel.rank)  # dropout of its own; rank 0 has that of a single process
 
     def describe(self, run: RunDir) -> list[str]:
         """A description of the run, for the user."""
         n_params = sum(param.tensor.numel() for param in params(self.model, "weight"))
         lines = [f"run       {run.path}", f"device    {describe_device(self.device)}"]
-        lines.append(f"model     {type(self.model).__name__}, {n_params:,} parameters")
+        lines.append(f"model     {own_class(self.model).__name__}, {n_params:,} parameters")
         lines.append(f"data      {len(self.data.train):,} items to train on, {len(self.data.valid):,} to validate on")
         training = self.config.training
-        items = f"{training.batch_size} items"
+        processes = self.parallel.world_size
+        items = f"{training.batch_size} items" if processes == 1 else f"{processes} x {training.batch_size} items"
         if training.accumulation_steps > 1:
             items = f"{training.accumulation_steps} x {items}"
         lines.append(f"training  {self.total_steps} steps of {items} in {training.epochs} epochs")
@@ -108,6 +117,8 @@ class Job:
             steps_per_epoch=steps_per_epoch,
             device=self.device,
             num_workers=self.config.training.num_workers,
+            rank=self.parallel.rank,
+            world_size=self.parallel.world_size,
         )
 
     def run(
@@ -132,7 +143,7 @@ class Job:
         renderer = renderer or PlainRenderer()
         interrupter = interrupter or Interrupter()
         self.learner.run = run
-        checkpointer = Checkpointer(run.checkpoints, self.config.training.keep_checkpoints)
+        checkpointer = self.parallel.checkpointer(run.checkpoints, self.config.training.keep_checkpoints)
         try:
             self._go_back(run, checkpointer, renderer)
             learning = self.learner.fit(
@@ -145,7 +156,8 @@ class Job:
                 callbacks=[*(logger.init() for logger in self.config.loggers), *callbacks],
                 interrupter=interrupter,
             )
-            renderer.note("measuring on all of the validation data")
+            if self.parallel.is_main:
+                renderer.note("measuring on all of the validation data")
             return self._finish(run, learning, interrupter)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
@@ -155,7 +167,7 @@ class Job:
 
     def _go_back(self, run: RunDir, checkpointer: Checkpointer, renderer: Renderer) -> None:
         """Take up the state of the last checkpoint, and remove what was written after it."""
-        checkpoint = checkpointer.latest()
+        checkpoint = self.parallel.broadcast(checkpointer.latest())
         if run.config.exists():
             before = TrainConfig.load(run.config)
             for change in check_resumable(before, self.config, str(run.path)):
@@ -173,10 +185,12 @@ class Job:
                     f"({error}); put it back to resume the run, or leave out --resume to start a new one"
                 ) from error
             renderer.note(f"resuming from {checkpoint.path}")
-        run.clean()
-        checkpointer.clean()
-        MetricsLog(run.metrics).cut_back(self.learner.step)
-        self.config.save(run.config)
+        self.parallel.broadcast(None)  # all have read
+        if self.parallel.is_main:
+            run.clean()
+            checkpointer.clean()
+            MetricsLog(run.metrics).cut_back(self.learner.step)
+            self.config.save(run.config)
 
     def _finish(self, run: RunDir, learning: LearningResult, interrupter: Interrupter) -> RunResult:
         """Measure on all of the validation data, write the record, and read it back for what the task says."""
@@ -188,9 +202,25 @@ class Job:
         precision = Precision(getattr(torch, self.config.output.precision))
         with self.learner.final_weights():
             model = self.task.export(self.model)
-            SafetensorsRecorder(precision).save(Record.of(model), run.model)
-        written = copy.deepcopy(model)
-        load(written, run.model)
-        said = self.task.finish(self, written)
-        write_results(run.path, values, said)
+            record = whole_record(Record.of(model))
+            if self.parallel.is_main:
+                SafetensorsRecorder(precision).save(record, run.model)
+        said: Mapping[str, Any] = {}
+        if self.parallel.is_main:
+            if self.parallel.is_sharded:
+                written = self.task.prepare(self.config.model.init("cpu")).to(self.device)
+            else:
+                written = copy.deepcopy(model)
+            load(written, run.model)
+            said = self.task.finish(self, written)
+            write_results(run.path, values, said)
+        self.parallel.broadcast(None)
         return RunResult(learning, values, said)
+
+
+def whole_record(record: Record) -> Record:
+    """The record with whole tensors in place of sharded ones; all processes must ask for it."""
+    if not any(is_distributed(it) for it in record.tensors.values()):
+        return record
+    tensors = {name: whole(it) for name, it in record.tensors.items()}
+    return replace(record, tensors=tensors)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ..._torch_compat import foreach
 from ...errors import RecordMismatchError
 from ...module import params
+from ...module.identity.torch_wrappers import is_distributed, part_of
 from ...record import Record
 from .configs import EmaConfig
 
@@ -73,6 +74,6 @@ class Ema:
                     f"{record.source}: expected an average of '{name}' of the shape {list(average.shape)}, got {there}"
                 )
         for name, average in self._averages.items():
-            average.copy_(found[name])
+            average.copy_(part_of(found[name], average) if is_distributed(average) else found[name])
         self.steps = int(record.values["steps"])
         return self

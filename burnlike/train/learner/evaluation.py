@@ -1,5 +1,6 @@
 """Evaluation: the loss and the metrics of a model over all batches of a loader."""
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -45,10 +46,13 @@ def evaluate(learner: "Learner[Any]", loader: Any) -> dict[str, float]:
                 with learner.autocast():
                     output = learner.task.valid_step(model, batch)
                 output = output if isinstance(output, StepOutput) else StepOutput(output, items_of(batch))
+                if getattr(loader, "is_padding", False):
+                    continue
                 losses.append(output.loss if output.size else torch.zeros_like(output.loss))
                 sizes.append(output.size)
                 update_metrics(learner.metrics, output)
-        return {"loss": weighted_mean(losses, sizes), **values_of(learner.metrics)}
+        total, size = learner.parallel.sums(weighted_sum(losses, sizes))
+        return {"loss": total / size if size else math.nan, **values_of(learner.metrics)}
     finally:
         for metric in learner.metrics.values():
             metric.reset()
@@ -56,12 +60,12 @@ def evaluate(learner: "Learner[Any]", loader: Any) -> dict[str, float]:
             module.training = was_training
 
 
-def weighted_mean(losses: list[Tensor], sizes: list[int]) -> float:
-    """The mean of means over so many values each; NaN of none."""
-    if not sum(sizes):
-        return float("nan")
+def weighted_sum(losses: list[Tensor], sizes: list[int]) -> tuple[float, int]:
+    """The sum of the values of which each loss is the mean, and their number."""
+    if not losses:
+        return 0.0, 0
     weights = torch.tensor(sizes, dtype=torch.float64)
-    return ((torch.stack(losses).double().cpu() * weights).sum() / weights.sum()).item()
+    return (torch.stack(losses).double().cpu() * weights).sum().item(), sum(sizes)
 
 
 def update_metrics(metrics: Mapping[str, Metric], output: StepOutput) -> None:

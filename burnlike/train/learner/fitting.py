@@ -1,6 +1,7 @@
 """One call of `Learner.fit`: the loop, and when to log, validate, save and stop."""
 
 import copy
+import io
 import math
 import time
 from collections.abc import Sequence
@@ -44,8 +45,9 @@ class Fitting:
     ) -> None:
         self.learner = learner
         self.training = training
-        self.renderer = renderer or PlainRenderer()
-        self.callbacks = Callbacks([RunLog(), *callbacks])
+        is_main = learner.parallel.is_main
+        self.renderer = (renderer or PlainRenderer()) if is_main else PlainRenderer(io.StringIO())
+        self.callbacks = Callbacks([*([RunLog()] if is_main else []), *callbacks])
         self.interrupter = interrupter
         self.metrics_log: MetricsLog | None = None
         self.checkpointer: Checkpointer | None = None
@@ -74,7 +76,8 @@ class Fitting:
         with ExitStack() as stack:
             self.metrics_log, self.checkpointer = metrics_log, checkpointer
             if directory is not None:
-                self._open(stack.enter_context(closing(open_or_create(directory))), train)
+                opened = open_or_create(directory) if learner.parallel.is_main else RunDir.follow(directory)
+                self._open(stack.enter_context(closing(opened)), train)
             self._begin(train)
             stack.callback(self._end)
             if training.compile:
@@ -102,15 +105,18 @@ class Fitting:
     def _open(self, run: RunDir, train: Any) -> None:
         """Take up the run in a directory, or begin one."""
         self.learner.run = run
+        parallel = self.learner.parallel
         self.metrics_log = MetricsLog(run.metrics)
-        self.checkpointer = Checkpointer(run.checkpoints, self.training.keep_checkpoints)
-        checkpoint = self.checkpointer.latest()
-        run.clean()
+        self.checkpointer = parallel.checkpointer(run.checkpoints, self.training.keep_checkpoints)
+        checkpoint = parallel.broadcast(self.checkpointer.latest())
+        if parallel.is_main:
+            run.clean()
         self.checkpointer.clean()
         if checkpoint is not None:
             self.learner.load_checkpoint(checkpoint, train)
             self.renderer.note(f"resuming from {checkpoint.path}")
-        self.metrics_log.cut_back(self.learner.step)
+        if parallel.is_main:
+            self.metrics_log.cut_back(self.learner.step)
 
     def _begin(self, train: Any) -> None:
         learner, training = self.learner, self.training
@@ -143,7 +149,7 @@ class Fitting:
             is_over = train.epoch > epoch
             # By the position: a run that goes on does so at the end of a step.
             is_last = is_over or train.position % training.accumulation_steps == 0
-            output = learner.backward(batch, is_last=is_last)
+            output = learner.backward(batch, is_last=is_last, counts=not getattr(train, "is_padding", False))
             if training.train_metrics:
                 update_metrics(self.train_metrics, detached(output))
             if not is_last:
@@ -152,7 +158,7 @@ class Fitting:
             lr = learner.take_step()
             self.renderer.advance(learner.step)
             self.callbacks.call("on_step_end", learner)
-            is_stopped = self.interrupter is not None and self.interrupter.stopped
+            is_stopped = self._is_stopped()
             values: dict[str, float] = {}
             if is_over or learner.step % training.log_every_steps == 0:
                 self._log(self._train_line(lr, is_over))
@@ -164,9 +170,19 @@ class Fitting:
                 self.interrupter.check()
         self.callbacks.call("on_epoch_end", learner, epoch)
 
+    def _is_stopped(self) -> bool:
+        """Whether a stop was asked for, of any process."""
+        if self.interrupter is None:
+            return False
+        number = self.learner.parallel.largest(self.interrupter.asked or 0)
+        if number and not self.interrupter.stopped:
+            self.interrupter.stop(number)
+        return number != 0
+
     def _train_line(self, lr: float, is_over: bool) -> dict[str, Any]:
         learner = self.learner
-        loss, rate = learner.window.close()
+        total, size, rate = learner.parallel.sums(learner.window.close())
+        loss = total / size if size else math.nan
         if not math.isfinite(loss):
             raise not_finite(learner.step, f"the loss became {loss}")
         learner.last["train"] = loss
@@ -223,7 +239,7 @@ class Fitting:
 
     def _log(self, line: dict[str, Any]) -> None:
         line = {**line, "time": time.time()}
-        if self.metrics_log is not None:
+        if self.metrics_log is not None and self.learner.parallel.is_main:
             self.metrics_log.append(line)
         self.renderer.show(line)
         self.callbacks.call("on_metrics", self.learner, line)
@@ -249,7 +265,7 @@ class Fitting:
         found = [it for it in self.callbacks.all if hasattr(it, "state_dict") and hasattr(it, "load_state_dict")]
         return {
             "saving": {} if self.saving is None else self.saving.state_dict(),
-            "metrics": {name: states_of(it) for name, it in self.train_metrics.items()},
+            "metrics": self.learner.parallel.gather({name: states_of(it) for name, it in self.train_metrics.items()}),
             "stopping": None if self.stopping is None else self.stopping.state_dict(),
             "stopped_early": self.stopped_early,
             "values": dict(self.values),
@@ -262,9 +278,11 @@ class Fitting:
             self.saving.load_state_dict(state["saving"])
         if self.stopping is not None and state["stopping"] is not None:
             self.stopping.load_state_dict(state["stopping"])
-        for name, states in state.get("metrics", {}).items():
-            if name in self.train_metrics:
-                put_states(self.train_metrics[name], states)
+        of_ranks, parallel = state.get("metrics", []), self.learner.parallel
+        if len(of_ranks) == parallel.world_size:  # of another number of processes they begin anew
+            for name, states in of_ranks[parallel.rank].items():
+                if name in self.train_metrics:
+                    put_states(self.train_metrics[name], states)
         self.stopped_early, self.values = state["stopped_early"], dict(state["values"])
         found = [it for it in self.callbacks.all if hasattr(it, "state_dict") and hasattr(it, "load_state_dict")]
         for callback, saved in zip(found, state["callbacks"], strict=False):

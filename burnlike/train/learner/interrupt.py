@@ -43,6 +43,11 @@ class Interrupter:
         self._previous = {}
 
     @property
+    def asked(self) -> int | None:
+        """The number of the signal that asked for a stop."""
+        return self._signal
+
+    @property
     def stopped(self) -> bool:
         """Whether a stop was asked for."""
         return self._signal is not None

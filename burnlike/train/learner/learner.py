@@ -12,6 +12,7 @@ from ...errors import ArgumentError
 from ...optim import GradientClipping, OptimizerAdaptor
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..runs.metrics_log import MetricsLog
+from ..state.parts import random_state, restore_random
 from ..state.training_state import TrainingState
 from ..view.callback import Callback
 from ..view.renderers import Renderer
@@ -104,6 +105,8 @@ class Learner(Generic[Batch]):
         Raises:
             ConfigError: a part is missing or does not fit the others.
         """
+        self.parallel = parallel or SingleProcess()
+        self.parallel.prepare(model)
         self.model = model
         self.optimizer = optimizer
         self.update, self.lr_scheduler = make_update(model, optimizer, lr_scheduler, grad_clipping)
@@ -112,7 +115,6 @@ class Learner(Generic[Batch]):
         self.device = torch.device(device) if device is not None else _device_of(model)
         self.precision = precision
         self.ema = Ema(model, ema) if ema is not None else None
-        self.parallel = parallel or SingleProcess()
         is_half = precision == "float16"
         self.scaler = torch.amp.GradScaler(self.device.type) if is_half else None
         self.step = self.total_steps = self.epoch = self.epochs = 0
@@ -121,7 +123,7 @@ class Learner(Generic[Batch]):
         self.last: dict[str, float | None] = {"train": None, "valid": None, "best_valid": None}
         self.loaded_fit: dict[str, Any] = {}
         self.fit_state: Callable[[], dict[str, Any]] = lambda: self.loaded_fit
-        self._accumulation = Accumulation()
+        self._accumulation = Accumulation(self.parallel)
 
     def fit(
         self,
@@ -174,16 +176,18 @@ class Learner(Generic[Batch]):
             self.backward(batch, is_last=place == len(batches) - 1)
         return self.take_step()
 
-    def backward(self, batch: Batch, *, is_last: bool = True) -> StepOutput:
+    def backward(self, batch: Batch, *, is_last: bool = True, counts: bool = True) -> StepOutput:
         """Compute the loss of a batch and add its gradients to those of the step.
 
         Args:
             is_last: whether the step has no further batch; processes exchange gradients then.
+            counts: False for a batch that belongs to another process; its gradients are 0.
         """
         with self.parallel.accumulating(self.model, is_last):
             with self.autocast():
-                output = self.task.train_step(self.model, batch)
+                output = self.parallel.train_step(self.task.train_step, self.model, batch)
             output = output if isinstance(output, StepOutput) else StepOutput(output, items_of(batch))
+            output = output if counts else output._replace(size=0)
             loss = self._accumulation.weighed(output.loss, output.size)
             if loss is not None:
                 (loss if self.scaler is None else self.scaler.scale(loss)).backward()
@@ -254,9 +258,24 @@ class Learner(Generic[Batch]):
             DataError: it is of other data.
         """
         self.drop_gradients()
-        self.state(train_loader).load_records(checkpoint.records())
+        state = self.state(train_loader)
+        state.load_records(checkpoint.records())
+        self._take_own(state.parts["counters"].ranks)
         if isinstance(self.optimizer, OptimizerAdaptor):
             self.optimizer.use_training_weights(self.model)
+
+    def _take_own(self, ranks: Sequence[Mapping[str, Any]]) -> None:
+        """Take this process's part of what several have saved; of another number of them, rank 0 takes all."""
+        rank, count = self.parallel.rank, self.parallel.world_size
+        if len(ranks) == count > 1:
+            self.window.load_state_dict(ranks[rank]["window"])
+            restore_random(ranks[rank]["random"])
+        elif len(ranks) != count and ranks:
+            windows = [it["window"] for it in ranks]
+            joined = {name: torch.cat([it[name] for it in windows]) for name in windows[0]}
+            self.window.load_state_dict(joined if rank == 0 else {name: it[:0] for name, it in joined.items()})
+        elif rank:  # saved by a single process
+            self.window.clear()
 
 
 class _Counters:
@@ -264,15 +283,20 @@ class _Counters:
 
     def __init__(self, learner: Learner[Any]) -> None:
         self._learner = learner
+        self.ranks: list[Any] = []
 
     def state_dict(self) -> dict[str, Any]:
         learner = self._learner
-        return {"step": learner.step, "last": dict(learner.last), "fit": learner.fit_state()}
+        state = {"step": learner.step, "last": dict(learner.last), "fit": learner.fit_state()}
+        several = learner.parallel.world_size > 1
+        own = {"random": random_state(), "window": learner.window.state_dict()} if several else {}
+        return {**state, "ranks": learner.parallel.gather(own)} if several else state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         learner = self._learner
         step, last = int(state["step"]), {name: state["last"][name] for name in learner.last}
         learner.step, learner.last, learner.loaded_fit = step, last, dict(state.get("fit", {}))
+        self.ranks = state.get("ranks", [])
 
 
 def _device_of(model: nn.Module) -> torch.device:

@@ -9,6 +9,7 @@ import torch
 
 from ...errors import TrainingError
 from ...module import params
+from ...optim.core.sharded import local
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..checkpoint.strategies import (
     ComposedCheckpointingStrategy,
@@ -54,7 +55,8 @@ class Saving:
         self._last.kept = steps[-checkpointer.keep :]
         self.strategy.kept = [step for step in steps if step in self._last.kept or step in best]
         checkpointer.keep_only(self.strategy.kept)
-        self.last = checkpointer.latest()
+        found = self._last.kept, self.strategy.kept, checkpointer.latest()
+        self._last.kept, self.strategy.kept, self.last = self._learner.parallel.broadcast(found)
 
     def state_dict(self) -> dict[str, Any]:
         """Which checkpoint is the best one, and its value; the last ones are those on the disk."""
@@ -79,11 +81,12 @@ class Saving:
             return False
         every_steps, minutes = training.checkpoint_every_steps, training.checkpoint_every_minutes
         every_epochs = training.checkpoint_every_epochs
+        is_time = minutes is not None and time.monotonic() - self._saved_at >= 60 * minutes
         return (
             is_end
             or (is_over and every_epochs is not None and epochs % every_epochs == 0)
             or (every_steps is not None and step % every_steps == 0)
-            or (minutes is not None and time.monotonic() - self._saved_at >= 60 * minutes)
+            or (minutes is not None and bool(self._learner.parallel.largest(is_time)))
             or (self._best is not None and self._best.is_better(values))
         )
 
@@ -102,7 +105,7 @@ class Saving:
                 learner.step,
                 learner.state(train).to_records(),
                 kept=tuple(self.strategy.kept),
-                background=background,
+                background=background and not learner.parallel.is_sharded,
             )
         self._saved_at = time.monotonic()
         self._is_told = False
@@ -123,16 +126,17 @@ class Saving:
         return self.last
 
     def _check_finite(self) -> None:
-        mean = self._learner.window.mean()
-        if mean is not None and not math.isfinite(mean):
-            raise not_finite(self._learner.step, f"the loss became {mean}")
+        total, size = self._learner.parallel.sums(self._learner.window.sums())
+        if size and not math.isfinite(total):
+            raise not_finite(self._learner.step, f"the loss became {total / size}")
         floats = [param for param in params(self._learner.model) if param.tensor.is_floating_point()]
         if not floats:
             return
-        sums = torch.stack([param.tensor.detach().sum(dtype=torch.float64).cpu() for param in floats])
-        for param, total in zip(floats, sums.tolist(), strict=True):
-            if not math.isfinite(total):
-                raise not_finite(self._learner.step, f"the parameter '{param.path}' is not finite any more")
+        sums = torch.stack([local(param.tensor).sum(dtype=torch.float64).cpu() for param in floats])
+        wrong = next((it.path for it, total in zip(floats, sums.tolist(), strict=True) if not math.isfinite(total)), "")
+        found = next(filter(None, self._learner.parallel.gather(wrong)), "")
+        if found:
+            raise not_finite(self._learner.step, f"the parameter '{found}' is not finite any more")
 
 
 def not_finite(step: int, what: str) -> TrainingError:

@@ -28,22 +28,25 @@ class LossWindow:
         self._sizes.append(size)
         self._timed_size += size
 
-    def mean(self) -> float | None:
-        """Mean of what was added, each value of equal weight; None if nothing was."""
+    def sums(self) -> tuple[float, int]:
+        """The sum of all values that were added, and their number."""
         if not self._means:
-            return None
+            return 0.0, 0
         sizes = torch.tensor(self._sizes, dtype=torch.float64)
         means = torch.stack(self._means).double().cpu()
-        return ((means * sizes).sum() / sizes.sum()).item()
+        return (means * sizes).sum().item(), sum(self._sizes)
 
-    def close(self) -> tuple[float, float]:
-        """The mean and the values per second; the window is empty afterwards. Something must have been added."""
-        mean = self.mean()
-        assert mean is not None
+    def close(self) -> tuple[float, int, float]:
+        """The sums, and the values per second; the window is empty afterwards."""
+        total, size = self.sums()
         rate = self._timed_size / (time.perf_counter() - self._started_at)
         self._means, self._sizes = [], []
         self.restart_clock()
-        return mean, rate
+        return total, size, rate
+
+    def clear(self) -> None:
+        """Forget what was added."""
+        self._means, self._sizes = [], []
 
     def state_dict(self) -> dict[str, Tensor]:
         """The numbers added so far, for a checkpoint."""

@@ -67,6 +67,11 @@ class RunDir:
         raise RunDirError(f"{path} holds other files; choose a new directory for the run")
 
     @classmethod
+    def follow(cls, path: str | os.PathLike[str]) -> "RunDir":
+        """The run that another process of the same job has locked; this one writes nothing there."""
+        return cls(Path(path), open(os.devnull, encoding="utf-8"))
+
+    @classmethod
     def create_next(cls, root: str | os.PathLike[str], name: str) -> "RunDir":
         """Make `root/name`, or `root/name-2` and so on, numbered after the last run there is.
 

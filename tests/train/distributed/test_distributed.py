@@ -1,0 +1,138 @@
+"""Two processes train as one does with the joined batches; they stop, go on, change their number, and may die."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from ...processes import HANGS_S, assert_succeed, launched
+from ..samples import metrics_of, write_config
+from . import program
+
+STRATEGIES = ["ddp", "fsdp2"]
+CASES = [("ddp", "burnlike"), ("ddp", "torch"), ("fsdp2", "burnlike")]
+
+
+def run_two(strategy: str, optimizer: str, out: Path, *stop: str) -> dict[str, torch.Tensor]:
+    out.mkdir(exist_ok=True)
+    logs = [out / f"log-{rank}" for rank in range(2)]
+    arguments = ["-m", "tests.train.distributed.program", strategy, optimizer, str(out), *stop]
+    assert_succeed(launched(arguments, logs), logs)
+    return load_file(out / "weights.safetensors")
+
+
+def lines_of(run: Path) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{name: it for name, it in line.items() if name not in ("time", "items_per_s")} for line in lines]
+
+
+@pytest.mark.parametrize(("strategy", "optimizer"), CASES)
+def test_two_processes_are_one_with_the_joined_batches(strategy: str, optimizer: str, tmp_path: Path) -> None:
+    """With accumulation, batches and last windows of unequal size, clipping, an average, and weighted losses."""
+    (tmp_path / "one").mkdir()
+    expected = program.train("none", optimizer, tmp_path / "one")
+    found = run_two(strategy, optimizer, tmp_path / "two")
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-12, atol=1e-14)
+    lines = [lines_of(tmp_path / place / "run") for place in ("one", "two")]
+    for one, two in zip(*lines, strict=True):
+        assert {**two, "loss": 0} == {**one, "loss": 0}
+        assert two["loss"] == pytest.approx(one["loss"], rel=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("strategy", "optimizer"), CASES)
+def test_a_stop_of_any_process_is_obeyed_by_all_and_resumed_in_the_same_bits(
+    strategy: str, optimizer: str, tmp_path: Path
+) -> None:
+    expected = run_two(strategy, optimizer, tmp_path / "whole")
+    run_two(strategy, optimizer, tmp_path / "parts", "3")
+    found = run_two(strategy, optimizer, tmp_path / "parts")
+    for name, value in expected.items():
+        assert torch.equal(found[name], value), name
+    assert lines_of(tmp_path / "parts" / "run") == lines_of(tmp_path / "whole" / "run")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_two_processes_become_one_and_two_again(strategy: str, tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    expected = program.train("none", "burnlike", tmp_path / "one")
+    run_two(strategy, "burnlike", tmp_path / "run", "2")
+    program.train("none", "burnlike", tmp_path / "run", stop=4)
+    found = run_two(strategy, "burnlike", tmp_path / "run")
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-12, atol=1e-14)
+
+
+def torchrun(*arguments: str, restarts: int = 0) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", str(restarts)]
+    command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", "-m", "burnlike", *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+
+
+def workers_of(launcher: subprocess.Popen[str]) -> list[int]:
+    command = ["pgrep", "-P", str(launcher.pid), "-f", "burnlike"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    return [int(it) for it in found.stdout.split()]
+
+
+def wait_for_checkpoint(run: Path) -> None:
+    deadline = time.monotonic() + HANGS_S
+    while not list((run / "checkpoints").glob("step-*")):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return write_config(tmp_path)
+
+
+LONG = ["--set", "training.epochs=30", "--set", "task.sample_length=0", "--set", "distributed.strategy=ddp"]
+
+
+@pytest.mark.slow
+def test_a_killed_rank_ends_the_job_with_a_message(config: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    launcher = torchrun("train", str(config), "--run-dir", str(run), *LONG)
+    wait_for_checkpoint(run)
+    os.kill(workers_of(launcher)[1], signal.SIGKILL)
+    text, _ = launcher.communicate(timeout=HANGS_S)
+    assert launcher.returncode != 0
+    assert "another process of the job has ended" in text or "SIGKILL" in text or "Signal 9" in text, text
+    assert not list((run / "checkpoints").glob("step-*/*.partial"))
+
+
+@pytest.mark.slow
+def test_a_job_that_is_restarted_goes_on_by_itself(config: Path, tmp_path: Path) -> None:
+    run, whole = tmp_path / "run", tmp_path / "whole"
+    launcher = torchrun("train", str(config), "--run-dir", str(whole), *LONG)
+    text, _ = launcher.communicate(timeout=HANGS_S)
+    assert launcher.returncode == 0, text
+    launcher = torchrun("train", str(config), "--run-dir", str(run), *LONG, restarts=1)
+    wait_for_checkpoint(run)
+    os.kill(workers_of(launcher)[1], signal.SIGKILL)
+    text, _ = launcher.communicate(timeout=HANGS_S)
+    assert launcher.returncode == 0, text
+    assert re.search(r"resuming from .*step-\d+", text)
+    assert metrics_of(run) == metrics_of(whole)
+    assert (run / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+def test_without_a_launcher_the_strategy_is_refused(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from burnlike.cli.main import main
+
+    assert main(["train", str(config), "--set", "distributed.strategy=ddp"]) == 2
+    assert "start them by torchrun --nproc-per-node 2 -m burnlike train" in capsys.readouterr().err
