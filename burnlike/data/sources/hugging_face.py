@@ -1,12 +1,11 @@
 """Data sets of Hugging Face's `datasets`, from the disk."""
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
 from ...errors import DataError, nearest
 from .configs import HuggingFaceConfig
-from .splits import Splits, existing, split
+from .splits import Splits, existing, fingerprint_of, split
 
 
 class HuggingFaceDataset:
@@ -17,12 +16,13 @@ class HuggingFaceDataset:
 
     draws = False
 
-    def __init__(self, dataset: Any, columns: Sequence[str] = ()) -> None:
+    def __init__(self, dataset: Any, columns: Sequence[str] = (), fingerprint: str | None = None) -> None:
         """Take a data set.
 
         Args:
             dataset: a `datasets.Dataset`.
             columns: those to take; none: all.
+            fingerprint: a hash of the data, by which a loader's saved position knows it again.
 
         Raises:
             DataError: a column is missing.
@@ -32,7 +32,7 @@ class HuggingFaceDataset:
             raise DataError(f"there is no column '{missing[0]}'{nearest(missing[0], dataset.column_names)}")
         self.columns = list(columns)
         self.dataset = dataset.with_format("torch", columns=self.columns or None)
-        self.fingerprint = hashlib.sha256(f"{dataset._fingerprint} {self.columns}".encode()).hexdigest()
+        self.fingerprint = fingerprint
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -58,11 +58,12 @@ def hugging_face(config: HuggingFaceConfig) -> Splits:
         found = datasets.load_from_disk(str(path))
     except (FileNotFoundError, ValueError, OSError) as error:
         raise DataError(f"{path}: expected a folder that `save_to_disk` of datasets has written: {error}") from error
+    fingerprint = fingerprint_of(sorted(path.rglob("*.arrow")), config.to_dict())
     if isinstance(found, datasets.Dataset):
-        whole = HuggingFaceDataset(found, config.columns)
+        whole = HuggingFaceDataset(found, config.columns, fingerprint)
         train, valid = split(whole, config.validation_fraction, config.split_seed, config.path)
         return Splits(train, valid, fingerprint=whole.fingerprint)
-    parts = {str(name): HuggingFaceDataset(it, config.columns) for name, it in found.items()}
+    parts = {str(name): HuggingFaceDataset(it, config.columns, fingerprint) for name, it in found.items()}
     if config.train_split not in parts:
         raise DataError(f"{path}: there is no part '{config.train_split}'; it has {', '.join(parts)}")
     whole = parts.pop(config.train_split)

@@ -212,7 +212,9 @@ def test_hugging_faces_data_sets(tmp_path: Path) -> None:
     parts = HuggingFaceConfig(path=str(tmp_path / "parts")).init()
     assert (len(parts.train), len(parts.valid), [*parts.splits]) == (10, 3, ["test"])
     assert batches(parts.train)[0]["label"].tolist() == rows["label"]
-    assert HuggingFaceDataset(rows).fingerprint is not None
+    assert one.fingerprint is not None
+    assert one.fingerprint != parts.fingerprint
+    assert HuggingFaceDataset(rows, ["label"])[3] == {"label": 1}
     with pytest.raises(DataError, match="there is no column 'lable'; did you mean 'label'"):
         HuggingFaceConfig(path=str(tmp_path / "one"), columns=("lable",)).init()
     with pytest.raises(DataError, match="there is no part 'trian'; it has train, validation, test"):
