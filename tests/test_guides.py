@@ -32,6 +32,7 @@ GUIDES = [
     "records",
     "burn",
     "config",
+    "data",
     "guide/classification",
     "guide/lora",
     "guide/custom_loop",
