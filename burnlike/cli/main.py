@@ -29,6 +29,7 @@ COMMANDS = (
     Command("verify-resume", "burnlike.cli.verify_resume", "prove that a run which is resumed ends in the same bits"),
     Command("runs", "burnlike.cli.runs", "list the runs of a directory, with their states and metrics"),
     Command("report", "burnlike.cli.report", "write the curves, values and configs of runs as one HTML page"),
+    Command("tokenizer", "burnlike.cli.tokenizer", "learn byte-pair tokens from text, for a language model"),
     Command("init", "burnlike.cli.init", "copy the shipped configs into a directory, to start from"),
     Command("check", "burnlike.cli.check", "check YAML configs, without importing torch"),
     Command("show", "burnlike.cli.show", "show a model of a YAML config as a tree, and draw it"),

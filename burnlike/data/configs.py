@@ -15,7 +15,7 @@ _MOST_WILD = 2
 
 
 class TextCorpusConfig(DatasetConfig, tag="Text"):
-    """Text as UTF-8 bytes, so the vocabulary is the 256 bytes and nothing is fitted on the data.
+    """Text as UTF-8 bytes, so that the vocabulary is the 256 bytes and nothing is fitted; or as byte-pair tokens.
 
     Attributes:
         path: a text file, or a directory of them; None takes the source text of Python's standard library.
@@ -25,6 +25,7 @@ class TextCorpusConfig(DatasetConfig, tag="Text"):
         validation_fraction: share of `path` that is kept for validation: whole files where there are several, the end
             of the text where there is one.
         context_length: tokens that the model sees at once.
+        tokenizer: a file that `burnlike tokenizer` has written; None takes the bytes for tokens.
     """
 
     path: FilePath | None = None
@@ -32,6 +33,7 @@ class TextCorpusConfig(DatasetConfig, tag="Text"):
     pattern: Annotated[str, Meta(min_length=1)] = "**/*"
     validation_fraction: Annotated[float, Meta(gt=0, lt=1)] = 0.1
     context_length: Size = 128
+    tokenizer: FilePath | None = None
 
     def validate(self) -> Iterable[tuple[str, str]]:
         if PurePosixPath(self.pattern).is_absolute() or ".." in PurePosixPath(self.pattern).parts:
@@ -42,9 +44,9 @@ class TextCorpusConfig(DatasetConfig, tag="Text"):
             yield "validation_path", "expected `path` to be set too: without it the corpus has its own validation files"
 
     @property
-    def vocab_size(self) -> int:
-        """Number of tokens: one for each byte."""
-        return 256
+    def vocab_size(self) -> int | None:
+        """Number of tokens: one for each byte; None with a tokenizer, which is not read for that."""
+        return 256 if self.tokenizer is None else None
 
     def init(self) -> "TextCorpus":
         """Read the text.

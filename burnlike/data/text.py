@@ -11,6 +11,7 @@ from .._regular_file import read_regular, regular_size
 from ..errors import DataError
 from .configs import TextCorpusConfig
 from .stdlib_files import TRAINING_FILES, VALIDATION_FILES, stdlib_files
+from .tokenizer import TextTokenizer
 from .windows import TokenBatcher, TokenWindows
 
 _COPIES = 4
@@ -21,8 +22,9 @@ class TextCorpus:
     """The training and validation text, as tokens and as windows of them.
 
     Attributes:
-        train_tokens: `[n]` uint8, the training text.
-        valid_tokens: `[m]` uint8, the validation text.
+        train_tokens: `[n]`, the training text; uint8 for bytes, int32 for tokens of a tokenizer.
+        valid_tokens: `[m]`, the validation text.
+        vocab_size: number of different tokens.
         train: windows over the training text.
         valid: windows over the validation text.
         batcher: stacks windows.
@@ -34,8 +36,10 @@ class TextCorpus:
         remedy = "give more text in data.path, or a smaller data.context_length"
         if config.path is not None and config.validation_path is None:
             remedy += ", or a larger data.validation_fraction"
-        self.train_tokens = _to_tokens(train_text, "training", config, remedy)
-        self.valid_tokens = _to_tokens(valid_text, "validation", config, remedy)
+        self._tokenizer = None if config.tokenizer is None else TextTokenizer(Path(config.tokenizer).expanduser())
+        self.vocab_size = 256 if self._tokenizer is None else self._tokenizer.vocab_size
+        self.train_tokens = self._tokens(train_text, "training", config, remedy)
+        self.valid_tokens = self._tokens(valid_text, "validation", config, remedy)
         if len(set(train_text)) < 2:
             raise DataError(
                 f"{_origin(config)}: expected text of at least two different characters, got {len(train_text)} times "
@@ -44,6 +48,8 @@ class TextCorpus:
         digest = hashlib.sha256(len(train_text).to_bytes(8, "little"))
         digest.update(train_text)
         digest.update(valid_text)
+        if config.tokenizer is not None:
+            digest.update(Path(config.tokenizer).expanduser().read_bytes())
         self.fingerprint = digest.hexdigest()
         self.train, self.valid = (
             TokenWindows(tokens, config.context_length, fingerprint=self.fingerprint)
@@ -53,11 +59,21 @@ class TextCorpus:
 
     def encode(self, text: str) -> Tensor:
         """The tokens `[n]` int64 of a text."""
-        return encode(text)
+        return encode(text) if self._tokenizer is None else self._tokenizer.encode(text).long()
 
     def decode(self, tokens: Tensor) -> str:
         """The text of tokens `[n]`; bytes that are not UTF-8 show as the replacement character."""
-        return decode(tokens)
+        return decode(tokens) if self._tokenizer is None else self._tokenizer.decode(tokens)
+
+    def _tokens(self, text: bytes, part: str, config: TextCorpusConfig, remedy: str) -> Tensor:
+        tokens = _as_bytes(text) if self._tokenizer is None else self._tokenizer.encode(text.decode(errors="replace"))
+        wanted, unit = config.context_length + 1, "bytes" if self._tokenizer is None else "tokens"
+        if len(tokens) < wanted:
+            raise DataError(
+                f"{_origin(config)}: the {part} text has {len(tokens)} {unit}, expected at least {wanted} "
+                f"(data.context_length {config.context_length} and one more); {remedy}"
+            )
+        return tokens
 
 
 def decode(tokens: Tensor) -> str:
@@ -177,14 +193,8 @@ def _read(file: Path) -> bytes:
     return text
 
 
-def _to_tokens(text: bytes, part: str, config: TextCorpusConfig, remedy: str) -> Tensor:
-    wanted = config.context_length + 1
-    if len(text) < wanted:
-        raise DataError(
-            f"{_origin(config)}: the {part} text has {len(text)} bytes, expected at least {wanted} "
-            f"(data.context_length {config.context_length} and one more); {remedy}"
-        )
-    return torch.frombuffer(bytearray(text), dtype=torch.uint8)
+def _as_bytes(text: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(text), dtype=torch.uint8) if text else torch.zeros(0, dtype=torch.uint8)
 
 
 def _origin(config: TextCorpusConfig) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ...data import DataLoader
-from ...errors import CheckpointError, DataError, DeviceError, RecordError
+from ...errors import CheckpointError, ConfigError, DataError, DeviceError, RecordError
 from ...module import params, seed_param_ids
 from ...module.identity.torch_wrappers import is_distributed, own_class
 from ...optim.core.sharded import whole
@@ -65,6 +65,7 @@ class Job:
         check_fits(config.model, self.device)
         self.data = config.data.init()
         self.task: Task = config.task.init()
+        _check_vocabulary(config.model, self.data)
         seed_random(config.seed)
         seed_param_ids(config.seed)
         # made on the CPU, so that the initial values do not depend on the device
@@ -216,6 +217,17 @@ class Job:
             write_results(run.path, values, said)
         self.parallel.broadcast(None)
         return RunResult(learning, values, said)
+
+
+def _check_vocabulary(model: Any, data: Any) -> None:
+    """Refuse a model that has fewer tokens than the data.
+
+    Raises:
+        ConfigError: it has.
+    """
+    own, needed = getattr(model, "vocab_size", None), getattr(data, "vocab_size", None)
+    if own is not None and needed is not None and own < needed:
+        raise ConfigError(f"model.vocab_size: expected at least {needed}, the vocabulary of the data, got {own}")
 
 
 def whole_record(record: Record) -> Record:

@@ -14,6 +14,7 @@ class BigramLoss(NamedTuple):
 
     loss: float
     alpha: float
+    vocab_size: int = 256
 
 
 def bigram_loss(train: Tensor, valid: Tensor, vocab_size: int = 256) -> BigramLoss:
@@ -34,7 +35,7 @@ def bigram_loss(train: Tensor, valid: Tensor, vocab_size: int = 256) -> BigramLo
         log_probabilities = ((counts + alpha) / (totals + alpha * vocab_size)).log()
         return -(wanted * log_probabilities).sum().item() / wanted.sum().item()
 
-    return min(BigramLoss(loss(alpha), alpha) for alpha in ALPHAS)
+    return min(BigramLoss(loss(alpha), alpha, vocab_size) for alpha in ALPHAS)
 
 
 def _count_pairs(tokens: Tensor, vocab_size: int) -> Tensor:

@@ -15,6 +15,10 @@ from .sampling import sample
 if TYPE_CHECKING:
     from ...job.job import Job
 
+_BYTES = 256
+_LARGEST_TABLE = 4096
+"""The table has as many numbers as the square of this."""
+
 
 class LanguageModel(Task):
     """Cross-entropy of each token given those before it, in nats; see `next_token_loss`.
@@ -34,9 +38,10 @@ class LanguageModel(Task):
     def finish(self, job: "Job", model: nn.Module) -> Mapping[str, Any]:
         """The loss of a bigram table on the same text, and a sample drawn with the written model."""
         data, said = job.data, {}
-        if all(hasattr(data, name) for name in ("train_tokens", "valid_tokens")):
+        has_tokens = all(hasattr(data, name) for name in ("train_tokens", "valid_tokens", "vocab_size"))
+        if has_tokens and data.vocab_size <= _LARGEST_TABLE:
             predicted = data.valid_tokens[: len(data.valid) * data.valid.length + 1]
-            said["bigram"] = bigram_loss(data.train_tokens, predicted)
+            said["bigram"] = bigram_loss(data.train_tokens, predicted, data.vocab_size)
         if all(callable(getattr(data, name, None)) for name in ("encode", "decode")) and self.config.sample_length:
             tokens = sample(
                 model,
@@ -56,7 +61,8 @@ class LanguageModel(Task):
         if "bigram" in said:
             gain = said["bigram"].loss - values["valid"]["loss"]
             lines.append(f"bigram table     {said['bigram'].loss:.4f} (counted on the same training text)")
-            lines.append(f"{'better by' if gain >= 0 else 'worse by':<17}{abs(gain):.4f} nats per byte")
+            unit = "byte" if said["bigram"].vocab_size == _BYTES else "token"
+            lines.append(f"{'better by' if gain >= 0 else 'worse by':<17}{abs(gain):.4f} nats per {unit}")
         if "sample" in said:
             lines += ["", "sample, drawn with the written model:", said["sample"]]
         return lines

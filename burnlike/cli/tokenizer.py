@@ -1,0 +1,42 @@
+"""`burnlike tokenizer PATH`: learns byte-pair tokens from text."""
+
+import argparse
+from pathlib import Path
+
+from burnlike.errors import ArgumentError, DataError
+
+from .tables import say
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.description = (
+        "Learn byte-pair tokens from a text file or a folder of them, and write tokenizer.json, which"
+        " `data: {type: Text, tokenizer: tokenizer.json}` reads. The same text gives the same file."
+    )
+    parser.add_argument("path", nargs="?", help="default: the source text of Python's standard library")
+    parser.add_argument("--vocab-size", type=int, default=4096, metavar="N", help="number of tokens (default: 4096)")
+    parser.add_argument("--pattern", default="**/*", help="which files of a folder (default: all)")
+    parser.add_argument("--out", default="tokenizer.json", metavar="FILE", help="default: tokenizer.json")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Learn and write; 0 when done."""
+    from burnlike._atomic_file import replace_file
+    from burnlike.data.configs import TextCorpusConfig
+    from burnlike.data.text import read_texts
+    from burnlike.data.tokenizer import SMALLEST, TextTokenizer, train_tokenizer
+
+    if args.vocab_size < SMALLEST:
+        raise ArgumentError(f"--vocab-size: expected at least {SMALLEST}, a token for each byte, got {args.vocab_size}")
+    text = read_texts(TextCorpusConfig(path=args.path, pattern=args.pattern))[0].decode()
+    tokenizer = train_tokenizer([text], args.vocab_size)
+    out = Path(args.out)
+    try:
+        replace_file(out, tokenizer.to_str(pretty=True).encode() + b"\n")
+    except OSError as error:
+        raise DataError(f"{out} can't be written: {error.strerror}") from error
+    read = TextTokenizer(out)
+    tokens = len(read.encode(text))
+    say(f"{out}: {read.vocab_size} tokens; {len(text):,} characters are {tokens:,} of them")
+    return 0
