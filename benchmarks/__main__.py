@@ -2,6 +2,7 @@
 
 from benchmarks import device, record_load, record_save
 from benchmarks._harness import Comparison, main
+from benchmarks.data import loader
 from benchmarks.models import models, step
 from benchmarks.module import traversal
 from benchmarks.nn import layers
@@ -59,6 +60,7 @@ BENCHMARKS = (
     layers,
     models,
     step,
+    loader,
     learner,
 )
 
