@@ -9,10 +9,10 @@ from ...errors import ShapeError
 from ...ops import cross_entropy
 from ..learner.steps import StepOutput
 from .configs import ClassificationConfig
-from .task import Task, call, inputs_and_targets, logits_of
+from .task import SmoothedTask, call, inputs_and_targets, logits_of
 
 
-class Classification(Task):
+class Classification(SmoothedTask):
     """Cross-entropy of `[n, classes]` logits with `[n]` int64 classes; with several labels, binary cross-entropy with
     `[n, classes]` zeros and ones.
 
@@ -23,20 +23,8 @@ class Classification(Task):
     def __init__(self, config: ClassificationConfig | None = None) -> None:
         self.config = config or ClassificationConfig()
 
-    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        """The result of a training batch.
-
-        Raises:
-            DataError: the batch has no targets.
-            ShapeError: logits and targets don't fit each other.
-        """
-        return self._step(model, batch, self.config.label_smoothing)
-
-    def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        """The same without label smoothing."""
-        return self._step(model, batch, 0.0)
-
-    def _step(self, model: nn.Module, batch: Any, smoothing: float) -> StepOutput:
+    def step(self, model: nn.Module, batch: Any, smoothing: float) -> StepOutput:
+        """See `SmoothedTask`."""
         inputs, targets = inputs_and_targets(batch)
         logits = logits_of(call(model, inputs))
         expected = logits.shape if self.config.multi_label else logits.shape[:1]

@@ -8,12 +8,12 @@ from ...errors import ShapeError
 from ...ops import cross_entropy
 from ..learner.steps import StepOutput
 from .configs import SegmentationConfig
-from .task import Task, call, inputs_and_targets, logits_of
+from .task import SmoothedTask, call, inputs_and_targets, logits_of
 
 _NONE = -100
 
 
-class Segmentation(Task):
+class Segmentation(SmoothedTask):
     """Cross-entropy of `[n, classes, height, width]` logits with `[n, height, width]` int64 classes.
 
     Batches are `(inputs, targets)`, or mappings with `labels`. Metrics get the logits and the targets. The mean is over
@@ -25,20 +25,8 @@ class Segmentation(Task):
     def __init__(self, config: SegmentationConfig | None = None) -> None:
         self.config = config or SegmentationConfig()
 
-    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        """The result of a training batch.
-
-        Raises:
-            DataError: the batch has no targets.
-            ShapeError: logits and targets don't fit each other.
-        """
-        return self._step(model, batch, self.config.label_smoothing)
-
-    def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        """The same without label smoothing."""
-        return self._step(model, batch, 0.0)
-
-    def _step(self, model: nn.Module, batch: Any, smoothing: float) -> StepOutput:
+    def step(self, model: nn.Module, batch: Any, smoothing: float) -> StepOutput:
+        """See `SmoothedTask`."""
         inputs, targets = inputs_and_targets(batch)
         logits = logits_of(call(model, inputs))
         if logits.dim() < 3 or targets.shape != (logits.shape[0], *logits.shape[2:]):

@@ -57,6 +57,29 @@ class Task:
         return [f"{label:<17}{value}" for label, value in said.items()]
 
 
+class SmoothedTask(Task):
+    """A task whose targets are smoothed in training, and not where the model is measured."""
+
+    config: Any
+
+    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
+        """The result of a training batch.
+
+        Raises:
+            DataError: the batch has no targets.
+            ShapeError: logits and targets don't fit each other.
+        """
+        return self.step(model, batch, self.config.label_smoothing)
+
+    def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
+        """The same without label smoothing."""
+        return self.step(model, batch, 0.0)
+
+    def step(self, model: nn.Module, batch: Any, smoothing: float) -> StepOutput:
+        """The result of a batch with this share of the targets spread over all classes."""
+        raise NotImplementedError(f"{type(self).__name__} does not define step(model, batch, smoothing)")
+
+
 def inputs_and_targets(batch: Any, target: str = "labels") -> tuple[Any, Any]:
     """The two parts of a batch: a pair, or a mapping in which the target has a name of its own.
 
