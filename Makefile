@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-cuda test-dist test-torch fuzz fuzz-ops build dist lint format types docs cuda-compile asan bench clean
+.PHONY: train test test-slow test-kills test-cuda test-dist test-torch fuzz fuzz-ops build dist lint format types docs cuda-compile asan bench clean
 
 python := .venv/bin/python
 CONFIG ?= char_gpt
@@ -31,6 +31,10 @@ test: build
 
 test-slow: build
 	$(python) -m pytest $(PARALLEL) -m "slow and not cuda"
+
+# Fifty kills of a run of two processes; some minutes.
+test-kills: build
+	$(python) -m tests.train.distributed.kills 50
 
 test-cuda: build
 	$(python) -m pytest -m cuda

@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 from ...processes import HANGS_S, assert_succeed, launched
 from ..samples import metrics_of, write_config
 from . import program
+from .kills import kill_and_resume
 
 STRATEGIES = ["ddp", "fsdp2"]
 CASES = [("ddp", "burnlike"), ("ddp", "torch"), ("fsdp2", "burnlike")]
@@ -129,6 +130,12 @@ def test_a_job_that_is_restarted_goes_on_by_itself(config: Path, tmp_path: Path)
     assert re.search(r"resuming from .*step-\d+", text)
     assert metrics_of(run) == metrics_of(whole)
     assert (run / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(tmp_path: Path) -> None:
+    """`make test-kills` does so fifty times."""
+    assert kill_and_resume(4, tmp_path) >= 1
 
 
 def test_without_a_launcher_the_strategy_is_refused(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
