@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import burnlike.config.registry as registry
-from burnlike._env import global_rank, number_of_ranks, restart_count, shorten_spinning
+from burnlike._env import global_rank, number_of_ranks, shorten_spinning
 from burnlike._memory import keep_freed_memory
 from burnlike.config.overrides import paths_of
 from burnlike.config.shipped import config_file, shipped_jobs
@@ -68,8 +68,6 @@ def run(args: argparse.Namespace) -> int:
     config = TrainConfig.load(file, overrides)
     if config.distributed.strategy == "none":
         _refuse_several_ranks()
-    if restart_count() and resumed is None:
-        resumed = args.run_dir or _NEWEST
     # torch is loaded only now, so that a wrong file is told at once
     from burnlike.train import Interrupted, Interrupter, Job, RunDir, choose_renderer
 
@@ -84,8 +82,8 @@ def run(args: argparse.Namespace) -> int:
         job = Job(config)
         stack.callback(job.parallel.close)
         if job.parallel.is_main and directory is None:
-            made = RunDir.create(Path(args.run_dir)) if args.run_dir else RunDir.create_next(RUNS, file.stem)
-            directory = stack.enter_context(closing(made))
+            directory = stack.enter_context(closing(_begun(job.parallel.remembered(), args.run_dir, file)))
+            job.parallel.remember(str(directory.path))
         path = job.parallel.broadcast(None if directory is None else directory.path)
         directory = directory or stack.enter_context(closing(RunDir.follow(path)))
         # Only from here on is there anything to finish: before, a signal ends the program at once.
@@ -106,13 +104,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _resumed(resumed: str, file: Path) -> "RunDir":
-    """The run to go on with; one that a restarted job has not begun yet is begun."""
+    """The run to go on with."""
     from burnlike.train import RunDir
-    from burnlike.train.runs.run_dir import open_or_create
 
-    if not resumed:
-        return RunDir.open_newest(RUNS, file.stem)
-    return open_or_create(resumed) if restart_count() else RunDir.open(Path(resumed))
+    return RunDir.open(Path(resumed)) if resumed else RunDir.open_newest(RUNS, file.stem)
+
+
+def _begun(remembered: str, place: str | None, file: Path) -> "RunDir":
+    """The run that this job had begun before its launcher started it again, or a new one."""
+    from burnlike.train import RunDir
+
+    if remembered:
+        return RunDir.open(remembered)
+    return RunDir.create(Path(place)) if place else RunDir.create_next(RUNS, file.stem)
 
 
 def _sweep(args: argparse.Namespace, file: Path, resumed: str | None, overrides: list[str]) -> int:

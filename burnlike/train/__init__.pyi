@@ -20,8 +20,8 @@ from .learner.early_stopping import MetricEarlyStoppingStrategy as MetricEarlySt
 from .learner.ema import Ema as Ema
 from .learner.interrupt import Interrupted as Interrupted, Interrupter as Interrupter
 from .learner.learner import Learner as Learner
-from .learner.parallel import make_parallel as make_parallel
 from .learner.result import LearningResult as LearningResult
+from .learner.several import make_parallel as make_parallel
 from .learner.steps import (
     LossFunction as LossFunction,
     StepOutput as StepOutput,

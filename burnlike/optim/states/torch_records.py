@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ...errors import RecordError, RecordMismatchError
 from ...module import Param, ParamId, params
+from ...module.identity.torch_wrappers import is_distributed, part_of
 from ...record import LoadReport, Mismatch, Record
 from ...record.derived.state_tree import decode_tree, encode_tree
 from ...record.files.stored_tensors import shape_in
@@ -116,15 +117,26 @@ class LoadedTorchState:
     state: dict[str, Any]
 
     def apply(self, optimizer: torch.optim.Optimizer) -> None:
-        """Put it in place."""
-        optimizer.load_state_dict(self.state)
+        """Put it in place; of a sharded parameter, this process's part."""
         handles = [it for group in optimizer.param_groups for it in group["params"]]
-        for index, fields in self.state["state"].items():
+        states = {
+            index: {name: _divided_as(handles[index], it) for name, it in fields.items()}
+            for index, fields in self.state["state"].items()
+        }
+        optimizer.load_state_dict({**self.state, "state": states})
+        for index, fields in states.items():
             kept = optimizer.state.get(handles[index], {})  # a TorchLbfgs has its state elsewhere
             for name, value in fields.items():
                 # torch gives states the dtype of their parameters, which loses bits.
                 if isinstance(value, Tensor) and name in kept and kept[name].dtype != value.dtype:
                     kept[name] = value.to(kept[name].device)
+
+
+def _divided_as(param: Any, value: Any) -> Any:
+    """The state's tensor as a DTensor where it has a value for each of a sharded parameter."""
+    if is_distributed(param) and isinstance(value, Tensor) and not is_distributed(value) and value.shape == param.shape:
+        return part_of(value, param)
+    return value
 
 
 def read_torch_record(

@@ -16,14 +16,14 @@ from ...record import Precision, Record, SafetensorsRecorder, load
 from ..checkpoint.checkpointer import Checkpointer
 from ..learner.interrupt import Interrupter
 from ..learner.learner import Learner, LearningResult
-from ..learner.parallel import make_parallel
+from ..learner.several import make_parallel
 from ..runs.metrics_log import MetricsLog
 from ..runs.results import write_results
 from ..runs.run_dir import RunDir
 from ..state.parts import seed_random
 from ..tasks.task import Task
 from ..view.callback import Callback
-from ..view.renderers import PlainRenderer, Renderer
+from ..view.renderers import Renderer, renderer_of
 from .configs import TrainConfig
 from .device import check_fits, choose_device, describe_device, is_out_of_memory
 from .resume import check_resumable
@@ -141,12 +141,13 @@ class Job:
             BurnlikeError: the checkpoint does not fit, something can't be written, or the loss is not finite.
             Interrupted: the interrupter was asked to stop.
         """
-        renderer = renderer or PlainRenderer()
+        renderer = renderer_of(renderer, self.parallel.is_main)
         interrupter = interrupter or Interrupter()
         self.learner.run = run
         checkpointer = self.parallel.checkpointer(run.checkpoints, self.config.training.keep_checkpoints)
         try:
-            self._go_back(run, checkpointer, renderer)
+            with self.parallel.others_alive():
+                self._go_back(run, checkpointer, renderer)
             learning = self.learner.fit(
                 self.train_loader,
                 self.valid_loader,
@@ -157,9 +158,9 @@ class Job:
                 callbacks=[*(logger.init() for logger in self.config.loggers), *callbacks],
                 interrupter=interrupter,
             )
-            if self.parallel.is_main:
-                renderer.note("measuring on all of the validation data")
-            return self._finish(run, learning, interrupter)
+            renderer.note("measuring on all of the validation data")
+            with self.parallel.others_alive():
+                return self._finish(run, learning, interrupter)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -177,7 +178,7 @@ class Job:
                 renderer.note(f"{run.path} has no checkpoint yet: starting from the beginning")
         if checkpoint is not None:
             try:
-                self.learner.load_checkpoint(checkpoint, self.train_loader)
+                notes = self.learner.load_checkpoint(checkpoint, self.train_loader)
             except RecordError as error:
                 raise checkpoint.damaged(error) from error
             except DataError as error:
@@ -185,7 +186,8 @@ class Job:
                     f"the data of the run {run.path} has changed since its checkpoint {checkpoint.path.name} "
                     f"({error}); put it back to resume the run, or leave out --resume to start a new one"
                 ) from error
-            renderer.note(f"resuming from {checkpoint.path}")
+            for note in (f"resuming from {checkpoint.path}", *notes):
+                renderer.note(note)
         self.parallel.broadcast(None)  # all have read
         if self.parallel.is_main:
             run.clean()

@@ -35,6 +35,7 @@ class Metric(Protocol):
 def evaluate(learner: "Learner[Any]", loader: Any) -> dict[str, float]:
     """The loss, every value of equal weight, and the metrics over the loader's first epoch; nothing is changed."""
     model = learner.model
+    learner.parallel.share_buffers(model)
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     loader.rewind()

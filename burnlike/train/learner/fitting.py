@@ -1,7 +1,6 @@
 """One call of `Learner.fit`: the loop, and when to log, validate, save and stop."""
 
 import copy
-import io
 import math
 import time
 from collections.abc import Sequence
@@ -16,13 +15,13 @@ from ..checkpoint.checkpointer import Checkpointer
 from ..runs.metrics_log import MetricsLog
 from ..runs.run_dir import RunDir, open_or_create
 from ..view.callback import Callback, Callbacks
-from ..view.renderers import PlainRenderer, Renderer
+from ..view.renderers import Renderer, renderer_of
 from ..view.run_log import RunLog
 from .activation_checkpointing import checkpointed
 from .configs import TrainingConfig
 from .early_stopping import MetricEarlyStoppingStrategy
 from .evaluation import put_states, states_of, update_metrics, values_of
-from .foreign_loader import as_loader
+from .foreign_loader import as_loader, check_ranks
 from .interrupt import Interrupter
 from .result import LearningResult
 from .saving import Saving, not_finite
@@ -46,7 +45,7 @@ class Fitting:
         self.learner = learner
         self.training = training
         is_main = learner.parallel.is_main
-        self.renderer = (renderer or PlainRenderer()) if is_main else PlainRenderer(io.StringIO())
+        self.renderer = renderer_of(renderer, is_main)
         self.callbacks = Callbacks([*([RunLog()] if is_main else []), *callbacks])
         self.interrupter = interrupter
         self.metrics_log: MetricsLog | None = None
@@ -72,6 +71,8 @@ class Fitting:
         batches = None if steps is None else steps * training.accumulation_steps
         train = as_loader(train_loader, learner.device, batches)
         valid = None if valid_loader is None else as_loader(valid_loader, learner.device, training.validation_steps)
+        check_ranks(train, learner.parallel.world_size)
+        check_ranks(valid, learner.parallel.world_size)
         self._check(valid)
         with ExitStack() as stack:
             self.metrics_log, self.checkpointer = metrics_log, checkpointer
@@ -79,23 +80,28 @@ class Fitting:
                 opened = open_or_create(directory) if learner.parallel.is_main else RunDir.follow(directory)
                 self._open(stack.enter_context(closing(opened)), train)
             self._begin(train)
-            stack.callback(self._end)
+            stack.push(self._end)
             if training.compile:
                 learner.model.compile()
             if training.activation_checkpointing:
                 stack.enter_context(checkpointed(learner.model))
             try:
-                learner.model.train()
-                learner.window.restart_clock()
-                learner.drop_gradients()
-                while train.epoch < training.epochs and not self.stopped_early:
-                    self._epoch(train, valid)
-                self._tell_saved(wait=True)
+                with learner.parallel.others_alive():
+                    self._train(train, valid)
                 self.callbacks.call("on_fit_end", learner)
             except BaseException as error:
                 self.callbacks.call("on_exception", learner, error)
                 raise
         return self._result()
+
+    def _train(self, train: Any, valid: Any) -> None:
+        learner = self.learner
+        learner.model.train()
+        learner.window.restart_clock()
+        learner.drop_gradients()
+        while train.epoch < self.training.epochs and not self.stopped_early:
+            self._epoch(train, valid)
+        self._tell_saved(wait=True)
 
     def _check(self, valid: Any) -> None:
         for name in ("early_stopping", "keep_best"):
@@ -113,8 +119,8 @@ class Fitting:
             run.clean()
         self.checkpointer.clean()
         if checkpoint is not None:
-            self.learner.load_checkpoint(checkpoint, train)
-            self.renderer.note(f"resuming from {checkpoint.path}")
+            for note in (f"resuming from {checkpoint.path}", *self.learner.load_checkpoint(checkpoint, train)):
+                self.renderer.note(note)
         if parallel.is_main:
             self.metrics_log.cut_back(self.learner.step)
 
@@ -132,10 +138,11 @@ class Fitting:
         self.renderer.start(learner.step, learner.total_steps)
         self.callbacks.call("on_fit_start", learner)
 
-    def _end(self) -> None:
+    def _end(self, kind: type[BaseException] | None, *_: Any) -> None:
         learner = self.learner
-        learner.loaded_fit = self.state_dict()
-        learner.fit_state = lambda: learner.loaded_fit
+        if kind is None or learner.parallel.world_size == 1:  # after an error the others may be anywhere
+            learner.loaded_fit = self.state_dict()
+            learner.fit_state = lambda: learner.loaded_fit
         self.renderer.close()
         if self.checkpointer is not None:
             self.checkpointer.wait()

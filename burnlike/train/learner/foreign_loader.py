@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..._torch_compat.pytree import tree_map
 from ...data import DataLoader
-from ...errors import DataError
+from ...errors import ConfigError, DataError
 from ..state.parts import random_state, restore_random
 
 
@@ -107,6 +107,19 @@ def as_loader(loader: Any, device: torch.device, steps_per_epoch: int | None = N
     if isinstance(loader, DataLoader | ForeignLoader):
         return loader
     return ForeignLoader(loader, device, steps_per_epoch)
+
+
+def check_ranks(loader: Any, world_size: int) -> None:
+    """Refuse a DataLoader of burnlike that reads for another number of processes.
+
+    Raises:
+        ConfigError: it does: all would train on the same items.
+    """
+    if isinstance(loader, DataLoader) and loader.world_size != world_size:
+        raise ConfigError(
+            f"expected a DataLoader with world_size={world_size}, the number of processes that train together, and with"
+            f" rank=parallel.rank; got one with world_size={loader.world_size}"
+        )
 
 
 def move(batch: Any, device: torch.device) -> Any:

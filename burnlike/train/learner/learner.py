@@ -1,7 +1,7 @@
 """Learner: trains and evaluates any module."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -12,15 +12,15 @@ from ...errors import ArgumentError
 from ...optim import GradientClipping, OptimizerAdaptor
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..runs.metrics_log import MetricsLog
-from ..state.parts import random_state, restore_random
 from ..state.training_state import TrainingState
 from ..view.callback import Callback
 from ..view.renderers import Renderer
 from .configs import AutocastDtype, EmaConfig, TrainingConfig
+from .counters import Counters
 from .ema import Ema
 from .evaluation import Metric, evaluate
 from .fitting import Fitting
-from .foreign_loader import as_loader, items_of
+from .foreign_loader import as_loader, check_ranks, items_of
 from .gradients import Accumulation
 from .interrupt import Interrupter
 from .parallel import SingleProcess
@@ -106,7 +106,7 @@ class Learner(Generic[Batch]):
             ConfigError: a part is missing or does not fit the others.
         """
         self.parallel = parallel or SingleProcess()
-        self.parallel.prepare(model)
+        self.parallel.prepare(model, optimizer)
         self.model = model
         self.optimizer = optimizer
         self.update, self.lr_scheduler = make_update(model, optimizer, lr_scheduler, grad_clipping)
@@ -219,6 +219,7 @@ class Learner(Generic[Batch]):
             loader: read from its beginning.
             steps: batches at most; None is all.
         """
+        check_ranks(loader, self.parallel.world_size)
         return evaluate(self, as_loader(loader, self.device, steps))
 
     def autocast(self) -> AbstractContextManager[Any]:
@@ -233,9 +234,15 @@ class Learner(Generic[Batch]):
         optimizer = self.optimizer
         return optimizer.eval_weights(self.model) if isinstance(optimizer, OptimizerAdaptor) else nullcontext()
 
-    def final_weights(self) -> AbstractContextManager[Any]:
+    @contextmanager
+    def final_weights(self) -> Iterator[None]:
         """The model has the weights to be used within the `with` block: their average, where there is one."""
-        return self.saved_weights() if self.ema is None else self.ema.applied()
+        self.parallel.release_whole(self.model)
+        with self.saved_weights() if self.ema is None else self.ema.applied():
+            try:
+                yield
+            finally:
+                self.parallel.release_whole(self.model)
 
     def state(self, train_loader: Any) -> TrainingState:
         """Everything that the training needs to go on; the loader's position belongs to it."""
@@ -245,12 +252,15 @@ class Learner(Generic[Batch]):
             optimizer=self.optimizer,
             loader=as_loader(train_loader, self.device),
             window=self.window,
-            counters=_Counters(self),
+            counters=Counters(self),
             **{name: part for name, part in parts.items() if part is not None},
         )
 
-    def load_checkpoint(self, checkpoint: Checkpoint, train_loader: Any) -> None:
+    def load_checkpoint(self, checkpoint: Checkpoint, train_loader: Any) -> list[str]:
         """Go back to the state of a checkpoint; `fit` goes on from there.
+
+        Returns:
+            Notes on what does not go on as it was: nothing, but with another number of processes.
 
         Raises:
             CheckpointError: a file of it is missing or damaged.
@@ -258,45 +268,13 @@ class Learner(Generic[Batch]):
             DataError: it is of other data.
         """
         self.drop_gradients()
+        self.parallel.release_whole(self.model)
         state = self.state(train_loader)
+        counters: Counters = state.parts["counters"]
         state.load_records(checkpoint.records())
-        self._take_own(state.parts["counters"].ranks)
         if isinstance(self.optimizer, OptimizerAdaptor):
             self.optimizer.use_training_weights(self.model)
-
-    def _take_own(self, ranks: Sequence[Mapping[str, Any]]) -> None:
-        """Take this process's part of what several have saved; of another number of them, rank 0 takes all."""
-        rank, count = self.parallel.rank, self.parallel.world_size
-        if len(ranks) == count > 1:
-            self.window.load_state_dict(ranks[rank]["window"])
-            restore_random(ranks[rank]["random"])
-        elif len(ranks) != count and ranks:
-            windows = [it["window"] for it in ranks]
-            joined = {name: torch.cat([it[name] for it in windows]) for name in windows[0]}
-            self.window.load_state_dict(joined if rank == 0 else {name: it[:0] for name, it in joined.items()})
-        elif rank:  # saved by a single process
-            self.window.clear()
-
-
-class _Counters:
-    """The numbers of a learner, as a part of its state."""
-
-    def __init__(self, learner: Learner[Any]) -> None:
-        self._learner = learner
-        self.ranks: list[Any] = []
-
-    def state_dict(self) -> dict[str, Any]:
-        learner = self._learner
-        state = {"step": learner.step, "last": dict(learner.last), "fit": learner.fit_state()}
-        several = learner.parallel.world_size > 1
-        own = {"random": random_state(), "window": learner.window.state_dict()} if several else {}
-        return {**state, "ranks": learner.parallel.gather(own)} if several else state
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        learner = self._learner
-        step, last = int(state["step"]), {name: state["last"][name] for name in learner.last}
-        learner.step, learner.last, learner.loaded_fit = step, last, dict(state.get("fit", {}))
-        self.ranks = state.get("ranks", [])
+        return counters.take_own()
 
 
 def _device_of(model: nn.Module) -> torch.device:

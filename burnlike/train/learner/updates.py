@@ -19,6 +19,7 @@ from ...optim import (
     OptimizerAdaptor,
     clip,
 )
+from ...optim.core.sharded import local
 
 Optimizer = OptimizerAdaptor[Any] | torch.optim.Optimizer
 Schedule = AnyLrScheduler[float] | AnyLrScheduler[ModuleLearningRate] | LRScheduler | float | None
@@ -130,7 +131,7 @@ class TorchUpdate:
         if divisor != 1.0 and grads:
             foreach.mul_(grads, 1.0 / divisor)
         if self._clipping is not None and grads:
-            foreach.copy_(grads, clip(self._clipping, grads))
+            foreach.copy_([local(grad) for grad in grads], clip(self._clipping, grads))
 
 
 def make_update(

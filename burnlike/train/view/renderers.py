@@ -1,6 +1,7 @@
 """Shows the progress of a run as plain lines, or in a live view where there is a terminal (`live.py`)."""
 
 import importlib.util
+import io
 import sys
 import time
 from typing import Any, Protocol, TextIO
@@ -76,6 +77,11 @@ class PlainRenderer:
 
     def close(self) -> None:
         """Nothing is held open."""
+
+
+def renderer_of(renderer: Renderer | None, is_main: bool) -> Renderer:
+    """The renderer, or plain lines without one; one that shows nothing in a process that leaves this to another."""
+    return (renderer or PlainRenderer()) if is_main else PlainRenderer(io.StringIO())
 
 
 def choose_renderer() -> Renderer:

@@ -20,7 +20,7 @@ from . import program
 from .kills import kill_and_resume
 
 STRATEGIES = ["ddp", "fsdp2"]
-CASES = [("ddp", "burnlike"), ("ddp", "torch"), ("fsdp2", "burnlike")]
+CASES = [(strategy, optimizer) for strategy in STRATEGIES for optimizer in ("burnlike", "torch")]
 
 
 def run_two(strategy: str, optimizer: str, out: Path, *stop: str) -> dict[str, torch.Tensor]:
@@ -117,19 +117,65 @@ def test_a_killed_rank_ends_the_job_with_a_message(config: Path, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_a_job_that_is_restarted_goes_on_by_itself(config: Path, tmp_path: Path) -> None:
-    run, whole = tmp_path / "run", tmp_path / "whole"
-    launcher = torchrun("train", str(config), "--run-dir", str(whole), *LONG)
+def test_a_job_that_is_restarted_goes_on_by_itself(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the run that it had begun, whatever others of the same name there are."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(Path(__file__).parents[3])])
+    )
+    runs = tmp_path / "runs"
+    launcher = torchrun("train", str(config), *LONG)
     text, _ = launcher.communicate(timeout=HANGS_S)
     assert launcher.returncode == 0, text
-    launcher = torchrun("train", str(config), "--run-dir", str(run), *LONG, restarts=1)
-    wait_for_checkpoint(run)
+    launcher = torchrun("train", str(config), *LONG, restarts=1)
+    wait_for_checkpoint(runs / "small-2")
     os.kill(workers_of(launcher)[1], signal.SIGKILL)
     text, _ = launcher.communicate(timeout=HANGS_S)
     assert launcher.returncode == 0, text
     assert re.search(r"resuming from .*step-\d+", text)
-    assert metrics_of(run) == metrics_of(whole)
-    assert (run / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert {it.name for it in runs.iterdir()} == {"small", "small-2"}
+    assert metrics_of(runs / "small-2") == metrics_of(runs / "small")
+    assert (runs / "small-2" / "model.safetensors").read_bytes() == (runs / "small" / "model.safetensors").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_job_that_is_restarted_before_it_began_leaves_older_runs_alone(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The launcher's first attempt ends before it makes a directory; there is a run that could be taken for its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(Path(__file__).parents[3])]))
+    (tmp_path / "breaks_once.py").write_text(
+        "import os\nif os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':\n    raise SystemExit(3)\n"
+    )
+    older = tmp_path / "runs" / "small"
+    older.mkdir(parents=True)
+    (older / "run.lock").write_text("1\n")
+    short = ["--set", "training.epochs=1", "--set", "task.sample_length=0", "--set", "distributed.strategy=ddp"]
+    launcher = torchrun("train", str(config), "--import", "breaks_once", *short, restarts=1)
+    text, _ = launcher.communicate(timeout=HANGS_S)
+    assert launcher.returncode == 0, text
+    assert [it.name for it in older.iterdir()] == ["run.lock"]
+    assert (tmp_path / "runs" / "small-2" / "model.safetensors").exists()
+
+
+HABITS = [
+    ("statistics", "ddp"),
+    ("statistics", "fsdp2"),
+    ("unused", "ddp"),
+    ("loaders_for_one", "ddp"),
+    ("loggers", "ddp"),
+    ("used_optimizer", "fsdp2"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "strategy"), HABITS)
+def test_habits_of_users_work_or_say_why_not(case: str, strategy: str, tmp_path: Path) -> None:
+    logs = [tmp_path / f"log-{rank}" for rank in range(2)]
+    assert_succeed(launched(["-m", "tests.train.distributed.habits", case, strategy, str(tmp_path)], logs), logs)
 
 
 @pytest.mark.slow

@@ -65,7 +65,9 @@ class Logger(Callback):
         raise NotImplementedError
 
     def on_fit_start(self, learner: "Learner[Any]") -> None:
-        """Open it."""
+        """Open it, in the process that writes."""
+        if not learner.parallel.is_main:
+            return
         self.open(None if learner.run is None else learner.run.path, learner.step)
         self._is_open = True
 

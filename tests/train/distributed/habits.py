@@ -1,0 +1,131 @@
+"""What users do in programs of several processes; each case raises where it does not hold.
+
+python -m tests.train.distributed.habits CASE OUT
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from burnlike.data import DataLoader, TensorDataset
+from burnlike.errors import ConfigError
+from burnlike.train import DistributedConfig, Learner, Logger, StepOutput, TrainingConfig, make_parallel
+
+CPU = torch.device("cpu")
+ROWS = torch.randn(32, 4, generator=torch.Generator().manual_seed(1))
+
+
+class Normed(nn.Module):
+    """Its running statistics differ between processes, and it defines its own step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(3)
+        self.linear = nn.Linear(3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(self.norm(x))
+
+    def train_step(self, batch: tuple[Tensor, ...]) -> StepOutput:
+        rows = batch[0]
+        return StepOutput(functional.mse_loss(self(rows[:, :3]).squeeze(1), rows[:, 3]), len(rows))
+
+
+def normed() -> Normed:
+    torch.manual_seed(2)
+    return Normed()
+
+
+def loaders(parallel: Any) -> list[DataLoader[Any, Any]]:
+    ranks = {"rank": parallel.rank, "world_size": parallel.world_size}
+    return [DataLoader(TensorDataset(ROWS), batch_size=4, seed=seed, **ranks) for seed in (3, None)]
+
+
+def statistics(strategy: str, out: Path) -> None:
+    """All processes validate, and end, with the running statistics of rank 0, which are saved."""
+    parallel = make_parallel(DistributedConfig(strategy=strategy), CPU)
+    model = normed()
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), parallel=parallel)
+    result = learner.fit(*loaders(parallel), TrainingConfig(epochs=2))
+    assert result.valid_loss is not None
+    first, second = parallel.gather(model.norm.running_mean)
+    assert torch.equal(first, second)
+    parallel.close()
+
+
+def unused(strategy: str, out: Path) -> None:
+    """A parameter that the loss does not depend on has a message that says what to do."""
+    parallel = make_parallel(DistributedConfig(strategy=strategy), CPU)
+    model = normed()
+    model.unused = nn.Linear(2, 2)
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), parallel=parallel)
+    with pytest.raises(ConfigError, match="every parameter that is trained must get a gradient"):
+        learner.fit(loaders(parallel)[0], None, TrainingConfig(epochs=2))
+
+
+def loaders_for_one(strategy: str, out: Path) -> None:
+    """A loader of burnlike that was not told of the ranks would give all the same items."""
+    parallel = make_parallel(DistributedConfig(strategy=strategy), CPU)
+    model = normed()
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), parallel=parallel)
+    alone = DataLoader(TensorDataset(ROWS), batch_size=4, seed=3)
+    with pytest.raises(ConfigError, match="expected a DataLoader with world_size=2"):
+        learner.fit(alone, None, TrainingConfig())
+    with pytest.raises(ConfigError, match="expected a DataLoader with world_size=2"):
+        learner.evaluate(alone)
+    parallel.close()
+
+
+class Lines(Logger):
+    """A logger of a user's own."""
+
+    title, package, extra = "Lines", "json", "none"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+
+    def open(self, run: Path | None, step: int) -> None:
+        self.path.mkdir()  # fails for a second process
+
+    def send(self, values: Mapping[str, float], line: Mapping[str, Any]) -> None:
+        with (self.path / "lines").open("a") as file:
+            file.write(f"{line['step']}\n")
+
+    def close(self, ending: Any) -> None:
+        (self.path / "closed").touch()
+
+
+def loggers(strategy: str, out: Path) -> None:
+    """Only rank 0 opens loggers."""
+    parallel = make_parallel(DistributedConfig(strategy=strategy), CPU)
+    model = normed()
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), parallel=parallel)
+    learner.fit(loaders(parallel)[0], None, TrainingConfig(log_every_steps=1), callbacks=[Lines(out / "lines")])
+    parallel.broadcast(None)
+    assert (out / "lines" / "closed").exists()
+    assert (out / "lines" / "lines").read_text().split() == ["1", "2", "3", "4"]
+    parallel.close()
+
+
+def used_optimizer(strategy: str, out: Path) -> None:
+    """An optimizer that has taken steps with whole parameters has states that no shard fits."""
+    parallel = make_parallel(DistributedConfig(strategy=strategy), CPU)
+    model = normed()
+    optimizer = torch.optim.AdamW(model.parameters())
+    model.train_step((ROWS,)).loss.backward()
+    optimizer.step()
+    with pytest.raises(ConfigError, match="give the Learner a new one"):
+        Learner(model, optimizer, parallel=parallel)
+    parallel.close()
+
+
+if __name__ == "__main__":
+    case, strategy, place = sys.argv[1:]
+    globals()[case](strategy, Path(place))
