@@ -67,14 +67,17 @@ def _model_of(config: Any) -> tuple[str, ModuleConfig]:
 
 
 def _implied(config: Any, model: ModuleConfig) -> list[Input]:
-    """The inputs that a config implies: tokens of its data, or what the model's class says.
+    """The inputs that a config implies: tokens or images of its data, or what the model's class says.
 
     Raises:
         ConfigError: neither says anything.
     """
-    length = getattr(getattr(config, "data", None), "context_length", None)
+    data = getattr(config, "data", None)
+    length, shape = getattr(data, "context_length", None), getattr(data, "item_shape", None)
     if length is not None:
         return [Input((config.training.batch_size, length), "int64")]
+    if shape is not None:
+        return [Input((config.training.batch_size, *shape), "float32")]
     found = [Input(shape, dtype, name) for name, (dtype, shape) in model.example_inputs().items()]
     if not found:
         raise ConfigError(

@@ -114,10 +114,11 @@ def test_its_shapes_are_printed(name: str, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize("name", [slow_if_large(name) for name in shipped_jobs()])
 def test_a_job_takes_a_step_and_a_validation(name: str, tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text("a short text to read. " * 400)
-    options = ("data.path=" + str(tmp_path / "text.txt"), "training.epochs=1", "training.steps_per_epoch=1")
-    options += ("training.validation_steps=1", "training.batch_size=1", "task.sample_length=1")
-    options += ("lr_scheduler={type: ConstantLr, lr: 1e-3}",)
+    options = ["training.epochs=1", "training.steps_per_epoch=1", "training.validation_steps=1"]
+    options += ["training.batch_size=1", "lr_scheduler={type: ConstantLr, lr: 1e-3}"]
+    if name != "digits":
+        (tmp_path / "text.txt").write_text("a short text to read. " * 400)
+        options += ["data.path=" + str(tmp_path / "text.txt"), "task.sample_length=1"]
     assert run(train, name, "--run-dir", tmp_path / "run", *(part for it in options for part in ("--set", it))) == 0
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert all(math.isfinite(value) for line in lines for key, value in line.items() if "loss" in key)

@@ -98,6 +98,11 @@ class DigitsConfig(DatasetConfig, tag="Digits"):
     test_fraction: Annotated[float, Meta(ge=0, lt=1)] = 0.15
     split_seed: Seed = 0
 
+    @property
+    def item_shape(self) -> tuple[int, ...]:
+        """Shape of an image."""
+        return (64,) if self.flat else (1, 8, 8)
+
     def init(self) -> "Splits":
         """Read the images.
 
@@ -136,6 +141,11 @@ class ImageFolderConfig(DatasetConfig, tag="ImageFolder"):
     def validate(self) -> Iterable[tuple[str, str]]:
         if self.masks is not None and self.validation_path is not None:
             yield "validation_path", "expected none with `masks`: a part of `path` is taken"
+
+    @property
+    def item_shape(self) -> tuple[int, ...] | None:
+        """Shape of an image; None where the files say it."""
+        return None if self.size is None else (3 if self.mode == "RGB" else 1, *self.size)
 
     def init(self) -> "Splits":
         """List the images.
