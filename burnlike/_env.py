@@ -32,6 +32,11 @@ def shorten_spinning() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 
 
+def ignore_leaks_of_killed_processes() -> None:
+    """Let Python clean up the semaphores of a process that is killed on purpose without a warning; in new processes."""
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning")
+
+
 def distributed_job() -> str | None:
     """What the ranks of one job know in common and other jobs do not, or None in a process that is not a rank.
 

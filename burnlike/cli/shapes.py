@@ -77,6 +77,8 @@ def _implied(config: Any, model: ModuleConfig) -> list[Input]:
     if length is not None:
         return [Input((config.training.batch_size, length), "int64")]
     if shape is not None:
+        for transform in config.transforms:
+            shape = transform.item_shape(shape) if "train" in transform.parts else shape
         return [Input((config.training.batch_size, *shape), "float32")]
     found = [Input(shape, dtype, name) for name, (dtype, shape) in model.example_inputs().items()]
     if not found:

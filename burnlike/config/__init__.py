@@ -12,6 +12,7 @@ from .roles import (
     ModuleConfig,
     OptimizerConfig,
     TaskConfig,
+    TransformConfig,
 )
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "ModuleConfig",
     "OptimizerConfig",
     "TaskConfig",
+    "TransformConfig",
     "apply_overrides",
     "field",
 ]

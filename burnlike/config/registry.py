@@ -18,6 +18,7 @@ import msgspec.inspect as mi
 
 from burnlike.errors import ConfigError, nearest
 
+_ROLES = f"{__package__}.roles"
 BUILT_IN = ("nn", "models", "optim", "data", "train")
 """The parts of burnlike that have configs, in files named `configs.py` or `..._configs.py`; none imports torch."""
 ENTRY_POINT_GROUP = "burnlike.configs"
@@ -72,9 +73,14 @@ def _is_unsafe(kind: Any) -> bool:
 
 
 def is_role(cls: ConfigType) -> bool:
-    """Whether `cls` only stands for its tagged subclasses: it has no tag, and no fields or tagged subclasses."""
+    """Whether `cls` only stands for its tagged subclasses: it has no tag, and no fields or tagged subclasses.
+
+    The roles of `roles.py` are known before any class that fills them is imported.
+    """
     if tag_of(cls) is not None:
         return False
+    if cls.__module__ == _ROLES:
+        return True
     return not cls.__struct_fields__ or any(tag_of(below) for below in _descendants(cls))
 
 

@@ -4,7 +4,7 @@ A field annotated with one of these takes any registered subclass, picked by `ty
 an untagged subclass of `Config` without fields of its own.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -98,6 +98,24 @@ class DatasetConfig(Config):
     def init(self, *args: Any, **kwargs: Any) -> Any:
         """Build the data set; each class says what it takes."""
         raise NotImplementedError(f"{type(self).__name__} does not define init()")
+
+
+class TransformConfig(Config):
+    """A config that makes one data set of another.
+
+    Attributes:
+        parts: what it is for: the items to train on, and those to measure on (`valid`, and others such as `test`).
+    """
+
+    parts: Annotated[tuple[Literal["train", "valid"], ...], Meta(min_length=1)] = ("train", "valid")
+
+    def init(self, dataset: Any) -> Any:
+        """Build the data set whose items are made of those of `dataset`."""
+        raise NotImplementedError(f"{type(self).__name__} does not define init(dataset)")
+
+    def item_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of an item's input, where it was `shape` before."""
+        return shape
 
 
 class TaskConfig(Config):

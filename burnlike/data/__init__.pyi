@@ -4,6 +4,7 @@ from .configs import TextCorpusConfig as TextCorpusConfig
 from .dataset import Batcher as Batcher, Dataset as Dataset, InMemDataset as InMemDataset
 from .loader import DataLoader as DataLoader
 from .sources.configs import (
+    ComposedConfig as ComposedConfig,
     CsvConfig as CsvConfig,
     DigitsConfig as DigitsConfig,
     HuggingFaceConfig as HuggingFaceConfig,
@@ -18,6 +19,17 @@ from .sources.tables import Table as Table
 from .sources.tokens import MappedTokens as MappedTokens, TokenFile as TokenFile
 from .tensors import TensorDataset as TensorDataset
 from .text import TextCorpus as TextCorpus
+from .transforms.applied import transformed as transformed
+from .transforms.configs import (
+    NormalizeConfig as NormalizeConfig,
+    PartialConfig as PartialConfig,
+    RandomCropConfig as RandomCropConfig,
+    RandomHorizontalFlipConfig as RandomHorizontalFlipConfig,
+    SamplerConfig as SamplerConfig,
+    SelectionConfig as SelectionConfig,
+    ShuffledConfig as ShuffledConfig,
+    WindowsConfig as WindowsConfig,
+)
 from .transforms.joining import ComposedDataset as ComposedDataset, WindowsDataset as WindowsDataset
 from .transforms.mapper import MapperDataset as MapperDataset
 from .transforms.selection import (

@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader as TorchLoader
 from ..errors import DataError
 from .dataset import Batcher, Dataset
 from .making import BatchMaker, Made, OnBadItem, Request, bad_batch, to_device
+from .prefetch import copied_ahead
 
 Item = TypeVar("Item")
 Batch = TypeVar("Batch")
@@ -74,6 +75,7 @@ class DataLoader(Generic[Item, Batch]):
             steps_per_epoch: batches of an epoch; None is all items once.
             device: where the batches go.
             num_workers: processes that make batches ahead, by torch's DataLoader; 0 makes each when it is asked for.
+                Their batches are copied to a CUDA device from pinned memory while the one before is computed with.
             on_bad_item: whether an item that can't be read ends the training, or is left out and counted.
             rank: number of this process among those that train together.
             world_size: how many these are.
@@ -136,7 +138,7 @@ class DataLoader(Generic[Item, Batch]):
                 yield self._hand_out(step, maker.make(self._request(epoch, step), self.device))
         else:
             for step, made in zip(steps, self._made_ahead(maker, epoch, steps), strict=True):
-                yield self._hand_out(step, made._replace(batch=to_device(made.batch, self.device)))
+                yield self._hand_out(step, made)
 
     def indices(self, epoch: int, step: int) -> list[int]:
         """Indices of the items of one batch, of this rank."""
@@ -196,7 +198,7 @@ class DataLoader(Generic[Item, Batch]):
         }
 
     def _made_ahead(self, maker: BatchMaker, epoch: int, steps: range) -> Iterator[Made]:
-        """Batches from worker processes, in their order."""
+        """Batches from worker processes, in their order, on the device."""
         ahead = TorchLoader(
             maker,  # pyright: ignore[reportArgumentType] - a dataset whose indices are requests
             sampler=_Requests(self, epoch, steps),
@@ -208,7 +210,10 @@ class DataLoader(Generic[Item, Batch]):
             generator=torch.Generator(),  # torch draws a seed for its workers: not from the global generator
         )
         try:
-            yield from ahead
+            if self.device.type == "cuda":
+                yield from copied_ahead(ahead, self.device)
+            else:
+                yield from (made._replace(batch=to_device(made.batch, self.device)) for made in ahead)
         except RuntimeError as error:
             if "worker" not in str(error):
                 raise

@@ -146,7 +146,10 @@ def to_device(batch: Any, device: torch.device) -> Any:
 
 def bad_batch(made: Made) -> DataError:
     """The error of a batch that was not made."""
-    return DataError(f"{made.error}. Mend the data, or leave such items out by on_bad_item='skip'")
+    remedy = "Mend the data, or leave such items out by on_bad_item='skip' (training.on_bad_item in YAML)"
+    return DataError(
+        f"{made.error.rstrip()}. {remedy}" if "\n" not in made.error else f"{made.error.rstrip()}\n{remedy}"
+    )
 
 
 def _said(error: BaseException) -> str:

@@ -219,5 +219,5 @@ def test_a_wrong_name_on_the_way_is_told_the_nearest(override, message):
 
 
 def test_a_key_that_is_nowhere_gets_the_list_of_keys():
-    with pytest.raises(ConfigError, match=r"unknown key 'xyzzy'; TrainConfig has data, model, .*$"):
+    with pytest.raises(ConfigError, match=r"unknown key 'xyzzy'; TrainConfig has data, transforms, model, .*$"):
         TrainConfig.load("configs/char_gpt.yaml", ["xyzzy=2"])

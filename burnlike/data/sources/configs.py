@@ -1,7 +1,7 @@
 """Configs of data sets that are read from files."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ...config import DatasetConfig, Meta
 from ...config.bounds import Size
@@ -226,3 +226,36 @@ class HuggingFaceConfig(DatasetConfig, tag="HuggingFace"):
         from .hugging_face import hugging_face
 
         return hugging_face(self)
+
+
+class ComposedConfig(DatasetConfig, tag="Composed"):
+    """Several data sets of one kind, one after the other: the parts to train on together, and those to validate on.
+
+    Attributes:
+        datasets: their configs.
+    """
+
+    datasets: Annotated[tuple[DatasetConfig, ...], Meta(min_length=1)]
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        for field in ("context_length", "vocab_size", "item_shape"):
+            values = [getattr(it, field, None) for it in self.datasets]
+            for place, value in enumerate(values):
+                if value != values[0]:
+                    yield f"datasets.{place}", f"expected the {field} of the first one, {values[0]}, got {value}"
+
+    def __getattr__(self, name: str) -> Any:
+        """The `context_length`, `vocab_size` and `item_shape` that all have in common."""
+        if name in ("context_length", "vocab_size", "item_shape"):
+            return getattr(self.datasets[0], name)
+        raise AttributeError(name)
+
+    def init(self) -> "Splits":
+        """Read all.
+
+        Raises:
+            DataError: one can't be read, or they have other classes or batches.
+        """
+        from .composed import composed
+
+        return composed([it.init() for it in self.datasets])

@@ -15,6 +15,7 @@ from ...config import (
     ModuleConfig,
     OptimizerConfig,
     TaskConfig,
+    TransformConfig,
 )
 from ...config.bounds import at_most
 from ...config.file_paths import FilePath
@@ -43,6 +44,7 @@ class TrainConfig(Config):
 
     Attributes:
         data: the dataset.
+        transforms: what is made of it, one after the other.
         model: the module.
         init_from: a record that the model's parameters are read from; None draws them.
         task: what the model is trained for.
@@ -59,6 +61,7 @@ class TrainConfig(Config):
     """
 
     data: DatasetConfig
+    transforms: tuple[TransformConfig, ...] = ()
     model: ModuleConfig
     init_from: FilePath | None = None
     task: TaskConfig = LanguageModelConfig()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ...data import DataLoader
+from ...data import DataLoader, transformed
 from ...errors import CheckpointError, ConfigError, DataError, DeviceError, RecordError
 from ...module import params, seed_param_ids
 from ...module.identity.torch_wrappers import is_distributed, own_class
@@ -63,7 +63,7 @@ class Job:
         if config.threads is not None:
             torch.set_num_threads(config.threads)
         check_fits(config.model, self.device)
-        self.data = config.data.init()
+        self.data = transformed(config.data.init(), config.transforms)
         self.task: Task = config.task.init()
         _check_vocabulary(config.model, self.data)
         seed_random(config.seed)
@@ -118,6 +118,7 @@ class Job:
             steps_per_epoch=steps_per_epoch,
             device=self.device,
             num_workers=self.config.training.num_workers,
+            on_bad_item=self.config.training.on_bad_item,
             rank=self.parallel.rank,
             world_size=self.parallel.world_size,
         )

@@ -26,6 +26,7 @@ MAY_CHANGE = (
     "training.keep_checkpoints",
     "training.log_every_steps",
     "training.num_workers",
+    "training.on_bad_item",
     "training.validation_steps",
 )
 """Fields that a resumed run may have other values of. Files may have moved: the text itself is compared."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ..._env import ignore_leaks_of_killed_processes
 from ...config import registry
 from ...errors import TrainingError
 from ...record import SafetensorsRecorder
@@ -87,6 +88,7 @@ def run_legs(config: TrainConfig, directory: Path, legs: Sequence[Leg], imports:
         TrainingError: a process ended otherwise than it was to.
     """
     context = multiprocessing.get_context("spawn")
+    ignore_leaks_of_killed_processes()
     for leg in legs:
         process = context.Process(target=_run_leg, args=(config.to_yaml(), str(directory), leg, list(imports)))
         process.start()

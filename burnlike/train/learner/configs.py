@@ -83,6 +83,7 @@ class TrainingConfig(Config):
         validation_steps: batches of the validation after each epoch; None takes all, as the one at the end always does.
         num_workers: processes that read batches ahead; 0 reads them in the process that trains. The order of the items
             does not depend on it.
+        on_bad_item: `raise`: an item that can't be read ends the training. `skip`: it is left out and counted.
         precision: float32 computes in the types of the weights; bfloat16 and float16 by autocast. float16 scales the
             loss, and skips steps whose gradients overflow.
         compile: run the model through `torch.compile`.
@@ -107,6 +108,7 @@ class TrainingConfig(Config):
     steps_per_epoch: Count | None = None
     validation_steps: Count | None = None
     num_workers: Annotated[int, Meta(ge=0, le=256)] = 0
+    on_bad_item: Literal["raise", "skip"] = "raise"
     precision: AutocastDtype = "float32"
     compile: bool = False
     activation_checkpointing: bool = False

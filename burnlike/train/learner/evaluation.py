@@ -117,3 +117,9 @@ def put_states(metric: Any, states: Any) -> None:
         restore_metric(metric, states)
     else:
         metric.load_state_dict(states)
+
+
+def detached(output: StepOutput) -> StepOutput:
+    """The result without its graph."""
+    predictions = output.predictions
+    return output._replace(predictions=predictions.detach() if isinstance(predictions, Tensor) else predictions)

@@ -8,8 +8,6 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-
 from ...errors import ConfigError, nearest
 from ..checkpoint.checkpointer import Checkpointer
 from ..runs.metrics_log import MetricsLog
@@ -20,12 +18,11 @@ from ..view.run_log import RunLog
 from .activation_checkpointing import checkpointed
 from .configs import TrainingConfig
 from .early_stopping import MetricEarlyStoppingStrategy
-from .evaluation import put_states, states_of, update_metrics, values_of
+from .evaluation import detached, put_states, states_of, update_metrics, values_of
 from .foreign_loader import as_loader, check_ranks
 from .interrupt import Interrupter
 from .result import LearningResult
 from .saving import Saving, not_finite
-from .steps import StepOutput
 
 if TYPE_CHECKING:
     from .learner import Learner
@@ -150,6 +147,7 @@ class Fitting:
     def _epoch(self, train: Any, valid: Any) -> None:
         learner, training = self.learner, self.training
         epoch = learner.epoch = train.epoch
+        skipped_before = getattr(train, "skipped", 0)
         self.callbacks.call("on_epoch_start", learner, epoch)
         for batch in train:
             self.callbacks.call("on_batch_start", learner, batch)
@@ -175,6 +173,8 @@ class Fitting:
             self._save(train, values, is_over=is_over, is_stopped=is_stopped)
             if is_stopped and self.interrupter is not None:
                 self.interrupter.check()
+        if skipped := getattr(train, "skipped", 0) - skipped_before:
+            self._note(f"epoch {epoch + 1}: left out {skipped} items that can't be read")
         self.callbacks.call("on_epoch_end", learner, epoch)
 
     def _is_stopped(self) -> bool:
@@ -269,14 +269,13 @@ class Fitting:
 
     def state_dict(self) -> dict[str, Any]:
         """What belongs to a checkpoint beside the parts of the learner."""
-        found = [it for it in self.callbacks.all if hasattr(it, "state_dict") and hasattr(it, "load_state_dict")]
         return {
             "saving": {} if self.saving is None else self.saving.state_dict(),
             "metrics": self.learner.parallel.gather({name: states_of(it) for name, it in self.train_metrics.items()}),
             "stopping": None if self.stopping is None else self.stopping.state_dict(),
             "stopped_early": self.stopped_early,
             "values": dict(self.values),
-            "callbacks": [it.state_dict() for it in found],  # pyright: ignore[reportAttributeAccessIssue]
+            "callbacks": [it.state_dict() for it in self._stateful()],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -291,12 +290,9 @@ class Fitting:
                 if name in self.train_metrics:
                     put_states(self.train_metrics[name], states)
         self.stopped_early, self.values = state["stopped_early"], dict(state["values"])
-        found = [it for it in self.callbacks.all if hasattr(it, "state_dict") and hasattr(it, "load_state_dict")]
-        for callback, saved in zip(found, state["callbacks"], strict=False):
-            callback.load_state_dict(saved)  # pyright: ignore[reportAttributeAccessIssue]
+        for callback, saved in zip(self._stateful(), state["callbacks"], strict=False):
+            callback.load_state_dict(saved)
 
-
-def detached(output: StepOutput) -> StepOutput:
-    """The result without its graph."""
-    predictions = output.predictions
-    return output._replace(predictions=predictions.detach() if isinstance(predictions, Tensor) else predictions)
+    def _stateful(self) -> list[Any]:
+        """The callbacks that have a state."""
+        return [it for it in self.callbacks.all if hasattr(it, "state_dict") and hasattr(it, "load_state_dict")]
