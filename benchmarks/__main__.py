@@ -27,7 +27,7 @@ from benchmarks.ops import (
 )
 from benchmarks.optim import kernel_optimizers, muon
 from benchmarks.tensor import chain, compiled, forward, overhead
-from benchmarks.train import learner
+from benchmarks.train import checkpoints, learner
 
 BENCHMARKS = (
     cross_entropy,
@@ -62,6 +62,7 @@ BENCHMARKS = (
     step,
     loader,
     learner,
+    checkpoints,
 )
 
 

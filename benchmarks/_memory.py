@@ -13,10 +13,20 @@ def with_extra_bytes(call: Callable[[], T]) -> tuple[T, int]:
     Linux only. What the call frees counts; it is to be measured in a process of its own, as memory that an earlier call
     has freed may still be held and is used again.
     """
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-    before = _status_bytes("VmRSS")
+    before = restart_peak()
     found = call()
-    return found, _status_bytes("VmHWM") - before
+    return found, rise_to_peak(before)
+
+
+def restart_peak() -> int:
+    """Let the peak start anew; what the process holds now, in bytes."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _status_bytes("VmRSS")
+
+
+def rise_to_peak(before: int) -> int:
+    """The peak since `restart_peak` over what the process held then."""
+    return _status_bytes("VmHWM") - before
 
 
 def _status_bytes(key: str) -> int:
