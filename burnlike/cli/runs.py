@@ -54,8 +54,8 @@ def run(args: argparse.Namespace) -> int:
     _check_metric(args.metric, summaries)
     differences = config_differences(runs)
     rows = [
-        Row(it, _shown(summary, args.metric), {name: values[place] for name, values in differences.items()})
-        for place, (it, summary) in enumerate(zip(runs, summaries, strict=True))
+        Row(it, _shown(summary, args.metric), {name: it.config[name] for name in differences if name in it.config})
+        for it, summary in zip(runs, summaries, strict=True)
     ]
     order = sorted(range(len(rows)), key=lambda place: _sort_key(rows[place], args.sort))
     rows = [rows[place] for place in order]

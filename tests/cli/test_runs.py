@@ -46,7 +46,7 @@ def test_the_table(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert rows == [
         ["a", "stopped", "30", "1.0000 (2)", "1.5000", "2:00", "seed=1, lr=0.1"],
         ["b", "stopped", "20", "0.5000 (2)", "0.5000", "1:00", "seed=2, lr=0.1"],
-        ["c", "done", "0", "-", "-", "-", "seed=3, lr=null"],
+        ["c", "done", "0", "-", "-", "-", "seed=3"],
     ]
 
 

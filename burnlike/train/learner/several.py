@@ -7,6 +7,7 @@ agree on another one, and rounds as before.
 """
 
 import contextlib
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -39,6 +40,10 @@ _UNUSED = "Expected to have finished reduction in the prior iteration"
 """What DistributedDataParallel says in the step after one in which a parameter got no gradient."""
 
 _KEPT = "burnlike.remembered"
+
+_RELEASE_S = 0.2
+"""Time for gloo's threads to release the tensors of the last exchange, for which they need the interpreter: one that
+does so while the interpreter ends aborts the process (torch 2.13, "terminate called without an active exception")."""
 
 
 class _Several(SingleProcess):
@@ -125,6 +130,7 @@ class _Several(SingleProcess):
     def close(self) -> None:
         """See `SingleProcess.close`."""
         if dist.is_initialized():
+            time.sleep(_RELEASE_S)
             dist.destroy_process_group()
 
 
