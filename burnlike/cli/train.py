@@ -84,7 +84,8 @@ def run(args: argparse.Namespace) -> int:
         if job.parallel.is_main and directory is None:
             directory = stack.enter_context(closing(_begun(job.parallel.remembered(), args.run_dir, file)))
             job.parallel.remember(str(directory.path))
-        path = job.parallel.broadcast(None if directory is None else directory.path)
+        with job.parallel.others_alive():
+            path = job.parallel.broadcast(None if directory is None else directory.path)
         directory = directory or stack.enter_context(closing(RunDir.follow(path)))
         # Only from here on is there anything to finish: before, a signal ends the program at once.
         with Interrupter() as interrupter:

@@ -7,13 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from burnlike.cli import check
+from burnlike.cli import check, train
 from burnlike.config import Config, TransformConfig
 from burnlike.data import ComposedConfig, DataLoader, DigitsConfig, InMemDataset, MapperDataset, Splits, transformed
 from burnlike.data.sources.composed import composed
 from burnlike.errors import ArgumentError, ConfigError, DataError, ShapeError
 from burnlike.train import Job, TrainConfig
 from tests.cli.commands import run
+from tests.train.samples import write_config
 
 CONFIG = """\
 data: {type: Digits}
@@ -201,9 +202,18 @@ def test_items_that_were_left_out_are_counted_in_a_job(tmp_path: Path) -> None:
     data = f"{{type: ImageFolder, path: {tmp_path / 'photos'}, validation_fraction: 0.2}}"
     text = CONFIG.replace("{type: Digits}", data).replace("d_input: 64", "d_input: 192").removesuffix("transforms:\n")
     file.write_text(text.replace("batch_size: 64", "batch_size: 4, on_bad_item: skip, epochs: 2"))
-    from burnlike.cli import train
-
     assert run(train, file, "--run-dir", tmp_path / "run") == 0
     log = (tmp_path / "run" / "log.txt").read_text()
     assert "epoch 1: left out 1 items that can't be read" in log
     assert "epoch 2: left out 1 items that can't be read" in log
+
+
+def test_a_language_model_is_trained_on_a_part_of_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = write_config(tmp_path)
+    part = "transforms=[{type: Partial, end: 20, parts: [train, valid]}]"
+    short = ["training.epochs=1", "training.steps_per_epoch=2", "lr_scheduler.warmup_steps=1"]
+    assert run(train, config, "--run-dir", tmp_path / "run", *(it for o in (part, *short) for it in ("--set", o))) == 0
+    printed = capsys.readouterr().out
+    assert "20 items to train on, 20 to validate on" in printed
+    assert "sample, drawn with the written model" in printed
+    assert "bigram" not in printed  # its text would be another

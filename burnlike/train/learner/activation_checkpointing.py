@@ -26,18 +26,19 @@ class CheckpointedForward:
 
 
 def blocks_of(model: nn.Module) -> list[nn.Module]:
-    """The blocks of a model: of modules of one class that stand side by side, those with the most parameters in all."""
-    best: list[nn.Module] = []
-    largest = 0
+    """The blocks of a model: of modules of one class that stand side by side, those with the most parameters in all.
+
+    Where none stand side by side, the only module of a list is a block, as of a model that was made with one layer.
+    """
+    groups: list[list[nn.Module]] = []
     for module in model.modules():
         by_class: dict[type[nn.Module], list[nn.Module]] = {}
         for child in module.children():
             by_class.setdefault(type(child), []).append(child)
-        for blocks in by_class.values():
-            size = sum(it.numel() for block in blocks for it in block.parameters())
-            if len(blocks) > 1 and size > largest and any(True for block in blocks for _ in block.children()):
-                best, largest = blocks, size
-    return best
+        groups += [it for it in by_class.values() if len(it) > 1 or isinstance(module, nn.ModuleList)]
+    found = [it for it in groups if any(True for block in it for _ in block.children())]
+    several = [it for it in found if len(it) > 1]
+    return max(several or found, key=lambda it: sum(p.numel() for block in it for p in block.parameters()), default=[])
 
 
 @contextmanager

@@ -161,6 +161,19 @@ def test_a_job_that_is_restarted_before_it_began_leaves_older_runs_alone(
     assert (tmp_path / "runs" / "small-2" / "model.safetensors").exists()
 
 
+@pytest.mark.slow
+def test_an_error_of_rank_0_before_the_start_is_one_line_of_each(config: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").touch()
+    logs = [tmp_path / f"log-{rank}" for rank in range(2)]
+    for worker in launched(["-m", "burnlike", "train", str(config), "--run-dir", str(tmp_path / "run"), *LONG], logs):
+        assert worker.wait(timeout=HANGS_S) == 2
+    first, second = (log.read_text() for log in logs)
+    assert "holds other files" in first
+    assert second.startswith("burnlike: error: another process of the job has ended")
+    assert "Traceback" not in first + second
+
+
 HABITS = [
     ("statistics", "ddp"),
     ("statistics", "fsdp2"),

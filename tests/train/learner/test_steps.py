@@ -167,6 +167,9 @@ def test_activation_checkpointing_computes_again_and_changes_no_bit(monkeypatch:
 def test_the_blocks_are_the_modules_side_by_side_that_have_the_most_parameters() -> None:
     model = decoder()
     assert blocks_of(model) == list(model.blocks)
+    assert blocks_of(nn.ModuleList([model])) == list(model.blocks)
+    del model.blocks[1:]
+    assert blocks_of(model) == list(model.blocks)
     with pytest.raises(ConfigError, match="the model has no blocks"):
         learner_of_torch().fit([ROWS], training=TrainingConfig(activation_checkpointing=True), renderer=quiet())
 

@@ -38,8 +38,10 @@ class LanguageModel(Task):
     def finish(self, job: "Job", model: nn.Module) -> Mapping[str, Any]:
         """The loss of a bigram table on the same text, and a sample drawn with the written model."""
         data, said = job.data, {}
+        config: Any = job.config.data
         has_tokens = all(hasattr(data, name) for name in ("train_tokens", "valid_tokens", "vocab_size"))
-        if has_tokens and data.vocab_size <= _LARGEST_TABLE:
+        has_all = all(hasattr(part, "length") for part in (data.train, data.valid))  # not some, by a transform
+        if has_tokens and has_all and data.vocab_size <= _LARGEST_TABLE:
             predicted = data.valid_tokens[: len(data.valid) * data.valid.length + 1]
             said["bigram"] = bigram_loss(data.train_tokens, predicted, data.vocab_size)
         if all(callable(getattr(data, name, None)) for name in ("encode", "decode")) and self.config.sample_length:
@@ -47,7 +49,7 @@ class LanguageModel(Task):
                 model,
                 data.encode(self.config.prompt),
                 length=self.config.sample_length,
-                context_length=data.valid.length,
+                context_length=getattr(data.valid, "length", None) or config.context_length,
                 temperature=self.config.temperature,
                 seed=job.config.seed,
                 device=job.device,
