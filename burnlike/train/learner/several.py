@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,10 @@ _GONE = ("Connection closed by peer", "Connection reset", "Broken pipe", "pair c
 _UNUSED = "Expected to have finished reduction in the prior iteration"
 """What DistributedDataParallel says in the step after one in which a parameter got no gradient."""
 
-_KEPT = "burnlike.remembered"
+_REMEMBERED = "burnlike.remembered"
+
+_JOBS = count(1)
+"""Numbers the jobs of this process, which share the launcher's store."""
 
 _RELEASE_S = 0.2
 """Time for gloo's threads to release the tensors of the last exchange, for which they need the interpreter: one that
@@ -50,6 +54,7 @@ class _Several(SingleProcess):
     """Several processes, which a launcher such as torchrun has started."""
 
     def __init__(self, device: torch.device, store: Store | None = None) -> None:
+        """Join the others; `store` outlives them, and is that of this job alone."""
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
         self._device = device
         self._store = store
@@ -112,13 +117,13 @@ class _Several(SingleProcess):
     def remember(self, text: str) -> None:
         """See `SingleProcess.remember`."""
         if self._store is not None:
-            self._store.set(_KEPT, text)
+            self._store.set(_REMEMBERED, text)
 
     def remembered(self) -> str:
         """See `SingleProcess.remembered`."""
-        if self._store is None or not self._store.check([_KEPT]):
+        if self._store is None or not self._store.check([_REMEMBERED]):
             return ""
-        return self._store.get(_KEPT).decode()
+        return self._store.get(_REMEMBERED).decode()
 
     def checkpointer(self, directory: Path, keep: int) -> Checkpointer:
         """See `SingleProcess.checkpointer`."""
@@ -229,7 +234,8 @@ def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProc
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         timeout = timedelta(minutes=config.timeout_minutes)
         try:
-            store, rank, world_size = next(rendezvous("env://", timeout=timeout))
+            found, rank, world_size = next(rendezvous("env://", timeout=timeout))
+            store = PrefixStore(f"job {next(_JOBS)}", found)
             # After a restart by torchrun, the store still has the addresses of the processes before.
             own = PrefixStore(f"attempt {restart_count()}", store)
             dist.init_process_group(backend, store=own, rank=rank, world_size=world_size, timeout=timeout)
