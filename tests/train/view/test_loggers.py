@@ -43,8 +43,10 @@ def wandb_records(path: Path) -> Iterator[bytes]:
 
 
 def wandb_curves(run: Path) -> Curves:
+    import wandb
     from wandb.proto import wandb_internal_pb2
 
+    wandb.teardown()  # its process may still be writing the end of a file whose run is finished
     curves: Curves = {}
     for path in sorted(run.glob("wandb/offline-run-*/*.wandb")):
         for data in wandb_records(path):
