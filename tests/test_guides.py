@@ -89,7 +89,10 @@ EXPORT_LOAD = "ignore:The given buffer is not writable:UserWarning"  # of torch.
 
 @pytest.mark.parametrize(
     "guide",
-    [pytest.param(guide, marks=copies_in_compiled_code) if guide == "mlax" else guide for guide in GUIDES],
+    [
+        pytest.param(guide, marks=[copies_in_compiled_code, pytest.mark.slow]) if guide == "mlax" else guide
+        for guide in GUIDES
+    ],
 )
 def test_the_programs_of_a_guide_run(guide: str, tmp_path: Path) -> None:
     text = (DOCS / f"{guide}.md").read_text()

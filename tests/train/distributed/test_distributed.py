@@ -21,6 +21,7 @@ from .kills import kill_and_resume
 
 STRATEGIES = ["ddp", "fsdp2"]
 CASES = [(strategy, optimizer) for strategy in STRATEGIES for optimizer in ("burnlike", "torch")]
+QUICK_CASES = [("ddp", "burnlike"), ("fsdp2", "torch")]
 
 
 def run_two(strategy: str, optimizer: str, out: Path, *stop: str) -> dict[str, torch.Tensor]:
@@ -36,7 +37,10 @@ def lines_of(run: Path) -> list[dict[str, Any]]:
     return [{name: it for name, it in line.items() if name not in ("time", "items_per_s")} for line in lines]
 
 
-@pytest.mark.parametrize(("strategy", "optimizer"), CASES)
+@pytest.mark.parametrize(
+    ("strategy", "optimizer"),
+    [case if case in QUICK_CASES else pytest.param(*case, marks=pytest.mark.slow) for case in CASES],
+)
 def test_two_processes_are_one_with_the_joined_batches(strategy: str, optimizer: str, tmp_path: Path) -> None:
     """With accumulation, batches and last windows of unequal size, clipping, an average, and weighted losses."""
     (tmp_path / "one").mkdir()
