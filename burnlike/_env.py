@@ -4,6 +4,7 @@ Each is read when asked for, so that a test may set it; none changes what a prog
 """
 
 import os
+from pathlib import Path
 
 
 def cpu_isa() -> str | None:
@@ -19,6 +20,11 @@ def user_variable(name: str) -> str | None:
 def library_dir() -> str | None:
     """`BURNLIKE_LIBRARY_DIR`: where the native libraries are, for a sanitizer's build; unset is the package itself."""
     return os.environ.get("BURNLIKE_LIBRARY_DIR") or None
+
+
+def cache_dir() -> Path:
+    """Where files lie that can be made again: `burnlike` in `XDG_CACHE_HOME`, unset in `~/.cache`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "burnlike"
 
 
 def shorten_spinning() -> None:
@@ -68,6 +74,16 @@ def number_of_ranks() -> int:
     """
     sizes = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
     return max(1, *map(_number, sizes), 1 + _number("SLURM_PROCID"))
+
+
+def rendezvous_lacks() -> list[str]:
+    """Which of the variables are not set by which the ranks of a job find each other, as torchrun sets them."""
+    return [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
+
+
+def runs_in_slurm() -> bool:
+    """Whether this process is part of a job of SLURM."""
+    return any(name in os.environ for name in ("SLURM_JOB_ID", "SLURM_NTASKS", "SLURM_PROCID"))
 
 
 def global_rank() -> int:

@@ -3,25 +3,59 @@
 import errno
 import os
 import stat
+from pathlib import Path
+from typing import BinaryIO, TextIO
 
 
-def read_regular(path: "str | os.PathLike[str]", most: int | None = None) -> bytes:
+def read_regular(
+    path: "str | os.PathLike[str]", most: int | None = None, within: "str | os.PathLike[str] | None" = None
+) -> bytes:
     """The bytes of a regular file.
 
     Args:
         path: the file; symbolic links are followed.
         most: how many bytes are read at most; None for as many as it has when it is opened.
+        within: a directory that the file has to lie in, after all links: for files that others sent with it.
 
     Raises:
-        OSError: there is none, it can't be read, or it is a pipe, a device or a socket, which `strerror` says.
+        OSError: there is none, it can't be read, it is a pipe, a device or a socket, or a link leads out of `within`;
+            `strerror` says which.
         IsADirectoryError: it is a directory.
     """
+    if within is not None and not Path(path).resolve().is_relative_to(Path(within).resolve()):
+        raise OSError(errno.EINVAL, f"it is a link to outside of {os.fspath(within)}, and is not read", os.fspath(path))
+    with open_regular(path) as file:
+        return file.read(_size(os.fstat(file.fileno()), path) if most is None else most)
+
+
+def open_regular(path: "str | os.PathLike[str]") -> BinaryIO:
+    """Open a regular file for reading.
+
+    Raises:
+        OSError, IsADirectoryError: as `read_regular`.
+    """
     regular_size(path)  # opening a device can have effects
+    return open(_descriptor(path, os.O_RDONLY), "rb")
+
+
+def writable_regular(path: "str | os.PathLike[str]") -> TextIO:
+    """Open a regular file for reading and writing, and make it where there is none; a link is not followed.
+
+    Raises:
+        OSError, IsADirectoryError: as `read_regular`.
+    """
+    return open(_descriptor(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW), "r+", encoding="utf-8")
+
+
+def _descriptor(path: "str | os.PathLike[str]", flags: int) -> int:
     # Should it have been replaced by a pipe meanwhile, opening it does not wait.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
-        size = _size(os.fstat(descriptor), path)
-        return file.read(size if most is None else most)
+    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+    try:
+        _size(os.fstat(descriptor), path)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def regular_size(path: "str | os.PathLike[str]") -> int:
