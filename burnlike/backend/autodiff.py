@@ -17,6 +17,8 @@ from .gradients import GradientMap, Gradients, TrackedGradients
 from .graph import Graph
 from .protocol import Backend
 from .tables import ActivationOps, BoolOps, FloatOps, IntOps, ModuleOps
+from .torch_backend import is_torchs
+from .torch_calls import through
 from .torch_ops import TorchActivationOps, TorchFloatOps, TorchModuleOps
 
 InnerB = TypeVar("InnerB", bound=Backend)
@@ -27,7 +29,7 @@ M = TypeVar("M", bound=GradientMap)
 class Autodiff(Generic[InnerB]):
     """`inner` with tracking. Its tables are the inner backend's: torch records what they do.
 
-    A function of a backend of your own that torch can't record raises: see docs/backends.md.
+    A function of a backend of your own has the derivative of torch's function, computed by the backend's functions.
 
     Attributes:
         inner_backend: the backend of gradients and of untracked tensors.
@@ -110,10 +112,14 @@ class Autodiff(Generic[InnerB]):
     def _tables(self) -> tuple[FloatOps, ModuleOps, ActivationOps]:
         inner = self.inner_backend
         return (
-            differentiable("float_ops", inner.float_ops, TorchFloatOps),
-            differentiable("module_ops", inner.module_ops, TorchModuleOps),
-            differentiable("activation_ops", inner.activation_ops, TorchActivationOps),
+            differentiable("float_ops", inner.float_ops, TorchFloatOps, inner),
+            differentiable("module_ops", inner.module_ops, TorchModuleOps, inner),
+            differentiable("activation_ops", inner.activation_ops, TorchActivationOps, inner),
         )
+
+    @cached_property
+    def _torchs(self) -> bool:
+        return is_torchs(self.inner_backend)
 
     def seed(self, seed: int) -> None:
         """Seed the inner backend's generator."""
@@ -152,9 +158,10 @@ class Autodiff(Generic[InnerB]):
             )
         graph = Graph(root)
         try:
-            if create_graph:
-                return _with_history(root, graph)
-            return _inside_of_another(root, graph) if in_backward() else accumulate(root, graph)
+            if not self._torchs:
+                with through(self.inner_backend):
+                    return _pass(root, graph, create_graph)
+            return _pass(root, graph, create_graph)
         except RuntimeError as error:
             if "second time" not in str(error):
                 raise
@@ -199,6 +206,12 @@ class Autodiff(Generic[InnerB]):
     def from_inner(self, tensor: Tensor) -> Tensor:
         """The same tensor: torch tracks by leaf, not by backend."""
         return tensor
+
+
+def _pass(root: Tensor, graph: Graph, create_graph: bool) -> GradientMap:
+    if create_graph:
+        return _with_history(root, graph)
+    return _inside_of_another(root, graph) if in_backward() else accumulate(root, graph)
 
 
 def _inside_of_another(root: Tensor, graph: Graph) -> Gradients:

@@ -1,58 +1,154 @@
-"""Tables under Autodiff: a function that torch could not record raises, since its gradient would be lost silently."""
+"""Tables under Autodiff: functions that are not torch's get torch's derivative, computed by the backend's functions.
+
+A table's function and torch's of the same name compute the same. So the backward pass of a function runs torch's on the
+same operands, over the backend (`torch_calls`), and differentiates that: each step of it, and of its derivative, is a
+function of the backend's tables.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import BackwardCFunction
 
 from ..errors import BackendError
 from .tables import map_ops
+from .torch_calls import resting, through
+from .torch_calls.fourier import REFERENCES
 
 Table = TypeVar("Table")
 
-# Their results don't depend on the operand's values, depend on them in steps, so the derivative is 0, or are meant to
-# have no history.
-_WITHOUT_HISTORY = {
-    *("ones_like", "zeros_like", "full_like", "empty_like", "one_hot"),
-    *("ceil", "floor", "round", "trunc", "sign"),
-    *("detach", "to_host", "quantization_scales"),
-}
+# Their results don't depend on the operand's values, or are meant to have no history.
+WITHOUT_HISTORY = frozenset(
+    {
+        *("ones_like", "zeros_like", "full_like", "empty_like", "one_hot"),
+        *("detach", "to_host", "quantization_scales"),
+    }
+)
 
 
-def differentiable(name: str, table: Table, torchs: type) -> Table:
-    """`table` with a check of each function that is not torch's; torch's own table as it is.
+def differentiable(name: str, table: Table, torchs: type, backend: Any) -> Table:
+    """`table` with a derivative for each function that is not torch's; torch's own table as it is.
 
     Args:
         name: of the table, for messages.
         table: a backend's.
         torchs: the class of the same table in terms of torch, whose functions torch can differentiate.
+        backend: of the table.
     """
     if type(table) is torchs:
         return table
 
     def change(function_name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        if function_name in _WITHOUT_HISTORY or function is getattr(torchs, function_name, None):
+        reference = getattr(torchs, function_name, None)
+        if function is reference:
             return function
-        return _checked(f"{name}.{function_name}", function)
+        full_name = f"{name}.{function_name}"
+        return _Tracked(full_name, function, REFERENCES.get(full_name, reference), backend)
 
     return map_ops(table, change)
 
 
-def _checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        result = function(*args, **kwargs)
-        if torch.is_grad_enabled() and any(it.requires_grad for it in _tensors((args, [*kwargs.values()]))):
-            floats = [it for it in _tensors(result) if it.is_floating_point()]
-            if floats and not any(it.requires_grad for it in floats):
-                raise BackendError(
-                    f"{name}: torch can't differentiate this function of the backend: an operand requires grad, the"
-                    " result does not, and its part of the gradient would be missing. Give it a derivative, by a"
-                    " torch.autograd.Function (docs/backends.md), or call it on detached tensors or in torch.no_grad()"
-                )
-        return result
+class _Tracked:
+    """A function of a backend. Its own derivative, a `torch.autograd.Function`, comes before torch's."""
 
-    return checked
+    def __init__(self, name: str, function: Callable[..., Any], reference: Any, backend: Any) -> None:
+        self.name = name
+        self.function = function
+        self.reference = reference
+        self.backend = backend
+        self.takes_tracked = True
+        self.has_no_history = name.rpartition(".")[2] in WITHOUT_HISTORY
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return self.function(*args, **kwargs)
+        with resting():
+            tracked = [it for it in _tensors((args, tuple(kwargs.values()))) if it.requires_grad]
+            if not tracked or self.has_no_history or not torch.is_grad_enabled():
+                return self._untracked(args, kwargs)
+            result = self._with_its_own(args, kwargs)
+        floats = [it for it in _tensors(result) if it.is_floating_point()]
+        if not floats or any(isinstance(it.grad_fn, BackwardCFunction) for it in floats):
+            return result
+        if self.reference is None:
+            raise BackendError(
+                f"{self.name}: torch has no such function, so it has no derivative. Give it one, by a"
+                " torch.autograd.Function (docs/backends.md), or call it on detached tensors or in torch.no_grad()"
+            )
+        found = iter(_Derived.apply(_Call(self, args, kwargs, [it.detach() for it in floats]), *tracked))
+        return _replaced(result, lambda it: next(found) if it.is_floating_point() else it)
+
+    def _untracked(self, args: Any, kwargs: Any) -> Any:
+        plain, named = _detached((args, kwargs))
+        return self.function(*plain, **named)
+
+    def _with_its_own(self, args: Any, kwargs: Any) -> Any:
+        """The result, with history where the function has a derivative of its own."""
+        if self.takes_tracked:
+            try:
+                return self.function(*args, **kwargs)
+            except RuntimeError as error:  # NumPy takes no tensor that requires grad
+                if "requires grad" not in str(error):
+                    raise
+                self.takes_tracked = False
+        return self._untracked(args, kwargs)
+
+
+class _Call:
+    """One call of a function: what it was called with, and its results."""
+
+    def __init__(self, tracked: _Tracked, args: Any, kwargs: Any, results: list[Tensor]) -> None:
+        self.tracked, self.results = tracked, results
+        # The operands that require grad are kept by autograd.
+        self.args, self.kwargs = _replaced((args, kwargs), lambda it: _OPERAND if it.requires_grad else it)
+
+    def again(self, operands: list[Tensor]) -> list[Tensor]:
+        """The results as torch's function of the same name computes them."""
+        following = iter(operands)
+
+        def filled(value: Any) -> Any:
+            return next(following) if value is _OPERAND else value
+
+        args, kwargs = _mapped((self.args, self.kwargs), filled)
+        return [it for it in _tensors(self.tracked.reference(*args, **kwargs)) if it.is_floating_point()]
+
+
+_OPERAND = object()
+
+
+class _Derived(Function):
+    """The results of a call, with torch's derivative over the backend."""
+
+    @staticmethod
+    def forward(ctx: Any, call: _Call, *operands: Tensor) -> Any:
+        ctx.call = call
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*operands)
+        results, call.results = tuple(call.results), []
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        again, call = torch.is_grad_enabled(), ctx.call
+        with torch.enable_grad(), through(call.tracked.backend):
+            # A place of its own in the graph: what the operands were made of is none of this function's.
+            operands = [_alias(it) if again else it.detach().requires_grad_() for it in ctx.saved_tensors]
+            pairs = [
+                (result, grad)
+                for result, grad in zip(call.again(operands), grads, strict=True)
+                if grad is not None and result.requires_grad
+            ]
+            if not pairs:
+                return (None, *(None for _ in operands))
+            results, given = zip(*pairs, strict=True)
+            found = torch.autograd.grad(results, operands, given, create_graph=again, allow_unused=True)
+        return (None, *found)
+
+
+_alias: Any = torch.ops.aten.alias.default
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
@@ -61,3 +157,21 @@ def _tensors(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _tensors(item)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(value, list | tuple) and not isinstance(value, torch.Size):
+        return type(value)(_mapped(it, change) for it in value)
+    if isinstance(value, dict):
+        return {key: _mapped(it, change) for key, it in value.items()}
+    return change(value)
+
+
+def _replaced(value: Any, change: Callable[[Tensor], Any]) -> Any:
+    return _mapped(value, lambda it: change(it) if isinstance(it, Tensor) else it)
+
+
+def _detached(value: Any) -> Any:
+    return _replaced(value, lambda it: it.detach() if it.requires_grad else it)

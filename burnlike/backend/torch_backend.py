@@ -2,7 +2,7 @@
 
 import copy
 import dataclasses
-from typing import Self
+from typing import Any, Self
 
 import torch
 
@@ -15,6 +15,21 @@ _INT_OPS = TorchIntOps()
 _BOOL_OPS = TorchBoolOps()
 _MODULE_OPS = TorchModuleOps()
 _ACTIVATION_OPS = TorchActivationOps()
+
+
+_TABLES = {
+    "float_ops": _FLOAT_OPS,
+    "int_ops": _INT_OPS,
+    "bool_ops": _BOOL_OPS,
+    "module_ops": _MODULE_OPS,
+    "activation_ops": _ACTIVATION_OPS,
+}
+
+
+def is_torchs(backend: Any) -> bool:
+    """Whether all functions of a backend, or of the one that it decorates with tracking, are torch's own."""
+    inner = getattr(backend, "inner_backend", backend)
+    return all(type(getattr(inner, name)) is type(table) for name, table in _TABLES.items())
 
 
 @dataclasses.dataclass(frozen=True)

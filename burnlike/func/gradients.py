@@ -12,7 +12,7 @@ from ..mlax import apply, combine
 from ..mlax.structure import leaves
 from ..module.identity.field_metadata import set_meta
 from ..module.identity.param_id import ParamId
-from ..module.tree.param_values import differentiable
+from ..module.tree.param_values import IS_GRADIENT, differentiable
 from .leaves import Leaf, weight_places, with_detached_leaves
 from .packing import Inputs, Outputs, tensors_of, with_tensors
 
@@ -209,6 +209,7 @@ def _gradient(inputs: Inputs, packed: Sequence[Any]) -> Any:
         module = with_detached_leaves(value, gradient.__getitem__, requires_grad=False)
         for owner, name in weight_places(module):
             set_meta(owner, name, trainable=True, stood_for=False)
+            setattr(owner._parameters[name], IS_GRADIENT, True)
         values.append(module)
     return inputs.structure(values)
 

@@ -1,6 +1,6 @@
 """Layers in series or in parallel, with MLAX's rules for keys and updated layers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from torch import nn
@@ -15,6 +15,15 @@ from .sequence import ModuleSeq
 class _Layered(Module):
     def __init__(self, layers: Iterable[nn.Module]) -> None:
         self.layers = ModuleSeq(layers)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __getitem__(self, index: int) -> nn.Module:
+        return self.layers[index]
+
+    def __iter__(self) -> Iterator[nn.Module]:
+        return iter(self.layers)
 
     def _keys(self, rng: Any) -> list[Any]:
         """The key for each layer: made from its position, so that other layers don't change it."""

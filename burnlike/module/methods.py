@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import torch
 from torch import nn
@@ -14,6 +14,8 @@ from .printing.settings import DisplaySettings
 from .transforms import mapping, modes, placement, visiting
 from .tree import walk
 from .tree.param import Param
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from ..record import LoadReport, Record, Recorder
@@ -34,9 +36,9 @@ class ModuleMethods(nn.Module):
         """The parameter at `path`; see `burnlike.module.param_at`."""
         return visiting.param_at(self, path)
 
-    def visit(self, visitor: visiting.ModuleVisitor | Callable[[Param], object]) -> None:
+    def visit(self, visitor: visiting.ModuleVisitor | Callable[[Param], T]) -> list[T]:
         """Call `visitor` with each Param of the tree; see `burnlike.module.visit`."""
-        visiting.visit(self, visitor)
+        return visiting.visit(self, visitor)
 
     def map(self, mapper: mapping.Mapping, *rest: nn.Module) -> Self:
         """A new module with `mapper` applied to each tensor; see `burnlike.module.map`."""

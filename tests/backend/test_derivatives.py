@@ -1,4 +1,4 @@
-"""Functions of a backend that torch can't record: refused where a gradient would be lost, or with a derivative."""
+"""Functions of a backend that torch can't record have torch's derivative, or one of their own."""
 
 from collections.abc import Callable
 from typing import Any
@@ -75,15 +75,32 @@ def operands(backend: Any) -> tuple[Any, Any]:
         ("activation_ops.relu", lambda x, _: activation.relu(x)),
     ],
 )
-def test_a_function_that_loses_the_history_of_an_operand_is_named(name: str, call: Callable[[Any, Any], Any]) -> None:
-    backend = Autodiff(Leaving(name.split(".")[1]))
-    x, y = operands(backend)
-    with pytest.raises(BackendError, match=rf"{name}: torch can't differentiate.*torch\.autograd\.Function"):
-        call(x, y)
-    with torch.no_grad():
-        call(x, y)
-    call(y, y)
-    call(*operands(Autodiff(Cpu())))
+def test_a_function_that_leaves_torch_has_torchs_derivative(name: str, call: Callable[[Any, Any], Any]) -> None:
+    found = []
+    for backend in (Autodiff(Leaving(name.split(".")[1])), Autodiff(Cpu())):
+        x, y = operands(backend)
+        result = call(x, y)
+        result = result[0] if isinstance(result, tuple) else result
+        assert result.inner.requires_grad
+        found.append(x.grad((result * result).sum().backward()).inner)
+        with torch.no_grad():
+            assert not [it for it in [call(x, y)] if not isinstance(it, tuple) and it.inner.requires_grad]
+        call(y, y)
+    torch.testing.assert_close(found[0], found[1], rtol=1e-6, atol=1e-6)
+
+
+def test_a_function_that_torch_has_not_is_named() -> None:
+    class More(Leaving):
+        @property
+        def float_ops(self) -> Any:
+            table = super().float_ops
+            table.cube = lambda tensor: leave_torch(tensor**3)
+            return table
+
+    x, y = operands(Autodiff(More("exp")))
+    with pytest.raises(BackendError, match=r"float_ops\.cube: torch has no such function.*torch\.autograd\.Function"):
+        x.backend.float_ops.cube(x.inner)
+    assert x.backend.float_ops.cube(y.inner).tolist() == (ROWS**3).tolist()
 
 
 @pytest.mark.parametrize(
@@ -97,7 +114,7 @@ def test_a_function_that_loses_the_history_of_an_operand_is_named(name: str, cal
         ("detach", lambda x: x.mul(x).detach()),
     ],
 )
-def test_functions_without_a_derivative_are_not_refused(name: str, call: Callable[[Any], Any]) -> None:
+def test_functions_without_a_derivative_add_nothing(name: str, call: Callable[[Any], Any]) -> None:
     x, _ = operands(Autodiff(Leaving(name)))
     grads = (call(x) + x).sum().backward()
     assert x.grad(grads).inner.tolist() == [[1.0, 1.0], [1.0, 1.0]]  # pyright: ignore

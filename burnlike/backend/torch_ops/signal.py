@@ -39,10 +39,7 @@ class TorchSignalOps:
     def stft(
         signal: Tensor, window: Tensor | None, n_fft: int, hop: int, win_length: int, center: bool, onesided: bool, /
     ) -> Tensor:
-        padded = at_least_float32(signal)
-        if center and n_fft > 1:
-            padded = F.pad(padded[:, None], (n_fft // 2, n_fft // 2), "reflect")[:, 0]
-        frames = padded.unfold(1, n_fft, hop) * _centered(window, n_fft, win_length, padded)
+        frames = frames_of(signal, window, n_fft, hop, win_length, center)
         if _no_signals(frames, 2):
             bins = n_fft // 2 + 1 if onesided else n_fft
             return _nothing(frames, 2, bins)[..., None].expand(*frames.shape[:2], bins, 2).to(signal.dtype)
@@ -62,17 +59,11 @@ class TorchSignalOps:
         /,
     ) -> Tensor:
         wide = at_least_float32(spectrum)
-        weights = _centered(window, n_fft, win_length, wide)
+        weights = centered(window, n_fft, win_length, wide)
         half = torch.complex(wide[:, :, : n_fft // 2 + 1, 0], wide[:, :, : n_fft // 2 + 1, 1])
         empty = _no_signals(half, 2)
-        frames = (_nothing(half.real, 2, n_fft) if empty else torch.fft.irfft(half, n_fft)) * weights
-        weight_sums = _overlap_add((weights * weights).expand(1, frames.shape[1], n_fft), hop)
-        signal = _overlap_add(frames, hop) / weight_sums.clamp_min(_SMALLEST_WINDOW_SUM)
-        if center:
-            signal = signal[:, n_fft // 2 : signal.shape[1] - n_fft // 2]
-        if length is not None:
-            signal = F.pad(signal, (0, max(length - signal.shape[1], 0)))[:, :length]
-        return signal.to(spectrum.dtype)
+        frames = _nothing(half.real, 2, n_fft) if empty else torch.fft.irfft(half, n_fft)
+        return signal_of(frames, weights, hop, center, length).to(spectrum.dtype)
 
     @staticmethod
     def cosine_window(
@@ -89,6 +80,24 @@ class TorchSignalOps:
         return window.to(dtype)
 
 
+def frames_of(signal: Tensor, window: Tensor | None, n_fft: int, hop: int, win_length: int, center: bool) -> Tensor:
+    """The weighted pieces that `stft` transforms, `[B, frames, n_fft]`."""
+    padded = at_least_float32(signal)
+    if center and n_fft > 1:
+        padded = F.pad(padded[:, None], (n_fft // 2, n_fft // 2), "reflect")[:, 0]
+    return padded.unfold(1, n_fft, hop) * centered(window, n_fft, win_length, padded)
+
+
+def signal_of(frames: Tensor, weights: Tensor, hop: int, center: bool, length: int | None) -> Tensor:
+    """The signal of `[B, frames, n_fft]` that `istft` has transformed back, by overlap and add."""
+    n_fft = frames.shape[2]
+    weight_sums = _overlap_add((weights * weights).expand(1, frames.shape[1], n_fft), hop)
+    signal = _overlap_add(frames * weights, hop) / weight_sums.clamp_min(_SMALLEST_WINDOW_SUM)
+    if center:
+        signal = signal[:, n_fft // 2 : signal.shape[1] - n_fft // 2]
+    return signal if length is None else F.pad(signal, (0, max(length - signal.shape[1], 0)))[:, :length]
+
+
 def _no_signals(tensor: Tensor, dim: int) -> bool:
     """Whether a dimension other than `dim` is empty; the FFT library refuses that."""
     return tensor.numel() == 0 and 0 in (*tensor.shape[:dim], *tensor.shape[dim + 1 :])
@@ -103,7 +112,7 @@ def _parts(spectrum: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
     return spectrum.real.to(like.dtype), spectrum.imag.to(like.dtype)
 
 
-def _centered(window: Tensor | None, n_fft: int, win_length: int, like: Tensor) -> Tensor:
+def centered(window: Tensor | None, n_fft: int, win_length: int, like: Tensor) -> Tensor:
     """The window, ones if None, with zeros on both sides up to `[n_fft]`."""
     if window is None:
         window = torch.ones(win_length, dtype=like.dtype, device=like.device)

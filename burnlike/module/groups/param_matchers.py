@@ -105,6 +105,19 @@ class MatchAnyPredicates(MatchPredicates, tag="AnyPredicates"):
         return any(text in path for text in self.predicates for path in paths)
 
 
+def pattern_problem(pattern: str, replacement: str | None = None) -> str:
+    """What is wrong with a regular expression, and with what stands for it; empty if nothing is."""
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"expected a regular expression of Python's `re`, got {pattern!r}: {error}"
+    try:
+        compiled.sub(replacement or "", "")  # reads the replacement, also without a match
+    except (re.error, IndexError) as error:
+        return f"{replacement!r} can't stand for a match of {pattern!r}: {error}"
+    return ""
+
+
 class MatchRegexes(ParamMatcher, tag="Regexes", dict=True):
     """Parameters with a path in which all the patterns are found; with no patterns, every parameter that has a path.
 
@@ -118,10 +131,8 @@ class MatchRegexes(ParamMatcher, tag="Regexes", dict=True):
     def validate(self) -> Iterable[tuple[str, str]]:
         """Each is a regular expression."""
         for index, text in enumerate(self.regexes):
-            try:
-                re.compile(text)
-            except (re.error, OverflowError, RecursionError) as error:
-                yield f"regexes.{index}", f"expected a regular expression of Python's `re`, got {text!r}: {error}"
+            if message := pattern_problem(text):
+                yield f"regexes.{index}", message
 
     @cached_property
     def _patterns(self) -> list[re.Pattern[str]]:

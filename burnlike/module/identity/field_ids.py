@@ -65,6 +65,8 @@ def known_id(module: nn.Module, name: str, tensor: Tensor | None) -> ParamId | N
     if torch.compiler.is_compiling():  # compiled code is not to depend on what ids are
         return place
     noted = None if tensor is None else tensor.__dict__.get(ON_TENSOR)
+    if noted is None and tensor is not None and type(kept) is KeptId and kept.has_left(module):
+        return place if meta_of(module, name).own_id else None
     if noted is None or noted is kept:
         return place
     noted = _id_of(noted)
@@ -83,7 +85,7 @@ def keep_id(module: nn.Module, name: str, param_id: ParamId, tensor: Tensor | No
     if type(noted) is KeptId and noted.id == param_id:
         kept = noted
     else:
-        kept = place if type(place) is KeptId and place.id == param_id else KeptId(param_id)
+        kept = place if type(place) is KeptId and place.id == param_id else KeptId(param_id, module)
     if place is not kept:
         place = merge_field(fields, name, {"id": kept}).get("id")
     if tensor is not None and kept is not noted:
@@ -96,6 +98,13 @@ RENAMED = [0]
 """Another number whenever a place or a tensor that had an id was given another one: kept traversals begin anew."""
 
 _CHANGES = count(1)
+
+
+def note_move(tensor: Tensor | None, is_move: bool) -> None:
+    """Note on a tensor's id whether another tree than that of its first module has the tensor."""
+    kept = None if tensor is None else tensor.__dict__.get(ON_TENSOR)
+    if type(kept) is KeptId and kept.moved != is_move:
+        kept.moved = is_move
 
 
 def copy_id(module: nn.Module, name: str, other: nn.Module, other_name: str) -> None:

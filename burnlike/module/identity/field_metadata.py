@@ -7,6 +7,7 @@ plain data, numbers, texts and dicts, so that a pickled module needs nothing of 
 
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
@@ -84,12 +85,20 @@ class KeptId:
 
     Attributes:
         id: the ParamId.
+        home: the module that it was made for, as long as that lives.
+        moved: whether the tensor was met elsewhere, in a tree without this module.
     """
 
-    __slots__ = ("id",)
+    __slots__ = ("home", "id", "moved")
 
-    def __init__(self, param_id: ParamId) -> None:
+    def __init__(self, param_id: ParamId, module: nn.Module | None = None) -> None:
         self.id = param_id
+        self.home = None if module is None else weakref.ref(module)
+        self.moved = False
+
+    def has_left(self, module: nn.Module) -> bool:
+        """Whether the tensor of this id was moved away from `module`, of which no copy is meant."""
+        return self.moved and self.home is not None and self.home() is module
 
     def __reduce__(self) -> tuple[Any, ...]:
         return bytearray, (self.id.value.to_bytes(8, "little"),)

@@ -68,6 +68,11 @@ def distributed_type() -> Any:
     return getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
 
 
+def local(tensor: Any) -> Tensor:
+    """The part of `tensor` that this rank has, sharing its memory; `tensor` itself where it is whole."""
+    return tensor.to_local() if is_distributed(tensor) else tensor
+
+
 def part_of(whole: Tensor, like: Any) -> Any:
     """This rank's part of `whole`, which all ranks hold, sharded as the DTensor `like`; a DTensor."""
     if is_distributed(whole):

@@ -1,6 +1,7 @@
 """Visiting the parameters of a module tree."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import nn
@@ -10,6 +11,8 @@ from ..identity.paths import no_parameter
 from ..tree.param import Param
 from ..tree.traversal import Enter
 from ..tree.walk import strong_steps, walk_of
+
+T = TypeVar("T")
 
 
 class ModuleVisitor:
@@ -37,7 +40,7 @@ class ModuleVisitor:
         """The field ends; it is called for each field that began, also if something raised in it."""
 
 
-def visit(module: nn.Module, visitor: ModuleVisitor | Callable[[Param], object]) -> None:
+def visit(module: nn.Module, visitor: ModuleVisitor | Callable[[Param], T]) -> list[T]:
     """Show `visitor` each Param of the tree, in the order of `params`; tied tensors once.
 
     The tensors are the parameters themselves, and can be written to: torch has none that refuse it, and copies would
@@ -47,12 +50,16 @@ def visit(module: nn.Module, visitor: ModuleVisitor | Callable[[Param], object])
         module: any `nn.Module`.
         visitor: a ModuleVisitor, or a function that is called with each Param.
 
+    Returns:
+        What the function gave for each Param, in their order; nothing of a ModuleVisitor, which keeps what it finds.
+
     Raises:
         MapperError: `visitor` is neither. What the visitor itself raises passes through, with the path as a note.
     """
+    found: list[T] = []
     if not has_methods(visitor, "visit"):
-        traverse(module, None, visitor)  # pyright: ignore[reportArgumentType]
-        return
+        traverse(module, None, lambda param: found.append(visitor(param)))  # pyright: ignore[reportCallIssue]
+        return found
 
     methods = {kind: getattr(visitor, f"visit_{kind}", _pass) for kind in ("float", "int", "bool")}
 
@@ -60,6 +67,7 @@ def visit(module: nn.Module, visitor: ModuleVisitor | Callable[[Param], object])
         methods[kind_of(param.tensor)](param)
 
     traverse(module, visitor, show)
+    return found
 
 
 def has_methods(guide: object, verb: str) -> bool:

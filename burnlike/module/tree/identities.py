@@ -6,7 +6,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from ...errors import DuplicateParamIdError
-from ..identity.field_ids import keep_id, known_id, noted_id, noting, place_id, shape_text
+from ..identity.field_ids import keep_id, known_id, note_move, noted_id, noting, place_id, shape_text
 from ..identity.field_metadata import Kind, meta_of, set_meta
 from ..identity.param_id import ParamId
 from ..identity.torch_wrappers import own_class, unwrap
@@ -49,6 +49,7 @@ class Identities:
         self._tree = ""
         self._drawn: set[int] = set()
         self._decided: list[Decision] = []
+        self._moves: dict[int, tuple[Tensor | None, bool]] = {}
 
     def resolve(self, path: str, kind: Kind, module: nn.Module, name: str, at_place: Tensor) -> ParamId:
         """The id of a tensor whose place and object do not agree on one that no other tensor has.
@@ -81,6 +82,8 @@ class Identities:
         place = place_id(module, name)
         arrived = place is not param_id and place != param_id
         self._decided.append(Decision(module, name, param_id, True if arrived else None, tensor))
+        if arrived:
+            self._moves[param_id.value] = tensor, True
         return param_id
 
     def tie(self, param: Param, path: str, module: nn.Module, name: str) -> None:
@@ -92,6 +95,8 @@ class Identities:
         here, there = place_id(module, name), param.id
         if (module, name) == param.home:
             return
+        if here == there:
+            self._moves[there.value] = noting(param.kind, param.tensor), False
         if here is not None and here != there and here.value not in self.known:
             given_here, given_there = meta_of(module, name).own_id, meta_of(*param.home).own_id
             if given_here and given_there:
@@ -110,6 +115,8 @@ class Identities:
             keep_id(module, name, param_id, tensor)
             if tied is not None and meta_of(module, name).tied != tied:
                 set_meta(module, name, tied=tied)
+        for tensor, is_move in self._moves.values():
+            note_move(tensor, is_move)
 
     def _change(self, param: Param, param_id: ParamId) -> None:
         if self.known.get(param.id.value) is param:

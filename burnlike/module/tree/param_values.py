@@ -19,6 +19,8 @@ from ..identity.torch_wrappers import is_distributed
 
 AnyTensor = Tensor | TensorBase
 """A tensor of torch or a typed one."""
+IS_GRADIENT = "_burnlike_is_gradient"
+"""An attribute of the parameters of a module that is the gradient of another one."""
 
 
 class Mappers(NamedTuple):

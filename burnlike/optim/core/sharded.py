@@ -11,13 +11,8 @@ import torch
 from torch import Tensor
 
 from ...module import Param
-from ...module.identity.torch_wrappers import distributed_type, is_distributed, part_of
+from ...module.identity.torch_wrappers import distributed_type, is_distributed, local as local, part_of
 from .state import map_tensors
-
-
-def local(tensor: Any) -> Tensor:
-    """The part of `tensor` that this rank holds, sharing its memory; `tensor` itself where it is whole."""
-    return tensor.to_local() if is_distributed(tensor) else tensor
 
 
 class Parts(list[Tensor]):

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from ...backend import GradientMap
 from ...errors import DeviceError, DTypeError, ShapeError
 from ...module import Param, ParamId
+from ...module.tree.param_values import IS_GRADIENT
 from ...module.tree.walk import weights
 from ..core.sharded import placed_gradients
 
@@ -40,9 +41,13 @@ class GradientsParams:
     def from_module(cls, module: nn.Module) -> Self:
         """Take the gradients out of `module`: each `.grad` is moved here and left None.
 
-        Frozen parameters and those without a gradient are absent; a gradient from before a freeze is dropped.
+        Frozen parameters and those without a gradient are absent; a gradient from before a freeze is dropped. A module
+        that is itself a gradient, as `burnlike.func.grad` gives it, has its parameters taken.
         """
-        return cls._taken(weights(module))
+        found = weights(module)
+        if found and hasattr(found[0].tensor, IS_GRADIENT):
+            return cls.of((param, param.tensor.detach()) for param in found)
+        return cls._taken(found)
 
     @classmethod
     def from_grads(cls, grads: GradientMap, module: nn.Module) -> Self:

@@ -13,6 +13,7 @@ from ...backend import Backend, backend_for
 from ...errors import ShapeError
 from ...ops import StepOptions
 from ...record.derived.leaf_reader import field_hints, stripped
+from ...record.derived.leaves import to_leaves
 from ...tensor import Tensor
 from ...tensor.core.base import TensorBase
 from ..core.gradient_transform import PLAIN, finish, is_skipped, transformed
@@ -128,7 +129,8 @@ class SimpleOptimizer(ABC, Generic[State]):
             The new states, or `states` itself when those objects were updated.
 
         Raises:
-            ShapeError: `step` gave values of another shape; none of these tensors has changed.
+            ShapeError: `step` gave values of another shape, or a first state that no load would take; none of these
+                tensors has changed.
         """
         if is_skipped(options):
             finish(tensors, grads, options, written=False)
@@ -145,10 +147,22 @@ class SimpleOptimizer(ABC, Generic[State]):
                 )
             news.append(values.inner.view(tensor.shape))
             updated.append(_torch_state(next_state, tensor))
+            if state is None and updated[-1] is not None:
+                self._check_first_state(updated[-1], tensor.shape)
         for tensor, values in zip(tensors, news, strict=True):
             tensor.copy_(values)
         finish(tensors, grads, options)
         return updated
+
+    def _check_first_state(self, state: State | None, shape: torch.Size) -> None:
+        for field, value in to_leaves(state)[0].items():
+            wanted = self.state_shape(field, shape)
+            if wanted is not None and value.dim() and value.shape != wanted:
+                raise ShapeError(
+                    f"{type(self).__name__}.step gave a state whose '{field}' has shape {list(value.shape)}, expected"
+                    f" {list(wanted)}: a typed tensor of a state has the parameter's shape. Declare it as torch.Tensor,"
+                    " or override state_shape"
+                )
 
     def take_back(self, states: Sequence[State], steps: int) -> None:
         """Let steps that changed nothing, as found out later, not have counted; for rules that are `fused`."""

@@ -22,7 +22,7 @@ from ..rules.rule_set import OptimizerGroup, RuleSet
 from ..rules.simple_optimizer import SimpleOptimizer
 from ..schedules.learning_rates import ModuleLearningRate
 from ..states.persistence import StatefulOptimizer
-from .batches import ParamBatch, batches_of, check_all, gradients_of, rate_of, step_batch, stepped_in
+from .batches import ParamBatch, batches_of, check_all, gradients_of, rate_of, real_parts, step_batch, stepped_in
 from .other_weights import Copies, check_copied, copies_of, put_weights, tensors_of_copies
 from .step_plan import SkippedSteps, can_skip_on_device, plan_step
 
@@ -177,6 +177,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         batches = self._batches
         rates = [rate_of(batch, lr) * self.rules.lr_factor(batch.group) for batch in batches]
         batch_grads = [gradients_of(batch, values) for batch in batches]
+        tensors, batch_grads = real_parts(batches, tensors, batch_grads)
         if len(batches) > 1 or not self.rules.rule(batches[0].group).fused:
             check_all(batches, tensors, batch_grads)
             for batch in batches:
@@ -265,14 +266,14 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
             if batch.sharded and self.rules.rule(batch.group).elementwise:
                 states = [local_state(state, it.tensor) for state, it in zip(states, batch.params, strict=True)]
                 self._kept.divisions.update((param.id, division_of(param.tensor)) for param in batch.params)
-            batch.states = states
+            batch.set_states(states, self.rules.rule(batch.group))
 
     def _keep(self, batch: ParamBatch, states: Sequence[Any]) -> None:
         """Keep the states of a batch after a step."""
-        if states is batch.states:
+        if states is batch.states and not batch.has_complex:
             return
         batch.states = states
-        for param, state in zip(batch.params, states, strict=True):
+        for param, state in zip(batch.params, batch.states_to_keep(), strict=True):
             if state is not None:
                 self._kept.states[param.id] = state
                 self._kept.note(param)

@@ -12,6 +12,7 @@ from ...module import Param, ParamGroup
 from ...module.identity.torch_wrappers import is_distributed, part_of
 from ...module.tree.walk import weights
 from ...ops import StepOptions
+from ..core.complex_parts import as_real, state_as_complex, state_as_real
 from ..core.gradient_transform import finish
 from ..core.sharded import Parts, local, whole
 from ..gradients.gradients import check_gradient
@@ -31,6 +32,7 @@ class ParamBatch:
         places: of them among the gradients.
         params: handles.
         states: before the next step.
+        has_complex: whether a parameter is complex; its values, gradient and state are stepped as real ones.
     """
 
     group: int
@@ -40,6 +42,28 @@ class ParamBatch:
     places: list[int] = field(default_factory=list)
     params: list[Param] = field(default_factory=list)
     states: Sequence[Any] = ()
+    has_complex: bool = False
+
+    def set_states(self, states: Sequence[Any], rule: SimpleOptimizer[Any]) -> None:
+        """Take the states of the parameters before the next step.
+
+        Raises:
+            DTypeError: a parameter is complex, and the rule looks at whole tensors, which its real parts are not.
+        """
+        found = next((it for it in self.params if it.tensor.is_complex()), None)
+        if found is not None and not rule.elementwise:
+            raise DTypeError(
+                f"{type(rule).__name__} can't step '{found.path}', which is complex: it computes with whole tensors."
+                " Take a rule that computes value by value, such as AdamW, for it; nothing was changed"
+            )
+        self.has_complex = found is not None
+        self.states = [*map(state_as_real, states)] if self.has_complex else states
+
+    def states_to_keep(self) -> Sequence[Any]:
+        """The states, those of complex parameters as complex tensors."""
+        if not self.has_complex:
+            return self.states
+        return [state_as_complex(state, it.tensor) for state, it in zip(self.states, self.params, strict=True)]
 
 
 def batches_of(
@@ -100,6 +124,20 @@ def rate_of(batch: ParamBatch, lr: float | ModuleLearningRate) -> float:
         ArgumentError: it is negative, not finite, or no number.
     """
     return checked_rate(lr.at(batch.rate) if isinstance(lr, ModuleLearningRate) else lr)
+
+
+def real_parts(
+    batches: Sequence[ParamBatch], tensors: list[list[Tensor]], grads: list[Sequence[Tensor]]
+) -> tuple[list[list[Tensor]], list[Sequence[Tensor]]]:
+    """The parameters and gradients of batches as the rules see them: complex ones as two real numbers each.
+
+    Raises:
+        ShapeError, DTypeError, DeviceError: the gradient of a complex one does not fit it.
+    """
+    if not any(batch.has_complex for batch in batches):
+        return tensors, grads
+    check_all(batches, tensors, grads)
+    return [[*map(as_real, some)] for some in tensors], [[*map(as_real, some)] for some in grads]
 
 
 def check_gradients(batch: ParamBatch, tensors: Sequence[Tensor], grads: Sequence[Tensor]) -> None:

@@ -1,16 +1,15 @@
 """Equality and reductions to Bool, of all kinds; NaN, infinities and closeness, of Float."""
 
+import math
 import numbers
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...errors import TensorValueError
 from ..core.axes import axis, whole
 from ..core.base import B, D, K, TensorBase, wrap
-from ..core.kinds import D1, Bool, Float, Int
+from ..core.kinds import D1, Bool, Float, Kind
 from ..core.operands import fail, operand, scalar, tensor_operand
-from ..core.spec import Spec, title
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
 def compare_mixed(name: str, tensor: Any, other: Any) -> Any:
     """A comparison whose other operand is a scalar, a torch tensor, or does not fit."""
     spec = tensor.spec
+    if isinstance(other, int | float) and spec.kind is not Float and _is_no_element(spec.kind, other):
+        return _with_no_element(name, tensor, other)
     value = operand(name, spec, other)
-    if type(value) is int and spec.kind is Int:
-        _check_range(name, spec, value)
     try:
         return wrap(getattr(spec.ops, name)(tensor.inner, value), spec.bool)
     except Exception as error:
@@ -31,15 +30,25 @@ def compare_mixed(name: str, tensor: Any, other: Any) -> Any:
 def compare_scalar(name: str, tensor: Any, value: Any) -> Any:
     """A comparison with a number, never with a tensor."""
     spec = tensor.spec
-    number = value if type(value) is float and spec.kind is Float else scalar(name, spec, value)
-    return compare_mixed(name, tensor, number)
+    return compare_mixed(name, tensor, value if isinstance(value, int | float) else scalar(name, spec, value))
 
 
-def _check_range(name: str, spec: Spec, number: int) -> None:
-    # Torch compares with the number modulo the size of the element type.
-    info = torch.iinfo(spec.dtype)
-    if not info.min <= number <= info.max:
-        raise TensorValueError(title(name), f"{number} is outside of {info.min}..{info.max}, those of {spec.dtype}")
+_ABOVE = ("greater_equal", "lower")
+
+
+def _is_no_element(kind: type[Kind], number: float) -> bool:
+    """Whether no tensor of `kind`, Int or Bool, has `number` as an element: fractions, NaN, infinities."""
+    return number not in (0, 1) if kind is Bool else isinstance(number, float) and not number.is_integer()
+
+
+def _with_no_element(name: str, tensor: Any, number: float) -> Any:
+    """A comparison with what no element is; by order it is one with the whole number next to it."""
+    spec, inner = tensor.spec, tensor.inner
+    if math.isfinite(number) and name not in ("equal", "not_equal"):
+        return compare_mixed(name, tensor, math.ceil(number) if name in _ABOVE else math.floor(number))
+    beyond = "greater" if number < 0 else "lower"  # what all elements are beside an infinity
+    always = name == "not_equal" or (math.isinf(number) and name.startswith(beyond))
+    return wrap((spec.ops.equal if always else spec.ops.not_equal)(inner, inner), spec.bool)
 
 
 class ComparisonMethods(TensorBase[B, D, K]):

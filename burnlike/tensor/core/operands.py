@@ -7,7 +7,8 @@ from torch.nn import Parameter
 
 from ...errors import TensorTypeError, TensorValueError
 from .base import like
-from .kinds import Bool, Float, Int
+from .kinds import Bool, Float
+from .numbers import SMALL, scalar, with_article
 from .spec import Spec, find_spec, title
 
 
@@ -15,14 +16,14 @@ def match(name: str, spec: Spec, other: Any) -> tuple[Any, Spec]:
     """The other operand of an element-wise operation, and the Spec of the result.
 
     Returns:
-        `other` as the backend's function takes it: a torch tensor, or a scalar in the kind of `spec`. The Spec is
+        `other` as the backend's function takes it: a torch tensor, or a scalar that `spec` can hold. The Spec is
         `spec`, in autocast that of the element type which torch promotes to.
 
     Raises:
         TensorTypeError: another backend, kind, rank, dtype or device, or nothing that can be an operand.
     """
     kind = type(other)
-    if (kind is float and spec.kind is Float) or (kind is int and spec.kind is not Bool):
+    if (kind is float and spec.kind is Float) or (kind is int and 0 <= other <= SMALL and spec.kind is not Bool):
         return other, spec
     if kind is spec.tensor:
         found, value = other.spec, other.inner
@@ -86,38 +87,6 @@ def check_same(name: str, spec: Spec, other: Spec) -> None:
         raise TensorTypeError(title(name), *reasons)
 
 
-def scalar(name: str, spec: Spec, value: Any) -> Any:
-    """A Python number in the kind of `spec`: an Int tensor takes the whole part, a Float tensor any number.
-
-    Raises:
-        TensorTypeError: not a number.
-        TensorValueError: NaN or infinite for an Int tensor.
-    """
-    if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
-        return value
-    if not isinstance(value, int | float):
-        item = getattr(value, "item", None)  # NumPy's scalars
-        if item is None or getattr(value, "ndim", 1) != 0:
-            raise TensorTypeError(
-                title(name),
-                f"expected {_a(spec)} of rank {spec.rank} or a number, got {type(value).__name__}"
-                + (
-                    "; Tensor.from_data(it, backend) makes one of it"
-                    if hasattr(value, "__len__") and not isinstance(value, str)
-                    else ""
-                ),
-            )
-        value = item()
-    if spec.kind is Float:
-        return float(value)
-    if spec.kind is Bool:
-        return bool(value)
-    try:
-        return int(value)
-    except (ValueError, OverflowError) as error:
-        raise TensorValueError(title(name), f"{value} can't be a number of an Int tensor") from error
-
-
 # What torch raises for wrong operands. Nothing derived from them: out of memory, a failed kernel, and the exceptions by
 # which torch.utils.checkpoint steers are no mistakes of the caller.
 _COMPLAINTS = (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError)
@@ -156,18 +125,16 @@ def operand_of(name: str, other: Any, wanted: Spec, *, any_rank: bool = False) -
     elif type(other) is wanted.tensor:
         spec, inner = other.spec, other.inner
     else:
-        raise TensorTypeError(title(name), f"expected {_a(wanted)}, got {type(other).__name__}")
+        raise TensorTypeError(title(name), f"expected {with_article(wanted)}, got {type(other).__name__}")
     if spec.kind is not wanted.kind:
-        raise TensorTypeError(title(name), f"expected {_a(wanted)}, got one of kind {spec.kind.name}")
+        raise TensorTypeError(title(name), f"expected {with_article(wanted)}, got one of kind {spec.kind.name}")
     if not any_rank and spec.rank != wanted.rank:
-        raise TensorTypeError(title(name), f"expected {_a(wanted)} of rank {wanted.rank}, got rank {spec.rank}")
+        raise TensorTypeError(
+            title(name), f"expected {with_article(wanted)} of rank {wanted.rank}, got rank {spec.rank}"
+        )
     if spec.backend != wanted.backend:
         raise TensorTypeError(title(name), different_backends(wanted, spec))
     return inner
-
-
-def _a(spec: Spec) -> str:
-    return f"an {spec.kind.name} tensor" if spec.kind is Int else f"a {spec.kind.name} tensor"
 
 
 def tensor_operand(name: str, wanted: Spec, other: Any) -> torch.Tensor:

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Any, overload
 
 from .base import B, D, K, TensorBase, like
 from .kinds import Float, Int
-from .operands import fail, scalar
+from .operands import SMALL, fail, scalar
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
 class ScalarMethods(TensorBase[B, D, K]):
-    """Arithmetic with a scalar, which is converted to the tensor's dtype: an Int tensor takes its whole part."""
+    """Arithmetic with a scalar, which is converted to the tensor's dtype; an Int tensor takes whole numbers."""
 
     __slots__ = ()
 
@@ -97,7 +97,7 @@ def with_scalar(name: str, tensor: Any, value: Any) -> Any:
     """
     spec = tensor.spec
     kind = type(value)
-    if kind is not int and (kind is not float or spec.kind is not Float):
+    if (kind is not float or spec.kind is not Float) and (kind is not int or not 0 <= value <= SMALL):
         value = scalar(name, spec, value)
     try:
         return like(getattr(spec.ops, name)(tensor.inner, value), spec)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ...backend import Backend, missing_ops, op_names
+from ...backend.torch_backend import is_torchs
 from ...errors import BackendError, DeviceError, TensorTypeError
 from .dtypes import KINDS
 from .kinds import MAX_RANK, Bool, Float, Int, Kind
@@ -27,6 +28,7 @@ class Spec:
         module: the backend's functions for layers, linear algebra and signals.
         activation: the backend's activation functions.
         tracks: whether the backend is an Autodiff.
+        torchs: whether the backend's functions are torch's own, so that torch's need not go through its tables.
         tensor: the class of the tensors.
         ranks: the Spec of each rank, all else the same.
         family: element type -> `ranks`, all of one backend.
@@ -51,6 +53,7 @@ class Spec:
         "rank",
         "ranks",
         "tensor",
+        "torchs",
         "tracks",
     )
 
@@ -62,6 +65,7 @@ class Spec:
     module: Any
     activation: Any
     tracks: bool
+    torchs: bool
     tensor: type[Any]
     ranks: "tuple[Any, ...]"
     family: "dict[torch.dtype, tuple[Any, ...]]"
@@ -149,6 +153,7 @@ def _build(backend: Backend) -> Family:
         _as_module({name: getattr(table, name) for name in dir(table) if not name.startswith("_")})
         for table in (backend.module_ops, backend.activation_ops)
     )
+    torchs = is_torchs(backend)
     family: Family = {}
     for dtype, kind in KINDS.items():
         specs = tuple(_spec(backend, kind, rank, dtype, ops[kind], Tensor) for rank in range(1, MAX_RANK + 1))
@@ -156,7 +161,7 @@ def _build(backend: Backend) -> Family:
     for ranks in family.values():
         for spec in ranks[1:]:
             spec.family, spec.ranks = family, ranks
-            spec.module, spec.activation = module, activation
+            spec.module, spec.activation, spec.torchs = module, activation, torchs
             spec.float = family[backend.float_dtype][spec.rank]
             spec.int = family[backend.int_dtype][spec.rank]
             spec.index = family[torch.int64][spec.rank]

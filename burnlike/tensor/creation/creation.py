@@ -27,25 +27,44 @@ class CreationMethods(FilledMethods[B, D, K], FilledLikeMethods[B, D, K], Random
 
     @overload
     @staticmethod
-    def from_data(data: Row, backend: B2, kind: type[KF] = ..., dtype: ElementType = ...) -> "Tensor[B2, D1, KF]": ...
+    def from_data(data: Row, backend: B2, *, dtype: ElementType = ...) -> "Tensor[B2, D1, Float]": ...
+    @overload
+    @staticmethod
+    def from_data(data: Row, backend: B2, kind: type[KF], dtype: ElementType = ...) -> "Tensor[B2, D1, KF]": ...
+    @overload
+    @staticmethod
+    def from_data(data: Sequence[Row], backend: B2, *, dtype: ElementType = ...) -> "Tensor[B2, D2, Float]": ...
     @overload
     @staticmethod
     def from_data(
-        data: Sequence[Row], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+        data: Sequence[Row], backend: B2, kind: type[KF], dtype: ElementType = ...
     ) -> "Tensor[B2, D2, KF]": ...
     @overload
     @staticmethod
     def from_data(
-        data: Sequence[Sequence[Row]], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+        data: Sequence[Sequence[Row]], backend: B2, *, dtype: ElementType = ...
+    ) -> "Tensor[B2, D3, Float]": ...
+    @overload
+    @staticmethod
+    def from_data(
+        data: Sequence[Sequence[Row]], backend: B2, kind: type[KF], dtype: ElementType = ...
     ) -> "Tensor[B2, D3, KF]": ...
     @overload
     @staticmethod
     def from_data(
-        data: Sequence[Sequence[Sequence[Row]]], backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+        data: Sequence[Sequence[Sequence[Row]]], backend: B2, *, dtype: ElementType = ...
+    ) -> "Tensor[B2, D4, Float]": ...
+    @overload
+    @staticmethod
+    def from_data(
+        data: Sequence[Sequence[Sequence[Row]]], backend: B2, kind: type[KF], dtype: ElementType = ...
     ) -> "Tensor[B2, D4, KF]": ...
     @overload
     @staticmethod
-    def from_data(data: Any, backend: B2, kind: type[KF] = ..., dtype: ElementType = ...) -> "Tensor[B2, Any, KF]": ...
+    def from_data(data: Any, backend: B2, *, dtype: ElementType = ...) -> "Tensor[B2, Any, Float]": ...
+    @overload
+    @staticmethod
+    def from_data(data: Any, backend: B2, kind: type[KF], dtype: ElementType = ...) -> "Tensor[B2, Any, KF]": ...
     @staticmethod
     def from_data(data: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
         """A tensor with a copy of nested lists, TensorData, an array or a torch tensor. `shape -> shape`.
@@ -205,6 +224,8 @@ def _from_data(operation: str, data: Any, backend: Any, kind: Any, dtype: Elemen
         data = data.convert_dtype(spec.dtype).bytes
     elif type(data) is spec.tensor:
         data = data.inner
+    elif spec.kind is Int:
+        _refuse_fractions(operation, data)
     try:
         return wrap(spec.ops.from_data(data, sizes, spec.dtype, spec.backend.device), spec)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
@@ -212,7 +233,24 @@ def _from_data(operation: str, data: Any, backend: Any, kind: Any, dtype: Elemen
         raise fault(operation, f"can't be read as numbers: {str(error).splitlines()[0]}") from error
 
 
+def _refuse_fractions(operation: str, data: Any) -> None:
+    """Refuse numbers in nested lists that an Int would cut.
+
+    Raises:
+        TensorValueError: there is one.
+    """
+    for item in data if isinstance(data, list | tuple) else ():
+        if isinstance(item, list | tuple):
+            _refuse_fractions(operation, item)
+        elif isinstance(item, float) and not item.is_integer():
+            raise TensorValueError(operation, f"an Int can't be {item}; use kind=Float, or round it")
+
+
 def _range(operation: str, start: int, end: int, step: int, backend: Any, dtype: ElementType) -> Any:
+    for value in (start, end, step):
+        # A length that torch.compile left open counts as an int, and has no attributes to ask for.
+        if not isinstance(value, int) and not hasattr(value, "__index__"):
+            raise TensorValueError(operation, f"a range is of whole numbers, got {value!r}")
     spec, _ = created(operation, (0,), backend, Int, dtype)
     if step < 1:
         raise TensorValueError(operation, f"expected a step of 1 or more, got {step}")

@@ -24,47 +24,73 @@ class RandomMethods(TensorBase[B, D, K]):
     @overload
     @staticmethod
     def random(
-        shape: tuple[int], distribution: Distribution, backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+        shape: tuple[int], distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+    ) -> "Tensor[B2, D1, Float]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: tuple[int], distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
     ) -> "Tensor[B2, D1, KF]": ...
     @overload
     @staticmethod
     def random(
-        shape: tuple[int, int], distribution: Distribution, backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+        shape: tuple[int, int], distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+    ) -> "Tensor[B2, D2, Float]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: tuple[int, int], distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
     ) -> "Tensor[B2, D2, KF]": ...
     @overload
     @staticmethod
     def random(
-        shape: tuple[int, int, int],
-        distribution: Distribution,
-        backend: B2,
-        kind: type[KF] = ...,
-        dtype: ElementType = ...,
+        shape: tuple[int, int, int], distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+    ) -> "Tensor[B2, D3, Float]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: tuple[int, int, int], distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
     ) -> "Tensor[B2, D3, KF]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: tuple[int, int, int, int], distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+    ) -> "Tensor[B2, D4, Float]": ...
     @overload
     @staticmethod
     def random(
         shape: tuple[int, int, int, int],
         distribution: Distribution,
         backend: B2,
-        kind: type[KF] = ...,
+        kind: type[KF],
         dtype: ElementType = ...,
     ) -> "Tensor[B2, D4, KF]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: tuple[int, int, int, int, int], distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+    ) -> "Tensor[B2, D5, Float]": ...
     @overload
     @staticmethod
     def random(
         shape: tuple[int, int, int, int, int],
         distribution: Distribution,
         backend: B2,
-        kind: type[KF] = ...,
+        kind: type[KF],
         dtype: ElementType = ...,
     ) -> "Tensor[B2, D5, KF]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: tuple[int, int, int, int, int, int], distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+    ) -> "Tensor[B2, D6, Float]": ...
     @overload
     @staticmethod
     def random(
         shape: tuple[int, int, int, int, int, int],
         distribution: Distribution,
         backend: B2,
-        kind: type[KF] = ...,
+        kind: type[KF],
         dtype: ElementType = ...,
     ) -> "Tensor[B2, D6, KF]": ...
     @overload
@@ -73,7 +99,16 @@ class RandomMethods(TensorBase[B, D, K]):
         shape: tuple[int, int, int, int, int, int, int],
         distribution: Distribution,
         backend: B2,
-        kind: type[KF] = ...,
+        *,
+        dtype: ElementType = ...,
+    ) -> "Tensor[B2, D7, Float]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: tuple[int, int, int, int, int, int, int],
+        distribution: Distribution,
+        backend: B2,
+        kind: type[KF],
         dtype: ElementType = ...,
     ) -> "Tensor[B2, D7, KF]": ...
     @overload
@@ -82,13 +117,27 @@ class RandomMethods(TensorBase[B, D, K]):
         shape: tuple[int, int, int, int, int, int, int, int],
         distribution: Distribution,
         backend: B2,
-        kind: type[KF] = ...,
+        *,
+        dtype: ElementType = ...,
+    ) -> "Tensor[B2, D8, Float]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: tuple[int, int, int, int, int, int, int, int],
+        distribution: Distribution,
+        backend: B2,
+        kind: type[KF],
         dtype: ElementType = ...,
     ) -> "Tensor[B2, D8, KF]": ...
     @overload
     @staticmethod
     def random(
-        shape: Sequence[int], distribution: Distribution, backend: B2, kind: type[KF] = ..., dtype: ElementType = ...
+        shape: Sequence[int], distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+    ) -> "Tensor[B2, Any, Float]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: Sequence[int], distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
     ) -> "Tensor[B2, Any, KF]": ...
     @staticmethod
     def random(shape: Any, distribution: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:

@@ -1,6 +1,6 @@
 """Tracking and gradients."""
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, overload
 
 from ...backend import Autodiff, AutodiffBackend, GradientMap, Gradients, TrackedGradients
 from ...errors import TensorTypeError, TensorValueError
@@ -24,7 +24,11 @@ class AutodiffMethods(TensorBase[B, D, K]):
     def backward(
         self: "AutodiffMethods[Autodiff[B2], D, Float]", *, create_graph: Literal[True]
     ) -> TrackedGradients: ...
-    def backward(self: Any, gradient: None = None, retain_graph: None = None, *, create_graph: bool = False) -> Any:
+    @overload
+    def backward(self, *, needs_a_Float_on_the_backend_Autodiff: Never) -> Gradients: ...  # what checkers then name
+    def backward(  # pyright: ignore[reportInconsistentOverload]
+        self: Any, gradient: None = None, retain_graph: None = None, *, create_graph: bool = False
+    ) -> Any:
         """Differentiate this tensor, seeded with ones of its shape, `[..]`; any shape will do.
 
         Torch: `loss.backward()`.

@@ -12,6 +12,7 @@ import torch
 from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
 from ..._torch_compat.dispatch import PACKS_SEQUENCES, WRITES_TO_ARGUMENTS, assume_constant, schema_of
+from ...backend.torch_calls import through
 from ...errors import TensorTypeError, TensorValueError
 from ..core.base import TensorBase, like
 from ..core.kinds import MAX_RANK
@@ -75,6 +76,9 @@ def call_plain(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, An
     for other in specs:
         if other.backend != spec.backend:
             raise TensorTypeError(title(name), different_backends(spec, other))
+    if not spec.torchs:
+        with through(spec.backend), torch.set_grad_enabled(spec.tracks and torch.is_grad_enabled()):
+            return _rewrap(func(*plain_args, **plain_kwargs), spec, name)
     if spec.tracks:
         return _rewrap(func(*plain_args, **plain_kwargs), spec, name)
     with torch.no_grad():

@@ -174,3 +174,26 @@ def test_an_optimizer_goes_on_with_the_state_of_a_parameter_that_moved(make: Any
             optimizer.step()
     for found, wanted in zip(model.parameters(), expected.parameters(), strict=True):
         torch.testing.assert_close(found, wanted)
+
+
+def test_a_parameter_that_moved_to_another_model_leaves_its_id_to_nobody() -> None:
+    teacher, student = nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False)
+    (before,) = [param.id for param in params(teacher)]
+    student.weight = teacher.weight
+    assert [param.id for param in params(student)] == [before]
+    assert [param.id for param in params(copy.deepcopy(teacher))] == [before]  # a copy is no other parameter
+    assert [param.id for param in params(teacher)] == [before]  # both have it
+    teacher.weight = nn.Parameter(torch.zeros(2, 2))
+    (after,) = [param.id for param in params(teacher)]
+    assert after != before
+    assert [param.id for param in params(student)] == [before]
+
+
+def test_a_tool_that_replaces_a_shared_parameter_keeps_its_id() -> None:
+    model = nn.ModuleDict({"head": nn.Linear(3, 5, bias=False), "table": nn.Embedding(5, 3)})
+    (before,) = [param.id for param in params(model["table"])]
+    model["head"].weight = model["table"].weight
+    params(model["head"])  # alone, as another model
+    assert [param.id for param in params(model)] == [before]
+    model.to_empty(device="meta")  # which unties them
+    assert [param.id for param in params(model["table"])] == [before]

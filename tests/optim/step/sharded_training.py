@@ -12,6 +12,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from burnlike import optim
+from burnlike.config import registry
 from burnlike.module import ParamGroup, agree_ids, params
 from burnlike.optim import GradientsParams, ModuleOptimizerConfig, OptimizerGroupConfig
 from burnlike.optim.core.sharded import whole
@@ -40,6 +41,14 @@ RULES: Mapping[str, ModuleOptimizerConfig] = {
     "muon": grouped(optim.MuonConfig(weight_decay=0.1), optim.AdamWConfig()),
     "groups": grouped(optim.LambConfig(), optim.SgdConfig()),
 }
+registry.load_built_in()
+DEFAULTS: Mapping[str, ModuleOptimizerConfig] = {
+    f"{name} by default": grouped(config(), optim.AdamWConfig()) if name == "Muon" else config()
+    for name, config in registry.imported(ModuleOptimizerConfig).items()
+    if config.__module__.startswith("burnlike.") and "build" in vars(config)
+}
+SAVED: Mapping[str, ModuleOptimizerConfig] = {**RULES, **DEFAULTS}
+"""Whose states are saved: those of every rule that there is, too."""
 CLIPPINGS: Mapping[str, optim.GradientClipping | None] = {
     "no clipping": None,
     "value": optim.ClipByValue(threshold=0.02),

@@ -21,6 +21,7 @@ from .sharded_training import (
     CLIPPINGS,
     LINE_SEARCHES,
     RULES,
+    SAVED,
     SPOILED,
     STEPS,
     WRAPPINGS,
@@ -48,6 +49,7 @@ def main(folder: Path) -> None:
         for clipping in CLIPPINGS:
             for wrapping, error in clipped(rule, clipping).items():
                 found[f"{rule}, {clipping}, {wrapping}"] = error
+    for rule in SAVED:
         note(f"{rule} resumed", lambda rule=rule: resumed(rule, folder))
     for rule in ("adamw", "lamb", "groups"):
         for wrapping in WRAPPINGS:
@@ -153,7 +155,7 @@ def resumed(rule: str, folder: Path) -> float:
 
     The sharded weights at the end are left for one process to compare with.
     """
-    recorder, config = DistributedRecorder(), RULES[rule]
+    recorder, config = DistributedRecorder(), SAVED[rule]
     model, optimizer = wrapped("fsdp"), config.init()
     train(model, optimizer, "fsdp", STEPS[:2])
     recorder.save(Record.from_module(model), folder / f"{rule} model")

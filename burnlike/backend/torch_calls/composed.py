@@ -1,0 +1,190 @@
+"""Functions of torch that are taken apart before torch records them: their derivatives are those of the parts.
+
+torch has no decomposition of their backward operators, or computes them beside the dispatcher.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from ..._torch_compat.dispatch import attention_math, decomposition_of
+
+_IMPOSSIBLE = -1e30
+"""The logarithm of no chance at all: -inf would make derivatives NaN."""
+
+
+def _max_pool1d(*args: Any, **kwargs: Any) -> Tensor:
+    kwargs.pop("return_indices", None)
+    return F.max_pool1d_with_indices(*args, **kwargs)[0]
+
+
+def _max_pool3d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Tensor:
+    kernel, pad, gap = (_three(it) for it in (kernel_size, padding, dilation))
+    step = _three(stride) if stride else kernel
+    windows = input
+    for dim in range(3):
+        place, span = dim - 3 + input.ndim, (kernel[dim] - 1) * gap[dim] + 1
+        size = windows.shape[place]
+        behind = pad[dim]
+        if ceil_mode:
+            count = -(-(size + 2 * pad[dim] - span) // step[dim]) + 1
+            count -= (count - 1) * step[dim] >= size + pad[dim]
+            behind = max(behind, (count - 1) * step[dim] + span - size - pad[dim])
+        windows = F.pad(windows, [0, 0] * (windows.ndim - 1 - place) + [pad[dim], behind], value=-torch.inf)
+        windows = windows.unfold(place, span, step[dim])[..., :: gap[dim]]
+    return windows.flatten(-3).max(-1).values
+
+
+def _three(value: Any) -> list[int]:
+    found = [value] if isinstance(value, int) else list(value)
+    return found * 3 if len(found) == 1 else found
+
+
+def _attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    if attn_mask is not None and attn_mask.dtype is torch.bool:
+        attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill(~attn_mask, -torch.inf)
+    return attention_math(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)[0]
+
+
+def _multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    kinds = {"none": 0, "mean": 1, "sum": 2}
+    operator = torch.ops.aten.multi_margin_loss.default
+    return _decomposed(operator)(input, target, p, margin, weight, kinds[reduction])
+
+
+def _grid_sample(
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:
+    modes = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+    paddings = {"zeros": 0, "border": 1, "reflection": 2}
+    if padding_mode == "border":  # as torch, no derivative at the border itself
+        sizes = torch.tensor([1.0 / input.shape[3], 1.0 / input.shape[2]], dtype=grid.dtype, device=grid.device)
+        last = torch.ones_like(sizes) if align_corners else 1 - sizes
+        grid = torch.where(grid.abs() < last, grid, torch.minimum(torch.maximum(grid, -last), last).detach())
+    operator = torch.ops.aten.grid_sampler_2d.default
+    return _decomposed(operator)(input, grid, modes[mode], paddings[padding_mode], bool(align_corners))
+
+
+def _decomposed(operator: Any) -> Callable[..., Any]:
+    found = decomposition_of(operator)
+    assert found is not None
+    return found
+
+
+def _ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """Graves et al. 2006, eq. 6 to 8, in logarithms; all samples together, one step in time after the other."""
+    device = log_probs.device
+    single = log_probs.ndim == 2
+    if single:
+        log_probs = log_probs[:, None]
+    steps, lengths = (torch.as_tensor(it, device=device).reshape(-1).long() for it in (input_lengths, target_lengths))
+    rows = _rows(targets, lengths, log_probs.shape[1])
+    time, batch = log_probs.shape[:2]
+    labels = torch.full((batch, 2 * rows.shape[1] + 1), blank, dtype=torch.int64, device=device)
+    if rows.shape[1]:
+        labels = torch.stack([labels[:, 1::2], rows.long()], 2).flatten(1)
+        labels = F.pad(labels, (0, 1), value=blank)
+    size = labels.shape[1]
+    places = torch.arange(size, device=device)
+    skips = (labels != blank) & (places >= 2) & (labels != labels.roll(2, 1))
+    chances = log_probs.gather(2, labels.expand(time, batch, size))
+    first = (places < 2) & (places <= 2 * lengths[:, None])
+    alpha = torch.where(first, chances[0], _IMPOSSIBLE)
+    for step in range(1, time):
+        one, two = (F.pad(alpha, (by, 0), value=_IMPOSSIBLE)[:, :size] for by in (1, 2))
+        ways = torch.stack([alpha, one, torch.where(skips, two, _IMPOSSIBLE)])
+        alpha = torch.where((step < steps)[:, None], (ways.logsumexp(0) + chances[step]).clamp_min(_IMPOSSIBLE), alpha)
+    ends = [alpha.gather(1, (2 * lengths - back).clamp_min(0)[:, None])[:, 0] for back in (0, 1)]
+    ends[1] = torch.where(lengths > 0, ends[1], _IMPOSSIBLE)
+    # No steps at all: nothing is expected, or nothing is possible.
+    total = torch.where(steps > 0, torch.stack(ends).logsumexp(0), torch.where(lengths > 0, _IMPOSSIBLE, 0.0))
+    # torch's derivative is that of the input of log_softmax, from which the chances come: e^x more.
+    total = total - _slope(log_probs, log_probs.detach().exp(), steps)
+    loss = torch.where(total < _IMPOSSIBLE / 2, 0.0 if zero_infinity else torch.inf, -total)
+    if reduction == "mean":
+        loss = (loss / lengths.clamp_min(1)).mean()
+    elif reduction == "sum":
+        loss = loss.sum()
+    return loss[0] if single and reduction == "none" else loss
+
+
+def _slope(log_probs: Tensor, slope: Tensor, steps: Tensor) -> Tensor:
+    """0 for each sample, with `slope` as its derivative in each of its steps."""
+    nothing = (log_probs - log_probs.detach()).nan_to_num() * slope
+    within = torch.arange(log_probs.shape[0], device=steps.device)[:, None] < steps
+    return torch.where(within[..., None], nothing, 0.0).sum((0, 2))
+
+
+def _rows(targets: Tensor, lengths: Tensor, batch: int) -> Tensor:
+    """Targets as `[batch, length]`, whether they come so or one after the other."""
+    if targets.ndim == 2 or batch == 1:
+        return targets.reshape(batch, -1)
+    counts = [int(it) for it in lengths.tolist()]
+    rows = [F.pad(it, (0, max(counts, default=0) - len(it))) for it in targets.split(counts)]
+    return torch.stack(rows)
+
+
+_COMPOSED: dict[Any, Callable[..., Any]] = {
+    torch.max_pool1d: _max_pool1d,
+    F.max_pool1d: _max_pool1d,
+    torch.max_pool3d: _max_pool3d,
+    F.max_pool3d: _max_pool3d,
+    F.scaled_dot_product_attention: _attention,
+    F.multi_margin_loss: _multi_margin_loss,
+    F.grid_sample: _grid_sample,
+    F.ctc_loss: _ctc_loss,
+}
+
+
+class Composed(TorchFunctionMode):
+    """Calls the forms of functions that are made of operators with a translation."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        composed = _COMPOSED.get(func)
+        if composed is None or (func is F.grid_sample and args[0].ndim != 4):
+            return func(*args, **(kwargs or {}))
+        with self:
+            return composed(*args, **(kwargs or {}))

@@ -1,0 +1,180 @@
+"""Operators that make tensors: constants, counting, random numbers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...errors import BackendError
+from .pointwise import add, mul
+from .tables import Tables, at_least_1, like_rank, scalar, translates
+
+CPU = torch.device("cpu")
+
+
+def _float(dtype: torch.dtype | None) -> torch.dtype:
+    return dtype or torch.get_default_dtype()
+
+
+def _device(device: torch.device | None) -> torch.device:
+    return torch.device(device) if device is not None else torch.get_default_device()
+
+
+def _constant(name: str, value: int) -> None:
+    @translates(name)
+    def made(
+        t: Tables, size: Sequence[int], *, dtype: torch.dtype | None = None, device: Any = None, **_: Any
+    ) -> Tensor:
+        return t.full(size, value, _float(dtype), _device(device))
+
+    @translates(f"new_{name}")
+    def new(
+        t: Tables,
+        tensor: Tensor,
+        size: Sequence[int],
+        *,
+        dtype: torch.dtype | None = None,
+        device: Any = None,
+        **_: Any,
+    ) -> Tensor:
+        return t.full(size, value, dtype or tensor.dtype, device or tensor.device)
+
+    @translates(f"{name}_like")
+    def like(t: Tables, tensor: Tensor, *, dtype: torch.dtype | None = None, device: Any = None, **_: Any) -> Tensor:
+        return t.full(tensor.shape, value, dtype or tensor.dtype, device or tensor.device)
+
+
+_constant("zeros", 0)
+_constant("ones", 1)
+_constant("empty", 0)
+
+
+@translates("empty_strided")
+def empty_strided(t: Tables, size: Sequence[int], stride: Sequence[int], *, dtype: Any = None, **rest: Any) -> Tensor:
+    return t.full(size, 0, _float(dtype), _device(rest.get("device")))
+
+
+@translates("full")
+def full(t: Tables, size: Sequence[int], value: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
+    kinds = {bool: torch.bool, int: torch.int64}
+    return t.full(size, value, dtype or kinds.get(type(value), torch.get_default_dtype()), _device(device))
+
+
+@translates("full_like")
+def full_like(t: Tables, tensor: Tensor, value: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
+    return t.full(tensor.shape, value, dtype or tensor.dtype, device or tensor.device)
+
+
+@translates("new_full")
+def new_full(
+    t: Tables, tensor: Tensor, size: Sequence[int], value: Any, *, dtype: Any = None, device: Any = None, **_: Any
+) -> Tensor:
+    return t.full(size, value, dtype or tensor.dtype, device or tensor.device)
+
+
+@translates("scalar_tensor")
+def scalar_tensor(t: Tables, value: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
+    return t.full((), value, _float(dtype), _device(device))
+
+
+@translates("eye")
+def eye(t: Tables, rows: int, columns: Any = None, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
+    columns, dtype = rows if columns is None else columns, _float(dtype)
+    kind = torch.uint8 if dtype is torch.bool else dtype
+    made = t.of(kind).eye(max(rows, columns), kind, _device(device))
+    return t.cast(t.of(kind).slice(made, (slice(0, rows), slice(0, columns)), ()), dtype)
+
+
+@translates("arange")
+def arange(
+    t: Tables,
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: torch.dtype | None = None,
+    device: Any = None,
+    **_: Any,
+) -> Tensor:
+    start, end = (0, start) if end is None else (start, end)
+    whole = all(isinstance(it, int) for it in (start, end, step))
+    dtype = dtype or (torch.int64 if whole else torch.get_default_dtype())
+    count = max(0, -int(-(end - start) // step))
+    places = t.int.arange(0, count, 1, torch.int64, _device(device))
+    if not dtype.is_floating_point:
+        return t.cast(add(t, mul(t, places, int(step)), int(start)), dtype)
+    wide = t.int.cast(places, torch.float64)
+    return t.cast(add(t, mul(t, wide, float(step)), float(start)), dtype)
+
+
+@translates("linspace")
+def linspace(t: Tables, start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
+    places = t.int.cast(t.int.arange(0, steps, 1, torch.int64, _device(device)), torch.float64)
+    return t.cast(add(t, mul(t, places, (end - start) / max(steps - 1, 1)), float(start)), _float(dtype))
+
+
+def no_generator(name: str, generator: Any) -> None:
+    """Refuse a generator of torch's: a backend draws from its own."""
+    if generator is not None:
+        raise BackendError(f"{name} with a torch generator: a backend that is not torch's draws from its own")
+
+
+def _drawn(t: Tables, name: str, tensor: Tensor, first: float, second: float, generator: Any) -> Tensor:
+    no_generator(name, generator)
+    found = getattr(t.of(tensor), name)(list(tensor.shape) or [1], first, second, tensor.dtype, tensor.device)
+    return like_rank(found, tensor)
+
+
+@translates("uniform")
+def uniform(t: Tables, tensor: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Any = None) -> Tensor:
+    return _drawn(t, "uniform", tensor, low, high, generator)
+
+
+@translates("normal", "normal_functional")
+def normal(t: Tables, tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
+    return _drawn(t, "normal", tensor, mean, std, generator)
+
+
+@translates("bernoulli")
+def bernoulli(t: Tables, tensor: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
+    no_generator("bernoulli", generator)
+    x = at_least_1(tensor)
+    if p is None or isinstance(p, Tensor):
+        chances = x if p is None else at_least_1(p)
+        drawn = t.of(chances).uniform(list(x.shape), 0.0, 1.0, chances.dtype, x.device)
+        return like_rank(t.cast(t.float.lower(drawn, chances), x.dtype), tensor)
+    return like_rank(t.of(x).bernoulli(list(x.shape), float(p), x.dtype, x.device), tensor)
+
+
+def _random(name: str, function: str) -> None:
+    def drawn(t: Tables, size: Sequence[int], dtype: torch.dtype, device: Any, generator: Any) -> Tensor:
+        no_generator(name, generator)
+        made = getattr(t.float, function)(list(size) or [1], 0.0, 1.0, dtype, device)
+        return made if len(size) else scalar(made)
+
+    @translates(name)
+    def made(
+        t: Tables, size: Sequence[int], *, generator: Any = None, dtype: Any = None, device: Any = None, **_: Any
+    ) -> Tensor:
+        return drawn(t, size, _float(dtype), _device(device), generator)
+
+    @translates(f"{name}_like")
+    def like(
+        t: Tables, tensor: Tensor, *, generator: Any = None, dtype: Any = None, device: Any = None, **_: Any
+    ) -> Tensor:
+        return drawn(t, tensor.shape, dtype or tensor.dtype, device or tensor.device, generator)
+
+
+_random("rand", "uniform")
+_random("randn", "normal")
+
+
+@translates("native_dropout")
+def native_dropout(t: Tables, tensor: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+    x = at_least_1(tensor)
+    if train is False or p == 0:
+        return tensor.clone(), t.full(tensor.shape, True, torch.bool, tensor.device)
+    kept = t.float.bernoulli(list(x.shape), 1 - p, x.dtype, x.device)
+    scaled = t.float.mul(t.float.mul(x, kept), 1 / (1 - p) if p < 1 else 0.0)
+    return like_rank(scaled, tensor), like_rank(t.cast(kept, torch.bool), tensor)

@@ -1,0 +1,242 @@
+"""Operators that read and write elements that indices or masks name."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .pointwise import add, where
+from .shape import cat, expand, permute, unsqueeze
+from .tables import Tables, at_least_1, like_rank, translates
+
+_UPDATES = {"sum": "Add", "prod": "Mul", "amin": "Min", "amax": "Max", "add": "Add", "multiply": "Mul"}
+
+
+@translates("index_select")
+def index_select(t: Tables, tensor: Tensor, dim: int, index: Tensor) -> Tensor:
+    x = at_least_1(tensor)
+    return like_rank(t.of(x).select(x, dim, t.cast(at_least_1(index), torch.int64)), tensor)
+
+
+@translates("gather")
+def gather(t: Tables, tensor: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    return like_rank(t.of(tensor).gather(at_least_1(tensor), dim, at_least_1(index)), index)
+
+
+@translates("scatter")
+def scatter(t: Tables, tensor: Tensor, dim: int, index: Tensor, src: Any, reduce: str | None = None) -> Tensor:
+    if not isinstance(src, Tensor):
+        src = t.full(index.shape, src, tensor.dtype, tensor.device)
+    return _scatter(t, tensor, dim, index, src, "Assign" if reduce is None else _UPDATES[reduce])
+
+
+@translates("scatter_add")
+def scatter_add(t: Tables, tensor: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    return _scatter(t, tensor, dim, index, src, "Add")
+
+
+@translates("scatter_reduce")
+def scatter_reduce(
+    t: Tables, tensor: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    if reduce not in _UPDATES or not include_self:
+        raise NotImplementedError(f"scatter_reduce with reduce={reduce!r}, include_self={include_self}")
+    return _scatter(t, tensor, dim, index, src, _UPDATES[reduce])
+
+
+def _scatter(t: Tables, tensor: Tensor, dim: int, index: Tensor, src: Tensor, update: str) -> Tensor:
+    x, places, values = at_least_1(tensor), at_least_1(index), at_least_1(src)
+    if values.shape != places.shape:  # torch takes the corner of the source that the indices cover
+        values = t.of(values).slice(values, tuple(slice(0, size) for size in places.shape), ())
+    return like_rank(t.of(x).scatter(x, dim, places, values, update), tensor)
+
+
+@translates("index_add")
+def index_add(t: Tables, tensor: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+    values = source if alpha == 1 else t.of(source).mul(source, alpha)
+    return t.of(tensor).select_assign(tensor, dim, at_least_1(index), values, "Add")
+
+
+@translates("index_copy")
+def index_copy(t: Tables, tensor: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    return t.of(tensor).select_assign(tensor, dim, at_least_1(index), source, "Assign")
+
+
+@translates("index_fill")
+def index_fill(t: Tables, tensor: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    shape = list(tensor.shape)
+    shape[dim] = index.numel()
+    value = value if not isinstance(value, Tensor) else t.of(value).read_item(at_least_1(value))
+    values = t.full(shape, value, tensor.dtype, tensor.device)
+    return t.of(tensor).select_assign(tensor, dim, at_least_1(index), values, "Assign")
+
+
+@translates("masked_select")
+def masked_select(t: Tables, tensor: Tensor, mask: Tensor) -> Tensor:
+    shape = list(torch.broadcast_shapes(at_least_1(tensor).shape, at_least_1(mask).shape))
+    return t.of(tensor).mask_select(expand(t, tensor, shape), expand(t, mask, shape))
+
+
+@translates("masked_scatter")
+def masked_scatter(t: Tables, tensor: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    flat = t.reshape(expand(t, mask, tensor.shape), [tensor.numel()])
+    places = t.int.select_dim(t.bool.argwhere(flat, torch.int64), 1, 0)
+    values = t.of(source).narrow(t.reshape(source, [source.numel()]), 0, 0, places.numel())
+    rows = t.reshape(tensor, [tensor.numel()])
+    return t.reshape(t.of(rows).select_assign(rows, 0, places, values, "Assign"), tensor.shape)
+
+
+@translates("nonzero")
+def nonzero(t: Tables, tensor: Tensor) -> Tensor:
+    return t.bool.argwhere(t.cast(at_least_1(tensor), torch.bool), torch.int64)
+
+
+def _region(tensor: Tensor, dim: int, start: int | None, end: int | None, step: int) -> tuple[slice, ...]:
+    dim = dim % tensor.ndim
+    return (*[slice(None)] * dim, slice(*slice(start, end, step).indices(tensor.shape[dim])))
+
+
+@translates("slice_scatter")
+def slice_scatter(
+    t: Tables,
+    tensor: Tensor,
+    src: Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> Tensor:
+    return t.of(tensor).slice_assign(tensor, _region(tensor, dim, start, end, step), (), src)
+
+
+@translates("slice_backward")
+def slice_backward(t: Tables, grad: Tensor, sizes: Sequence[int], dim: int, start: int, end: int, step: int) -> Tensor:
+    return slice_scatter(t, t.full(sizes, 0, grad.dtype, grad.device), grad, dim, start, end, step)
+
+
+@translates("select_scatter")
+def select_scatter(t: Tables, tensor: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    index = index % tensor.shape[dim]
+    return slice_scatter(t, tensor, unsqueeze(t, src, dim % tensor.ndim), dim, index, index + 1)
+
+
+@translates("select_backward")
+def select_backward(t: Tables, grad: Tensor, sizes: Sequence[int], dim: int, index: int) -> Tensor:
+    return select_scatter(t, t.full(sizes, 0, grad.dtype, grad.device), grad, dim, index)
+
+
+class _Indices:
+    """What `x[indices]` means: the dimensions that are named, moved to the front, and coordinates in them."""
+
+    def __init__(self, t: Tables, tensor: Tensor, indices: Sequence[Tensor | None]) -> None:
+        named: list[tuple[int, Tensor]] = []
+        dim = 0
+        for index in indices:
+            if index is None:
+                dim += 1
+            elif index.dtype in (torch.bool, torch.uint8):
+                found = nonzero(t, index)
+                named += [(dim + place, t.int.select_dim(found, 1, place)) for place in range(index.ndim)]
+                dim += index.ndim
+            else:
+                named.append((dim, t.cast(index, torch.int64)))
+                dim += 1
+        dims = [place for place, _ in named]
+        self.order = [*dims, *(it for it in range(tensor.ndim) if it not in dims)]
+        self.shape = list(torch.broadcast_shapes(*(index.shape for _, index in named)))
+        # The indexed dimensions come first in the result, unless they stand side by side.
+        self.first = dims[0] if dims == list(range(dims[0], dims[0] + len(dims))) else 0
+        self.rest = [tensor.shape[it] for it in self.order[len(dims) :]]
+        rows = [
+            unsqueeze(t, expand(t, _counted(t, index, tensor.shape[place]), self.shape or [1]), -1)
+            for place, index in named
+        ]
+        self.coordinates = cat(t, rows, -1)
+
+    def to_front(self, result_rank: int) -> list[int]:
+        """The dimensions of a result with those of the indices first."""
+        count = len(self.shape)
+        own = list(range(self.first, self.first + count))
+        return [*own, *(it for it in range(result_rank) if it not in own)]
+
+
+def _counted(t: Tables, index: Tensor, size: int) -> Tensor:
+    """Indices from the front, of rank 1 or more."""
+    index = at_least_1(index)
+    return where(t, t.int.lower(index, 0), add(t, index, size), index)
+
+
+@translates("index", "_unsafe_index")
+def index(t: Tables, tensor: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
+    numbers = t.cast(tensor, torch.uint8) if tensor.dtype is torch.bool else tensor
+    found = _Indices(t, numbers, indices)
+    moved = permute(t, numbers, found.order)
+    rows = t.of(moved).gather_nd(moved, found.coordinates)
+    result = t.cast(t.reshape(rows, [*found.shape, *found.rest]), tensor.dtype)
+    if found.first == 0 or not found.shape:
+        return result
+    back = sorted(range(result.ndim), key=found.to_front(result.ndim).__getitem__)
+    return permute(t, result, back)
+
+
+@translates("index_put", "_index_put_impl", "_unsafe_index_put")
+def index_put(
+    t: Tables,
+    tensor: Tensor,
+    indices: Sequence[Tensor | None],
+    values: Tensor,
+    accumulate: bool = False,
+    unsafe: bool = False,
+) -> Tensor:
+    dtype = torch.uint8 if tensor.dtype is torch.bool else tensor.dtype
+    numbers, new = t.cast(tensor, dtype), t.cast(values, dtype)
+    found = _Indices(t, numbers, indices)
+    shape = [*found.rest[: found.first], *found.shape, *found.rest[found.first :]]
+    new = expand(t, new, shape) if shape else new
+    if found.first and found.shape:
+        new = permute(t, new, found.to_front(new.ndim))
+    moved = permute(t, numbers, found.order)
+    new = t.reshape(new, [*(found.shape or [1]), *found.rest])
+    result = t.of(moved).scatter_nd(moved, found.coordinates, new, "Add" if accumulate else "Assign")
+    back = sorted(range(result.ndim), key=found.order.__getitem__)
+    return t.cast(permute(t, result, back), tensor.dtype)
+
+
+@translates("embedding")
+def embedding(
+    t: Tables,
+    weight: Tensor,
+    indices: Tensor,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    places = t.cast(t.reshape(indices, [1, indices.numel()]), torch.int64)
+    return t.reshape(t.module.embedding(weight, places), [*indices.shape, weight.shape[1]])
+
+
+@translates("repeat_interleave")
+def repeat_interleave(
+    t: Tables, tensor: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    if repeats is None:  # the overload that gives the places
+        return _repeated(t, t.int.read_list(tensor), tensor.device)
+    if dim is None:
+        tensor, dim = t.reshape(tensor, [tensor.numel()]), 0
+    counts = t.int.read_list(at_least_1(repeats)) if isinstance(repeats, Tensor) else [repeats]
+    counts = counts * tensor.shape[dim] if len(counts) == 1 else counts
+    return t.of(tensor).select(tensor, dim, _repeated(t, counts, tensor.device))
+
+
+def _repeated(t: Tables, counts: Sequence[int], device: torch.device) -> Tensor:
+    rows = [place for place, count in enumerate(counts) for _ in range(count)]
+    return t.int.from_data(rows, [len(rows)], torch.int64, device)
+
+
+@translates("bincount")
+def bincount(t: Tables, tensor: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    size = max(minlength, int(t.int.bounds(tensor)[1]) + 1 if tensor.numel() else 0)
+    values = t.full(tensor.shape, 1, torch.int64, tensor.device) if weights is None else weights
+    zeros = t.full([size], 0, values.dtype, tensor.device)
+    return t.of(zeros).select_assign(zeros, 0, t.cast(tensor, torch.int64), values, "Add") if tensor.numel() else zeros

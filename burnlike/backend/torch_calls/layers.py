@@ -1,0 +1,237 @@
+"""Operators of layers: matrix products, convolutions, pools, normalization, activations."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .pointwise import add, mul
+from .shape import transpose
+from .tables import Tables, translates
+
+
+@translates("mm", "bmm")
+def matmul(t: Tables, lhs: Tensor, rhs: Tensor) -> Tensor:
+    return t.of(lhs).matmul(lhs, rhs)
+
+
+@translates("mv")
+def mv(t: Tables, matrix: Tensor, vector: Tensor) -> Tensor:
+    return t.module.matvec(matrix, vector)
+
+
+@translates("dot")
+def dot(t: Tables, lhs: Tensor, rhs: Tensor) -> Tensor:
+    return t.of(lhs).dot(lhs, rhs).reshape(())
+
+
+@translates("addmm")
+def addmm(t: Tables, bias: Tensor, lhs: Tensor, rhs: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    if beta == alpha == 1 and bias.ndim == 1 and bias.shape[0] == rhs.shape[1] and bias.dtype.is_floating_point:
+        return t.module.linear(lhs, rhs, bias)
+    return _added(t, bias, matmul(t, lhs, rhs), beta, alpha)
+
+
+@translates("baddbmm", "addmv")
+def added_product(t: Tables, tensor: Tensor, lhs: Tensor, rhs: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    product = mv(t, lhs, rhs) if rhs.ndim == 1 else matmul(t, lhs, rhs)
+    return _added(t, tensor, product, beta, alpha)
+
+
+def _added(t: Tables, tensor: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    product = product if alpha == 1 else mul(t, product, alpha)
+    return product if beta == 0 else add(t, product, tensor if beta == 1 else mul(t, tensor, beta))
+
+
+@translates("convolution")
+def convolution(
+    t: Tables,
+    tensor: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> Tensor:
+    rank = tensor.ndim - 2
+    sizes = {"stride": stride, "padding": padding, "dilation": dilation, "out": output_padding}
+    each = {key: list(it) * rank if len(it) == 1 else list(it) for key, it in sizes.items()}
+    if transposed:
+        return t.module.conv_transpose(
+            tensor, weight, bias, each["stride"], each["padding"], each["out"], groups, each["dilation"]
+        )
+    conv = getattr(t.module, f"conv{rank}d")
+    return conv(tensor, weight, bias, each["stride"], each["padding"], each["dilation"], groups)
+
+
+@translates("convolution_backward")
+def convolution_backward(
+    t: Tables,
+    grad: Tensor,
+    tensor: Tensor,
+    weight: Tensor,
+    bias_sizes: Sequence[int] | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    mask: Sequence[bool],
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    rank = tensor.ndim - 2
+    stride, padding, dilation = (list(it) * rank if len(it) == 1 else list(it) for it in (stride, padding, dilation))
+    to_tensor = to_weight = to_bias = None
+    if mask[0] and transposed:
+        conv = getattr(t.module, f"conv{rank}d")
+        to_tensor = conv(grad, weight, None, stride, padding, dilation, groups)
+    elif mask[0]:
+        # What the windows of the forward pass left over at the end gets no gradient.
+        rests = [
+            size + 2 * pad - gap * (span - 1) - 1 - step * (found - 1)
+            for size, pad, gap, span, step, found in zip(
+                tensor.shape[2:], padding, dilation, weight.shape[2:], stride, grad.shape[2:], strict=True
+            )
+        ]
+        to_tensor = t.module.conv_transpose(grad, weight, None, stride, padding, rests, groups, dilation)
+    if mask[1]:
+        inputs, outputs = (grad, tensor) if transposed else (tensor, grad)
+        to_weight = _weight_gradient(t, inputs, outputs, weight, stride, padding, dilation, groups)
+    if mask[2]:
+        to_bias = t.float.sum_dim(grad, [0, *range(2, grad.ndim)], False)
+    return to_tensor, to_weight, to_bias
+
+
+def _weight_gradient(
+    t: Tables,
+    inputs: Tensor,
+    outputs: Tensor,
+    weight: Tensor,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    groups: int,
+) -> Tensor:
+    """A convolution of the input by the output's gradient, channels in place of the batch."""
+    if len(stride) == 2:
+        return t.module.conv2d_weight_backward(inputs, weight, outputs, stride, padding, dilation, groups)
+    conv = getattr(t.module, f"conv{len(stride)}d")
+    parts: list[Tensor] = []
+    many_in, many_out = inputs.shape[1] // groups, outputs.shape[1] // groups
+    for group in range(groups):
+        x = t.float.narrow(inputs, 1, group * many_in, many_in)
+        y = t.float.narrow(outputs, 1, group * many_out, many_out)
+        part = conv(transpose(t, x, 0, 1), transpose(t, y, 0, 1), None, dilation, padding, stride, 1)
+        part = t.float.slice(part, (slice(None), slice(None), *(slice(0, size) for size in weight.shape[2:])), ())
+        parts.append(transpose(t, part, 0, 1))
+    return parts[0] if groups == 1 else t.float.cat(parts, 0)
+
+
+def _max_pool(name: str, rank: int) -> None:
+    @translates(name)
+    def pooled(
+        t: Tables,
+        tensor: Tensor,
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int] = (0,),
+        dilation: Sequence[int] = (1,),
+        ceil_mode: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        x = tensor if tensor.ndim == rank + 2 else t.reshape(tensor, [1, *tensor.shape])
+        kernel, step, pad, gap = (
+            list(it) * rank if len(it) == 1 else list(it) for it in (kernel_size, stride, padding, dilation)
+        )
+        found = t.module.max_pool_with_indices(x, kernel, step or kernel, pad, pad, gap, ceil_mode, torch.int64)
+        values, places = (it if x is tensor else t.reshape(it, it.shape[1:]) for it in found)
+        return values, places
+
+
+_max_pool("max_pool2d_with_indices", 2)
+
+
+def _avg_pool(name: str, rank: int) -> None:
+    @translates(name)
+    def pooled(
+        t: Tables,
+        tensor: Tensor,
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int] = (0,),
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Tensor:
+        x = tensor if tensor.ndim == rank + 2 else t.reshape(tensor, [1, *tensor.shape])
+        kernel, step, pad = (list(it) * rank if len(it) == 1 else list(it) for it in (kernel_size, stride, padding))
+        include = count_include_pad or divisor_override is not None
+        result = t.module.avg_pool(x, kernel, step or kernel, pad, pad, include, ceil_mode)
+        if divisor_override is not None:
+            result = t.float.mul(result, math.prod(kernel) / divisor_override)
+        return result if x is tensor else t.reshape(result, result.shape[1:])
+
+
+_avg_pool("avg_pool1d", 1)
+_avg_pool("avg_pool2d", 2)
+
+
+def _adaptive_pool(name: str, rank: int) -> None:
+    @translates(name, *([f"_{name}"] if rank > 1 else []))
+    def pooled(t: Tables, tensor: Tensor, output_size: Sequence[int]) -> Tensor:
+        x = tensor if tensor.ndim == rank + 2 else t.reshape(tensor, [1, *tensor.shape])
+        result = getattr(t.module, name)(x, list(output_size))
+        return result if x is tensor else t.reshape(result, result.shape[1:])
+
+
+for _rank in (1, 2, 3):
+    _adaptive_pool(f"adaptive_avg_pool{_rank}d", _rank)
+
+
+@translates("native_layer_norm")
+def native_layer_norm(
+    t: Tables, tensor: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    kept = list(tensor.shape[: tensor.ndim - len(shape)])
+    rows = t.reshape(tensor, [max(1, math.prod(kept)), math.prod(shape)])
+    gamma = t.full([rows.shape[1]], 1, tensor.dtype, tensor.device) if weight is None else _flat(t, weight)
+    result = t.module.layer_norm(rows, gamma, None if bias is None else _flat(t, bias), eps)
+    # The derivative reads these two.
+    variance, mean = t.float.var_mean(rows, 1, False)
+    root = t.float.recip(t.float.sqrt(t.float.add(variance, eps)))
+    sizes = [*kept, *[1] * len(shape)]
+    return t.reshape(result, tensor.shape), t.reshape(mean, sizes), t.reshape(root, sizes)
+
+
+def _flat(t: Tables, tensor: Tensor) -> Tensor:
+    return t.reshape(tensor, [tensor.numel()])
+
+
+@translates("im2col")
+def im2col(
+    t: Tables,
+    tensor: Tensor,
+    kernel_size: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+) -> Tensor:
+    return t.module.unfold4d(tensor, list(kernel_size), list(dilation), list(padding), list(stride))
+
+
+@translates("col2im")
+def col2im(
+    t: Tables,
+    tensor: Tensor,
+    output_size: Sequence[int],
+    kernel_size: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+) -> Tensor:
+    sizes = (list(it) for it in (output_size, kernel_size, dilation, padding, stride))
+    return t.module.fold4d(tensor, *sizes)

@@ -1,0 +1,273 @@
+"""Element-wise operators: arithmetic, functions of numbers, comparisons, logic, choices."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .tables import TRANSLATIONS, Tables, aligned, at_least_1, float_dtype, like_rank, scalar, translates
+
+_OF_FLOATS = (
+    *("exp", "log", "log1p", "sqrt", "erf", "cos", "sin", "tan", "cosh", "sinh", "tanh", "acos", "asin", "atan"),
+    *("acosh", "asinh", "atanh", "deg2rad", "rad2deg"),
+)
+_ROUNDING = ("round", "floor", "ceil", "trunc")
+
+
+def _elementwise(names: tuple[str, ...], renamed: dict[str, str], *, widen: bool) -> None:
+    def translation(function: str) -> Any:
+        def translated(t: Tables, tensor: Tensor) -> Tensor:
+            x = at_least_1(tensor)
+            x = t.cast(x, float_dtype(x.dtype)) if widen else x
+            return like_rank(getattr(t.of(x), function)(x), tensor)
+
+        return translated
+
+    for name in names:
+        translates(name)(translation(renamed.get(name, name)))
+
+
+_elementwise((*_OF_FLOATS, "reciprocal"), {"reciprocal": "recip"}, widen=True)
+_elementwise(("neg", "sign", "abs"), {}, widen=False)
+
+
+def _rounding(name: str) -> None:
+    @translates(name)
+    def rounded(t: Tables, tensor: Tensor) -> Tensor:
+        x = at_least_1(tensor)
+        return like_rank(getattr(t.float, name)(x), tensor) if x.dtype.is_floating_point else tensor.detach()
+
+
+def _test(name: str, function: str) -> None:
+    @translates(name)
+    def tested(t: Tables, tensor: Tensor) -> Tensor:
+        x = at_least_1(tensor)
+        if not x.dtype.is_floating_point:
+            return t.full(tensor.shape, name == "isfinite", torch.bool, tensor.device)
+        return like_rank(getattr(t.float, function)(x), tensor)
+
+
+for _name in _ROUNDING:
+    _rounding(_name)
+for _name, _function in (("isnan", "is_nan"), ("isinf", "is_inf"), ("isfinite", "is_finite")):
+    _test(_name, _function)
+
+
+def binary(t: Tables, function: str, lhs: Any, rhs: Any, dtype: torch.dtype | None = None) -> Tensor:
+    """A function of the tables on two operands, of which the second may be a number."""
+    (x, y), is_scalar = aligned(t, dtype or torch.result_type(lhs, rhs), lhs, rhs)
+    result = getattr(t.of(x), function)(x, y)
+    return scalar(result) if is_scalar else result
+
+
+def _scaled(t: Tables, value: Any, alpha: Any) -> Any:
+    if alpha == 1:
+        return value
+    return binary(t, "mul", value, alpha) if isinstance(value, Tensor) else value * alpha
+
+
+@translates("add")
+def add(t: Tables, lhs: Any, rhs: Any, alpha: Any = 1) -> Tensor:
+    dtype = torch.result_type(lhs, rhs)
+    rhs = _scaled(t, rhs, alpha)
+    if not isinstance(lhs, Tensor):
+        lhs, rhs = rhs, lhs
+    if dtype is torch.bool:
+        return binary(t, "bool_or", lhs, rhs, dtype)
+    return binary(t, "add", lhs, rhs, dtype)
+
+
+@translates("sub", "subtract")
+def sub(t: Tables, lhs: Tensor, rhs: Any, alpha: Any = 1) -> Tensor:
+    return binary(t, "sub", lhs, _scaled(t, rhs, alpha), torch.result_type(lhs, rhs))
+
+
+@translates("rsub")
+def rsub(t: Tables, tensor: Tensor, other: Any, alpha: Any = 1) -> Tensor:
+    if isinstance(other, Tensor):
+        return sub(t, other, tensor, alpha)
+    return binary(t, "rsub", _scaled(t, tensor, alpha), other, torch.result_type(tensor, other))
+
+
+@translates("mul", "multiply")
+def mul(t: Tables, lhs: Any, rhs: Any) -> Tensor:
+    if not isinstance(lhs, Tensor):
+        lhs, rhs = rhs, lhs
+    dtype = torch.result_type(lhs, rhs)
+    return binary(t, "bool_and" if dtype is torch.bool else "mul", lhs, rhs, dtype)
+
+
+@translates("div", "divide", "true_divide")
+def div(t: Tables, lhs: Any, rhs: Any, rounding_mode: str | None = None) -> Tensor:
+    dtype = torch.result_type(lhs, rhs)
+    if not isinstance(lhs, Tensor):
+        lhs = t.full((), lhs, dtype, rhs.device)
+    if rounding_mode is None:
+        return binary(t, "div", lhs, rhs, float_dtype(dtype))
+    if rounding_mode == "floor":
+        whole = binary(t, "sub", lhs, binary(t, "remainder", lhs, rhs, dtype), dtype)
+        quotient = binary(t, "div", whole, rhs, dtype)
+        return unary(t, "round", quotient) if dtype.is_floating_point else quotient
+    quotient = binary(t, "div", lhs, rhs, dtype)
+    return unary(t, "trunc", quotient) if dtype.is_floating_point else quotient
+
+
+def unary(t: Tables, function: str, tensor: Tensor) -> Tensor:
+    """An operator of one tensor, by its name."""
+    return TRANSLATIONS[function](t, tensor)
+
+
+@translates("floor_divide")
+def floor_divide(t: Tables, lhs: Any, rhs: Any) -> Tensor:
+    return div(t, lhs, rhs, "floor")
+
+
+@translates("remainder")
+def remainder(t: Tables, lhs: Any, rhs: Any) -> Tensor:
+    if not isinstance(lhs, Tensor):
+        return binary(t, "rremainder", rhs, lhs)
+    return binary(t, "remainder", lhs, rhs)
+
+
+@translates("fmod")
+def fmod(t: Tables, lhs: Tensor, rhs: Any) -> Tensor:
+    dtype = torch.result_type(lhs, rhs)
+    if dtype.is_floating_point:
+        return binary(t, "fmod", lhs, rhs, dtype)
+    return sub(t, lhs, mul(t, div(t, lhs, rhs, "trunc"), rhs))
+
+
+@translates("pow")
+def pow_(t: Tables, lhs: Any, rhs: Any) -> Tensor:
+    dtype = torch.result_type(lhs, rhs)
+    if not isinstance(lhs, Tensor):
+        return binary(t, "rpowi", rhs, lhs, dtype)
+    if not isinstance(rhs, Tensor) and rhs == 2:
+        return _like(t, "square", lhs, dtype)
+    return binary(t, "powf" if dtype.is_floating_point else "powi", lhs, rhs, dtype)
+
+
+def _like(t: Tables, function: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    x = t.cast(at_least_1(tensor), dtype)
+    return like_rank(getattr(t.of(x), function)(x), tensor)
+
+
+@translates("square")
+def square(t: Tables, tensor: Tensor) -> Tensor:
+    return _like(t, "square", tensor, tensor.dtype)
+
+
+def _of_two_floats(name: str) -> None:
+    @translates(name)
+    def translated(t: Tables, lhs: Tensor, rhs: Tensor) -> Tensor:
+        return binary(t, name, lhs, rhs, float_dtype(torch.result_type(lhs, rhs)))
+
+
+_of_two_floats("atan2")
+_of_two_floats("hypot")
+
+_COMPARISONS = {
+    "eq": "equal",
+    "ne": "not_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "lt": "lower",
+    "le": "lower_equal",
+}
+
+
+def _comparison(name: str, function: str) -> None:
+    @translates(name)
+    def compared(t: Tables, lhs: Tensor, rhs: Any) -> Tensor:
+        dtype = torch.result_type(lhs, rhs)
+        ordered = function not in ("equal", "not_equal")
+        return binary(t, function, lhs, rhs, torch.int64 if dtype is torch.bool and ordered else dtype)
+
+
+for _name, _function in _COMPARISONS.items():
+    _comparison(_name, _function)
+
+
+def _logic(name: str, function: str) -> None:
+    @translates(f"logical_{name}")
+    def logical(t: Tables, lhs: Tensor, rhs: Tensor) -> Tensor:
+        return binary(t, function, lhs, rhs, torch.bool)
+
+    @translates(f"bitwise_{name}")
+    def bitwise(t: Tables, lhs: Any, rhs: Any) -> Tensor:
+        if not isinstance(lhs, Tensor):
+            lhs, rhs = rhs, lhs
+        dtype = torch.result_type(lhs, rhs)
+        return binary(t, function if dtype is torch.bool else f"bitwise_{name}", lhs, rhs, dtype)
+
+
+for _name in ("and", "or", "xor"):
+    _logic(_name, f"bool_{_name}")
+    TRANSLATIONS[f"__{_name}__"] = TRANSLATIONS[f"bitwise_{_name}"]
+
+
+def _shift(name: str, function: str) -> None:
+    @translates(name)
+    def shifted(t: Tables, lhs: Tensor, rhs: Any) -> Tensor:
+        return binary(t, function, lhs, rhs)
+
+
+for _name in ("left", "right"):
+    _shift(f"bitwise_{_name}_shift", f"bitwise_{_name}_shift")
+    TRANSLATIONS[f"__{_name[0]}shift__"] = TRANSLATIONS[f"bitwise_{_name}_shift"]
+
+
+@translates("bitwise_not")
+def bitwise_not(t: Tables, tensor: Tensor) -> Tensor:
+    if tensor.dtype is torch.bool:
+        return logical_not(t, tensor)
+    return like_rank(t.int.bitwise_not(at_least_1(tensor)), tensor)
+
+
+@translates("logical_not")
+def logical_not(t: Tables, tensor: Tensor) -> Tensor:
+    return like_rank(t.bool.bool_not(t.cast(at_least_1(tensor), torch.bool)), tensor)
+
+
+@translates("where")
+def where(t: Tables, mask: Tensor, chosen: Any, other: Any) -> Tensor:
+    dtype = torch.result_type(chosen, other)
+    device = mask.device
+    chosen, other = (it if isinstance(it, Tensor) else t.full((), it, dtype, device) for it in (chosen, other))
+    rank = max(mask.ndim, chosen.ndim, other.ndim)
+    shape = torch.broadcast_shapes(mask.shape, chosen.shape, other.shape)
+    (x, y), _ = aligned(t, dtype, chosen, other)
+    (m,), _ = aligned(t, torch.bool, mask)
+    wide = [t.reshape(it, [1] * (max(rank, 1) - it.ndim) + list(it.shape)) for it in (x, y, m)]
+    return t.reshape(t.of(dtype).mask_where(wide[1], wide[2], wide[0]), shape)
+
+
+@translates("masked_fill")
+def masked_fill(t: Tables, tensor: Tensor, mask: Tensor, value: Any) -> Tensor:
+    if isinstance(value, Tensor):
+        return where(t, mask, t.cast(value, tensor.dtype), tensor)
+    (x,), _ = aligned(t, tensor.dtype, tensor)
+    m = at_least_1(mask)
+    rank = max(x.ndim, m.ndim)
+    x, m = (t.reshape(it, [1] * (rank - it.ndim) + list(it.shape)) for it in (x, t.cast(m, torch.bool)))
+    kind = float if tensor.dtype.is_floating_point else bool if tensor.dtype is torch.bool else int
+    shape = torch.broadcast_shapes(tensor.shape, mask.shape)
+    return t.reshape(t.of(x).mask_fill(x, m, kind(value)), shape)
+
+
+@translates("maximum", "fmax")
+def maximum(t: Tables, lhs: Tensor, rhs: Tensor) -> Tensor:
+    return _extreme(t, "max_pair", lhs, rhs)
+
+
+@translates("minimum", "fmin")
+def minimum(t: Tables, lhs: Tensor, rhs: Tensor) -> Tensor:
+    return _extreme(t, "min_pair", lhs, rhs)
+
+
+def _extreme(t: Tables, function: str, lhs: Tensor, rhs: Tensor) -> Tensor:
+    result = binary(t, function, lhs, rhs)
+    if not result.dtype.is_floating_point:
+        return result
+    # The tables' functions leave a NaN of the second operand out, torch's don't.
+    return where(t, TRANSLATIONS["isnan"](t, rhs), rhs, result)

@@ -1,0 +1,262 @@
+"""Sums, means, extremes, orders, norms."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .pointwise import binary, where
+from .shape import narrow, squeeze
+from .tables import TRANSLATIONS, Tables, at_least_1, count_of, dims_of, float_dtype, like_rank, translates, without
+
+Dims = int | Sequence[int] | None
+
+
+def _summable(t: Tables, tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
+    found = dtype or (tensor.dtype if tensor.dtype.is_floating_point else torch.int64)
+    return t.cast(at_least_1(tensor), found)
+
+
+@translates("sum")
+def sum_(
+    t: Tables, tensor: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> Tensor:
+    x, dims = _summable(t, tensor, dtype), dims_of(tensor, dim)
+    if len(dims) == x.ndim and not keepdim:
+        return t.of(x).sum(x).reshape(())
+    return like_rank(t.of(x).sum_dim(x, dims, keepdim), tensor)
+
+
+@translates("mean")
+def mean(
+    t: Tables, tensor: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> Tensor:
+    x, dims = _summable(t, tensor, dtype), dims_of(tensor, dim)
+    if len(dims) == x.ndim and not keepdim:
+        return t.of(x).mean(x).reshape(())
+    return like_rank(t.of(x).mean_dim(x, dims, keepdim), tensor)
+
+
+@translates("prod")
+def prod(
+    t: Tables, tensor: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> Tensor:
+    x = _summable(t, tensor, dtype)
+    if dim is None:
+        return t.of(x).prod(x).reshape(())
+    return like_rank(t.of(x).prod_dim(x, dim, keepdim), tensor)
+
+
+def _running(name: str) -> None:
+    @translates(name)
+    def running(t: Tables, tensor: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
+        x = _summable(t, tensor, dtype)
+        return like_rank(getattr(t.of(x), name)(x, dim), tensor)
+
+
+_running("cumsum")
+_running("cumprod")
+
+
+def _extreme(name: str, whole: str, along: str) -> None:
+    @translates(f"a{name}")
+    def extreme(t: Tables, tensor: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+        if tensor.dtype is torch.bool:
+            return t.cast(extreme(t, t.cast(tensor, torch.uint8), dim, keepdim), torch.bool)
+        x, dims = at_least_1(tensor), dims_of(tensor, dim)
+        if len(dims) == x.ndim and not keepdim:
+            return getattr(t.of(x), whole)(x).reshape(())
+        return without(t, getattr(t.of(x), along)(x, dims), dims, keepdim, tensor)
+
+    @translates(name)
+    def extreme_with_index(t: Tables, tensor: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+        x = at_least_1(tensor)
+        if dim is None:
+            return extreme(t, tensor)
+        if tensor.dtype is torch.bool:
+            values, places = extreme_with_index(t, t.cast(tensor, torch.uint8), dim, keepdim)
+            return t.cast(values, torch.bool), places
+        found = getattr(t.of(x), f"{along}_with_indices")(x, dim, torch.int64)
+        return tuple(without(t, it, dims_of(tensor, dim), keepdim, tensor) for it in found)
+
+    @translates(f"arg{name}")
+    def place(t: Tables, tensor: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        x = at_least_1(tensor)
+        if dim is None:
+            flat = t.reshape(x, [x.numel()])
+            found = getattr(t.of(x), f"arg{name}")(flat, 0, torch.int64)
+            return found.reshape([1] * tensor.ndim if keepdim else ())
+        found = getattr(t.of(x), f"arg{name}")(x, dim, torch.int64)
+        return without(t, found, dims_of(tensor, dim), keepdim, tensor)
+
+
+_extreme("max", "max", "max_dim")
+_extreme("min", "min", "min_dim")
+
+
+@translates("aminmax")
+def aminmax(t: Tables, tensor: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    low, high = (TRANSLATIONS[name](t, tensor, () if dim is None else dim, keepdim) for name in ("amin", "amax"))
+    return low, high
+
+
+@translates("var_mean")
+def var_mean(
+    t: Tables, tensor: Tensor, dim: Any = None, *options: bool, correction: float | None = None, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    if isinstance(dim, bool):  # the overload `(tensor, unbiased)`
+        dim, options = None, (dim,)
+    if options:
+        correction, keepdim = float(options[0]), keepdim or (len(options) > 1 and options[1])
+    correction = 1.0 if correction is None else correction
+    x, dims = at_least_1(tensor), dims_of(tensor, dim)
+    if len(dims) == 1 and correction in (0, 1):
+        var, middle = t.float.var_mean(x, dims[0], bool(correction))
+    else:
+        middle = t.float.mean_dim(x, dims, True)
+        squares = t.float.sum_dim(t.float.square(t.float.sub(x, middle)), dims, True)
+        free = count_of(tensor, dims) - correction
+        var = t.float.mul(squares, 1 / free if free > 0 else math.nan)
+    return without(t, var, dims, keepdim, tensor), without(t, middle, dims, keepdim, tensor)
+
+
+@translates("var")
+def var(t: Tables, tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    return var_mean(t, tensor, *args, **kwargs)[0]
+
+
+@translates("std")
+def std(t: Tables, tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    return TRANSLATIONS["sqrt"](t, var(t, tensor, *args, **kwargs))
+
+
+@translates("std_mean")
+def std_mean(t: Tables, tensor: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    found, middle = var_mean(t, tensor, *args, **kwargs)
+    return TRANSLATIONS["sqrt"](t, found), middle
+
+
+@translates("logsumexp")
+def logsumexp(t: Tables, tensor: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
+    x, dims = at_least_1(tensor), dims_of(tensor, dim)
+    largest = t.float.max_dim(x, dims)
+    largest = where(t, TRANSLATIONS["isfinite"](t, largest), largest, 0.0)
+    total = t.float.log(t.float.sum_dim(t.float.exp(t.float.sub(x, largest)), dims, True))
+    return without(t, t.float.add(total, largest), dims, keepdim, tensor)
+
+
+@translates("linalg_vector_norm")
+def vector_norm(
+    t: Tables, tensor: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
+    x, dims = at_least_1(tensor), dims_of(tensor, dim)
+    x = t.cast(x, dtype or float_dtype(x.dtype))
+    return without(t, t.module.vector_norm(x, float(ord), dims), dims, keepdim, tensor)
+
+
+@translates("norm")
+def norm(
+    t: Tables, tensor: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
+    return vector_norm(t, tensor, 2 if p is None else p, dim, keepdim, dtype=dtype)
+
+
+def _truth(name: str) -> None:
+    @translates(name)
+    def truth(t: Tables, tensor: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+        x = at_least_1(tensor)
+        if dim is None:
+            return getattr(t.of(x), name)(x).reshape(())
+        dims = dims_of(tensor, dim)
+        for each in dims:
+            x = getattr(t.of(x), f"{name}_dim")(x, each)
+        return without(t, x, dims, keepdim, tensor)
+
+
+_truth("any")
+_truth("all")
+
+
+@translates("equal")
+def equal(t: Tables, lhs: Tensor, rhs: Tensor) -> bool:
+    if lhs.shape != rhs.shape:
+        return False
+    return lhs.numel() == 0 or t.bool.truth(t.bool.all(at_least_1(TRANSLATIONS["eq"](t, lhs, rhs))))
+
+
+@translates("sort")
+def sort(
+    t: Tables, tensor: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False
+) -> tuple[Tensor, Tensor]:
+    x = at_least_1(tensor)
+    values, places = t.of(x).sort_with_indices(x, dim, descending, torch.int64)
+    return like_rank(values, tensor), like_rank(places, tensor)
+
+
+@translates("argsort")
+def argsort(t: Tables, tensor: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
+    return sort(t, tensor, dim, descending)[1]
+
+
+@translates("topk")
+def topk(
+    t: Tables, tensor: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[Tensor, Tensor]:
+    if largest:
+        return t.of(tensor).topk_with_indices(tensor, k, dim, torch.int64)
+    values, places = sort(t, tensor, dim)
+    return narrow(t, values, dim, 0, k), narrow(t, places, dim, 0, k)
+
+
+@translates("kthvalue")
+def kthvalue(t: Tables, tensor: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    found = (narrow(t, it, dim, k - 1, 1) for it in sort(t, tensor, dim))
+    values, places = found if keepdim else (squeeze(t, it, dim) for it in found)
+    return values, places
+
+
+@translates("median")
+def median(t: Tables, tensor: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    if dim is None:
+        flat = t.reshape(tensor, [tensor.numel()])
+        return t.of(tensor).median(flat, 0).reshape(())
+    found = t.of(tensor).median_with_indices(tensor, dim, torch.int64)
+    return tuple(without(t, it, dims_of(tensor, dim), keepdim, tensor) for it in found)
+
+
+@translates("count_nonzero")
+def count_nonzero(t: Tables, tensor: Tensor, dim: Dims = None) -> Tensor:
+    return sum_(t, TRANSLATIONS["ne"](t, tensor, 0), dim)
+
+
+@translates("linalg_cross")
+def cross(t: Tables, lhs: Tensor, rhs: Tensor, *, dim: int = -1) -> Tensor:
+    return t.float.cross(lhs, rhs, dim)
+
+
+@translates("trace")
+def trace(t: Tables, tensor: Tensor) -> Tensor:
+    return t.module.trace(tensor).reshape(())
+
+
+def _cumulative(name: str) -> None:
+    @translates(name)
+    def translated(t: Tables, tensor: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+        values = getattr(t.of(tensor), name)(tensor, dim)
+        # The place of the last element so far that is the extreme.
+        size = tensor.shape[dim]
+        places = t.reshape(
+            t.int.arange(0, size, 1, torch.int64, tensor.device),
+            [size if it == dim % tensor.ndim else 1 for it in range(tensor.ndim)],
+        )
+        is_it = binary(t, "equal", values, tensor)
+        if tensor.dtype.is_floating_point:
+            is_it = binary(t, "bool_or", is_it, TRANSLATIONS["isnan"](t, tensor))
+        own = where(t, is_it, places, 0)
+        return values, t.int.cummax(own, dim)
+
+
+_cumulative("cummax")
+_cumulative("cummin")

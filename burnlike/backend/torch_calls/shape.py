@@ -1,0 +1,210 @@
+"""Operators that give the same elements in another shape, joined, padded, or in part."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .tables import Tables, at_least_1, like_rank, scalar, translates
+
+
+@translates("view", "reshape", "_unsafe_view", "_reshape_copy", "view_copy")
+def reshape(t: Tables, tensor: Tensor, shape: Any) -> Tensor:
+    if isinstance(shape, torch.dtype):
+        return tensor.view(shape)
+    return t.reshape(tensor, shape)
+
+
+@translates("_reshape_alias")
+def reshape_alias(t: Tables, tensor: Tensor, shape: Sequence[int], stride: Sequence[int]) -> Tensor:
+    return t.reshape(tensor, shape)
+
+
+@translates("permute")
+def permute(t: Tables, tensor: Tensor, dims: Sequence[int]) -> Tensor:
+    return tensor.detach() if tensor.ndim == 0 else t.of(tensor).permute(tensor, list(dims))
+
+
+@translates("transpose")
+def transpose(t: Tables, tensor: Tensor, dim0: int, dim1: int) -> Tensor:
+    return tensor.detach() if tensor.ndim == 0 else t.of(tensor).swap_dims(tensor, dim0, dim1)
+
+
+@translates("t")
+def t_(t: Tables, tensor: Tensor) -> Tensor:
+    return tensor.detach() if tensor.ndim < 2 else t.of(tensor).swap_dims(tensor, 0, 1)
+
+
+@translates("unsqueeze")
+def unsqueeze(t: Tables, tensor: Tensor, dim: int) -> Tensor:
+    return tensor.reshape(1) if tensor.ndim == 0 else t.of(tensor).unsqueeze_dim(tensor, dim)
+
+
+@translates("squeeze")
+def squeeze(t: Tables, tensor: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    rank = max(tensor.ndim, 1)
+    dims = range(rank) if dim is None else [it % rank for it in ([dim] if isinstance(dim, int) else dim)]
+    return t.reshape(tensor, [n for place, n in enumerate(tensor.shape) if place not in dims or n != 1])
+
+
+@translates("expand")
+def expand(t: Tables, tensor: Tensor, size: Sequence[int], implicit: bool = False) -> Tensor:
+    if not size:
+        return tensor.detach()
+    return t.of(tensor).expand(at_least_1(tensor), list(size))
+
+
+@translates("slice")
+def slice_(
+    t: Tables, tensor: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    dim = dim % tensor.ndim
+    bounds = slice(*slice(start, end, step).indices(tensor.shape[dim]))
+    return t.of(tensor).slice(tensor, (*[slice(None)] * dim, bounds), ())
+
+
+@translates("select")
+def select(t: Tables, tensor: Tensor, dim: int, index: int) -> Tensor:
+    dim = dim % tensor.ndim
+    index = index % tensor.shape[dim]
+    if tensor.ndim == 1:
+        return scalar(t.of(tensor).narrow(tensor, 0, index, 1))
+    return t.of(tensor).select_dim(tensor, dim, index)
+
+
+@translates("narrow")
+def narrow(t: Tables, tensor: Tensor, dim: int, start: int, length: int) -> Tensor:
+    return t.of(tensor).narrow(tensor, dim, start % max(tensor.shape[dim], 1), length)
+
+
+@translates("split_with_sizes", "split_with_sizes_copy")
+def split_with_sizes(t: Tables, tensor: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tensor]:
+    return list(t.of(tensor).split(tensor, list(sizes), dim))
+
+
+@translates("split")
+def split(t: Tables, tensor: Tensor, size: int, dim: int = 0) -> list[Tensor]:
+    length = tensor.shape[dim]
+    sizes = [min(size, length - start) for start in range(0, length, size)] if length else [0]
+    return split_with_sizes(t, tensor, sizes, dim)
+
+
+@translates("unbind")
+def unbind(t: Tables, tensor: Tensor, dim: int = 0) -> list[Tensor]:
+    return [select(t, tensor, dim, index) for index in range(tensor.shape[dim])]
+
+
+@translates("cat", "concat")
+def cat(t: Tables, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    # torch leaves out the tensors of shape [0].
+    tensors = [it for it in tensors if it.shape != (0,)] or list(tensors[:1])
+    dtype = tensors[0].dtype
+    for it in tensors[1:]:
+        dtype = torch.promote_types(dtype, it.dtype)
+    return t.of(dtype).cat([t.cast(it, dtype) for it in tensors], dim)
+
+
+@translates("stack")
+def stack(t: Tables, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    dim = dim % (tensors[0].ndim + 1)
+    shape = [*tensors[0].shape[:dim], 1, *tensors[0].shape[dim:]]
+    return cat(t, [t.reshape(it, shape) for it in tensors], dim)
+
+
+@translates("flip")
+def flip(t: Tables, tensor: Tensor, dims: Sequence[int]) -> Tensor:
+    return t.of(tensor).flip(tensor, list(dims)) if dims and tensor.ndim else tensor.clone()
+
+
+@translates("roll")
+def roll(t: Tables, tensor: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
+    if not dims:
+        flat = t.reshape(tensor, [tensor.numel()])
+        return t.reshape(t.of(tensor).roll(flat, list(shifts), [0]), tensor.shape)
+    return t.of(tensor).roll(tensor, list(shifts), list(dims))
+
+
+@translates("repeat")
+def repeat(t: Tables, tensor: Tensor, times: Sequence[int]) -> Tensor:
+    if not times:
+        return tensor.clone()
+    wide = t.reshape(tensor, [1] * (len(times) - tensor.ndim) + list(tensor.shape))
+    return t.of(tensor).repeat(wide, list(times))
+
+
+@translates("unfold")
+def unfold(t: Tables, tensor: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    return t.of(tensor).unfold(tensor, dimension, size, step)
+
+
+@translates("diagonal")
+def diagonal(t: Tables, tensor: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    dim1, dim2 = dim1 % tensor.ndim, dim2 % tensor.ndim
+    kept = [it for it in range(tensor.ndim) if it not in (dim1, dim2)]
+    matrices = permute(t, tensor, [*kept, dim1, dim2])
+    if offset:
+        rows, columns = max(-offset, 0), max(offset, 0)
+        matrices = slice_(t, slice_(t, matrices, -2, rows), -1, columns)
+    return t.module.diagonal(matrices)
+
+
+@translates("constant_pad_nd")
+def constant_pad_nd(t: Tables, tensor: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:
+    if tensor.dtype.is_floating_point:
+        return t.module.constant_pad(tensor, list(pad), float(value))
+    x = t.cast(tensor, torch.int64) if tensor.dtype is torch.bool else tensor
+    pairs = [(pad[place], pad[place + 1]) for place in range(0, len(pad), 2)]
+    for place, (before, after) in enumerate(pairs, 1):
+        x = slice_(t, x, -place, max(-before, 0), x.shape[-place] - max(-after, 0))
+    added = [(max(before, 0), max(after, 0)) for before, after in reversed(pairs)]
+    return t.cast(t.of(x).pad_constant(x, added, int(value)), tensor.dtype)
+
+
+def _triangle(name: str) -> None:
+    @translates(name)
+    def triangle(t: Tables, tensor: Tensor, diagonal: int = 0) -> Tensor:
+        x = t.cast(tensor, torch.int64) if tensor.dtype is torch.bool else tensor
+        return t.cast(getattr(t.of(x), name)(x, diagonal), tensor.dtype)
+
+
+_triangle("tril")
+_triangle("triu")
+
+
+@translates("pixel_shuffle")
+def pixel_shuffle(t: Tables, tensor: Tensor, factor: int) -> Tensor:
+    *batch, channels, height, width = tensor.shape
+    parts = t.reshape(tensor, [math.prod(batch), channels // factor**2, factor, factor, height, width])
+    moved = permute(t, parts, [0, 1, 4, 2, 5, 3])
+    return t.reshape(moved, [*batch, channels // factor**2, height * factor, width * factor])
+
+
+@translates("pixel_unshuffle")
+def pixel_unshuffle(t: Tables, tensor: Tensor, factor: int) -> Tensor:
+    *batch, channels, height, width = tensor.shape
+    parts = t.reshape(tensor, [math.prod(batch), channels, height // factor, factor, width // factor, factor])
+    moved = permute(t, parts, [0, 1, 3, 5, 2, 4])
+    return t.reshape(moved, [*batch, channels * factor**2, height // factor, width // factor])
+
+
+@translates("_to_copy")
+def to_copy(
+    t: Tables,
+    tensor: Tensor,
+    *,
+    dtype: torch.dtype | None = None,
+    device: torch.device | None = None,
+    **_: Any,
+) -> Tensor:
+    x = at_least_1(tensor)
+    result = x if dtype is None else t.cast(x, dtype)
+    if device is not None and device != tensor.device:
+        result = t.of(result).to_device(result, device)
+    return like_rank(result.clone() if result is x else result, tensor)
+
+
+@translates("_local_scalar_dense")
+def item(t: Tables, tensor: Tensor) -> Any:
+    return t.of(tensor).read_item(tensor.reshape(1))

@@ -1,0 +1,155 @@
+"""The tables of one backend as the translations use them, and how operands become what the tables take."""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...errors import BackendError
+
+Sizes = Sequence[int]
+Translation = Callable[..., Any]
+TRANSLATIONS: dict[str, Translation] = {}
+"""By the name of the aten operator, without its overload. Each takes `Tables` and the operator's arguments."""
+
+
+WRITES: dict[str, Translation] = {}
+"""Operators that write into one of their arguments, of which torch has no form without that."""
+
+
+def translates(*names: str) -> Callable[[Translation], Translation]:
+    """Decorates the translation of these operators."""
+
+    def register(function: Translation) -> Translation:
+        for name in names:
+            assert name not in TRANSLATIONS, name
+            TRANSLATIONS[name] = function
+        return function
+
+    return register
+
+
+class Tables:
+    """The tables of a backend. Tensors of rank 0, which they don't know, are `[1]` for them."""
+
+    def __init__(self, backend: Any, mode: Any) -> None:
+        self.backend = backend
+        self.mode = mode
+        """Within `with t.mode:` torch's own functions are the backend's again, as outside of a translation."""
+
+    @cached_property
+    def float(self) -> Any:
+        """The functions of Float tensors."""
+        return self.backend.float_ops
+
+    @cached_property
+    def int(self) -> Any:
+        """The functions of Int tensors."""
+        return self.backend.int_ops
+
+    @cached_property
+    def bool(self) -> Any:
+        """The functions of Bool tensors."""
+        return self.backend.bool_ops
+
+    @cached_property
+    def module(self) -> Any:
+        """The functions of layers."""
+        return self.backend.module_ops
+
+    @cached_property
+    def activation(self) -> Any:
+        """Activation functions."""
+        return self.backend.activation_ops
+
+    def of(self, it: Tensor | torch.dtype) -> Any:
+        """The table for a tensor or an element type.
+
+        Raises:
+            BackendError: complex numbers, which no table has.
+        """
+        dtype = it.dtype if isinstance(it, Tensor) else it
+        if dtype.is_floating_point:
+            return self.float
+        if dtype.is_complex:
+            raise BackendError(f"{self.backend!r}: complex numbers ({dtype}) have no functions in a backend's tables")
+        return self.bool if dtype is torch.bool else self.int
+
+    def cast(self, tensor: Tensor, dtype: torch.dtype) -> Tensor:
+        """The values in another element type."""
+        return tensor if tensor.dtype is dtype else self.of(tensor).cast(tensor, dtype)
+
+    def full(self, shape: Sizes, value: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """`shape`, all `value`, of any rank."""
+        made = self.of(dtype).full(list(shape) or [1], kind_of(dtype)(value), dtype, device)
+        return made if len(shape) else scalar(made)
+
+    def reshape(self, tensor: Tensor, shape: Sizes) -> Tensor:
+        """The elements as `shape`, of any rank."""
+        if tensor.ndim == 0 or len(shape) == 0:
+            return tensor.reshape(tuple(shape))
+        return tensor if tuple(shape) == tuple(tensor.shape) else self.of(tensor).reshape(tensor, list(shape))
+
+
+def kind_of(dtype: torch.dtype) -> Callable[[Any], Any]:
+    """The type of Python's numbers for an element type."""
+    return float if dtype.is_floating_point else bool if dtype is torch.bool else int
+
+
+def scalar(tensor: Tensor) -> Tensor:
+    """`[1]` as torch's rank 0."""
+    return tensor.reshape(())
+
+
+def at_least_1(tensor: Tensor) -> Tensor:
+    """A tensor of rank 0 as `[1]`."""
+    return tensor.reshape(1) if tensor.ndim == 0 else tensor
+
+
+def like_rank(result: Tensor, operand: Tensor) -> Tensor:
+    """The result of a function of `at_least_1(operand)` in the rank that torch gives it."""
+    return scalar(result) if operand.ndim == 0 else result
+
+
+def float_dtype(dtype: torch.dtype) -> torch.dtype:
+    """What a function of numbers gives for an element type: torch's default for integers."""
+    return dtype if dtype.is_floating_point else torch.get_default_dtype()
+
+
+def aligned(t: Tables, dtype: torch.dtype, *values: Any) -> tuple[list[Any], bool]:
+    """Operands in one element type and one rank, scalars as numbers of it; and whether torch's result has rank 0."""
+    rank = max(it.ndim for it in values if isinstance(it, Tensor))
+    found: list[Any] = []
+    for it in values:
+        if isinstance(it, Tensor):
+            cast = t.cast(at_least_1(it), dtype)
+            missing = max(rank, 1) - cast.ndim
+            found.append(t.reshape(cast, [1] * missing + list(cast.shape)))
+        else:
+            found.append(kind_of(dtype)(it))
+    return found, rank == 0
+
+
+def dims_of(tensor: Tensor, dim: Any) -> list[int]:
+    """The dimensions that a reduction names, all where it names none, each 0 or above."""
+    rank = max(tensor.ndim, 1)
+    if dim is None or (isinstance(dim, Sequence) and not dim):
+        return list(range(rank))
+    return [it % rank for it in ([dim] if isinstance(dim, int) else dim)]
+
+
+def without(t: Tables, tensor: Tensor, dims: Sequence[int], keepdim: bool, operand: Tensor) -> Tensor:
+    """A result that kept `dims` with size 1, as torch gives it."""
+    if operand.ndim == 0:
+        return scalar(tensor)
+    if keepdim:
+        return tensor
+    return t.reshape(tensor, [size for place, size in enumerate(tensor.shape) if place not in dims])
+
+
+def count_of(tensor: Tensor, dims: Sequence[int]) -> int:
+    """How many elements a reduction over `dims` takes together."""
+    return math.prod(at_least_1(tensor).shape[dim] for dim in dims)
