@@ -24,6 +24,7 @@ ALLOWED = {
     "_step_supports_amp_scaling": "what GradScaler asks of an optimizer that unscales by itself",
     **dict.fromkeys(["_asdict", "_fields", "_replace"], "public methods of named tuples"),
     **dict.fromkeys(["_at_fork_reinit", "_getframe", "_inheriting", "_slotnames"], "Python's own"),
+    "_actions": "of Python's own argparse, which has no public list of a parser's options",
     **dict.fromkeys(["_Stop", "_file_read", "_file_readline"], "of Python's own unpickler"),
 }
 READS_FILES = PACKAGE / "record" / "torch_files"

@@ -39,6 +39,7 @@ def _behind_a_product(rows: int, d_input: int, width: int) -> FunctionCase:
 
 
 CASES = [_case(2048, 1536, "none"), _case(2048, 1536, "tanh")]
+DEVICE_CASES = [_case(2048, 768, "none")]
 
 
 def run(repeats: int) -> list[Comparison]:

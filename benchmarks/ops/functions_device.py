@@ -2,8 +2,8 @@
 
     python -m benchmarks.ops.functions_device
 
-The cases are those of the CPU, sixteen times as many rows. Liger is compared with if it is installed
-(`pip install liger-kernel`). Without a GPU nothing is measured.
+The cases are those of the CPU and some of the GPU's own, sixteen times as many rows. Liger is compared with if it is
+installed (`pip install liger-kernel`). Without a GPU nothing is measured.
 """
 
 from collections.abc import Callable, Sequence
@@ -76,7 +76,9 @@ def run(repeats: int) -> list[Comparison]:
     if not torch.cuda.is_available():
         print("no CUDA device: not measured")
         return []
-    cases = [replace(case, bar=None) for op in OPS for case in import_module(f"benchmarks.ops.{op}").CASES]
+    modules = [import_module(f"benchmarks.ops.{op}") for op in OPS]
+    given = [case for module in modules for case in [*module.CASES, *getattr(module, "DEVICE_CASES", [])]]
+    cases = [replace(case, bar=None) for case in given]
     return [result for case in cases for dtype in DTYPES for result in measure(case, dtype, repeats, "cuda")]
 
 

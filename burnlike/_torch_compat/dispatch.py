@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import torch
+from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
 __all__ = ["TorchDispatchMode", "is_traceable_wrapper_subclass"]
@@ -33,6 +35,42 @@ def schema_of(function: Any) -> Any:
     return getattr(function, "_schema", None)
 
 
+attention_math: Any = torch.ops.aten._scaled_dot_product_attention_math
+"""Attention made of matrix products and a softmax, which returns also the weights.
+
+`torch.nn.attention.sdpa_kernel` would choose it for all threads.
+"""
+
+
+nearest_exact: Any = torch.ops.aten._upsample_nearest_exact1d
+"""Resampling of a line to the nearest place, with its derivative's other forms by its name."""
+
+COUNTS_AND_SHARES = ("_has_compatible_shallow_copy_type", "_version", "_backward", "_assert_async")
+"""Names of operators that calculate nothing, such as questions about a tensor."""
+
+
+def current_mode() -> TorchDispatchMode | None:
+    """The innermost dispatch mode that is active in this thread, the autograd threads among them.
+
+    Without it, a backward pass within another one over the same backend would compute everything twice.
+    """
+    found: Any = _python_dispatch._get_current_dispatch_mode()  # pyright: ignore[reportPrivateUsage]
+    return found
+
+
+def decomposition_of(operator: Any) -> Callable[..., Any] | None:
+    """What computes an operator of torch by others: torch's own decomposition; None where there is none.
+
+    Without it, layers over a backend that is not torch's would be limited to operators that its tables have.
+    """
+    from torch._decomp import decomposition_table
+
+    found = decomposition_table.get(operator)
+    if found is None and operator._can_decompose():
+        return operator.decompose
+    return found
+
+
 def assume_constant(function: F) -> F:
     """Let torch.compile call `function` while it traces, and take the result as a constant.
 
@@ -40,3 +78,15 @@ def assume_constant(function: F) -> F:
     """
     function._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
     return function
+
+
+def never_compile_alone(function: Callable[..., Any]) -> None:
+    """Have torch.compile run `function` as it is where it is called by code that is not compiled.
+
+    Called by code that is compiled, it is compiled with that. Without it, what gives a module its forward could be
+    compiled by itself, and the compiler can't return a method that no attribute of the module has.
+    """
+    native: Any = torch._C
+    frames = native._dynamo.eval_frame
+    action = frames._FrameAction
+    frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(action.SKIP, action.DEFAULT))

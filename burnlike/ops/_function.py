@@ -1,26 +1,55 @@
 """How a function with a derivative calls its native op."""
 
 import inspect
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._torch_compat.transforms import in_forward_mode, transforming
-from ..errors import AutodiffError
 from ._checks import check_memory
 from ._compiled import is_decomposed
 from ._library import WITHOUT_NATIVE
 
 
 def is_transformed() -> bool:
-    """Whether the present code runs within a transform of `torch.func`, or may be differentiated in forward mode.
+    """Whether the present code runs within a transform of `torch.func` or `references()`, or forward mode is on.
 
     There an op is its reference, compiled or not: torch would call an op of a library once for each item of a `vmap`,
     can't differentiate it, and in a compiled graph would give tangents of 0 without a word (torch 2.13).
     """
-    return transforming() or in_forward_mode()
+    return transforming() or in_forward_mode() or _REFERENCES.depth > 0
+
+
+class _References(threading.local):
+    depth = 0
+
+
+_REFERENCES = _References()
+
+
+def takes_references() -> bool:
+    """Whether the present code runs within `references()`."""
+    return _REFERENCES.depth > 0
+
+
+@contextmanager
+def references() -> Iterator[None]:
+    """A `with` block in which each op is its reference, made of torch's own functions."""
+    _REFERENCES.depth += 1
+    try:
+        yield
+    finally:
+        _REFERENCES.depth -= 1
+
+
+def is_recorded() -> bool:
+    """Whether torch makes a program of the present code, which tools without our ops are to run: by `torch.export` or
+    `torch.jit.trace`."""
+    return torch.compiler.is_exporting() or torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
 
 
 def call(
@@ -54,15 +83,6 @@ def call(
         tensors = {key: it for key, it in zip(names, arguments, strict=True) if isinstance(it, Tensor)}
         check_memory(name, tensors)
         raise
-
-
-def no_second_derivative(name: str) -> Callable[..., None]:
-    """The derivative of a backward op, which there is not."""
-
-    def refuse(ctx: Any, *grads: Tensor) -> None:
-        raise AutodiffError(f"{name} has no second derivative; use {name}_reference where one is needed")
-
-    return refuse
 
 
 def second_derivative(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.flop_counter import register_flop_formula
 
 from .. import __version__, _env
 from ..errors import ArgumentError, NativeError
@@ -126,6 +127,15 @@ def autograd(name: str, backward: Callable[..., Any], setup_context: Callable[..
     DERIVATIVES[name] = (backward, setup_context)
     if CPU.loaded:
         torch.library.register_autograd(f"burnlike::{name}", backward, setup_context=setup_context)
+
+
+def flops(name: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Decorates what torch's `FlopCounterMode` counts for an op that multiplies matrices: as much as for torch's own.
+
+    It is called with the arguments, the shapes of tensors in their places.
+    """
+    is_there = hasattr(torch.ops.burnlike, name)
+    return register_flop_formula(getattr(torch.ops.burnlike, name)) if is_there else lambda function: function
 
 
 def refuse_lazy_negation(name: str) -> None:

@@ -3,9 +3,10 @@ rms_norm(x + residual)."""
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from ._function import call, no_second_derivative
+from ._function import call, second_derivative
 from ._library import autograd, fake, op
 from .layer_norm import check_norm
 from .rms_norm import rms_norm_reference
@@ -17,8 +18,9 @@ _add_rms_norm_backward = op("add_rms_norm_backward")
 def add_rms_norm(x: Tensor, residual: Tensor, gamma: Tensor, epsilon: float = 1e-5) -> tuple[Tensor, Tensor]:
     """`rms_norm` of x + residual, and the sum itself.
 
-    The bits are those of the sum and of `rms_norm` of it. Differentiable once in `x`, `residual` and `gamma`; the
-    gradients of both results come into one pass, and what `x` and `residual` get is the same tensor.
+    The bits are those of the sum and of `rms_norm` of it. Differentiable any number of times, from the
+    second derivative on in plain torch; the gradients of both results come into one pass, and what `x` and `residual`
+    get is the same tensor.
 
     Memory: allocates the two results; keeps nothing for backward but the sum and `gamma` themselves. Backward allocates
     one gradient for `x` and `residual`, and what that of `rms_norm` does.
@@ -74,5 +76,13 @@ def _backward(ctx: Any, grad: Tensor | None, grad_total: Tensor | None) -> tuple
     return grad_x, grad_x, grad_gamma, None
 
 
+def _gradients(
+    grad: Tensor, grad_total: Tensor | None, total: Tensor, gamma: Tensor, epsilon: float
+) -> tuple[Tensor, Tensor]:
+    y = rms_norm_reference(total, gamma, epsilon)
+    grad_x, grad_gamma = torch.autograd.grad(y, (total, gamma), grad, create_graph=True)
+    return grad_x if grad_total is None else grad_x + grad_total, grad_gamma
+
+
 autograd("add_rms_norm", _backward, _save)
-autograd("add_rms_norm_backward", no_second_derivative("add_rms_norm"))
+autograd("add_rms_norm_backward", *second_derivative(_gradients))

@@ -5,17 +5,20 @@ where it is two products with all keys and a softmax between, on processors that
 computes the weights again from the logarithms of their sums, in blocks (Dao 2023, "FlashAttention-2", algorithm 2).
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import sdpa_backward_flop_count, sdpa_flop_count
 
 from ..errors import ArgumentError, ShapeError
 from ._autocast import for_products
 from ._checks import check_device, check_dtype, check_shape
-from ._function import call, no_second_derivative
-from ._library import autograd, fake, op
+from ._function import call, is_recorded, second_derivative
+from ._library import autograd, fake, flops, op
 
 _attention = op("attention")
 _attention_backward = op("attention_backward")
@@ -32,8 +35,8 @@ def attention(
     """Attend from each query to the keys, as `torch.nn.functional.scaled_dot_product_attention` without dropout.
 
     The native op runs on CPUs in bfloat16 without a mask, and where a derivative in bfloat16 or float16 is asked for;
-    its own derivative is not differentiable. Torch's attention runs elsewhere: on CUDA, in float32 and float64, for a
-    mask with a derivative, and for tensors without values.
+    it is differentiable any number of times, from the second derivative on in plain torch. Torch's attention runs
+    elsewhere: on CUDA, in float32 and float64, for a mask with a derivative, and for tensors without values.
 
     Memory: for backward, the arguments, the output and a float32 for each query of each head are kept; a bool mask is
     kept in query's dtype. The backward pass allocates the gradients and for each thread up to 2 bytes (4 in float16)
@@ -104,7 +107,7 @@ def _is_faster(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -
         and not (mask is not None and mask.requires_grad)
         and query.numel() > 0
         and key.numel() > 0
-        and not torch.compiler.is_exporting()  # a program without a backward pass, which torch's tools take as it is
+        and not is_recorded()  # a program without a backward pass, which torch's tools take as it is
     )
 
 
@@ -167,6 +170,18 @@ def _(
     return _grad_like(query), _grad_like(key), _grad_like(value)
 
 
+@flops("attention")
+def _(query: Sequence[int], key: Sequence[int], value: Sequence[int], *_: object, **__: object) -> int:
+    return sdpa_flop_count(query, key, value)
+
+
+@flops("attention_backward")
+def _(
+    grad: Sequence[int], query: Sequence[int], key: Sequence[int], value: Sequence[int], *_: object, **__: object
+) -> int:
+    return sdpa_backward_flop_count(grad, query, key, value)
+
+
 def _grad_like(x: Tensor) -> Tensor:
     batch, heads, length, width = x.shape
     return x.new_empty(batch, length, heads, width).transpose(1, 2)
@@ -185,5 +200,22 @@ def _backward(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, 
     return *grads, None, None, None
 
 
+def _gradients(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    output: Tensor,
+    logsumexp: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    scale: float,
+) -> tuple[Tensor, ...]:
+    given = query, key, value
+    with sdpa_kernel(SDPBackend.MATH):  # the others have no second derivative
+        result = attention_reference(*given, mask, causal, scale)
+    return torch.autograd.grad(result, given, grad, create_graph=True)
+
+
 autograd("attention", _backward, _save)
-autograd("attention_backward", no_second_derivative("attention"))
+autograd("attention_backward", *second_derivative(_gradients))

@@ -10,7 +10,7 @@ from .._torch_compat.transforms import transforming
 from ..errors import ArgumentError, ShapeError, TargetError
 from ._autocast import autocast_dtype
 from ._checks import check_device, check_dtype, check_memory, check_shape
-from ._function import call, no_second_derivative
+from ._function import call, second_derivative
 from ._library import autograd, fake, op
 
 Reduction = Literal["none", "mean", "sum"]
@@ -32,8 +32,8 @@ def cross_entropy(
     """-log p(target) of each row, with p = softmax(logits), as `torch.nn.functional.cross_entropy`.
 
     With weights w and smoothing a, a row's loss is (1 - a) w[t] (-log p[t]) + a / classes * sum(w * -log p) (Szegedy
-    et al. 2016, section 7), and the mean is the sum over the rows divided by that of w[t]. Differentiable once in
-    `logits`; `cross_entropy_reference` is differentiable any number of times.
+    et al. 2016, section 7), and the mean is the sum over the rows divided by that of w[t]. Differentiable any
+    number of times in `logits`, from the second derivative on in plain torch.
 
     Memory: the forward pass makes two numbers for each row. With them, the logits and targets are saved for the
     backward pass, which makes the gradient and nothing else. Made in the forward pass, the gradient would spare an exp
@@ -63,10 +63,24 @@ def cross_entropy(
         TargetError: a target is no class (on CUDA, as in torch, an assertion on the device, which ends the process's
             use of it).
     """
+    loss = unrounded_loss(logits, targets, weight, ignore_index, label_smoothing, z_loss, soft_cap, reduction)
+    return loss.to(loss_dtype(logits))
+
+
+def unrounded_loss(
+    logits: Tensor,
+    targets: Tensor,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    soft_cap: float | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """As `cross_entropy`, in the type that it is computed in: float32 of 16-bit logits."""
     arguments = (logits, targets, weight, ignore_index, label_smoothing, z_loss, soft_cap, reduction)
     result = call("cross_entropy", _cross_entropy, _reference, _check, *arguments)
-    loss = result if isinstance(result, Tensor) else result[0]
-    return loss.to(loss_dtype(logits))
+    return result if isinstance(result, Tensor) else result[0]
 
 
 def cross_entropy_reference(
@@ -200,5 +214,18 @@ def _backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
     return grad_logits, *(None,) * 7
 
 
+def _gradients(
+    grad: Tensor,
+    logits: Tensor,
+    targets: Tensor,
+    weight: Tensor | None,
+    statistics: Tensor,
+    total_weight: Tensor,
+    *options: Any,
+) -> tuple[Tensor, ...]:
+    loss = _reference(logits, targets, weight, *options)
+    return torch.autograd.grad(loss, logits, grad, create_graph=True)
+
+
 autograd("cross_entropy", _backward, _save)
-autograd("cross_entropy_backward", no_second_derivative("cross_entropy"))
+autograd("cross_entropy_backward", *second_derivative(_gradients))

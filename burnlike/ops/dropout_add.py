@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..errors import ArgumentError
 from ._checks import check_device, check_dtype, check_shape
-from ._function import call, no_second_derivative
+from ._function import call, second_derivative
 from ._library import autograd, fake, op
 from ._random import random_bits, uniform
 
@@ -30,7 +30,7 @@ def dropout_add(
     checkpointing draws the same again, and a captured CUDA graph draws another in each replay. The seed stays on the
     device; nothing waits for it.
 
-    Differentiable once; `dropout_add_reference` is differentiable any number of times.
+    Differentiable any number of times, from the second derivative on in plain torch.
 
     Memory: the result, and backward the gradient of x; the gradient of the residual is that of the result itself. Only
     the seed is saved for backward, 8 bytes.
@@ -62,10 +62,14 @@ def dropout_add(
 def dropout_add_reference(x: Tensor, residual: Tensor, probability: float, seed: Tensor) -> Tensor:
     """The same as `dropout_add` in training, in plain torch, on any device."""
     dtype = torch.promote_types(x.dtype, torch.float32)
+    return (residual.to(dtype) + x.to(dtype) * _factors(x, probability, seed)).to(residual.dtype)
+
+
+def _factors(x: Tensor, probability: float, seed: Tensor) -> Tensor:
+    """What each value of x is multiplied by."""
     draws = uniform(random_bits(seed.reshape(()), 0, 0, x.numel(), x.device)).view(x.shape)
     scale = 1 / (1 - probability) if probability < 1 else 0.0
-    factors = (draws >= probability).to(dtype) * scale
-    return (residual.to(dtype) + x.to(dtype) * factors).to(residual.dtype)
+    return (draws >= probability).to(torch.promote_types(x.dtype, torch.float32)) * scale
 
 
 def _check(x: Tensor, residual: Tensor, probability: float, seed: Tensor | None) -> None:
@@ -106,5 +110,9 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
     return _dropout_add_backward(grad, ctx.probability, seed, ctx.dtype), grad, None, None
 
 
+def _gradients(grad: Tensor, probability: float, seed: Tensor, dtype: torch.dtype) -> tuple[Tensor]:
+    return ((grad * _factors(grad, probability, seed)).to(dtype),)
+
+
 autograd("dropout_add", _backward, _save)
-autograd("dropout_add_backward", no_second_derivative("dropout_add"))
+autograd("dropout_add_backward", *second_derivative(_gradients))

@@ -4,6 +4,7 @@ On a CPU torch multiplies float32 matrices by MKL, which on other makers' proces
 which torch multiplies 16-bit matrices and convolves, does not: on an AMD EPYC (Zen 5) it takes 0.45 to 0.6 of the time.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from torch.nn import functional
 
 from .._torch_compat import onednn
 from ._autocast import autocast_dtype
-from ._function import is_transformed
+from ._function import is_recorded, is_transformed
+from ._library import flops
 
 # Below, a call takes longer than the product; longer sums oneDNN splits among threads, with other bits for each number.
 _FEWEST_PRODUCTS = 2**23
@@ -51,7 +53,7 @@ def is_faster(x: Tensor, weight: Tensor) -> bool:
         return False
     if not _gains(x.numel() // x.shape[-1], weight.shape[0], weight.shape[1]):
         return False
-    if is_transformed() or autocast_dtype(x) is not None or torch.compiler.is_exporting():
+    if is_transformed() or autocast_dtype(x) is not None or is_recorded():
         return False
     return bool(torch.backends.mkldnn.enabled)
 
@@ -94,6 +96,11 @@ _matrix_product = torch.ops.burnlike.matrix_product.default
 @torch.library.register_fake("burnlike::matrix_product", lib=_library)
 def _(x: Tensor, y: Tensor, bias: Tensor | None) -> Tensor:
     return x.new_empty((x.shape[0], y.shape[0]))
+
+
+@flops("matrix_product")
+def _(x: Sequence[int], y: Sequence[int], *_: object, **__: object) -> int:
+    return 2 * x[0] * x[1] * y[0]
 
 
 def _product(x: Tensor, y: Tensor) -> Tensor:

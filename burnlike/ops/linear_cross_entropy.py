@@ -4,6 +4,7 @@ The logits of some rows at a time are made, their loss is taken, and what they a
 pass (Hsu et al. 2024, arXiv:2410.10989, section 3.2). The products are torch's own.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from ..errors import ArgumentError, AutodiffError, ShapeError
 from ._autocast import autocast_dtype
 from ._checks import check_device, check_dtype, check_shape, check_storage
 from ._function import is_transformed
-from ._library import WITHOUT_NATIVE, op
+from ._library import WITHOUT_NATIVE, flops, op
 from .cross_entropy import check_options, check_targets, cross_entropy_reference, loss_dtype
 from .linear import linear
 
@@ -214,6 +215,12 @@ def _(
     grad_weight = weight.new_empty(weight.shape if weight_needed else 0)
     grad_bias = weight.new_empty(len(weight) if weight_needed and bias is not None else 0, dtype=dtype)
     return loss, grad_hidden, grad_weight, grad_bias, torch.empty_like(loss)
+
+
+@flops("linear_cross_entropy")
+def _(hidden: Sequence[int], weight: Sequence[int], *options: object, **_: object) -> int:
+    *_rest, hidden_needed, weight_needed = options
+    return (1 + bool(hidden_needed) + bool(weight_needed)) * 2 * hidden[0] * hidden[1] * weight[0]
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

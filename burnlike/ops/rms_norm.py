@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._function import call, no_second_derivative
+from ._function import call, second_derivative
 from ._library import autograd, fake, op
 from .layer_norm import check_norm
 
@@ -19,7 +19,7 @@ _rms_norm_backward = op("rms_norm_backward")
 def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-5) -> Tensor:
     """Normalize the last dimension of `x` by its root mean square and scale it.
 
-    Differentiable once in `x` and `gamma`; `rms_norm_reference` is differentiable any number of times.
+    Differentiable any number of times in `x` and `gamma`, from the second derivative on in plain torch.
 
     Args:
         x: `[..., d]`, float32, float16, bfloat16 or float64, on a CPU or CUDA device.
@@ -71,5 +71,9 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
     return grad_x, grad_gamma, None
 
 
+def _gradients(grad: Tensor, x: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, ...]:
+    return torch.autograd.grad(rms_norm_reference(x, gamma, epsilon), (x, gamma), grad, create_graph=True)
+
+
 autograd("rms_norm", _backward, _save)
-autograd("rms_norm_backward", no_second_derivative("rms_norm"))
+autograd("rms_norm_backward", *second_derivative(_gradients))

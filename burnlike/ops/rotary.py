@@ -21,8 +21,9 @@ def rotary(
 ) -> tuple[Tensor, Tensor]:
     """Turn the first r values of each query and key by the angles of their positions; the others are copied.
 
-    The tables of `transformers` have each column twice: what is wanted here is `cos[..., : r // 2]` for halves, a view
-    that is not copied, and `cos[..., ::2]` for pairs of neighbours.
+    Tables with a column for each pair are smaller than those of `transformers`, which have one for each value: of
+    tables whose columns are equal in pairs take `cos[..., : r // 2]` for halves, a view that is not copied, and
+    `cos[..., ::2]` for pairs of neighbours.
 
     Differentiable any number of times in `query` and `key`, not in the tables. Memory: both results; saved for
     backward are the tables alone.
@@ -31,7 +32,9 @@ def rotary(
         query: `[batch, heads, sequence, d]`, float32, float16, bfloat16 or float64, on a CPU or CUDA device. A view of
             `[batch, sequence, heads, d]` is read as it is; only rows whose values are apart are copied first.
         key: `[batch, heads of its own, sequence, d]`, of query's dtype.
-        cos: `[rows, r / 2]`, or `[batch or 1, rows, r / 2]`, of query's dtype or float32, with r at most d.
+        cos: `[rows, r / 2]`, or `[batch or 1, rows, r / 2]`, of query's dtype or float32, with r at most d. Halves take
+            `[..., rows, d]`, too: both values of a pair then have angles t and u of their own, and become
+            (a cos t - b sin t, a sin u + b cos u), as in the code of `transformers`.
         sin: as cos.
         start: the row of the first position, for keys that follow those of a cache; `start + sequence` rows are there.
         interleaved: whether pairs are neighbours (x[2i], x[2i + 1]), as in GPT-J and Burn, or of both halves,
@@ -81,17 +84,26 @@ def _turned_both(
         cos, sin = cos[:, None], sin[:, None]
     dtype = torch.promote_types(query.dtype, torch.float32)
     cos, sin = cos.to(dtype), sin.to(dtype)
+    # Those of the first and of the second values of the pairs.
+    whole = _are_whole(query, cos, interleaved)
+    cosines, sines = (table.chunk(2, -1) if whole else (table, table) for table in (cos, sin))
     if inverse:
-        sin = -sin
-    return _turned(query, cos, sin, interleaved), _turned(key, cos, sin, interleaved)
+        sines = -sines[1], -sines[0]
+    return _turned(query, cosines, sines, interleaved), _turned(key, cosines, sines, interleaved)
 
 
-def _turned(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
-    half = cos.shape[-1]
-    values = x[..., : 2 * half].to(cos.dtype)
+def _are_whole(query: Tensor, cos: Tensor, interleaved: bool) -> bool:
+    """Whether a table has a column for each value, not for each pair."""
+    width = query.shape[-1]
+    return not interleaved and width > 0 and width % 2 == 0 and cos.shape[-1] == width
+
+
+def _turned(x: Tensor, cosines: tuple[Tensor, ...], sines: tuple[Tensor, ...], interleaved: bool) -> Tensor:
+    half = cosines[0].shape[-1]
+    values = x[..., : 2 * half].to(cosines[0].dtype)
     pairs = values.unflatten(-1, (half, 2)).unbind(-1) if interleaved else values.split(half, -1)
     first, second = pairs if half else (values, values)
-    turned = first * cos - second * sin, first * sin + second * cos
+    turned = first * cosines[0] - second * sines[0], first * sines[1] + second * cosines[1]
     y = torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)
     y = y.to(x.dtype)
     return y if 2 * half == x.shape[-1] else torch.cat((y, x[..., 2 * half :]), -1)
@@ -116,7 +128,7 @@ def _check(query: Tensor, key: Tensor, cos: Tensor, sin: Tensor, interleaved: bo
     if not fits or cos.shape[-2] != length:
         expected = f"[{length}, r / 2] or [{batch} or 1, {length}, r / 2]"
         raise ShapeError(f"rotary: expected cos {expected} for query {list(query.shape)}, got {list(cos.shape)}")
-    if 2 * cos.shape[-1] > width:
+    if 2 * cos.shape[-1] > width and not _are_whole(query, cos, interleaved):
         raise ShapeError(
             f"rotary: expected cos of at most {width // 2} columns, one for each pair of {width} values, got"
             f" {cos.shape[-1]}; of a table with each column twice take cos[..., : r // 2], or cos[..., ::2] if"

@@ -144,7 +144,7 @@ struct RotaryRows {
   int64_t outer_size, inner_size, width, half;
   RowStrides x, y, cosine, sine;
   float sign, minus_sign;
-  bool interleaved;
+  bool interleaved, whole;
 };
 
 // Turns rows [begin, end) of x, by tables of its own type or of float32.

@@ -35,7 +35,7 @@ std::tuple<Tensor, Tensor> rotary(
     const Tensor& query_any, const Tensor& key_any, const Tensor& cosine_any, const Tensor& sine_any, bool interleaved,
     bool inverse) {
   calls.add();
-  const RotarySizes sizes = rotary_sizes(query_any, key_any, cosine_any, sine_any);
+  const RotarySizes sizes = rotary_sizes(query_any, key_any, cosine_any, sine_any, interleaved);
   const Tensor inputs[2] = {with_whole_rows(query_any), with_whole_rows(key_any)};
   const Tensor outputs[2] = {new_heads_like(query_any), new_heads_like(key_any)};
   const Tensor cosine = with_whole_rows(cosine_any);
@@ -51,6 +51,7 @@ std::tuple<Tensor, Tensor> rotary(
         rows.width = sizes.width;
         rows.half = sizes.half;
         rows.interleaved = interleaved;
+        rows.whole = sizes.whole;
         rows.sign = inverse ? -1 : 1;
         rows.minus_sign = inverse ? 1 : -1;
         const Element* x = data_of<Element>(inputs[index]);

@@ -21,6 +21,12 @@ int threads_for(int64_t items) {
   return static_cast<int>(std::clamp<int64_t>((items + kWarp - 1) / kWarp * kWarp, kWarp, kMaxThreads));
 }
 
+// Of a row of which each takes 16 bytes at a time.
+template <class Element>
+int pack_threads(int64_t classes) {
+  return threads_for((classes + kWordsPack<Element> - 1) / kWordsPack<Element>);
+}
+
 ElementKind accumulate_kind(const Tensor& tensor) {
   return element_kind(tensor) == ElementKind::kFloat64 ? ElementKind::kFloat64 : ElementKind::kFloat32;
 }
@@ -63,12 +69,11 @@ struct Inputs {
   OptionalTensor weights, weight_sum;
 };
 
-// Calls `function` with the rows of a call and, as constants, whether they are capped and how many values are read and
-// written at once.
+// Calls `function` with the rows of a call and, as a constant, whether they are capped.
 template <class Function>
 void with_rows(
     const Inputs& inputs, int64_t ignore_index, double label_smoothing, double z_loss,
-    const std::optional<double>& soft_cap, const void* outputs, const Function& function) {
+    const std::optional<double>& soft_cap, const Function& function) {
   with_element_type(element_kind(inputs.logits), [&](auto element) {
     using Element = decltype(element);
     using Accumulate = accumulate_t<Element>;
@@ -81,16 +86,7 @@ void with_rows(
         {inputs.weights ? data_of<Accumulate>(*inputs.weights) : nullptr, static_cast<double>(classes), classes,
          ignore_index, label_smoothing, z_loss, static_cast<Accumulate>(soft_cap.value_or(0.0))},
         inputs.weight_sum ? data_of<double>(*inputs.weight_sum) : nullptr};
-    constexpr int pack = 16 / sizeof(Element);
-    const bool packs = classes % pack == 0 && is_packed<Element, pack>(rows.logits) &&
-                       is_packed<Element, pack>(static_cast<const Element*>(outputs));
-    if (packs) {
-      soft_cap ? function(rows, std::true_type{}, std::integral_constant<int, pack>{})
-               : function(rows, std::false_type{}, std::integral_constant<int, pack>{});
-    } else {
-      soft_cap ? function(rows, std::true_type{}, std::integral_constant<int, 1>{})
-               : function(rows, std::false_type{}, std::integral_constant<int, 1>{});
-    }
+    soft_cap ? function(rows, std::true_type{}) : function(rows, std::false_type{});
   });
 }
 
@@ -110,23 +106,28 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(
   const Tensor total_weight = new_contiguous({}, ElementKind::kFloat64, inputs.logits);
   const Tensor losses = new_contiguous({is_reduced ? rows : 0}, ElementKind::kFloat64, inputs.logits);
   double* losses_data = is_reduced ? mutable_data_of<double>(losses) : nullptr;
+  const int64_t runs = std::clamp<int64_t>(rows / kTotalRows, 1, kMaxTotals);
+  const Tensor sums = new_contiguous({runs, 2}, ElementKind::kFloat64, inputs.logits);
+  double* sums_data = mutable_data_of<double>(sums);
   double* total_weight_data = mutable_data_of<double>(total_weight);
-  const auto run = [&]<class Element>(const Rows<Element>& input, auto is_capped, auto pack) {
+  const auto run = [&]<class Element>(const Rows<Element>& input, auto is_capped) {
     using Accumulate = accumulate_t<Element>;
     constexpr bool kCapped = decltype(is_capped)::value;
-    constexpr int kPack = decltype(pack)::value;
     Accumulate* loss_data = mutable_data_of<Accumulate>(loss);
     Accumulate* statistics_data = mutable_data_of<Accumulate>(statistics);
     for_launches(input, [&](const Rows<Element>& part, unsigned blocks) {
       launch(
-          forward_kernel<kCapped, kPack, Element>, blocks, threads_for(input.options.classes / kPack),
+          forward_kernel<kCapped, Element>, blocks, pack_threads<Element>(input.options.classes),
           inputs.scope.stream(), part, statistics_data, losses_data, loss_data);
     });
     launch(
-        totals_kernel<Element>, 1, threads_for(rows), inputs.scope.stream(), input, losses_data, total_weight_data,
+        totals_kernel<Element>, static_cast<uint32_t>(runs), threads_for(rows / runs), inputs.scope.stream(), input,
+        losses_data, sums_data);
+    launch(
+        finish_kernel<Accumulate>, 1, threads_for(runs), inputs.scope.stream(), sums_data, runs, total_weight_data,
         is_reduced ? loss_data : nullptr, reduction == Reduction::kMean);
   };
-  with_rows(inputs, ignore_index, label_smoothing, z_loss, soft_cap, nullptr, run);
+  with_rows(inputs, ignore_index, label_smoothing, z_loss, soft_cap, run);
   return {loss, statistics, total_weight};
 }
 
@@ -147,20 +148,19 @@ Tensor cross_entropy_backward(
   if (grad_logits.numel() == 0) return grad_logits;
   const int64_t grad_step = reduction == Reduction::kNone ? 1 : 0;
   const double* divisor = reduction == Reduction::kMean ? data_of<double>(total_weight) : nullptr;
-  const auto run = [&]<class Element>(const Rows<Element>& input, auto is_capped, auto pack) {
+  const auto run = [&]<class Element>(const Rows<Element>& input, auto is_capped) {
     using Accumulate = accumulate_t<Element>;
     constexpr bool kCapped = decltype(is_capped)::value;
-    constexpr int kPack = decltype(pack)::value;
     const Accumulate* grad_data = data_of<Accumulate>(grad);
     const Accumulate* statistics_data = data_of<Accumulate>(statistics);
     Element* grad_logits_data = mutable_data_of<Element>(grad_logits);
     for_launches(input, [&](const Rows<Element>& part, unsigned blocks) {
       launch(
-          backward_kernel<kCapped, kPack, Element>, blocks, threads_for(input.options.classes / kPack),
+          backward_kernel<kCapped, Element>, blocks, pack_threads<Element>(input.options.classes),
           inputs.scope.stream(), part, grad_data, grad_step, divisor, statistics_data, grad_logits_data);
     });
   };
-  with_rows(inputs, ignore_index, label_smoothing, z_loss, soft_cap, grad_logits.const_data_ptr(), run);
+  with_rows(inputs, ignore_index, label_smoothing, z_loss, soft_cap, run);
   return grad_logits;
 }
 

@@ -5,6 +5,7 @@
 
 #include "burnlike/cross_entropy.h"
 #include "row_sums.h"
+#include "shifted_packs.h"
 
 namespace burnlike::cuda {
 namespace {
@@ -41,52 +42,51 @@ __device__ accumulate_t<Element> logit_of(Element value, accumulate_t<Element> s
   return capped<kCapped>(squashed<kCapped>(accumulate_t<Element>(load(value)), soft_cap), soft_cap);
 }
 
-// Of some logits: the largest, and the sum of exponentials that are shifted by it.
+// Of some logits: the largest, the sum of exponentials that are shifted by it, and the sum of w * (z - origin), which
+// smoothing alone needs.
 template <class Accumulate>
 struct Partial {
   Accumulate largest = lowest_logit<Accumulate>();
   Accumulate sum = 0;
+  Accumulate rest = 0;
 };
 
-// This thread's part of a row, of which kPack logits are read at once. Without logits, or with -inf only, the sum is 0.
-template <bool kCapped, int kPack, class Element>
+// This thread's part of a row. Without logits, or with -inf only, the sum is 0.
+template <bool kCapped, class Element>
 __device__ Partial<accumulate_t<Element>> partial_of(
-    const Element* logits, int64_t classes, accumulate_t<Element> soft_cap) {
+    const Element* logits, const CrossEntropyOptions<accumulate_t<Element>>& options, accumulate_t<Element> origin) {
   using Accumulate = accumulate_t<Element>;
+  constexpr int kPack = kWordsPack<Element>;
+  const bool is_smoothed = options.label_smoothing > 0.0;
   Partial<Accumulate> part;
-  const auto* pack = reinterpret_cast<const Pack<Element, kPack>*>(logits) + threadIdx.x;
-  const auto* end = reinterpret_cast<const Pack<Element, kPack>*>(logits + classes);
-  for (; pack < end; pack += blockDim.x) {
-    const Pack<Element, kPack> values = *pack;
+  const int64_t step = static_cast<int64_t>(blockDim.x) * kPack;
+  for (int64_t first = static_cast<int64_t>(threadIdx.x) * kPack; first < options.classes; first += step) {
+    const Pack<Element, kPack> values = read_shifted(logits, first, options.classes);
     Accumulate z[kPack];
     Accumulate largest = part.largest;
 #pragma unroll
     for (int lane = 0; lane < kPack; ++lane) {
-      z[lane] = logit_of<kCapped>(values.values[lane], soft_cap);
+      const bool is_there = first + lane < options.classes;
+      z[lane] = is_there ? logit_of<kCapped>(values.values[lane], options.soft_cap) : lowest_logit<Accumulate>();
       largest = z[lane] > largest ? z[lane] : largest;
     }
     if (largest > part.largest) part.sum *= decay(part.largest - largest);
     part.largest = largest;
 #pragma unroll
     for (int lane = 0; lane < kPack; ++lane) part.sum += decay(z[lane] - shift_of(largest));
+    if (!is_smoothed) continue;
+#pragma unroll
+    for (int lane = 0; lane < kPack; ++lane) {
+      if (first + lane >= options.classes) continue;
+      const Accumulate distance = z[lane] - origin;
+      part.rest += options.weights == nullptr ? distance : options.weights[first + lane] * distance;
+    }
   }
   return part;
 }
 
-// This thread's part of the sum of w * (z - origin), which smoothing needs; the row is in the caches by now.
-template <bool kCapped, class Element>
-__device__ accumulate_t<Element> rest_of(
-    const Element* logits, const CrossEntropyOptions<accumulate_t<Element>>& options, accumulate_t<Element> origin) {
-  accumulate_t<Element> rest = 0;
-  for (int64_t index = threadIdx.x; index < options.classes; index += blockDim.x) {
-    const accumulate_t<Element> distance = logit_of<kCapped>(logits[index], options.soft_cap) - origin;
-    rest += options.weights == nullptr ? distance : options.weights[index] * distance;
-  }
-  return rest;
-}
-
 // One of `losses`, which are to be added, and `loss` is null.
-template <bool kCapped, int kPack, class Element>
+template <bool kCapped, class Element>
 __global__ void __launch_bounds__(kMaxThreads, 1)
     forward_kernel(Rows<Element> input, accumulate_t<Element>* statistics, double* losses, accumulate_t<Element>* loss) {
   using Accumulate = accumulate_t<Element>;
@@ -100,16 +100,13 @@ __global__ void __launch_bounds__(kMaxThreads, 1)
   if (input.counts(target)) {  // the same for the whole block
     const Element* logits = input.logits + row * options.classes;
     const Accumulate target_logit = logit_of<kCapped>(logits[target], options.soft_cap);
-    const Partial<Accumulate> part = partial_of<kCapped, kPack>(logits, options.classes, options.soft_cap);
+    // A distance to an infinite logit would be NaN where the loss is infinite.
+    const bool is_finite = target_logit - target_logit == Accumulate(0);
+    const Partial<Accumulate> part =
+        partial_of<kCapped>(logits, options, is_finite ? target_logit : Accumulate(0));
     shift = shift_of(over_block(part.largest, shared, Larger{}));
     sum = over_block(part.sum * decay(shift_of(part.largest) - shift), shared, Add{});
-    Accumulate rest = 0;
-    if (options.label_smoothing > 0.0) {
-      // A distance to an infinite logit would be NaN where the loss is infinite.
-      const bool is_finite = target_logit - target_logit == Accumulate(0);
-      rest = rest_of<kCapped>(logits, options, is_finite ? target_logit : Accumulate(0));
-      rest = over_block(rest, shared, Add{});
-    }
+    const Accumulate rest = options.label_smoothing > 0.0 ? over_block(part.rest, shared, Add{}) : Accumulate(0);
     value = cross_entropy_loss(
         options, weight_of(options, target), shift, sum, target_logit, static_cast<double>(rest));
   }
@@ -123,21 +120,43 @@ __global__ void __launch_bounds__(kMaxThreads, 1)
   }
 }
 
-// Adds rows' losses, unless `loss` is null, and their targets' weights, in an order that the number of rows decides.
-// A target that is no class fails an assertion, as in torch.
+// Rows whose losses one block adds.
+constexpr int64_t kTotalRows = 1024;
+constexpr int64_t kMaxTotals = 1024;
+
+// A block adds the losses of a run of rows, unless `losses` is null, and their targets' weights, and writes both sums
+// to its pair of `sums`. A target that is no class fails an assertion, as in torch.
 template <class Element>
-__global__ void __launch_bounds__(kMaxThreads, 1) totals_kernel(
-    Rows<Element> input, const double* losses, double* total_weight, accumulate_t<Element>* loss, bool is_mean) {
-  using Accumulate = accumulate_t<Element>;
+__global__ void __launch_bounds__(kMaxThreads, 1)
+    totals_kernel(Rows<Element> input, const double* losses, double* sums) {
   __shared__ double shared[kWarp];
   double sum = 0.0;
   double weights = 0.0;
-  for (int64_t row = threadIdx.x; row < input.rows; row += blockDim.x) {
+  const int64_t end = input.rows * (blockIdx.x + 1) / gridDim.x;
+  for (int64_t row = input.rows * blockIdx.x / gridDim.x + threadIdx.x; row < end; row += blockDim.x) {
     const int64_t target = input.targets[row];
     if (target == input.options.ignore_index) continue;
     assert(input.counts(target) && "cross_entropy: a target is out of bounds");
-    if (loss != nullptr) sum += losses[row];
+    if (losses != nullptr) sum += losses[row];
     weights += weight_of(input.options, target);
+  }
+  sum = over_block(sum, shared, Add{});
+  weights = over_block(weights, shared, Add{});
+  if (threadIdx.x != 0) return;
+  sums[2 * blockIdx.x] = sum;
+  sums[2 * blockIdx.x + 1] = weights;
+}
+
+// Adds the pairs of `totals_kernel`, in an order that the number of rows decides.
+template <class Accumulate>
+__global__ void __launch_bounds__(kMaxThreads, 1)
+    finish_kernel(const double* sums, int64_t count, double* total_weight, Accumulate* loss, bool is_mean) {
+  __shared__ double shared[kWarp];
+  double sum = 0.0;
+  double weights = 0.0;
+  for (int64_t index = threadIdx.x; index < count; index += blockDim.x) {
+    sum += sums[2 * index];
+    weights += sums[2 * index + 1];
   }
   sum = over_block(sum, shared, Add{});
   weights = over_block(weights, shared, Add{});
@@ -161,7 +180,7 @@ __global__ void __launch_bounds__(kMaxThreads, 1)
 }
 
 // `grad` has one value for each row, or one for all if grad_step is 0; `total_weight` is null unless it divides.
-template <bool kCapped, int kPack, class Element>
+template <bool kCapped, class Element>
 __global__ void __launch_bounds__(kMaxThreads, 1) backward_kernel(
     Rows<Element> input, const accumulate_t<Element>* grad, int64_t grad_step, const double* total_weight,
     const accumulate_t<Element>* statistics, Element* grads) {
@@ -179,21 +198,27 @@ __global__ void __launch_bounds__(kMaxThreads, 1) backward_kernel(
         options, weight_of(options, target), shift, statistics[2 * row + 1],
         static_cast<double>(grad[row * grad_step]) / divisor);
   }
-  const auto* logits = reinterpret_cast<const Pack<Element, kPack>*>(input.logits + row * options.classes);
-  auto* packs = reinterpret_cast<Pack<Element, kPack>*>(grads + row * options.classes);
-  for (int64_t pack = threadIdx.x; pack < options.classes / kPack; pack += blockDim.x) {
-    const Pack<Element, kPack> values = logits[pack];
-    Pack<Element, kPack> made;
+  constexpr int kPack = kWordsPack<Element>;
+  const int64_t classes = options.classes;
+  const Element* logits = input.logits + row * classes;
+  Element* made = grads + row * classes;
+  // The first pack begins before the row, where an aligned one does.
+  const auto before = static_cast<int64_t>(reinterpret_cast<uintptr_t>(made) % 16 / sizeof(Element));
+  const int64_t step = static_cast<int64_t>(blockDim.x) * kPack;
+  for (int64_t first = static_cast<int64_t>(threadIdx.x) * kPack - before; first < classes; first += step) {
+    const Pack<Element, kPack> values = read_shifted(logits, first, classes);
+    Pack<Element, kPack> outputs;
 #pragma unroll
     for (int lane = 0; lane < kPack; ++lane) {
-      const int64_t index = pack * kPack + lane;
+      const int64_t index = first + lane;
+      const bool is_there = index >= 0 && index < classes;
       const Accumulate value = squashed<kCapped>(Accumulate(load(values.values[lane])), cap);
       Accumulate slope = slopes.exps * decay(capped<kCapped>(value, cap) - shift);
-      slope -= options.weights == nullptr ? slopes.spread : slopes.spread * options.weights[index];
+      slope -= options.weights == nullptr || !is_there ? slopes.spread : slopes.spread * options.weights[index];
       if (index == target) slope -= slopes.target;
-      made.values[lane] = store<Element>(is_counted ? slope * cap_slope<kCapped>(value) : Accumulate(0));
+      outputs.values[lane] = store<Element>(is_counted ? slope * cap_slope<kCapped>(value) : Accumulate(0));
     }
-    packs[pack] = made;
+    write_aligned(made, first, classes, outputs);
   }
 }
 

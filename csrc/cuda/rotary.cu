@@ -38,14 +38,46 @@ struct Tables {
 
 struct Layout {
   int64_t positions, sequence, width, half;
-  bool inverse;
+  bool inverse, whole;
+};
+
+// The angles of the pairs that a thread turns: of their first values and, in whole tables, of their second ones.
+template <int kPack, bool kWhole, class Accumulate>
+struct Angles {
+  Accumulate cosine[kPack], sine[kPack];
+  Accumulate second_cosine[kWhole ? kPack : 1], second_sine[kWhole ? kPack : 1];
+
+  template <class Table>
+  __device__ __forceinline__ void read(const Table* cosine_row, const Table* sine_row, const Layout& layout) {
+    const Accumulate sign = layout.inverse ? Accumulate(-1) : Accumulate(1);
+    // The transpose of the turn takes the sines the other way round.
+    const int64_t first = kWhole && layout.inverse ? layout.half : 0;
+    const int64_t second = layout.half - first;
+#pragma unroll
+    for (int pair = 0; pair < kPack; ++pair) {
+      cosine[pair] = load(cosine_row[pair]);
+      sine[pair] = sign * Accumulate(load(sine_row[first + pair]));
+      if constexpr (kWhole) {
+        second_cosine[pair] = load(cosine_row[layout.half + pair]);
+        second_sine[pair] = sign * Accumulate(load(sine_row[second + pair]));
+      }
+    }
+  }
+
+  __device__ __forceinline__ RotaryPair<Accumulate> turned(int pair, Accumulate first, Accumulate second) const {
+    if constexpr (kWhole) {
+      return rotary_turned<Accumulate>(
+          first, second, cosine[pair], second_sine[pair], -sine[pair], second_cosine[pair]);
+    } else {
+      return rotary_turned<Accumulate>(first, second, cosine[pair], sine[pair], -sine[pair], cosine[pair]);
+    }
+  }
 };
 
 // The values that a thread turns: kPack pairs whose first and second values, or whose halves, are `gap` apart.
-template <int kPack, bool kInterleaved, class Element>
+template <int kPack, bool kInterleaved, bool kWhole, class Element>
 __device__ __forceinline__ void turn(
-    const Element* x, Element* y, int64_t gap, const accumulate_t<Element>* cosine, const accumulate_t<Element>* sine) {
-  using Accumulate = accumulate_t<Element>;
+    const Element* x, Element* y, int64_t gap, const Angles<kPack, kWhole, accumulate_t<Element>>& angles) {
   using Values = Pack<Element, kPack>;
   const Values given[2] = {*reinterpret_cast<const Values*>(x), *reinterpret_cast<const Values*>(x + gap)};
   Values turned[2];
@@ -57,9 +89,8 @@ __device__ __forceinline__ void turn(
     const int second_pack = kInterleaved ? (2 * pair + 1) / kPack : 1;
     const int first_lane = step * pair % kPack;
     const int second_lane = kInterleaved ? (2 * pair + 1) % kPack : pair;
-    const auto result = rotary_turned<Accumulate>(
-        load(given[first_pack].values[first_lane]), load(given[second_pack].values[second_lane]), cosine[pair],
-        sine[pair], -sine[pair]);
+    const auto result = angles.turned(
+        pair, load(given[first_pack].values[first_lane]), load(given[second_pack].values[second_lane]));
     turned[first_pack].values[first_lane] = store<Element>(result.first);
     turned[second_pack].values[second_lane] = store<Element>(result.second);
   }
@@ -68,12 +99,11 @@ __device__ __forceinline__ void turn(
 }
 
 // threadIdx.x counts packs of pairs, threadIdx.y heads: those of the query, then those of the key.
-template <int kPack, bool kInterleaved, class Element, class Table>
+template <int kPack, bool kInterleaved, bool kWhole, class Element, class Table>
 __global__ void __launch_bounds__(kThreads) rotary_kernel(
     const Heads<Element> query, const Heads<Element> key, const Tables<Table> tables, const Layout layout) {
   using Accumulate = accumulate_t<Element>;
   using Values = Pack<Element, kPack>;
-  const Accumulate sign = layout.inverse ? Accumulate(-1) : Accumulate(1);
   const int64_t heads = query.count + key.count;
   const int64_t turned = layout.half / kPack;
   const int64_t packs = turned + (layout.width - 2 * layout.half) / kPack;
@@ -81,17 +111,12 @@ __global__ void __launch_bounds__(kThreads) rotary_kernel(
     const int64_t batch = position / layout.sequence;
     const int64_t place = position - batch * layout.sequence;
     for (int64_t pack = threadIdx.x; pack < packs; pack += blockDim.x) {
-      Accumulate cosine[kPack];
-      Accumulate sine[kPack];
+      Angles<kPack, kWhole, Accumulate> angles;
       if (pack < turned) {
         const Table* cosine_row =
             tables.cosine + batch * tables.cosine_strides.batch + place * tables.cosine_strides.position;
         const Table* sine_row = tables.sine + batch * tables.sine_strides.batch + place * tables.sine_strides.position;
-#pragma unroll
-        for (int pair = 0; pair < kPack; ++pair) {
-          cosine[pair] = load(cosine_row[pack * kPack + pair]);
-          sine[pair] = sign * Accumulate(load(sine_row[pack * kPack + pair]));
-        }
+        angles.read(cosine_row + pack * kPack, sine_row + pack * kPack, layout);
       }
       for (int64_t head = threadIdx.y; head < heads; head += blockDim.y) {
         const bool is_query = head < query.count;
@@ -103,7 +128,7 @@ __global__ void __launch_bounds__(kThreads) rotary_kernel(
         Element* y = side.y + batch * to.batch + number * to.head + place * to.position;
         if (pack < turned) {
           const int64_t first = kInterleaved ? 2 * pack * kPack : pack * kPack;
-          turn<kPack, kInterleaved>(x + first, y + first, kInterleaved ? kPack : layout.half, cosine, sine);
+          turn<kPack, kInterleaved, kWhole>(x + first, y + first, kInterleaved ? kPack : layout.half, angles);
         } else {
           const int64_t first = 2 * layout.half + (pack - turned) * kPack;
           *reinterpret_cast<Values*>(y + first) = *reinterpret_cast<const Values*>(x + first);
@@ -141,8 +166,9 @@ void launch_rotary(
   const auto rows =
       static_cast<unsigned>(std::clamp<int64_t>(query.count + key.count, 1, kThreads / static_cast<int>(columns)));
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(layout.positions, INT32_MAX));
-  const auto kernel =
-      interleaved ? rotary_kernel<kPack, true, Element, Table> : rotary_kernel<kPack, false, Element, Table>;
+  const auto kernel = interleaved      ? rotary_kernel<kPack, true, false, Element, Table>
+                      : layout.whole ? rotary_kernel<kPack, false, true, Element, Table>
+                                     : rotary_kernel<kPack, false, false, Element, Table>;
   launch(kernel, blocks, dim3(columns, rows), stream, query, key, tables, layout);
 }
 
@@ -150,7 +176,7 @@ std::tuple<Tensor, Tensor> rotary(
     const Tensor& query_any, const Tensor& key_any, const Tensor& cosine_any, const Tensor& sine_any, bool interleaved,
     bool inverse) {
   calls.add();
-  const RotarySizes sizes = rotary_sizes(query_any, key_any, cosine_any, sine_any);
+  const RotarySizes sizes = rotary_sizes(query_any, key_any, cosine_any, sine_any, interleaved);
   const DeviceScope scope(query_any);
   const Tensor query = with_whole_rows(query_any);
   const Tensor key = with_whole_rows(key_any);
@@ -158,7 +184,7 @@ std::tuple<Tensor, Tensor> rotary(
   const Tensor sine = with_whole_rows(sine_any);
   const Tensor query_out = new_heads_like(query_any);
   const Tensor key_out = new_heads_like(key_any);
-  const Layout layout{sizes.batch * sizes.sequence, sizes.sequence, sizes.width, sizes.half, inverse};
+  const Layout layout{sizes.batch * sizes.sequence, sizes.sequence, sizes.width, sizes.half, inverse, sizes.whole};
   if (layout.positions == 0 || layout.width == 0) return {query_out, key_out};
   with_element_type(element_kind(query), [&](auto element) {
     using Element = decltype(element);

@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-from burnlike.ops import StepOptions, convert_, gradient_squares_
+from burnlike.ops import StepOptions, convert_, cross_entropy, gradient_squares_
 
 from .cases import CASES
 from .cuda_emulation import OPS, emulated_ops
@@ -238,6 +239,27 @@ def test_squares_of_many_gradients_are_the_same_alone(kernels: Kernels) -> None:
     expected = torch.stack([grad.double().square().sum() for grad in grads])
     torch.testing.assert_close(together, expected, rtol=1e-13, atol=0)
     assert together[-2:].tolist() == [kernels.run(squares_of, grad).item() for grad in grads[-2:]]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_losses_of_equal_rows_have_equal_bits_at_every_address(dtype: torch.dtype, kernels: Kernels) -> None:
+    torch.manual_seed(0)
+    row, targets = torch.randn(1031).to(dtype), torch.full((5,), 1030)
+
+    def losses(row: Tensor, targets: Tensor, offset: int) -> Tensor:
+        logits = row.new_zeros(5 * 1031 + offset)[offset:].view(5, 1031).copy_(row)
+        return cross_entropy(logits, targets, label_smoothing=0.1, reduction="none")
+
+    found = torch.cat([kernels.run(losses, row, targets, offset) for offset in range(8)])
+    assert found.unique().numel() == 1
+
+
+def test_losses_of_many_rows_are_added_by_several_blocks(kernels: Kernels) -> None:
+    torch.manual_seed(0)
+    logits, targets = torch.randn(3100, 3), torch.randint(3, (3100,))
+    for reduction in ("mean", "sum"):
+        found = kernels.run(partial(cross_entropy, reduction=reduction), logits, targets)
+        torch.testing.assert_close(found, cross_entropy(logits, targets, reduction=reduction))
 
 
 def test_a_gpu_that_nothing_was_built_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad, gradcheck
+from torch.autograd import forward_ad, gradcheck, gradgradcheck
 
 from burnlike.ops import force_compiled_form, force_cpu_isa, native_status
 
@@ -94,6 +94,17 @@ def test_gradcheck(case: OpCase) -> None:
     # All in float64: a float32 gamma's gradient is rounded, which finite differences don't forgive.
     inputs, _ = leaves_of(in_float64(case.inputs()))
     assert gradcheck(lambda *tensors: tuple(case.native(*tensors)), inputs, fast_mode=inputs[0].numel() > 3000)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in GRADCHECKED if "blocks" not in case.name and "wide" not in case.name], ids=str
+)
+def test_second_derivatives(case: OpCase) -> None:
+    inputs, _ = leaves_of(in_float64(case.inputs()))
+    # Squared, so that the gradients that come in depend on the inputs, too.
+    assert gradgradcheck(
+        lambda *tensors: tuple(it.square() for it in case.native(*tensors)), inputs, fast_mode=True, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("case", DIFFERENTIABLE, ids=str)

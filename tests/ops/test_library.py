@@ -157,3 +157,18 @@ def test_variants_are_compiled_for_their_instruction_set_only(tmp_path: Path) ->
     assert "ymm" in widths["avx2"]
     assert "zmm" not in widths["avx2"]
     assert "zmm" in widths["avx512"]
+
+
+def test_gpus_are_listed_as_torch_lists_them() -> None:
+    listed_archs = module_of("setup.py").listed_archs
+    assert listed_archs("8.0 9.0a+PTX") == (["80", "90a"], ["90a"])
+    assert listed_archs("Ampere;Hopper") == (["80", "86", "90"], ["86", "90"])
+    assert listed_archs("") == ([], [])
+    with pytest.raises(SystemExit, match=r"expected numbers such as 9\.0 or 8\.0\+PTX, or Turing, .*; got 'sm_90'"):
+        listed_archs("sm_90")
+
+
+def test_nvcc_gets_the_compiler_behind_a_launcher_and_its_flags() -> None:
+    host_flags = module_of("setup.py").host_flags
+    assert host_flags(["ccache", "g++", "-m64"], "-g") == ["-ccbin=g++", "-Xcompiler=-m64", "-Xcompiler=-g"]
+    assert host_flags(["/usr/bin/clang++"]) == ["-ccbin=/usr/bin/clang++"]

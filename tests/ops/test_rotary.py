@@ -42,6 +42,18 @@ def test_the_rest_is_copied_as_in_gpt_neox() -> None:
     assert torch.equal(rotary(query, key, cos, sin)[0][..., 6:], query[..., 6:])
 
 
+def test_tables_whose_halves_differ_are_those_of_llama() -> None:
+    query, key, (cos, sin) = heads(), heads(count=2), angles(2, 5, 16)
+    leaves = [it.requires_grad_() for it in (query, key)]
+    expected = modeling_llama.apply_rotary_pos_emb(query, key, cos, sin)
+    seeds = [torch.randn_like(it) for it in expected]
+    for function in (rotary, rotary_reference):
+        actual = function(query, key, cos, sin)
+        torch.testing.assert_close(actual, expected)
+        gradients = (torch.autograd.grad(it, leaves, seeds, retain_graph=True) for it in (actual, expected))
+        torch.testing.assert_close(*gradients)
+
+
 def test_neighbours_are_those_of_cohere() -> None:
     query, key, (cos, sin) = heads(), heads(count=1), angles(1, 5, 8)
     cos, sin = cos.repeat_interleave(2, -1), sin.repeat_interleave(2, -1)
@@ -162,8 +174,10 @@ def test_wrong_shapes_are_named() -> None:
         rotary(query, query[:1], cos, sin)
     with pytest.raises(ShapeError, match=r"cos \[5, r / 2\] or \[2 or 1, 5, r / 2\] .*got \[3, 5, 8\]"):
         rotary(query, query, cos.expand(3, 5, 8), sin.expand(3, 5, 8))
-    with pytest.raises(ShapeError, match=r"at most 8 columns, .*got 16; .*take cos\[..., : r // 2\]"):
-        rotary(query, query, doubled(cos), doubled(sin))
+    with pytest.raises(ShapeError, match=r"at most 8 columns, .*got 12; .*take cos\[..., : r // 2\]"):
+        rotary(query, query, doubled(cos)[..., :12], doubled(sin)[..., :12])
+    with pytest.raises(ShapeError, match=r"at most 8 columns, .*got 16"):
+        rotary(query, query, doubled(cos), doubled(sin), interleaved=True)
     with pytest.raises(ShapeError, match=r"sin of cos's shape \[5, 8\], got \[5, 7\]"):
         rotary(query, query, cos, sin[:, :7])
 

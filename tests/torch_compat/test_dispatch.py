@@ -58,3 +58,49 @@ def test_assume_constant() -> None:
         return str(getattr(function, "__name__", ""))
 
     assert torch.compile(lambda x: x + len(name(torch.add)), backend="eager", fullgraph=True)(torch.ones(1)).item() == 4
+
+
+def test_never_compile_alone() -> None:
+    traced: list[bool] = []
+
+    def alone(x: Tensor) -> Tensor:
+        traced.append(torch.compiler.is_dynamo_compiling())
+        return x + 1
+
+    dispatch.never_compile_alone(alone)
+    assert torch.equal(torch.compile(alone, backend="eager")(torch.ones(2)), torch.full((2,), 2.0))
+    assert traced == [False]
+    assert torch.equal(torch.compile(lambda x: alone(x) * 2, backend="eager")(torch.ones(2)), torch.full((2,), 4.0))
+
+
+def test_current_mode() -> None:
+    assert dispatch.current_mode() is None
+    with dispatch.TorchDispatchMode() as mode:
+        assert dispatch.current_mode() is mode
+
+
+def test_decomposition_of() -> None:
+    x = torch.randn(3, 4)
+    silu = dispatch.decomposition_of(torch.ops.aten.silu_backward.default)
+    assert silu is not None
+    torch.testing.assert_close(silu(x, x), torch.ops.aten.silu_backward(x, x))
+    assert dispatch.decomposition_of(torch.ops.aten.mm.default) is None
+
+
+def test_attention_math() -> None:
+    x = torch.randn(1, 2, 3, 4)
+    out, weights = dispatch.attention_math(x, x, x)
+    torch.testing.assert_close(out, nn.functional.scaled_dot_product_attention(x, x, x))
+    assert weights.shape == (1, 2, 3, 3)
+
+
+def test_nearest_exact() -> None:
+    x = torch.randn(1, 2, 3)
+    torch.testing.assert_close(
+        dispatch.nearest_exact(x, [5]), nn.functional.interpolate(x, size=5, mode="nearest-exact")
+    )
+
+
+@pytest.mark.parametrize("name", dispatch.COUNTS_AND_SHARES)
+def test_COUNTS_AND_SHARES(name: str) -> None:
+    assert hasattr(torch.ops.aten, name)

@@ -1,50 +1,20 @@
 """`fuse` and `unfuse`: native ops in a model that stays what it is."""
 
 import inspect
-from functools import partial
 from typing import Any
 
+import torch
 from torch import nn
 
 from ..._torch_compat.modules import COMPILED_CALL
 from ...errors import ModuleTreeError
 from ...module import Module
-from .functions import LOSSES, replacement
-from .layers import LAYER_RULES
-from .rebinding import rebound
+from .forwards import code_forward, mark, mark_of, stock_forward, unmark
+from .functions import LOSSES
+from .layers import fuse_layer
+from .replacements import replacement
 from .report import Fused, FuseReport, Kept
-
-
-class FusedForward(partial):
-    """The forward of one module in the place of its class's: a function of the module and the arguments."""
-
-    @property
-    def __signature__(self) -> inspect.Signature:
-        (module,) = self.args
-        return inspect.signature(type(module).forward.__get__(module))
-
-    @property
-    def ops(self) -> tuple[str, ...]:
-        """The native ops that it calls."""
-        return self.func.ops if isinstance(self.func, ReboundForward) else _LAYER_OPS[self.func]
-
-
-_LAYER_OPS = {rule.forward: (rule.op,) for rule in LAYER_RULES}
-
-
-class ReboundForward:
-    """The forward of a class with native ops behind some of its global names; pickled by the class."""
-
-    def __init__(self, owner: type[nn.Module]) -> None:
-        self.owner = owner
-        self.function, self.ops = rebound(owner.forward, replacement)
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Run the class's code."""
-        return self.function(*arguments, **keywords)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ReboundForward, (self.owner,)
+from .trials import same_loss
 
 
 def fuse(model: nn.Module) -> FuseReport:
@@ -54,10 +24,12 @@ def fuse(model: nn.Module) -> FuseReport:
     they are, and `unfuse` undoes it. A module gets native ops in one of two ways:
 
     * Its whole forward is one op (normalizations, gated feed-forwards, linear layers on a machine where `ops.linear`
-      gains): another forward takes its place, after both gave the same results on a stand-in with small random weights.
+      gains): another forward takes its place, if both are proved to be the same on a stand-in with random weights:
+      values, gradients, dtypes and use of random numbers, in training and in evaluation, in float32, bfloat16 and
+      float16, for tiny, usual and huge inputs. Code that reads more than the op does is kept.
     * Its forward calls functions that an op computes (`F.cross_entropy`, `F.scaled_dot_product_attention`,
       `F.layer_norm`, `F.rms_norm`, transformers' rotary embedding, attention and losses of language models): its own
-      code runs, with the op behind these names.
+      code runs, with the op behind these calls. All other names are looked up where the code was defined, at each call.
 
     Results and gradients are equal within rounding. Call it before `torch.compile`, DDP or FSDP wrap the model. On
     other devices, and for arguments that an op does not take, the stock code runs.
@@ -90,9 +62,9 @@ def fuse(model: nn.Module) -> FuseReport:
                 "; call fuse first, then torch.compile"
             )
     fused, kept = [], []
-    forwards: dict[type[nn.Module], ReboundForward] = {}
+    proven: dict[Any, tuple[Any, str]] = {}
     for path, module in modules.items():
-        ops, reason = _fuse_module(module, forwards)
+        ops, reason = _fuse_module(module, proven)
         if ops:
             fused.append(Fused(path, type(module).__name__, ops))
         elif reason:
@@ -108,56 +80,60 @@ def unfuse(model: nn.Module) -> int:
     """
     count = 0
     for module in model.modules():
-        own = vars(module)
-        names = [
-            *(["forward"] if isinstance(own.get("forward"), FusedForward) else []),
-            *(["_loss_function"] if own.get("_loss_function") in LOSSES.values() else []),
-        ]
-        for name in names:
-            delattr(module, name)
-        count += bool(names)
+        had_forward, had_loss = unmark(module), _has_fused_loss(module)
+        if had_loss:
+            delattr(module, "_loss_function")
+        count += had_forward or had_loss
     return count
 
 
-def _fuse_module(module: nn.Module, forwards: dict[type[nn.Module], ReboundForward]) -> tuple[tuple[str, ...], str]:
-    """The native ops that a module has now; without any, why, which is empty for one that only calls its children.
-
-    `forwards` has what was made for classes before, and gets what is made for this one.
-    """
+def _fuse_module(module: nn.Module, proven: dict[Any, tuple[Any, str]]) -> tuple[tuple[str, ...], str]:
+    """The native ops that a module has now; without any, why, which is empty for one that only calls its children."""
     if isinstance(module, Module):
         return (), "burnlike's layers call native ops by themselves"
-    own = vars(module).get("forward")
-    if own is not None:
-        return (own.ops, "") if isinstance(own, FusedForward) else ((), "something else has replaced its forward")
-    reason = ""
-    for rule in LAYER_RULES:
-        if rule.concerns(module):
-            reason = rule.trial(module)
-            if not reason:
-                module.forward = FusedForward(rule.forward, module)
-                return (rule.op,), ""
-    if reason and type(module).__module__.startswith("torch."):
-        return (), reason  # its forward calls nothing else than what was tried
-    ops = _replace_loss(module)
-    owner = type(module)
-    forward = forwards[owner] = forwards.get(owner) or ReboundForward(owner)
-    if forward.ops:
-        module.forward = FusedForward(forward, module)
-    return (*forward.ops, *ops), reason or _reason(module)
+    loss_ops = ("cross_entropy",) if _has_fused_loss(module) else ()
+    if (forward := mark_of(module)) is not None or loss_ops:
+        return (*(forward.ops if forward else ()), *loss_ops), ""
+    if "forward" in vars(module):
+        return (), "something else has replaced its forward"
+    if reason := _refused(module):
+        return (), reason
+    forward, reason = fuse_layer(module, proven)
+    if forward is None and reason and type(module).__module__.startswith("torch."):
+        return (), reason
+    if forward is None:
+        loss_ops = _replace_loss(module)
+        forward = code_forward(stock_forward(type(module))[0], replacement)
+    if forward is not None:
+        mark(module, forward)
+    return (*(forward.ops if forward else ()), *loss_ops), reason or _reason(module)
+
+
+def _refused(module: nn.Module) -> str:
+    if isinstance(module, nn.LayerNorm) and len(module.normalized_shape) != 1:
+        return f"it normalizes {len(module.normalized_shape)} dimensions, the native op the last one"
+    if isinstance(module, nn.LayerNorm | nn.RMSNorm) and module.weight is None:
+        return "it has no weight, which the native op needs"
+    if isinstance(module, torch.jit.ScriptModule | torch.fx.GraphModule):
+        return "its code was made by torch.jit or torch.fx"
+    return ""
+
+
+def _has_fused_loss(module: nn.Module) -> bool:
+    return vars(module).get("_loss_function") in LOSSES.values()
 
 
 def _replace_loss(module: Any) -> tuple[str, ...]:
     """Give a model of transformers the loss of `LOSSES` for its own."""
-    if not type(module).__module__.startswith("transformers."):
+    if not type(module).__module__.startswith("transformers.") or "_loss_function" in vars(module):
         return ()
-    if "loss_function" not in inspect.unwrap(type(module).forward).__code__.co_names or "_loss_function" in vars(
-        module
-    ):
+    if "loss_function" not in inspect.unwrap(type(module).forward).__code__.co_names:
         return ()
-    own = getattr(module.loss_function, "__name__", "")
-    if own not in LOSSES:
+    own = module.loss_function
+    new = LOSSES.get(getattr(own, "__name__", ""))
+    if new is None or not same_loss(own, new):
         return ()
-    module.loss_function = LOSSES[own]
+    module.loss_function = new
     return ("cross_entropy",)
 
 

@@ -1,8 +1,9 @@
-"""Layers whose whole forward a native op computes: for each a forward, and how to tell that a module computes this."""
+"""Layers whose whole forward a native op computes: for each a forward, and the proof that a module computes this."""
 
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, update_wrapper
 from typing import Any
 
 import torch
@@ -10,11 +11,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ... import ops
-from ...ops._autocast import for_products
 from ...ops.linear import machine_gains
-from .functions import layer_norm, scaled_rms_norm
-from .trials import agree, numbers, stand_in
-from .usable import takes
+from .forwards import FusedForward, fused_forward, stock_forward
+from .gated import GEGLU, GEGLU_TANH, SWIGLU, gated_forward, is_gated, kind_of, prove_gated
+from .reading import names_of, one_argument, read_otherwise
+from .trials import Proven, proven_dtypes, stand_in, untouched_state, with_weights
+from .usable import takes, takes_norm
+
+Compute = Callable[[Any, Any], Tensor | None]
+"""Of a module and its input: the result, or None for what the op does not take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,45 +27,87 @@ class LayerRule:
     """One kind of layer.
 
     Attributes:
+        name: its own, by which it is found again when a module is unpickled.
         op: the native op.
-        forward: a function of the module and its arguments, to be its forward.
         concerns: whether a module may be of the kind, by its class and attributes.
-        trial: why the forward does not fit the module; empty if it does.
+        prove: what of the module the forward depends on, hashable, or None and why the op does not compute it.
+        compute: with that, what the op computes.
     """
 
+    name: str
     op: str
-    forward: Callable[..., Any]
     concerns: Callable[[nn.Module], bool]
-    trial: Callable[[nn.Module], str]
+    prove: Callable[[nn.Module, types.FunctionType], tuple[Any, str]]
+    compute: Callable[[Any], Compute]
 
 
-def _epsilon(module: Any, x: Tensor) -> float:
-    for name in ("variance_epsilon", "eps", "epsilon"):
-        if (value := getattr(module, name, None)) is not None:
-            return float(value)
-    return torch.finfo(x.dtype).eps
+def fuse_layer(module: nn.Module, proven: dict[Any, tuple[Any, str]]) -> tuple[FusedForward | None, str]:
+    """The forward of a rule that a module fits, or why none does; empty where none concerns it.
+
+    `proven` has what was proved for other modules, and gets what is proved for this one.
+    """
+    owner, stock = stock_forward(type(module))
+    reason = ""
+    for rule in LAYER_RULES.values():
+        if stock is None or not rule.concerns(module):
+            continue
+        if one_argument(stock) is None:
+            return None, "its forward requires several arguments"
+        key = (rule.name, *_same_proof(module))
+        if key not in proven:
+            with untouched_state():
+                proven[key] = rule.prove(module, stock)
+        details, reason = proven[key]
+        if not reason:
+            return layer_forward(owner, rule.name, details), ""
+    return None, reason
 
 
-def rms_norm_forward(module: Any, x: Tensor) -> Tensor:
-    """The forward of layers of root mean square normalization."""
-    if not takes(x, module.weight):
-        return type(module).forward(module, x)
-    return scaled_rms_norm(x, module.weight, _epsilon(module, x))
+def _same_proof(module: nn.Module) -> tuple[Any, ...]:
+    """What a proof may depend on: modules that share it share the proof."""
+    simple = (int, float, str, bool, type(None))
+    own = tuple((name, it) for name, it in vars(module).items() if isinstance(it, simple) and name != "training")
+    others = tuple(id(it) for name, it in vars(module).items() if callable(it))
+    children = tuple((name, kind_of(child)) for name, child in module.named_children())
+    return type(module), own, others, children, tuple(it.shape for it in module.parameters(recurse=False))
 
 
-def layer_norm_forward(module: Any, x: Tensor) -> Tensor:
-    """The forward of `nn.LayerNorm` over one dimension."""
-    return layer_norm(x, module.normalized_shape, module.weight, module.bias, module.eps)
+def layer_forward(owner: type[nn.Module], name: str, details: Any) -> FusedForward:
+    """The forward of a rule of `LAYER_RULES` for modules with these details."""
+    rule, stock = LAYER_RULES[name], stock_forward(owner)[1]
+    assert stock is not None
+    return fused_forward(
+        owner,
+        (name, details),
+        lambda: (
+            _with_op(stock, one_argument(stock) or "", rule.compute(details)),
+            (rule.op,),
+            (layer_forward, owner, name, details),
+        ),
+    )
 
 
-def linear_forward(module: Any, x: Tensor) -> Tensor:
-    """The forward of `nn.Linear`."""
-    return ops.linear(x, module.weight, module.bias)
+def _with_op(stock: types.FunctionType, name: str, compute: Compute) -> Callable[..., Any]:
+    """The stock forward with another way for a single argument."""
+
+    def forward(module: Any, *arguments: Any, **keywords: Any) -> Any:
+        x = arguments[0] if arguments else keywords.get(name)
+        result = compute(module, x) if len(arguments) + len(keywords) == 1 and x is not None else None
+        return stock(module, *arguments, **keywords) if result is None else result
+
+    # With the stock function's globals, of which it uses none: torch.jit.script compiles the stock function, by these.
+    made = types.FunctionType(forward.__code__, stock.__globals__, stock.__name__, None, forward.__closure__)
+    return update_wrapper(made, stock)
 
 
-def conv1d_forward(module: Any, x: Tensor) -> Tensor:
-    """The forward of transformers' `Conv1D`, a linear layer with the weight `[d_input, d_output]`."""
-    return ops.linear(x, module.weight.mT, module.bias)
+def linear_forward(module: Any, x: Any) -> Tensor | None:
+    """`nn.Linear`."""
+    return ops.linear(x, module.weight, module.bias) if takes(x, module.weight, module.bias) else None
+
+
+def conv1d_forward(module: Any, x: Any) -> Tensor | None:
+    """transformers' `Conv1D`, a linear layer with the weight `[d_input, d_output]`."""
+    return ops.linear(x, module.weight.mT, module.bias) if takes(x, module.weight, module.bias) else None
 
 
 def _is_linear(module: nn.Module) -> bool:
@@ -72,125 +119,95 @@ def _is_conv1d(module: nn.Module) -> bool:
     return machine_gains() and type(module).__name__ == "Conv1D" and names == {"weight", "bias"}
 
 
-def _try_conv1d(module: nn.Module) -> str:
-    made: Any = stand_in(module)
-    x = numbers(2, 3, made.weight.shape[0])
-    return agree(lambda: type(made).forward(made, x), lambda: conv1d_forward(made, x))
+def _prove_conv1d(module: Any, stock: types.FunctionType) -> tuple[Any, str]:
+    if reason := read_otherwise(module, stock, frozenset({"weight", "bias", "nf"})):
+        return None, reason
+    shapes: Any = {"weight": (3, module.weight.shape[1]), "bias": module.bias.shape}
+    _, reason = proven_dtypes(lambda: with_weights(stand_in(module), shapes), stock, conv1d_forward, 3)
+    return (), reason
 
 
-def _has_one_weight(module: nn.Module) -> bool:
-    own = dict(module.named_parameters(recurse=False))
-    others = [*module.children(), *module.buffers()]
-    return list(own) == ["weight"] and own["weight"].dim() == 1 and not others
+_EPSILONS = frozenset({"variance_epsilon", "eps", "epsilon"})
 
 
 def _is_rms_norm(module: nn.Module) -> bool:
-    name = type(module).__name__.lower()
-    return _has_one_weight(module) and ("rmsnorm" in name or name.endswith("layernorm")) and _epsilon_is_known(module)
-
-
-def _epsilon_is_known(module: nn.Module) -> bool:
-    return isinstance(module, nn.RMSNorm) or any(
-        isinstance(getattr(module, name, None), float) for name in ("variance_epsilon", "eps", "epsilon")
+    name, own = type(module).__name__.lower(), dict(module.named_parameters(recurse=False))
+    is_called_so = "rmsnorm" in name or name.endswith("layernorm")
+    has_one_weight = list(own) == ["weight"] and own["weight"].dim() == 1
+    return (
+        is_called_so
+        and has_one_weight
+        and not type(module).__module__.startswith("torch.")  # their code calls torch's functions
+        and next(module.children(), None) is None
+        and next(module.buffers(), None) is None
     )
 
 
-def _try_rms_norm(module: nn.Module) -> str:
-    made: Any = stand_in(module)
-    x = numbers(2, 3, made.weight.shape[0])
-    return agree(lambda: type(made).forward(made, x), lambda: rms_norm_forward(made, x))
+def _prove_rms_norm(module: Any, stock: types.FunctionType) -> tuple[Any, str]:
+    reason = "no native op computes it"
+    for name in sorted(_EPSILONS):
+        epsilon = vars(module).get(name)
+        if not isinstance(epsilon, float):
+            continue
+        if reason := read_otherwise(module, stock, frozenset({"weight", name})):
+            continue
+        dtypes, reason = proven_dtypes(
+            lambda: with_weights(stand_in(module), {"weight": module.weight.shape}),
+            stock,
+            lambda made, x, epsilon=epsilon: ops.rms_norm(x, made.weight, epsilon),
+            module.weight.shape[0],
+            (max(epsilon, 0.0) ** 0.5,),
+        )
+        if not reason and name not in names_of(module, stock):
+            reason = f"its code does not read `{name}`"
+        return (name, dtypes), reason
+    return None, reason
 
 
-def _is_layer_norm(module: nn.Module) -> bool:
-    return isinstance(module, nn.LayerNorm) and type(module).forward is nn.LayerNorm.forward
+def rms_norm_forward(proven: tuple[str, Proven]) -> Compute:
+    """Layers of root mean square normalization: the name of their epsilon, and the dtypes of their results."""
+    epsilon, results = proven[0], dict(proven[1])
 
+    def compute(module: Any, x: Any) -> Tensor | None:
+        weight = module.weight
+        dtype = results.get((x.dtype, weight.dtype)) if takes_norm(x, weight.shape, weight) else None
+        return None if dtype is None else ops.rms_norm(x, weight, getattr(module, epsilon)).to(dtype)
 
-def _try_layer_norm(module: Any) -> str:
-    if len(module.normalized_shape) != 1:
-        return f"it normalizes {len(module.normalized_shape)} dimensions, the native op the last one"
-    return "" if module.weight is not None else "it has no weight, which the native op needs"
-
-
-# Names of the three products of a gated feed-forward: gate, up, down.
-_GATED = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"))
-
-
-def _gated_names(module: nn.Module) -> tuple[str, str, str] | None:
-    children = {name for name, child in module.named_children() if any(True for _ in child.parameters())}
-    return next((names for names in _GATED if children == set(names)), None)
-
-
-def _gated(module: Any, x: Tensor, activation: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    names = _gated_names(module)
-    if names is None or not takes(x):
-        return type(module).forward(module, x)
-    gate, up, down = (getattr(module, name) for name in names)
-    x = for_products(x)
-    return down(activation(gate(x), up(x)))
-
-
-def swiglu_forward(module: Any, x: Tensor) -> Tensor:
-    """The forward of a gated feed-forward with SiLU: down(silu(gate(x)) * up(x))."""
-    return _gated(module, x, ops.swiglu)
-
-
-def geglu_forward(module: Any, x: Tensor) -> Tensor:
-    """The forward of a gated feed-forward with GELU."""
-    return _gated(module, x, ops.geglu)
-
-
-def geglu_tanh_forward(module: Any, x: Tensor) -> Tensor:
-    """The forward of a gated feed-forward with GELU in its tanh approximation."""
-    return _gated(module, x, partial(ops.geglu, approximate="tanh"))
-
-
-def _try_gated(forward: Callable[..., Tensor]) -> Callable[[nn.Module], str]:
-    def trial(module: nn.Module) -> str:
-        gate, up, down = _gated_names(module) or ("", "", "")
-        children = dict(module.named_children())
-        generator = torch.Generator().manual_seed(2)
-        for name, sizes in ((gate, (4, 6)), (up, (4, 6)), (down, (6, 4))):
-            linear: Any = nn.utils.skip_init(nn.Linear, *sizes, bias=False)
-            with torch.no_grad():
-                linear.weight.copy_(torch.randn(linear.weight.shape, generator=generator))
-            children[name] = linear
-        made = stand_in(module, children)
-        x = numbers(2, 3, 4)
-        return agree(lambda: type(made).forward(made, x), lambda: forward(made, x))
-
-    return trial
-
-
-def _is_gated(module: nn.Module) -> bool:
-    return _gated_names(module) is not None and not any(True for _ in module.parameters(recurse=False))
-
-
-def gelu_tanh_forward(module: Any, x: Tensor) -> Tensor:
-    """The forward of an activation that writes GELU's tanh approximation out."""
-    return F.gelu(x, approximate="tanh")
+    return compute
 
 
 def _is_written_out_gelu(module: nn.Module) -> bool:
-    return type(module).__name__ in ("NewGELU", "NewGELUActivation", "FastGELUActivation", "GELUTanh")
+    return type(module).__name__ in ("NewGELU", "NewGELUActivation", "FastGELUActivation")
 
 
-def _try_gelu_tanh(module: nn.Module) -> str:
-    x = numbers(4, 64)
-    return agree(lambda: type(module).forward(module, x), lambda: gelu_tanh_forward(module, x))
+def _prove_gelu_tanh(module: nn.Module, stock: types.FunctionType) -> tuple[Any, str]:
+    if reason := read_otherwise(module, stock, frozenset()):
+        return None, reason
+    return proven_dtypes(lambda: stand_in(module), stock, lambda _, x: F.gelu(x, approximate="tanh"), 64)
 
 
-LAYER_RULES = (
-    LayerRule("linear", linear_forward, _is_linear, lambda module: ""),
-    LayerRule("linear", conv1d_forward, _is_conv1d, _try_conv1d),
-    LayerRule("torch's gelu", gelu_tanh_forward, _is_written_out_gelu, _try_gelu_tanh),
-    LayerRule("layer_norm", layer_norm_forward, _is_layer_norm, _try_layer_norm),
-    LayerRule("rms_norm", rms_norm_forward, _is_rms_norm, _try_rms_norm),
+def gelu_tanh_forward(proven: Proven) -> Compute:
+    """Activations that write GELU's tanh approximation out."""
+    results = dict(proven)
+
+    def compute(module: Any, x: Any) -> Tensor | None:
+        return F.gelu(x, approximate="tanh") if takes(x) and (x.dtype, torch.float32) in results else None
+
+    return compute
+
+
+_RULES = (
+    LayerRule("linear", "linear", _is_linear, lambda *_: ((), ""), lambda _: linear_forward),
+    LayerRule("conv1d", "linear", _is_conv1d, _prove_conv1d, lambda _: conv1d_forward),
+    LayerRule("gelu_tanh", "torch's gelu", _is_written_out_gelu, _prove_gelu_tanh, gelu_tanh_forward),
+    LayerRule("rms_norm", "rms_norm", _is_rms_norm, _prove_rms_norm, rms_norm_forward),
     *(
-        LayerRule(op, forward, _is_gated, _try_gated(forward))
-        for op, forward in (
-            ("swiglu", swiglu_forward),
-            ("geglu", geglu_forward),
-            ("geglu", geglu_tanh_forward),
+        LayerRule(name, op, is_gated, partial(prove_gated, gate), partial(gated_forward, gate))
+        for name, op, gate in (
+            ("swiglu", "swiglu", SWIGLU),
+            ("geglu", "geglu", GEGLU),
+            ("geglu_tanh", "geglu", GEGLU_TANH),
         )
     ),
 )
+LAYER_RULES = {rule.name: rule for rule in _RULES}

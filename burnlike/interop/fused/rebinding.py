@@ -1,21 +1,45 @@
-"""A function's own code with other functions behind some of its global names.
+"""A function's own code with native ops behind some of the functions that it calls.
 
 A stock model's `forward` often computes what a native op computes in the middle of its code: `F.cross_entropy(...)`,
-`apply_rotary_pos_emb(...)`. Here the code stays the model's own, of whatever version, and only what those names stand
-for is changed, for one module.
+`apply_rotary_pos_emb(...)`. Here the code stays the model's own, of whatever version, and so does the module whose
+names it looks up: a `global` counter counts, and a name that is assigned later is found. Only the names of what a
+native op computes are other ones in the code, `_burnlike_fused_F` for `F`. They lie beside the real ones and ask them
+at each call: the op runs only while the real name still stands for the stock function.
 """
 
+import dis
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import update_wrapper
 from typing import Any
 
-Replace = Callable[[Any, frozenset[str]], tuple[Any, tuple[str, ...]]]
-"""What stands for the value of a global in code that uses these names, and the native ops that this brings; the value
-itself and () where nothing does."""
+PREFIX = "_burnlike_fused_"
+"""What the names in a fused function's code begin with."""
+
+_NO_INSTRUCTIONS = ("EXTENDED_ARG", "CACHE")
+_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What code does with a global: `F.relu(x)` uses `F` with the attribute `relu`, called.
+
+    Attributes:
+        attributes: the names after the global's, between dots.
+        called: whether it is called there; else its value goes elsewhere.
+    """
+
+    attributes: tuple[str, ...]
+    called: bool
+
+
+Replace = Callable[[types.FunctionType, str, list[Use]], tuple[Any, tuple[str, ...]]]
+"""What stands for a global of a function whose code uses it so, and the native ops that this brings; () for nothing."""
 
 
 def rebound(function: Callable[..., Any], replace: Replace) -> tuple[Callable[..., Any], tuple[str, ...]]:
-    """The function with its globals replaced, and the native ops that it has so; itself and () without any.
+    """The function with other names for what is replaced, and the native ops that it has so; itself and () without any.
 
     Functions of the same package that it calls are rebound too.
     """
@@ -29,31 +53,53 @@ def _rebound(
         return function, ()
     if (inner := getattr(function, "__wrapped__", None)) is not None:
         new, ops = _rebound(inner, replace, seen)
-        return (_around(function, inner, new), ops) if ops else (function, ())
+        made = _around(function, inner, new) if ops else None
+        return (function, ()) if made is None else (made, ops)
     if function in seen:
         return seen[function]
     seen[function] = function, ()  # a function that calls itself
     changed: dict[str, Any] = {}
     all_ops: list[str] = []
-    names = frozenset(_names(function.__code__))
-    for name in sorted(names & function.__globals__.keys()):
-        value = function.__globals__[name]
-        new, ops = replace(value, names)
-        if not ops and is_plain(value) and _package(value) == _package(function):
+    for name, uses in sorted(uses_of_globals(function.__code__).items()):
+        value: Any = function.__globals__.get(name)
+        new, ops = replace(function, name, uses)
+        if not ops and is_plain(value) and _package(value) == _package(function) and _is_called(uses):
             new, ops = _rebound(value, replace, seen)
-        if ops:
+            new = instead_of(function, name, new) if ops else None
+        if ops and _is_only_global(function.__code__, name):
             changed[name] = new
             all_ops += ops
     if changed:
-        seen[function] = _with_globals(function, changed), tuple(dict.fromkeys(all_ops))
+        for name, new in changed.items():
+            function.__globals__[PREFIX + name] = new
+        code = _renamed(function.__code__, {name: PREFIX + name for name in changed})
+        seen[function] = _with(function, code), tuple(dict.fromkeys(all_ops))
     return seen[function]
 
 
-def _around(decorated: Any, inner: Callable[..., Any], new: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator's function made again around another one, which it finds in its closure."""
-    cells = (types.CellType(new) if cell.cell_contents is inner else cell for cell in decorated.__closure__ or ())
+def instead_of(function: types.FunctionType, name: str, new: Callable[..., Any]) -> Callable[..., Any]:
+    """What calls `new` while the global of this name is what it is now, else the global."""
+    template = _with(_instead_template, _renamed(_instead_template.__code__, {"_NAME": name}), function.__globals__)
+    return template(function.__globals__[name], new)
+
+
+def _instead_template(stock: Callable[..., Any], new: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *arguments, **keywords: (
+        new if _NAME is stock else _NAME  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
+    )(*arguments, **keywords)
+
+
+def _around(decorated: Any, inner: Callable[..., Any], new: Callable[..., Any]) -> Callable[..., Any] | None:
+    """A decorator's function made again around another one, which it finds in its closure; None if it doesn't."""
+    cells = decorated.__closure__ or ()
+    try:
+        made_cells = tuple(types.CellType(new) if cell.cell_contents is inner else cell for cell in cells)
+    except ValueError:  # an empty cell
+        return None
+    if made_cells == cells:
+        return None
     made = types.FunctionType(
-        decorated.__code__, decorated.__globals__, decorated.__name__, decorated.__defaults__, tuple(cells)
+        decorated.__code__, decorated.__globals__, decorated.__name__, decorated.__defaults__, made_cells
     )
     made.__kwdefaults__ = decorated.__kwdefaults__
     vars(made).update({**vars(decorated), "__wrapped__": new})
@@ -65,25 +111,77 @@ def is_plain(value: object) -> bool:
     return isinstance(value, types.FunctionType) and not hasattr(value, "__wrapped__")
 
 
+def codes_of(code: types.CodeType) -> Iterator[types.CodeType]:
+    """The code and that of functions within it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from codes_of(constant)
+
+
+def instructions_of(code: types.CodeType) -> list[dis.Instruction]:
+    """Instructions that do something; before others' arguments there may be some that don't."""
+    return [it for it in dis.get_instructions(code) if it.opname not in _NO_INSTRUCTIONS]
+
+
+def uses_of_globals(code: types.CodeType) -> dict[str, list[Use]]:
+    """By the name of a global, what the code and functions within it do with it."""
+    found: dict[str, list[Use]] = {}
+    for part in codes_of(code):
+        instructions = instructions_of(part)
+        for place, instruction in enumerate(instructions):
+            if instruction.opname == "LOAD_GLOBAL":
+                found.setdefault(instruction.argval, []).append(_use(instructions, place))
+    return found
+
+
+def _use(instructions: list[dis.Instruction], place: int) -> Use:
+    # A call needs a NULL beside the function: before all of it (to 3.12) or after it, or of one of its instructions.
+    called = bool((instructions[place].arg or 0) & 1)
+    attributes: list[str] = []
+    after = place + 1
+    is_method = False
+    while not is_method and instructions[after].opname in _ATTRIBUTES:
+        at = instructions[after]
+        attributes.append(at.argval)
+        is_method = at.opname == "LOAD_METHOD" or at.argrepr.startswith("NULL") or at.argrepr.endswith("NULL|self")
+        after += 1
+    beside = (instructions[place - 1].opname if place else "", instructions[after].opname)
+    return Use(tuple(attributes), called or is_method or "PUSH_NULL" in beside)
+
+
+def _is_called(uses: list[Use]) -> bool:
+    return all(use.called and not use.attributes for use in uses)
+
+
+def _is_only_global(code: types.CodeType, name: str) -> bool:
+    """Whether the name stands for nothing but the global: no attribute of the same name, nothing that assigns it."""
+    instructions = (it for part in codes_of(code) for it in instructions_of(part))
+    return all(
+        it.opname == "LOAD_GLOBAL" for it in instructions if it.argval == name and it.opcode in (*dis.hasname, *_GLOBAL)
+    )
+
+
+_GLOBAL = [
+    dis.opmap[name] for name in ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", *_ATTRIBUTES) if name in dis.opmap
+]
+
+
+def _renamed(code: types.CodeType, names: dict[str, str]) -> types.CodeType:
+    return code.replace(
+        co_names=tuple(names.get(name, name) for name in code.co_names),
+        co_consts=tuple(_renamed(it, names) if isinstance(it, types.CodeType) else it for it in code.co_consts),
+    )
+
+
 def _package(function: Callable[..., Any]) -> str:
     return (function.__module__ or "").partition(".")[0]
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
-    """Names of globals and attributes in the code and in functions within it."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)
-
-
-def _with_globals(function: Callable[..., Any], changed: Mapping[str, Any]) -> Callable[..., Any]:
-    # Without `__name__`: by it torch.compile would look globals up in the module that the function came from.
-    namespace: dict[str, Any] = {name: value for name, value in function.__globals__.items() if name != "__name__"}
-    namespace.update(changed)
-    made = types.FunctionType(
-        function.__code__, namespace, function.__name__, function.__defaults__, function.__closure__
-    )
+def _with(function: Any, code: types.CodeType, namespace: dict[str, Any] | None = None) -> Any:
+    names = function.__globals__ if namespace is None else namespace
+    made = types.FunctionType(code, names, function.__name__, function.__defaults__, function.__closure__)
     made.__kwdefaults__ = function.__kwdefaults__
-    made.__module__, made.__qualname__, made.__doc__ = function.__module__, function.__qualname__, function.__doc__
+    update_wrapper(made, function)
+    del vars(made)["__wrapped__"]  # it is no wrapper: its code is the function's
     return made

@@ -1,58 +1,230 @@
-"""Whether another forward gives what a module's own gives: tried on a stand-in with small random weights.
+"""Whether another forward gives what a module's own gives: tried on a stand-in with random weights.
 
 What a class computes is not in its name: one RMSNorm adds 1 to its weight, another does not. So a forward takes the
-place of another only after both gave the same results. The stand-in has the module's class and attributes, none of its
-hooks, and weights of its own, so that nothing of the module is read, run or changed; it works for modules on `meta`.
+place of another only after both gave the same: values, dtypes, gradients and use of random numbers, in training and
+in evaluation, for each dtype, for tiny, usual and huge inputs. The stand-in has the module's class and attributes, none
+of its hooks, and weights of its own, so that nothing of the module is read, run or changed; it works for modules on
+`meta`.
 """
 
-from collections.abc import Callable, Mapping
+import copy
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-# Different orders of the same float32 operations: stock forwards compute in float32 whatever they get.
-_TOLERANCE = 2e-5
+Pair = tuple[torch.dtype, torch.dtype]
+"""The dtypes of an input and of the weights."""
+
+Proven = tuple[tuple[Pair, torch.dtype], ...]
+"""For which a forward gives the stock results, and the dtype of these."""
+
+CALLS = "_burnlike_calls"
+"""The attribute of a stand-in whose list says which of its children were called, in order."""
+
+SINGLE, HALVES = (torch.float32, torch.float32), [(it, it) for it in (torch.bfloat16, torch.float16)]
+_OTHERS = [(torch.bfloat16, torch.float32), (torch.float16, torch.float32), (torch.float64, torch.float64)]
+_MAGNITUDES = (1e-5, 1.0, 1e3)
+# Orders of the same operations, relative to the largest result: about 80 roundings of float32.
+_TOLERANCES = {torch.float64: 1e-13, torch.float32: 1e-5}
+_DIFFERENT = "its forward gives other results than the fused op"
 
 
 def stand_in(module: nn.Module, children: Mapping[str, nn.Module] | None = None) -> nn.Module:
-    """A module of the same class and attributes, with random float32 parameters of the same shapes, no hooks and, where
-    given, other children."""
+    """A module of the same class and attributes, without its hooks, parameters and children; with the given ones."""
     made = object.__new__(type(module))
     nn.Module.__init__(made)
-    private = set(vars(made))
-    vars(made).update(
-        {name: value for name, value in vars(module).items() if name not in private and name != "forward"}
-    )
-    made.training = False
-    generator = torch.Generator().manual_seed(0)
-    for name, parameter in module.named_parameters(recurse=False):
-        values = torch.rand(parameter.shape, generator=generator) + 0.5
-        made.register_parameter(name, nn.Parameter(values, requires_grad=False))
-    for name, child in (children or dict(module.named_children())).items():
+    private = {*vars(made), "forward"}
+    own = {name: value for name, value in vars(module).items() if name not in private and not name.startswith("_burn")}
+    vars(made).update({name: copy.copy(it) if type(it) in (list, dict, set) else it for name, it in own.items()})
+    for name, child in (children or {}).items():
         made.add_module(name, child)
     return made
 
 
+def with_weights(made: nn.Module, shapes: Mapping[str, torch.Size]) -> nn.Module:
+    """The stand-in with random float32 parameters of these shapes."""
+    generator = torch.Generator().manual_seed(0)
+    for name, shape in shapes.items():
+        made.register_parameter(name, nn.Parameter(2 * torch.randn(shape, generator=generator, dtype=torch.float32)))
+    return made
+
+
 def numbers(*sizes: int) -> Tensor:
-    """Random values in float32, the same at each call; every second row is small, so that an epsilon shows."""
-    values = torch.randn(sizes, generator=torch.Generator().manual_seed(1)) * 2
-    return values * torch.tensor([1.0, 1e-3])[torch.arange(sizes[-2]) % 2].unsqueeze(-1)
+    """Random values in float32, the same at each call."""
+    return 2 * torch.randn(sizes, generator=torch.Generator().manual_seed(1), dtype=torch.float32)
 
 
-def agree(stock: Callable[[], Any], other: Callable[[], Any]) -> str:
-    """Why the two calls don't give the same tensors; empty if they do."""
-    with torch.no_grad():
-        try:
-            expected, actual = _tensors(stock()), _tensors(other())
-        except Exception as error:  # a foreign forward may raise anything
-            return f"it could not be tried: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-    same = len(expected) == len(actual) and all(
-        one.shape == two.shape and torch.allclose(one, two, rtol=_TOLERANCE, atol=_TOLERANCE)
-        for one, two in zip(expected, actual, strict=False)
-    )
-    return "" if same else "its forward gives other results than the fused op"
+@contextmanager
+def untouched_state() -> Iterator[None]:
+    """Run trials with torch's usual settings, and leave settings and generators of random numbers as they were."""
+    numpy: Any = sys.modules.get("numpy")
+    python_state, numpy_state = random.getstate(), None if numpy is None else numpy.random.get_state()
+    with (
+        torch.random.fork_rng(devices=[]),
+        torch.device("cpu"),
+        torch.autocast("cpu", enabled=False),
+        torch.inference_mode(False),
+        torch.enable_grad(),
+    ):
+        yield
+    random.setstate(python_state)
+    if numpy is not None:
+        numpy.random.set_state(numpy_state)
 
 
-def _tensors(result: Any) -> list[Tensor]:
-    return [result] if isinstance(result, Tensor) else [it for it in result if isinstance(it, Tensor)]
+Forward = Callable[[Any, Any], Any]
+
+
+def proven_dtypes(
+    make: Callable[[], nn.Module], stock: Forward, other: Forward, width: int, magnitudes: tuple[float, ...] = ()
+) -> tuple[Proven, str]:
+    """For which dtypes of input and weights `other` gives what `stock` gives, and the dtype of the result.
+
+    Args:
+        make: gives a stand-in in float32, the same at each call.
+        stock: of a stand-in and an input.
+        other: likewise; its results are taken in the dtype of the stock ones.
+        width: of the input's last dimension.
+        magnitudes: of inputs to be tried beside the usual.
+
+    Returns:
+        The dtypes and "", or none and why `other` can't take the place of `stock`: it has to be the same for float32,
+        bfloat16 and float16.
+    """
+    proven: dict[Pair, torch.dtype] = {}
+    try:
+        for pair in (SINGLE, *HALVES):
+            dtype = _same_values(make, stock, other, pair, width, (*_MAGNITUDES, *magnitudes))
+            if dtype is None:
+                return (), _DIFFERENT
+            proven[pair] = dtype
+        for pair in _OTHERS:
+            with suppress(Exception):  # dtypes that it does not take
+                dtype = _same_values(make, stock, other, pair, width, (*_MAGNITUDES, *magnitudes))
+                if dtype is not None:
+                    proven[pair] = dtype
+        is_same = _same_gradients(make, stock, other, width)
+        return (tuple(proven.items()), "") if is_same else ((), _DIFFERENT)
+    except Exception as error:  # a foreign forward may raise anything
+        return (), f"it could not be tried: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+
+
+def _same_values(
+    make: Callable[[], nn.Module],
+    stock: Forward,
+    other: Forward,
+    pair: Pair,
+    width: int,
+    magnitudes: tuple[float, ...],
+) -> torch.dtype | None:
+    module, exact = make().to(pair[1]), make().to(pair[1]).double()
+    dtypes: set[torch.dtype] = set()
+    for training in (False, True):
+        module.train(training)
+        exact.train(training)
+        for sizes in ((2, 3, width), (5, width)):
+            for magnitude in magnitudes:
+                x = (numbers(*sizes) * magnitude).to(pair[0])
+                with torch.no_grad():
+                    expected, actual = _with_state(stock, module, x), _with_state(other, module, x)
+                    if not expected or expected[1:] != actual[1:]:
+                        return None
+                    result = expected[0]
+                    if not _is_near(result, actual[0].to(result.dtype), stock(exact, x.double())):
+                        return None
+                dtypes.add(result.dtype)
+    return dtypes.pop() if len(dtypes) == 1 else None
+
+
+def _with_state(forward: Forward, module: nn.Module, x: Tensor) -> tuple[Any, ...]:
+    """The result, and what else the call did: to random numbers, to its input, to its children; () for no tensor."""
+    given = x.clone()
+    random.seed(0)
+    torch.default_generator.manual_seed(0)
+    log: list[str] = vars(module).get(CALLS, [])
+    log.clear()
+    result = forward(module, given)
+    if not isinstance(result, Tensor) or not torch.equal(given, x):
+        return ()
+    state = (random.getstate(), torch.get_rng_state().view(torch.int64).tolist())
+    return result, result.shape, state, tuple(log)
+
+
+def _is_near(stock: Tensor, other: Tensor, exact: Tensor) -> bool:
+    """Whether two results of one dtype are equal within rounding, where `exact` is what float64 gives."""
+    if not torch.equal(stock.isfinite(), other.isfinite()):
+        return False
+    dtype, finite = stock.dtype, stock.isfinite()
+    stock, other, exact = (it.double()[finite] for it in (stock, other, exact))
+    if stock.numel() == 0:
+        return True
+    if dtype in _TOLERANCES:
+        tolerance = _TOLERANCES[dtype] * stock.abs().max()
+        return bool((stock - other).abs().max() <= tolerance + torch.finfo(dtype).tiny)
+    # 16 bits are not rounded more than by the stock code, which itself has to be near.
+    info = torch.finfo(dtype)
+    unit, least = info.eps * _size(exact), 16 * info.smallest_normal * info.eps
+    stock_error, error = _size(stock - exact), _size(other - exact)
+    return stock_error <= 4 * unit + least and error <= 1.5 * stock_error + unit / 4 + least
+
+
+def _size(values: Tensor) -> float:
+    return values.square().mean().sqrt().item()
+
+
+def _same_gradients(make: Callable[[], nn.Module], stock: Forward, other: Forward, width: int) -> bool:
+    found: list[list[Tensor]] = []
+    for forward in (stock, other):
+        module, x = make(), numbers(2, 3, width).requires_grad_()
+        result = forward(module, x)
+        if not result.requires_grad:
+            return False
+        leaves = [x, *module.parameters()]
+        found.append(
+            list(torch.autograd.grad(result, leaves, torch.ones_like(result).cumsum(-1), materialize_grads=True))
+        )
+    return all((a - b).abs().max() <= 1e-4 * a.abs().max() for a, b in zip(*found, strict=True))
+
+
+def same_rotation(stock: Callable[..., Any], other: Callable[..., Any], *, with_dim: bool) -> bool:
+    """Whether a function turns queries and keys as another does, by tables whose halves differ."""
+    try:
+        with untouched_state(), torch.no_grad():
+            for dtype in (torch.float32, torch.bfloat16, torch.float16):
+                for dim in (1, 2) if with_dim else (1,):
+                    for table_dtype in (dtype, torch.float32):
+                        if not _same_rotation(stock, other, dtype, table_dtype, (dim,) if with_dim else ()):
+                            return False
+    except Exception:  # a foreign function may raise anything
+        return False
+    return True
+
+
+def _same_rotation(stock: Any, other: Any, dtype: torch.dtype, table_dtype: torch.dtype, dim: tuple[int, ...]) -> bool:
+    query, key, table = numbers(2, 4, 3, 8), numbers(2, 2, 3, 8), numbers(2, 2, 3, 8)
+    if dim == (2,):
+        query, key = query.transpose(1, 2), key.transpose(1, 2)
+    given = [query.to(dtype), key.to(dtype), *table.to(table_dtype).unbind()]
+    expected, actual, exact = stock(*given, *dim), other(*given, *dim), stock(*(it.double() for it in given), *dim)
+    return all(a.dtype == b.dtype and _is_near(a, b, c) for a, b, c in zip(expected, actual, exact, strict=True))
+
+
+def same_loss(stock: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    """Whether two losses of language models are the same, for each dtype of logits and way to divide."""
+    try:
+        with untouched_state(), torch.no_grad():
+            for dtype in (torch.float32, torch.bfloat16, torch.float16):
+                for keywords in ({}, {"num_items_in_batch": 5}, {"ignore_index": 2}):
+                    labels = torch.tensor([[1, 2, 4, 0], [2, 2, 3, 1]])
+                    logits = numbers(2, 4, 5).to(dtype)
+                    expected, actual = (it(logits, labels, vocab_size=5, **keywords) for it in (stock, other))
+                    if expected.dtype != actual.dtype or not _is_near(expected, actual, expected.double()):
+                        return False
+    except Exception:  # a foreign function may raise anything
+        return False
+    return True

@@ -1,7 +1,7 @@
 // Rows of heads, turned by their positions' angles.
 
-// Pairs (x[i], x[i + half]).
-template <class Element, class Table>
+// Pairs (x[i], x[i + half]); whole tables have a column for each of the two.
+template <bool kWhole, class Element, class Table>
 inline void rotary_halves(
     const Element* __restrict__ x, const Table* __restrict__ cosine, const Table* __restrict__ sine,
     Element* __restrict__ y, const RotaryRows& rows) {
@@ -9,11 +9,14 @@ inline void rotary_halves(
   const int64_t half = rows.half;
   const Accumulate sign = rows.sign;
   const Accumulate minus_sign = rows.minus_sign;
+  const Table* second_cosine = kWhole ? cosine + half : cosine;
+  // The transpose of the turn takes them the other way round.
+  const Table* first_sine = kWhole && rows.sign < 0 ? sine + half : sine;
+  const Table* second_sine = kWhole && rows.sign > 0 ? sine + half : sine;
   for (int64_t index = 0; index < half; ++index) {
-    const Accumulate sine_here = load(sine[index]);
     const auto turned = rotary_turned<Accumulate>(
-        load(x[index]), load(x[index + half]), load(cosine[index]), sign * sine_here,
-        minus_sign * sine_here);
+        load(x[index]), load(x[index + half]), load(cosine[index]), sign * Accumulate(load(second_sine[index])),
+        minus_sign * Accumulate(load(first_sine[index])), load(second_cosine[index]));
     y[index] = store<Element>(turned.first);
     y[index + half] = store<Element>(turned.second);
   }
@@ -32,7 +35,7 @@ inline void rotary_neighbours(
     const Accumulate sine_here = load(sine[index]);
     const auto turned = rotary_turned<Accumulate>(
         load(x[2 * index]), load(x[2 * index + 1]), load(cosine[index]), sign * sine_here,
-        minus_sign * sine_here);
+        minus_sign * sine_here, load(cosine[index]));
     y[2 * index] = store<Element>(turned.first);
     y[2 * index + 1] = store<Element>(turned.second);
   }
@@ -52,8 +55,10 @@ void rotary_rows(
     const Table* sine_row = sine + rows.sine.at(batch, outer, inner);
     if (rows.interleaved) {
       rotary_neighbours(x_row, cosine_row, sine_row, y_row, rows);
+    } else if (rows.whole) {
+      rotary_halves<true>(x_row, cosine_row, sine_row, y_row, rows);
     } else {
-      rotary_halves(x_row, cosine_row, sine_row, y_row, rows);
+      rotary_halves<false>(x_row, cosine_row, sine_row, y_row, rows);
     }
     for (int64_t index = 2 * rows.half; index < rows.width; ++index) y_row[index] = x_row[index];
     if (++inner < rows.inner_size) continue;

@@ -10,9 +10,11 @@
 
 namespace burnlike {
 
-// Of query and key [batch, heads, sequence, width]; the first 2 * half values of each row are turned.
+// Of query and key [batch, heads, sequence, width]; the first 2 * half values of each row are turned. Whole tables have
+// a column for each of them, others for each pair.
 struct RotarySizes {
   int64_t batch, sequence, width, half;
+  bool whole;
 };
 
 inline void check_rotary_heads(const Tensor& x, const Tensor& query) {
@@ -42,14 +44,18 @@ inline void check_rotary_table(const Tensor& table, const Tensor& query, const T
       "rotary: sin does not have the dtype and shape of cos");
 }
 
-inline RotarySizes rotary_sizes(const Tensor& query, const Tensor& key, const Tensor& cosine, const Tensor& sine) {
+inline RotarySizes rotary_sizes(
+    const Tensor& query, const Tensor& key, const Tensor& cosine, const Tensor& sine, bool interleaved) {
   check_rotary_heads(query, query);
   check_rotary_heads(key, query);
   check_rotary_table(cosine, query, cosine);
   check_rotary_table(sine, query, cosine);
   const int64_t dim = cosine.dim();
   STD_TORCH_CHECK(dim == 2 || dim == 3, "rotary: expected tables [sequence, r / 2] or [batch, sequence, r / 2]");
-  const RotarySizes sizes{query.size(0), query.size(2), query.size(3), cosine.size(dim - 1)};
+  const int64_t width = query.size(3);
+  const int64_t columns = cosine.size(dim - 1);
+  const bool whole = !interleaved && width > 0 && width % 2 == 0 && columns == width;
+  const RotarySizes sizes{query.size(0), query.size(2), width, whole ? width / 2 : columns, whole};
   STD_TORCH_CHECK(
       cosine.size(dim - 2) == sizes.sequence && sizes.half <= sizes.width / 2 &&
           (dim == 2 || cosine.size(0) == sizes.batch || cosine.size(0) == 1),

@@ -38,5 +38,6 @@ def _case(
 CASES = [
     *(_case(name, dtype, make) for name, make in ROWS.items() for dtype in FLOATS),
     *(_case(name, dtype, ROWS[name], "tanh") for name in ("odd", "wide", "strided") for dtype in FLOATS),
+    _case("768", torch.bfloat16, lambda dtype: torch.randn(40, 768, dtype=dtype)),
     *(_case("mixed", dtype, ROWS["wide"], bias_dtype=torch.float32) for dtype in FLOATS[1:]),
 ]

@@ -19,6 +19,8 @@ LOGITS: dict[str, Callable[[torch.dtype], Tensor]] = {
     "strided": lambda dtype: torch.randn(6, 64, dtype=dtype)[::2, 1:-2:3],
     "expanded": lambda dtype: torch.randn(1, 40, dtype=dtype).expand(4, 40),
     "many": lambda dtype: torch.randn(600, 10, dtype=dtype),
+    # Rows that begin at no multiple of 16 bytes, in a tensor that doesn't either.
+    "unaligned": lambda dtype: torch.randn(4 * 509 + 1, dtype=dtype)[1:].view(4, 509),
 }
 ALL: dict[str, Any] = {"label_smoothing": 0.1, "z_loss": 0.01, "soft_cap": 2.0}
 
@@ -64,6 +66,7 @@ def _case(name: str, dtype: torch.dtype, make: Callable[[torch.dtype], Tensor], 
 CASES = [
     *(_case(name, dtype, make) for name, make in LOGITS.items() for dtype in FLOATS),
     *(_case("options", dtype, LOGITS["odd"], **ALL, weight_dtype=dtype) for dtype in FLOATS),
+    *(_case("unaligned-options", dtype, LOGITS["unaligned"], **ALL, weight_dtype=dtype) for dtype in FLOATS),
     *(_case("wide-options", dtype, LOGITS["wide"], **ALL, reduction="none") for dtype in FLOATS),
     *(_case("smoothed", dtype, LOGITS["wide"], label_smoothing=0.2, weight_dtype=torch.float32) for dtype in FLOATS),
     *(_case("z-sum", dtype, LOGITS["odd"], z_loss=0.1, reduction="sum") for dtype in FLOATS),

@@ -43,6 +43,7 @@ def _case(
     interleaved: bool = False,
     table_batch: int | None = None,
     table_dtype: torch.dtype | None = None,
+    whole: bool = False,
 ) -> OpCase:
     def inputs() -> list[Tensor]:
         torch.manual_seed(1)
@@ -51,8 +52,9 @@ def _case(
     length = make(dtype)[0].shape[2]
     shape = (length, 2 * half) if table_batch is None else (table_batch, length, 2 * half)
     angle = torch.randn(shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    # Each column twice, as in transformers; the second is not for this op.
-    made = [table.to(table_dtype or dtype)[..., :half] for table in (angle.cos(), angle.sin())]
+    # A view, of tables with a column for each value.
+    columns = slice(None) if whole else slice(half)
+    made = [table.to(table_dtype or dtype)[..., columns] for table in (angle.cos(), angle.sin())]
 
     def tables(query: Tensor) -> tuple[Tensor, Tensor]:
         return made[0].to(query.device), made[1].to(query.device)
@@ -85,6 +87,9 @@ CASES = [
         for dtype in FLOATS[1:]
         for interleaved in (False, True)
     ),
+    *(_case("whole-tables", dtype, _projected, 8, table_batch=2, whole=True) for dtype in FLOATS),
+    _case("whole-odd-tables", torch.float64, _plain(2, 3, 1, 5, 42), 21, whole=True),
+    _case("whole-float32-tables", torch.bfloat16, _projected, 8, table_dtype=torch.float32, whole=True),
     _case("strided", torch.float32, _strided, 5),
     _case("large", torch.float32, _plain(2, 5, 2, 130, 64), 32, table_batch=2),
     _case("large", torch.bfloat16, _plain(2, 5, 2, 130, 64), 32, interleaved=True),

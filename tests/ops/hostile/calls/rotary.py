@@ -18,12 +18,14 @@ def random_call(chance: random.Random) -> Call:
     arguments, dtype = Arguments(chance), chance.choice(FLOATS)
     batch, heads, heads_kv, length, width = chance.choice(SIZES)
     table_dtype = chance.choice((dtype, torch.float32))
-    shape = (*chance.choice(((), (1,), (batch,))), length, chance.randint(0, width // 2))
+    interleaved = chance.random() < 0.5
+    is_whole = not interleaved and width % 2 == 0 and chance.random() < 0.5
+    columns = width if is_whole else chance.randint(0, width // 2)
+    shape = (*chance.choice(((), (1,), (batch,))), length, columns)
     query = arguments.tensor(special_values((batch, heads, length, width), dtype, chance))
     key = arguments.tensor(special_values((batch, heads_kv, length, width), dtype, chance))
     cos = arguments.tensor(special_values(shape, table_dtype, chance))
     sin = arguments.tensor(special_values(shape, table_dtype, chance))
-    interleaved = chance.random() < 0.5
 
     def build(tensors: list[Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return (tensors[query], tensors[key], tensors[cos], tensors[sin]), {"interleaved": interleaved}

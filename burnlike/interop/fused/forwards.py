@@ -1,0 +1,119 @@
+"""The forward of a fused module: another function than its class's, for this module alone.
+
+An `nn.Module` looks `forward` up at each call. What stands in its `__dict__` is called without the module, so it would
+have to store the module, and compute with that one in a shallow copy or in a replica of `DataParallel`. So the class
+gets a descriptor in the place of its function. Asked for the class's forward it gives the stock function; asked for a
+module's, it gives that as well, unless the module has a mark in its `__dict__`.
+"""
+
+import types
+from collections.abc import Callable
+from typing import Any, Self
+
+from torch import nn
+
+from ..._torch_compat.dispatch import never_compile_alone
+from .rebinding import Replace, rebound
+
+_MARK = "_burnlike_fused"
+
+
+class FusedForward:
+    """A forward with native ops: what a fused module has in its `__dict__`, and shares with its copies.
+
+    Attributes:
+        owner: the class that defines the stock forward.
+        function: of the module and the arguments.
+        ops: the native ops that it calls.
+        made_by: a function and its arguments that make it again, in another process.
+    """
+
+    def __init__(
+        self, owner: type[nn.Module], function: Callable[..., Any], ops: tuple[str, ...], made_by: tuple[Any, ...]
+    ) -> None:
+        self.owner, self.function, self.ops, self.made_by = owner, function, ops, made_by
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        make, *arguments = self.made_by
+        return make, tuple(arguments)
+
+
+class StockForward:
+    """The forward of a class, of which some modules are fused."""
+
+    def __init__(self, owner: type[nn.Module], stock: types.FunctionType) -> None:
+        self.owner, self.stock = owner, stock
+        self.made: dict[Any, FusedForward] = {}
+
+    def __get__(self, module: nn.Module | None, owner: Any = None) -> Any:
+        if module is None:
+            return self.stock
+        mark = module.__dict__.get(_MARK)
+        if mark is None or mark.owner is not self.owner:  # the latter for `super().forward(x)`
+            return self.stock.__get__(module, owner)
+        return mark.function.__get__(module, owner)
+
+
+never_compile_alone(StockForward.__get__)
+
+
+def stock_forward(module_class: type[nn.Module]) -> tuple[type[nn.Module], types.FunctionType | None]:
+    """The class that defines a module's forward, and the function; None for what is no plain function."""
+    owner = next(it for it in module_class.__mro__ if "forward" in vars(it))
+    stock = vars(owner)["forward"]
+    stock = stock.stock if isinstance(stock, StockForward) else stock
+    return owner, stock if isinstance(stock, types.FunctionType) and owner is not nn.Module else None
+
+
+def fused_forward(
+    owner: type[nn.Module], key: Any, make: Callable[[], tuple[Callable[..., Any], tuple[str, ...], tuple[Any, ...]]]
+) -> FusedForward:
+    """The forward of this key for modules of the class, made once: `make` gives its function, ops and `made_by`."""
+    forward = vars(owner)["forward"]
+    if not isinstance(forward, StockForward):
+        forward = StockForward(owner, forward)
+        owner.forward = forward  # pyright: ignore[reportAttributeAccessIssue]
+    if key not in forward.made:
+        forward.made[key] = FusedForward(owner, *make())
+    return forward.made[key]
+
+
+def code_forward(owner: type[nn.Module], replace: Replace) -> FusedForward | None:
+    """The class's own code with native ops behind what it calls; None where it calls nothing that an op computes."""
+    stock = stock_forward(owner)[1]
+    forward = vars(owner)["forward"]
+    if isinstance(forward, StockForward) and replace in forward.made:
+        return forward.made[replace]
+    if stock is None:
+        return None
+    function, ops = rebound(stock, replace)
+    if not ops:
+        return None
+    return fused_forward(owner, replace, lambda: (function, ops, (code_forward, owner, replace)))
+
+
+def fuse_code(module: nn.Module, replace: Replace) -> tuple[str, ...]:
+    """Mark a module to run its own code with native ops; gives these."""
+    forward = code_forward(stock_forward(type(module))[0], replace)
+    if forward is None:
+        return ()
+    mark(module, forward)
+    return forward.ops
+
+
+def mark(module: nn.Module, forward: FusedForward) -> None:
+    """Give the module this forward."""
+    module.__dict__[_MARK] = forward
+
+
+def unmark(module: nn.Module) -> bool:
+    """Give the module its class's forward again; whether it had another."""
+    return module.__dict__.pop(_MARK, None) is not None
+
+
+def mark_of(module: nn.Module) -> FusedForward | None:
+    """The forward that a fused module has."""
+    return module.__dict__.get(_MARK)

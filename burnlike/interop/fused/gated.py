@@ -1,0 +1,150 @@
+"""Gated feed-forwards: down(activation(gate(x)) * up(x)), with one op between the products."""
+
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ... import ops
+from ..._torch_compat.modules import CALL_HOOKS
+from ...ops._autocast import for_products
+from .reading import names_of, read_otherwise
+from .trials import CALLS, Proven, proven_dtypes, stand_in
+from .usable import takes
+
+# Names of the three products: gate, up, down.
+_NAMES = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"))
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What is between the products: the op, and the activation by itself."""
+
+    op: Callable[[Tensor, Tensor], Tensor]
+    activation: Callable[[Tensor], Tensor]
+
+
+SWIGLU = Gate(ops.swiglu, F.silu)
+GEGLU = Gate(ops.geglu, F.gelu)
+GEGLU_TANH = Gate(partial(ops.geglu, approximate="tanh"), partial(F.gelu, approximate="tanh"))
+
+Kind = tuple[Any, ...]
+"""An activation as far as the proof goes: its class and settings, or the function itself."""
+
+
+def kind_of(activation: Any) -> Kind | None:
+    """The kind of an activation; None for a module with more than settings: weights, children, hooks, a forward."""
+    if not isinstance(activation, nn.Module):
+        return (activation,)
+    own = activation.__dict__
+    if _is_watched(activation) or any(own[name] for name in ("_parameters", "_buffers", "_modules")):
+        return None
+    settings = tuple((name, value) for name, value in own.items() if not name.startswith("_") and name != "training")
+    try:
+        hash(settings)
+    except TypeError:
+        return None
+    return (type(activation), *settings)
+
+
+def _is_watched(module: nn.Module) -> bool:
+    return "forward" in module.__dict__ or any(len(getattr(module, name)) > 0 for name in CALL_HOOKS)
+
+
+def _is_still(activation: Any, kind: Kind) -> bool:
+    """Whether an activation is of the kind that it was, at a call."""
+    if not isinstance(activation, nn.Module):
+        return activation is kind[0]
+    if type(activation) is not kind[0] or _is_watched(activation):
+        return False
+    return all(getattr(activation, name, None) == value for name, value in kind[1:])
+
+
+def is_gated(module: nn.Module) -> bool:
+    """Whether it has the three products, perhaps an activation, and no weights of its own."""
+    own = (*module.parameters(recurse=False), *module.buffers(recurse=False))
+    return bool(_products(module)) and not own
+
+
+def _products(module: nn.Module) -> tuple[str, ...]:
+    children = {name for name, _ in module.named_children()}
+    return next((names for names in _NAMES if children >= set(names)), ())
+
+
+class _Product(nn.Module):
+    """A small linear layer that notes its calls."""
+
+    def __init__(self, name: str, calls: list[str], seed: int, d_input: int, d_output: int) -> None:
+        super().__init__()
+        self.name, self.calls = name, calls
+        values = torch.randn(d_output, d_input, generator=torch.Generator().manual_seed(seed), dtype=torch.float32)
+        self.weight = nn.Parameter(values)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls.append(self.name)
+        return F.linear(x, self.weight)
+
+
+def _made_small(module: nn.Module, products: tuple[str, ...], activation: str) -> nn.Module:
+    calls: list[str] = []
+    sizes = ((4, 6), (4, 6), (6, 4))
+    children: dict[str, nn.Module] = {
+        name: _Product(name, calls, seed, *size) for seed, (name, size) in enumerate(zip(products, sizes, strict=True))
+    }
+    if isinstance(own := getattr(module, activation, None), nn.Module):
+        children[activation] = stand_in(own)
+    made = stand_in(module, children)
+    vars(made)[CALLS] = calls
+    return made
+
+
+def prove_gated(gate: Gate, module: nn.Module, stock: types.FunctionType) -> tuple[Any, str]:
+    """What the forward depends on: names of the products and the activation, the kind of this, the dtypes."""
+    products = _products(module)
+    own = {*(name for name, it in vars(module).items() if callable(it)), *(name for name, _ in module.named_children())}
+    read = sorted(names_of(module, stock) & own - {*products})
+    activation = read[0] if len(read) == 1 else ""
+    others = {name for name, _ in module.named_children()} - {*products, activation}
+    if others:
+        return None, f"it has `{min(others)}` beside its products and activation"
+    if reason := read_otherwise(module, stock, frozenset({*products, activation})):
+        return None, reason
+    kind = kind_of(getattr(module, activation)) if activation else ()
+    if kind is None:
+        return None, "its activation has hooks or more than settings"
+    dtypes, reason = proven_dtypes(
+        lambda: _made_small(module, products, activation),
+        stock,
+        lambda made, x: _computed(gate, made, products, x),
+        4,
+    )
+    return (products, activation, kind, dtypes), reason
+
+
+def gated_forward(gate: Gate, proven: tuple[tuple[str, ...], str, Kind, Proven]) -> Callable[[Any, Any], Tensor | None]:
+    """The forward of a gated feed-forward, while its activation is what it was."""
+    products, activation, kind, results = proven
+    dtypes = [x for (x, weights), _ in results if x == weights]
+
+    def compute(module: Any, x: Any) -> Tensor | None:
+        if not takes(x) or x.dtype not in dtypes:
+            return None
+        if activation and not _is_still(getattr(module, activation), kind):
+            return None
+        return _computed(gate, module, products, x)
+
+    return compute
+
+
+def _computed(gate: Gate, module: Any, products: tuple[str, ...], x: Tensor) -> Tensor:
+    to_gate, to_up, down = (getattr(module, name) for name in products)
+    if type(to_gate) is type(to_up) is nn.Linear and not _is_watched(to_gate) and not _is_watched(to_up):
+        x = for_products(x)
+    a, b = to_gate(x), to_up(x)
+    is_taken = takes(a) and takes(b) and a.dtype == b.dtype and a.shape == b.shape
+    return down(gate.op(a, b) if is_taken else gate.activation(a) * b)

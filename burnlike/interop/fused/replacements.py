@@ -1,0 +1,142 @@
+"""What stands for the functions of torch and transformers that a fused model's code calls."""
+
+import inspect
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from . import functions
+from .forwards import fuse_code
+from .rebinding import Use, instead_of, is_plain, rebound
+from .trials import same_rotation
+from .usable import takes_rotary
+
+
+def cross_entropy_loss(*arguments: Any, **keywords: Any) -> nn.CrossEntropyLoss:
+    """`nn.CrossEntropyLoss(...)` in a model's code, whose own code calls the op."""
+    loss = nn.CrossEntropyLoss(*arguments, **keywords)
+    fuse_code(loss, replacement)
+    return loss
+
+
+# By torch's function: what stands for a call of it, and the op that this calls.
+_STAND_INS: dict[Any, tuple[Callable[..., Any], str]] = {
+    F.cross_entropy: (functions.cross_entropy, "cross_entropy"),
+    F.layer_norm: (functions.layer_norm, "layer_norm"),
+    F.rms_norm: (functions.rms_norm, "rms_norm"),
+    F.scaled_dot_product_attention: (functions.attention, "attention"),
+    nn.CrossEntropyLoss: (cross_entropy_loss, "cross_entropy"),
+}
+_BY_NAME = {it.__name__: it for it in _STAND_INS}
+_NAMESPACES = (torch, nn, F)
+_CALLED = (types.FunctionType, types.BuiltinFunctionType, type)
+
+
+class Namespace(types.ModuleType):
+    """`torch`, `torch.nn` or its functions as a model's code finds them, with native ops in the place of theirs.
+
+    Every name is looked up in the real module when it is asked for.
+    """
+
+    def __init__(self, find: Callable[[], Any]) -> None:
+        super().__init__(find().__name__)
+        vars(self).update(_burnlike_find=find, _burnlike_parts={})
+
+    def __getattr__(self, name: str) -> Any:
+        real = vars(self)["_burnlike_find"]()
+        value = getattr(real, name)
+        if isinstance(value, types.ModuleType) and value in _NAMESPACES:
+            parts = vars(self)["_burnlike_parts"]
+            if name not in parts:
+                parts[name] = Namespace(lambda: getattr(vars(self)["_burnlike_find"](), name))
+            return parts[name]
+        stock = _BY_NAME.get(name)
+        return value if stock is None or value is not stock else _STAND_INS[stock][0]
+
+
+class AttentionFunctions:
+    """transformers' table of attention functions: torch's has the native op, also where it is looked up later."""
+
+    def __init__(self, find: Callable[[], Any]) -> None:
+        self.find = find
+        self.stock = find()["sdpa"]
+        self.new, self.ops = rebound(self.stock, replacement)
+
+    def get_interface(self, *arguments: Any, **keywords: Any) -> Callable[..., Any]:
+        """As the table's."""
+        found = self.find().get_interface(*arguments, **keywords)
+        return self.new if found is self.stock else found
+
+
+def replacement(function: types.FunctionType, name: str, uses: list[Use]) -> tuple[Any, tuple[str, ...]]:
+    """What stands for a global of a stock function that uses it so, and the native ops that this brings."""
+    namespace = function.__globals__
+    value: Any = namespace.get(name)
+    if isinstance(value, types.ModuleType):
+        ops = _ops_of(value, uses) if value in _NAMESPACES else ()
+        return (Namespace(lambda: namespace[name]), ops) if ops else (None, ())
+    if isinstance(value, Mapping):
+        if not hasattr(value, "get_interface") or "sdpa" not in value or _others(uses, ("get_interface",)):
+            return None, ()
+        table = AttentionFunctions(lambda: namespace[name])
+        return table, table.ops
+    if any(use.attributes or not use.called for use in uses):
+        return None, ()
+    if isinstance(value, _CALLED) and value in _STAND_INS:
+        new, op = _STAND_INS[value]
+        return instead_of(function, name, new), (op,)
+    if name == "apply_rotary_pos_emb" and is_plain(value) and _is_rotary(value):
+        return instead_of(function, name, _rotary(value)), ("rotary",)
+    return None, ()
+
+
+def _others(uses: list[Use], attributes: tuple[str, ...]) -> bool:
+    return any(use != Use(attributes, called=True) for use in uses)
+
+
+def _ops_of(value: Any, uses: list[Use]) -> tuple[str, ...]:
+    """The ops behind uses of a module of torch; none where one of their functions is more than called."""
+    ops: set[str] = set()
+    for use in uses:
+        found = value
+        for name in use.attributes:
+            found = getattr(found, name, None)
+        if any(found is it for it in _NAMESPACES):
+            return ()
+        if isinstance(found, _CALLED) and found in _STAND_INS:
+            if not use.called:
+                return ()
+            ops.add(_STAND_INS[found][1])
+    return tuple(sorted(ops))
+
+
+_ROTARY = ("q", "k", "cos", "sin", "unsqueeze_dim")
+
+
+def _is_rotary(function: Any) -> bool:
+    """Whether it turns the halves of the last dimension, which there are other layouts than."""
+    parameters = inspect.signature(function).parameters
+    if tuple(parameters) not in (_ROTARY, _ROTARY[:4]):
+        return False
+    if "unsqueeze_dim" in parameters and parameters["unsqueeze_dim"].default != 1:
+        return False
+    return same_rotation(function, functions.rotary, with_dim="unsqueeze_dim" in parameters)
+
+
+def _rotary(stock: Callable[..., Any]) -> Callable[..., Any]:
+    def apply(q: Any, k: Any, cos: Any, sin: Any, **keywords: Any) -> Any:
+        unsqueeze_dim = keywords.get("unsqueeze_dim", 1)
+        if not takes_rotary(q, k, cos, sin, unsqueeze_dim):
+            return stock(q, k, cos, sin, **keywords)
+        return functions.rotary(q, k, cos, sin, unsqueeze_dim)
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        if len(arguments) == 5:
+            arguments, keywords = arguments[:4], {**keywords, "unsqueeze_dim": arguments[4]}
+        return apply(*arguments, **keywords)
+
+    return call

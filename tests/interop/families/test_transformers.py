@@ -1,0 +1,99 @@
+"""A fused model of each family of transformers is the same model: in training with dropout, in float32 and bfloat16."""
+
+import copy
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from burnlike.interop import fuse
+
+from .tiny_transformers import NotTiny, families, tensors_of, tiny_model
+
+# In `make test-slow`; the others are in `make test-families`.
+NAMES = ("results", "gradients")
+Results = tuple[Tensor, Tensor]
+NOT_IN_BFLOAT16 = ("fnet", "inkling2_text", "mra")
+"""Families whose stock models raise in bfloat16."""
+
+
+def _not_tiny() -> dict[str, str]:
+    """The families without a tiny model, each with the reason; the file says a reason, then the families."""
+    found: dict[str, str] = {}
+    reason = ""
+    for line in (Path(__file__).parent / "not_tiny.txt").read_text().splitlines():
+        if line.startswith("# "):
+            reason = line.removeprefix("# ")
+        else:
+            found |= dict.fromkeys(line.split(), reason)
+    return found
+
+
+NOT_TINY = _not_tiny()
+A_DOZEN = frozenset(
+    """bert clip_vision_model deepseek_v3 gemma3_text gpt2 llama mixtral modernbert olmo2 pixtral seed_oss t5gemma
+    vit""".split()  # noqa: SIM905
+)
+
+
+def _run(model: nn.Module, inputs: dict[str, Tensor], *, training: bool) -> Results:
+    """All floating-point results as one vector, and all gradients."""
+    dtype = next(model.parameters()).dtype
+    given = {name: it.to(dtype) if it.is_floating_point() else it for name, it in inputs.items()}
+    random.seed(3)
+    torch.manual_seed(3)
+    model.train(training).zero_grad(set_to_none=True)
+    try:
+        result = model(**given, output_hidden_states=True)
+    except TypeError:
+        result = model(**given)
+    tensors = tensors_of(result)
+    weights = torch.Generator().manual_seed(4)
+    total = sum(
+        (it.float() * torch.randn(it.shape, generator=weights)).sum() / it.numel() ** 0.5
+        for it in tensors
+        if it.requires_grad
+    )
+    if isinstance(total, Tensor):
+        total.backward()
+    gradients = [
+        torch.zeros(1) if it.grad is None else it.grad.detach().double().flatten() for it in model.parameters()
+    ]
+    return torch.cat([it.detach().double().flatten() for it in tensors]), torch.cat(gradients)
+
+
+def _distance(one: Tensor, other: Tensor) -> float:
+    return ((one - other).norm() / other.norm().clamp(min=1e-6)).item()
+
+
+def compare(model: nn.Module, inputs: dict[str, Tensor], *, bfloat16: bool = True) -> None:
+    """That the fused model gives what the stock one gives, in bfloat16 as nearly as this gives what float32 does."""
+    fused: Any = copy.deepcopy(model)
+    state = torch.get_rng_state()
+    fuse(fused)
+    assert torch.equal(torch.get_rng_state(), state)
+    exact: dict[bool, Results] = {}
+    for training in (True, False):
+        exact[training] = _run(model, inputs, training=training)
+        for what, one, other in zip(NAMES, _run(fused, inputs, training=training), exact[training], strict=True):
+            assert _distance(one, other) < 1e-3, f"{what} in float32, training={training}"
+    model, fused = model.to(torch.bfloat16), fused.to(torch.bfloat16)
+    for training in (True, False) if bfloat16 else ():
+        results = (_run(it, inputs, training=training) for it in (fused, model))
+        for what, one, other, near in zip(NAMES, *results, exact[training], strict=True):
+            assert _distance(one, other) < 3 * _distance(other, near) + 0.02, f"{what} in bfloat16, training={training}"
+
+
+@pytest.mark.parametrize(
+    "family",
+    [pytest.param(it, marks=pytest.mark.slow if it in A_DOZEN else pytest.mark.families) for it in families()],
+)
+def test_a_fused_model_computes_what_the_stock_one_does(family: str) -> None:
+    if family in NOT_TINY:
+        with pytest.raises(NotTiny, match=NOT_TINY[family]):
+            tiny_model(family)
+    else:
+        compare(*tiny_model(family), bfloat16=family not in NOT_IN_BFLOAT16)

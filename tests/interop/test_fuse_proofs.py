@@ -1,0 +1,299 @@
+"""A forward is replaced by an op only where it is proved to compute the same, now and later."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import burnlike as bl
+from burnlike.interop import fuse, unfuse
+
+OTHER = "its forward gives other results than the fused op"
+LIMIT = 1e9
+
+
+class RmsNorm(nn.Module):
+    """As Llama's, which multiplies what is rounded to the input's dtype."""
+
+    def __init__(self, epsilon: float = 1e-6, **settings: Any) -> None:
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(8)), epsilon
+        vars(self).update(settings)
+
+    def normalized(self, x: Tensor) -> Tensor:
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * self.normalized(x.float()).to(x.dtype)
+
+
+class RmsNormOfHiddenStates(RmsNorm):
+    def forward(self, hidden_states: Tensor, residual: Tensor | None = None) -> Tensor:
+        if residual is not None:
+            hidden_states = hidden_states + residual
+        return (self.weight * self.normalized(hidden_states.float())).type_as(hidden_states)
+
+
+class ShiftedRmsNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.normalized(x) * (1 + self.weight)
+
+
+class OutsideRmsNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        return x / (x.square().mean(-1, keepdim=True).sqrt() + self.eps) * self.weight
+
+
+class ClampedRmsNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.float()
+        return self.weight * (y / y.square().mean(-1, keepdim=True).sqrt().clamp(min=self.eps)).to(x.dtype)
+
+
+class NoisyRmsNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * self.normalized(x.float() + 0 * torch.rand(1)).to(x.dtype)
+
+
+class LotteryRmsNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.drawn(x)
+
+    def drawn(self, x: Tensor) -> Tensor:
+        random.random()
+        return self.weight * self.normalized(x.float()).to(x.dtype)
+
+
+class FloatRmsNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * self.normalized(x.float())
+
+
+class HalfRmsNorm(RmsNorm):
+    """Overflows in float16."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * self.normalized(x)
+
+
+class DetachedRmsNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.float()
+        scale = torch.rsqrt(y.square().mean(-1, keepdim=True) + self.eps).detach()
+        return self.weight * (y * scale).to(x.dtype)
+
+
+class InPlaceRmsNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.copy_(self.weight * self.normalized(x.float()).to(x.dtype))
+
+
+class LongRmsNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        y = x[..., :100, :] if x.shape[-2] > 100 else x
+        return self.weight * self.normalized(y.float()).to(y.dtype)
+
+
+class TrainedRmsNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.dropout(self.normalized(x.float()), 0.0, self.training)
+        return self.weight * y.to(x.dtype)
+
+
+class GlobalRmsNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * self.normalized(x.float()).clamp(max=LIMIT).to(x.dtype)
+
+
+class LimitedRmsNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * self.normalized(x.float()).clamp(max=self.limit).to(x.dtype)
+
+
+class DerivedRmsNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x)
+
+
+class RaisingRmsNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        raise RuntimeError("not now")
+
+
+class TwoRmsNorm(RmsNorm):
+    def forward(self, x: Tensor, gate: Tensor) -> Tensor:
+        return super().forward(x * gate)
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        (ShiftedRmsNorm(), OTHER),
+        (OutsideRmsNorm(1e-2), OTHER),
+        (OutsideRmsNorm(1e-10), OTHER),
+        (ClampedRmsNorm(1e-10), OTHER),
+        (NoisyRmsNorm(), OTHER),
+        (LotteryRmsNorm(), "its code reads the global `random`"),
+        (FloatRmsNorm(), OTHER),
+        (HalfRmsNorm(), OTHER),
+        (DetachedRmsNorm(), OTHER),
+        (InPlaceRmsNorm(), OTHER),
+        (LongRmsNorm(), "its code has a branch, and reads `shape`"),
+        (TrainedRmsNorm(), "its code reads `training`"),
+        (GlobalRmsNorm(), "its code reads the global `LIMIT`"),
+        (LimitedRmsNorm(limit=1e9), "its code reads `limit`"),
+        (DerivedRmsNorm(), "its code reads `super`"),
+        (RaisingRmsNorm(), "it could not be tried: RuntimeError: not now"),
+        (TwoRmsNorm(), "its forward requires several arguments"),
+        (nn.LayerNorm((2, 4)), "it normalizes 2 dimensions, the native op the last one"),
+        (nn.LayerNorm(4, elementwise_affine=False), "it has no weight, which the native op needs"),
+        (nn.Dropout(), "alone; a native op has it together with the sum that follows"),
+        (bl.nn.LinearConfig(d_input=4, d_output=4).init(), "burnlike's layers call native ops by themselves"),
+    ],
+    ids=lambda it: type(it).__name__ if isinstance(it, nn.Module) else "",
+)
+def test_what_computes_something_else_is_kept_with_the_reason(module: nn.Module, reason: str) -> None:
+    report = fuse(module)
+    assert not report.fused
+    assert report.kept[0].reason == reason
+
+
+@pytest.mark.parametrize("norm", [RmsNorm, RmsNormOfHiddenStates])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("weight_dtype", [None, torch.float32])
+def test_a_fused_norm_gives_the_stock_dtype_and_values(norm: Any, dtype: torch.dtype, weight_dtype: Any) -> None:
+    module = norm().to(weight_dtype or dtype)
+    x = torch.randn(3, 8).to(dtype)
+    expected = module(x)
+    assert fuse(module).fused[0].ops == ("rms_norm",)
+    got = module(x)
+    assert got.dtype == expected.dtype
+    torch.testing.assert_close(got, expected)
+
+
+def test_other_arguments_pass_through() -> None:
+    module, x = RmsNormOfHiddenStates(), torch.randn(2, 8)
+    expected = module(x), module(x, residual=x)
+    fuse(module)
+    for got in (module(hidden_states=x), module(x, None), module(x, residual=None)):
+        torch.testing.assert_close(got, expected[0])
+    for got in (module(x, x), module(x, residual=x), module(hidden_states=x, residual=x)):
+        torch.testing.assert_close(got, expected[1])
+    with pytest.raises(TypeError, match="hidden_states"):
+        module()
+
+
+class Gated(nn.Module):
+    def __init__(self, activation: Any = None, **settings: Any) -> None:
+        super().__init__()
+        self.gate_proj, self.up_proj, self.down_proj = nn.Linear(4, 6), nn.Linear(4, 6), nn.Linear(6, 4)
+        self.act_fn = activation
+        vars(self).update(settings)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+
+
+class LimitedGated(Gated):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down_proj(F.silu(self.gate_proj(x).clamp(max=50.0)) * self.up_proj(x))
+
+
+class DroppedGated(Gated):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x)), self.rate)
+
+
+class OtherOrderGated(Gated):
+    def forward(self, x: Tensor) -> Tensor:
+        up = self.up_proj(x)
+        return self.down_proj(self.act_fn(self.gate_proj(x)) * up)
+
+
+class WeightsGated(Gated):
+    """Calls none of its layers, so that their hooks are not called."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, up = F.linear(x, self.gate_proj.weight), F.linear(x, self.up_proj.weight)
+        return F.linear(self.act_fn(gate) * up, self.down_proj.weight)
+
+
+def hooked(module: nn.Module) -> nn.Module:
+    module.register_forward_hook(lambda *_: None)
+    return module
+
+
+class GatedWithDropout(Gated):
+    def __init__(self) -> None:
+        super().__init__(nn.SiLU())
+        self.dropout = nn.Dropout(0.0)
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        (Gated(nn.ReLU()), OTHER),
+        (Gated(F.relu), OTHER),
+        (LimitedGated(), OTHER),
+        (DroppedGated(nn.SiLU(), rate=0.0), "its code reads `rate`"),
+        (OtherOrderGated(nn.SiLU()), OTHER),
+        (WeightsGated(nn.SiLU()), OTHER),
+        (Gated(hooked(nn.SiLU())), "its activation has hooks or more than settings"),
+        (Gated(nn.PReLU()), "its activation has hooks or more than settings"),
+        (GatedWithDropout(), "it has `dropout` beside its products and activation"),
+    ],
+    ids=lambda it: type(it).__name__ if isinstance(it, nn.Module) else "",
+)
+def test_a_gated_feed_forward_with_more_to_it_is_kept(module: nn.Module, reason: str) -> None:
+    assert {it.path: it.reason for it in fuse(module).kept}[""] == reason
+
+
+ACTIVATIONS: list[tuple[Callable[[], Any], str]] = [
+    (nn.SiLU, "swiglu"),
+    (lambda: F.silu, "swiglu"),
+    (nn.GELU, "geglu"),
+    (lambda: nn.GELU("tanh"), "geglu"),
+]
+
+
+@pytest.mark.parametrize(("activation", "op"), ACTIVATIONS)
+def test_an_activation_that_changes_later_is_called(activation: Callable[[], Any], op: str) -> None:
+    x = torch.randn(2, 3, 4)
+
+    def check(change: Callable[[Any], None]) -> None:
+        module = Gated(activation())
+        assert fuse(module).fused[0].ops == (op,)
+        change(module)
+        got = module(x)
+        unfuse(module)
+        torch.testing.assert_close(got, module(x))
+
+    def assign(module: Any) -> None:
+        del module.act_fn
+        module.act_fn = nn.ReLU()
+
+    check(lambda module: None)
+    check(assign)
+    if isinstance(activation(), nn.Module):
+        check(lambda module: module.act_fn.register_forward_hook(lambda module, inputs, output: output * 0))
+    if isinstance(activation(), nn.GELU):
+        check(lambda module: setattr(module.act_fn, "approximate", "tanh"))
+
+
+def test_a_trial_runs_no_hooks_and_draws_no_numbers() -> None:
+    seen: list[int] = []
+    model = nn.Sequential(Gated(nn.SiLU()), RmsNorm(), NoisyRmsNorm())
+    for module in model.modules():
+        module.register_forward_hook(lambda *_: seen.append(1))
+    model[0].log = []
+    states = torch.get_rng_state(), random.getstate()
+    with torch.autocast("cpu", torch.bfloat16), torch.inference_mode():
+        fuse(model)
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert random.getstate() == states[1]
+    assert seen == []
+    assert model[0].log == []

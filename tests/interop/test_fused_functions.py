@@ -1,0 +1,175 @@
+"""What stands for stock functions in a fused model, against these functions: the same results, gradients and errors."""
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers.loss import loss_utils
+from transformers.models.llama import modeling_llama
+
+from burnlike.interop.fused import functions
+
+from .fused_calls import FLOATS, TOLERANCE, leaf
+
+Outcome = tuple[list[Tensor], Exception | None]
+
+
+def outcome(function: Callable[..., Any], arguments: dict[str, Any], autocast: bool) -> Outcome:
+    """Results, and gradients of all floats that are given; or the error."""
+    given = {
+        name: it.detach().clone().requires_grad_(it.requires_grad) if isinstance(it, Tensor) else it
+        for name, it in arguments.items()
+    }
+    leaves = [it for it in given.values() if isinstance(it, Tensor) and it.requires_grad]
+    try:
+        with warnings.catch_warnings(), torch.autocast("cpu", torch.bfloat16) if autocast else nullcontext():
+            warnings.simplefilter("ignore")
+            results = function(**given)
+        results = list(results) if isinstance(results, tuple) else [results]
+        torch.manual_seed(5)
+        seeds = [torch.randn(it.shape).to(it.dtype) for it in results]
+        gradients = torch.autograd.grad(results, leaves, seeds, allow_unused=True) if leaves else ()
+    except Exception as error:
+        return [], error
+    return [*results, *(it for it in gradients if it is not None)], None
+
+
+def assert_same(stock: Callable[..., Any], fused: Callable[..., Any], autocast: bool = False, **arguments: Any) -> None:
+    expected, stock_error = outcome(stock, arguments, autocast)
+    actual, error = outcome(fused, arguments, autocast)
+    shown = {name: (it.dtype, tuple(it.shape)) if isinstance(it, Tensor) else it for name, it in arguments.items()} | {
+        "autocast": autocast
+    }
+    if stock_error is not None or error is not None:
+        assert isinstance(error, type(stock_error)), f"{shown}\nstock: {stock_error!r}\nfused: {error!r}"
+        return
+    assert [(it.dtype, it.shape) for it in actual] == [(it.dtype, it.shape) for it in expected], shown
+    dtypes = {torch.bfloat16} if autocast else {it.dtype for it in arguments.values() if isinstance(it, Tensor)}
+    tolerance = max(TOLERANCE.get(it, 0.0) for it in dtypes)
+    for one, two in zip(actual, expected, strict=True):
+        torch.testing.assert_close(
+            one, two, rtol=tolerance, atol=tolerance, equal_nan=True, msg=lambda text: f"{shown}\n{text}"
+        )
+
+
+def grid(**choices: Any) -> Iterator[dict[str, Any]]:
+    for values in itertools.product(*choices.values()):
+        yield dict(zip(choices, values, strict=True))
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_norms(dtype: torch.dtype, autocast: bool) -> None:
+    shapes = ((2, 3, 4), (4,), (0, 4), (3, 4), (2, 1), ())
+    weights = [None, *(leaf(size, dtype=it, seed=1) for size in (4, 1) for it in FLOATS)]
+    biases = [None, leaf(4, dtype=dtype, seed=2), leaf(4, seed=2), leaf(1, dtype=dtype, seed=2)]
+    for case in grid(shape=shapes, normalized_shape=([4], (3, 4), (1,), 4), weight=weights):
+        x = leaf(*case.pop("shape"), dtype=dtype)
+        for eps in (1e-5, 0.0, None):
+            assert_same(F.rms_norm, functions.rms_norm, autocast, input=x, eps=eps, **case)
+        for bias in biases:
+            assert_same(F.layer_norm, functions.layer_norm, autocast, input=x, bias=bias, eps=1e-3, **case)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64], ids=str)
+def test_cross_entropy(dtype: torch.dtype) -> None:
+    logits = [leaf(*shape, dtype=dtype) if dtype.is_floating_point else torch.ones(shape, dtype=dtype)
+              for shape in ((3, 5), (0, 5), (3, 5, 2), (5,), (2, 0), (3, 1))]  # fmt: skip
+    targets = [
+        torch.tensor([0, 4, -100]),
+        torch.tensor([0, 9, 1]),
+        torch.tensor([0, 0, 0]),
+        torch.tensor([-100] * 3),
+        torch.tensor([0, 1]),
+        torch.tensor([], dtype=torch.int64),
+        torch.tensor(2),
+        torch.ones(3, 2, dtype=torch.int64),
+        torch.tensor([0, 1, 2], dtype=torch.int32),
+        torch.tensor([0, 1, 2], dtype=torch.uint8),
+        torch.full((3, 5), 0.2).to(dtype),
+    ]
+    for case in grid(
+        input=logits,
+        target=targets,
+        reduction=("mean", "sum", "none", "other"),
+        label_smoothing=(0.0, 0.3, 1.0, 1.5),
+        ignore_index=(-100, 1),
+    ):
+        assert_same(F.cross_entropy, functions.cross_entropy, **case)
+    weight = torch.arange(1.0, 6.0).to(dtype)
+    for options in ({"weight": weight}, {"reduce": False}, {"size_average": False}):
+        assert_same(F.cross_entropy, functions.cross_entropy, input=logits[0], target=targets[0], **options)
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_attention(dtype: torch.dtype, autocast: bool) -> None:
+    query = leaf(2, 4, 5, 8, dtype=dtype)
+    other = torch.float32 if dtype != torch.float32 else torch.float64
+    keys = [leaf(*shape, dtype=dtype, seed=1) for shape in ((2, 4, 5, 8), (2, 4, 7, 8), (2, 2, 5, 8), (1, 4, 5, 8))]
+    keys += [leaf(2, 3, 5, 8, dtype=dtype), leaf(4, 5, 8, dtype=dtype), leaf(2, 4, 5, 8, dtype=other)]
+    values = [leaf(*shape, dtype=dtype, seed=2) for shape in ((2, 4, 5, 8), (2, 4, 7, 8), (2, 4, 5, 6), (2, 2, 5, 8))]
+    values += [leaf(1, 4, 5, 8, dtype=dtype, seed=2)]
+    masks: list[Any] = [None, torch.rand(5, 5) < 0.7, leaf(2, 1, 5, 5, dtype=dtype).detach(), leaf(5, 5, dtype=dtype)]
+    masks += [
+        torch.zeros(5, 5, dtype=other),
+        torch.zeros(3, 5),
+        torch.zeros(5, dtype=dtype),
+        torch.zeros(2, 1, 1, 5) > 0,
+    ]
+    for case in grid(key=keys, value=values, attn_mask=masks, is_causal=(False, True)):
+        if case["key"].shape[-2] != case["value"].shape[-2]:
+            continue  # torch 2.13 reads and writes out of bounds
+        assert_same(F.scaled_dot_product_attention, functions.attention, autocast, query=query, **case)
+    for case in grid(
+        key=keys[:3:2], value=values[:1] + values[3:4], scale=(None, 0.5, 0.0, -1.0), enable_gqa=(False, True)
+    ):
+        assert_same(F.scaled_dot_product_attention, functions.attention, autocast, query=query, **case)
+    for odd in (query[0].detach(), query[:, :, :0].detach(), query[..., ::2].detach(), leaf(2, 4, 9, 8, dtype=dtype)):
+        for is_causal in (False, True):
+            arguments = {"query": odd, "key": keys[0], "value": values[0], "is_causal": is_causal}
+            assert_same(F.scaled_dot_product_attention, functions.attention, autocast, **arguments)
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_rotary(dtype: torch.dtype, autocast: bool) -> None:
+    stock = modeling_llama.apply_rotary_pos_emb
+    others = torch.float32 if dtype != torch.float32 else torch.bfloat16
+    queries = [
+        leaf(*sizes, dtype=dtype) for sizes in ((2, 3, 3, 8), (2, 4, 3, 8), (2, 3, 5, 8), (3, 3, 8), (2, 3, 3, 7))
+    ]
+    keys = [leaf(*sizes, dtype=it, seed=1) for sizes, it in (((2, 3, 3, 8), dtype), ((2, 2, 3, 8), dtype),
+            ((2, 3, 2, 8), dtype), ((1, 3, 3, 8), dtype), ((2, 3, 3, 8), others))]  # fmt: skip
+    shapes = ((2, 3, 8), (1, 3, 8), (3, 8), (2, 3, 4), (2, 3, 1), (1, 1, 8), (2, 3, 7), (2, 5, 8))
+    tables = [leaf(*sizes, dtype=it, seed=seed).detach() for sizes in shapes for it, seed in ((dtype, 3), (others, 3))]
+    for case in grid(q=queries, k=keys, cos=tables[:2], unsqueeze_dim=(0, 1, 2)):
+        assert_same(stock, functions.rotary, autocast, sin=case["cos"].cos(), **case)
+    if autocast:
+        return
+    for case in grid(q=queries[:1], k=keys[:2], cos=tables, unsqueeze_dim=(0, 1, 2, -1, 9)):
+        for sin in (case["cos"].cos(), case["cos"][..., :1], case["cos"].double().sin()):
+            assert_same(stock, functions.rotary, sin=sin, **case)
+    grown = leaf(2, 3, 8, dtype=dtype)  # a table with a gradient
+    assert_same(stock, functions.rotary, q=queries[0], k=keys[0], cos=grown, sin=grown.detach())
+
+
+@pytest.mark.parametrize("name", functions.LOSSES)
+def test_losses_of_transformers(name: str) -> None:
+    labels = [torch.tensor([[0, 3, -100], [1, 2, 4]]), torch.full((2, 3), -100), torch.zeros(2, 2, dtype=torch.int64)]
+    labels += [None, torch.zeros(2, 3, dtype=torch.int32)]
+    for case in grid(
+        logits=[*(leaf(2, 3, 5, dtype=it) for it in FLOATS), leaf(6, 5)],
+        labels=labels,
+        vocab_size=(5, 3),
+        num_items_in_batch=(None, 4, torch.tensor(3)),
+        ignore_index=(-100, 0),
+        **({"shift_labels": labels[:1] + labels[3:]} if name == "ForCausalLMLoss" else {}),
+    ):
+        assert_same(getattr(loss_utils, name), functions.LOSSES[name], **case)
