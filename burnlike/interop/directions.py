@@ -1,14 +1,14 @@
 """How the twin of one layer is made: of torch's layers those of burnlike, and of burnlike's those of torch."""
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .._torch_compat.modules import HOOKS
+from .. import nn as layers
 from ..errors import NoCounterpartError
 from ..module.identity.field_ids import keep_id, known_id, noting_at, place_id
 from ..module.identity.field_metadata import change_field, fields_of, meta_of, set_meta
@@ -16,9 +16,10 @@ from ..module.identity.param_id import ParamId
 from ..nn.counterpart import Counterpart
 from ..nn.layer import Layer
 from .counterparts import of_burnlike, of_torch
-from .twins import Direction, Part, Twin, buffer_of, owner_of, tensors_of
+from .registered_twins import registered
+from .twin_classes import INPLACE, READERS, Linear, plain_class
+from .twins import KEPT, ORIGIN, Direction, Part, Twin, buffer_of, change_class, hidden, owner_of, tensors_of
 
-_ORIGIN = "_torch_layer"
 _MADE_OF_LAYERS = (
     *("burnlike.nn.containers.", "burnlike.nn.operations.", "burnlike.nn.blocks."),
     "burnlike.nn.dropout.drop_path",
@@ -33,13 +34,13 @@ class TorchLayer:
     Attributes:
         kind: torch's class.
         inplace: whether torch's layer writes into its input.
-        buffers: the values of buffers that burnlike does without.
+        options: torch's attributes that burnlike has in another form.
         ids: numbers of the ids of tensors that are several in burnlike, by torch's name.
     """
 
     kind: type[nn.Module]
     inplace: bool = False
-    buffers: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    options: Mapping[str, Any] = field(default_factory=dict, compare=False)
     ids: Mapping[str, int] = field(default_factory=dict, compare=False)
 
 
@@ -54,22 +55,39 @@ class FromTorch(Direction):
 
     def counterpart_of(self, layer: nn.Module) -> Counterpart | None:
         """See `Direction`."""
+        if type(layer) in KEPT:
+            return None
+        if (known := registered(type(layer))) is not None:
+            return known.pair_of(layer)
         return next((it.of(layer) for it in of_torch().get(type(layer), ()) if it.fits(layer)), None)
+
+    def other_class(self, layer: nn.Module) -> type[nn.Module] | None:
+        """See `Direction`."""
+        known = registered(type(layer))
+        return None if known is None or known.theirs is not type(layer) else known.ours
 
     def is_layer(self, kind: type) -> bool:
         """See `Direction`."""
         return kind.__module__.startswith("torch.")
 
-    def hooks_of(self, layer: nn.Module) -> list[Any]:
+    def tensor_names(self, pair: Counterpart) -> Container[str]:
         """See `Direction`."""
-        return [hook for part in layer.modules() for hook in _hooks(part)]
+        return {*(it.name for it in pair.tensors.values()), *pair.ignored, *pair.constants.values()}
 
-    def twin(self, path: str, layer: nn.Module, pair: Counterpart) -> Twin:
+    def plain(self, twin: nn.Module, pair: Counterpart) -> nn.Module:
         """See `Direction`."""
-        tensors, plain = tensors_of(layer), copy.copy(layer)
-        if getattr(layer, "inplace", False):
+        return pair.build(twin, torch.device("meta"))
+
+    def twin(self, path: str, layer: nn.Module, pair: Counterpart, tensors: Mapping[str, Tensor]) -> Twin:
+        """See `Direction`."""
+        if (known := registered(type(layer))) is not None:
+            known.expect(layer)
+        plain = copy.copy(layer)
+        if _is_inplace(layer, pair):
             plain.__dict__["inplace"] = False
         made = pair.config(plain).init("meta")
+        if _is_inplace(layer, pair):
+            change_class(made, INPLACE[type(made)])
         places = pair.places(tensors)
         used = {it.name for it in places.values()} | {*pair.ignored, *pair.constants.values()}
         if own := sorted(tensors.keys() - used):
@@ -101,12 +119,20 @@ class FromTorch(Direction):
         for path, name in pair.constants.items():
             if (buffer := buffer_of(layer, name)) is not None:
                 setattr(made, path, buffer.clone())
-        inplace = getattr(layer, "inplace", False)
-        if inplace:
-            made.register_forward_hook(write_into_input)
-        buffers = {name: tensor.tolist() for name in pair.ignored if (tensor := buffer_of(layer, name)) is not None}
-        if whole or inplace or buffers or len(of_burnlike()[type(made)]) > 1:
-            made.__dict__[_ORIGIN] = TorchLayer(type(layer), inplace, buffers, whole)
+        for name in pair.ignored:
+            if (buffer := buffer_of(layer, name)) is not None:
+                made._buffers[hidden(name)] = buffer.clone()
+                made._non_persistent_buffers_set.add(hidden(name))
+        inplace, options = _is_inplace(layer, pair), {name: getattr(layer, name) for name in pair.options}
+        if whole or inplace or options or len(of_burnlike()[plain_class(type(made))]) > 1:
+            made.__dict__[ORIGIN] = TorchLayer(pair.torch, inplace, options, whole)
+
+    def show_to(self, readers: Collection[type], made: nn.Module) -> None:
+        """See `Direction`."""
+        if isinstance(made, layers.Linear) and readers:
+            if type(made) is layers.Linear:
+                change_class(made, Linear)
+            made.__dict__[READERS] = tuple(readers)
 
 
 class ToTorch(Direction):
@@ -120,12 +146,22 @@ class ToTorch(Direction):
 
     def counterpart_of(self, layer: nn.Module) -> Counterpart | None:
         """See `Direction`."""
-        pairs = of_burnlike().get(type(layer))
+        if (known := registered(type(layer))) is not None:
+            return known.pair_of(layer)
+        pairs = of_burnlike().get(plain_class(type(layer)))
         if pairs is None:
             return None
         origin = _origin_of(layer)
         pair = pairs[origin.kind] if origin is not None and origin.kind in pairs else list(pairs.values())[-1]
         return pair.of(layer)
+
+    def other_class(self, layer: nn.Module) -> type[nn.Module] | None:
+        """See `Direction`."""
+        known = registered(type(layer))
+        return None if known is None or known.ours is not type(layer) else known.theirs
+
+    def show_to(self, readers: Collection[type], made: nn.Module) -> None:
+        """See `Direction`."""
 
     def is_layer(self, kind: type) -> bool:
         """See `Direction`."""
@@ -133,13 +169,16 @@ class ToTorch(Direction):
             return False
         return kind.__module__.startswith("burnlike.nn.") and kind is not Layer
 
-    def hooks_of(self, layer: nn.Module) -> list[Any]:
+    def tensor_names(self, pair: Counterpart) -> Container[str]:
         """See `Direction`."""
-        return [hook for part in layer.modules() for hook in _hooks(part) if hook is not write_into_input]
+        return pair.tensors
 
-    def twin(self, path: str, layer: nn.Module, pair: Counterpart) -> Twin:
+    def plain(self, twin: nn.Module, pair: Counterpart) -> nn.Module:
         """See `Direction`."""
-        tensors = tensors_of(layer)
+        return pair.config(twin).init("meta")
+
+    def twin(self, path: str, layer: nn.Module, pair: Counterpart, tensors: Mapping[str, Tensor]) -> Twin:
+        """See `Direction`."""
         made = pair.build(layer, torch.device("meta"))
         parts = pair.parts(tensors)
         if own := sorted(tensors.keys() - {name for names in parts.values() for name, _ in names}):
@@ -167,18 +206,19 @@ class ToTorch(Direction):
         device = next((it.device for it in tensors_of(layer).values()), torch.device("cpu"))
         for name in pair.ignored:
             if (buffer := buffer_of(made, name)) is not None:
-                value = torch.tensor(origin.buffers.get(name, 0), dtype=buffer.dtype, device=device)
+                known = buffer_of(layer, hidden(name))
+                value = torch.zeros_like(buffer, device=device) if known is None else known.clone()
                 setattr(*owner_of(made, name), value)
         for path, name in pair.constants.items():
             if (constant := getattr(layer, path)) is not None:
                 setattr(made, name, constant.clone())
         if origin.inplace:
             made.__dict__["inplace"] = True
-
-
-def write_into_input(layer: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
-    """The forward hook of a twin whose torch layer has `inplace=True`: others may see what it writes."""
-    return inputs[0].copy_(output) if isinstance(inputs[0], Tensor) else output
+        for name, value in origin.options.items():
+            means, now = pair.config(made), getattr(made, name)
+            setattr(made, name, value)
+            if pair.config(made) != means:  # the twin was changed
+                setattr(made, name, now)
 
 
 def _known_id(module: nn.Module, name: str) -> ParamId | None:
@@ -196,9 +236,8 @@ def _describe(source: tuple[nn.Module, str], target: tuple[nn.Module, str], para
 
 
 def _origin_of(layer: nn.Module) -> TorchLayer | None:
-    return layer.__dict__.get(_ORIGIN)
+    return layer.__dict__.get(ORIGIN)
 
 
-def _hooks(module: nn.Module) -> Iterator[Any]:
-    for registry in HOOKS:
-        yield from (module.__dict__.get(registry) or {}).values()
+def _is_inplace(layer: Any, pair: Counterpart) -> bool:
+    return getattr(layers, pair.layer) in INPLACE and layer.inplace

@@ -17,7 +17,8 @@ from ..module.identity.torch_wrappers import own_class, unwrap
 from ..module.transforms.placement import copy_with
 from ..module.tree.traversal import slots_of
 from ..nn.counterpart import Call, Counterpart
-from .twins import Direction, Form, Part, Twin, owner_of, tensors_of
+from .other_classes import OtherClass, Parts, replaced_method, why_not
+from .twins import KEPT, Direction, Form, Part, Twin, owner_of, tensors_of
 
 Place = Literal["root", "sequential", "program"]
 _CALLED_ALIKE: Mapping[Place, tuple[Call, ...]] = {
@@ -29,8 +30,6 @@ _CALLED_ALIKE: Mapping[Place, tuple[Call, ...]] = {
 `nn.Sequential`, or a `forward` that was written for the layer."""
 
 _CONTAINERS = (nn.Module, nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
-_KEPT = (nn.Identity, nn.Flatten, nn.Unflatten)
-"""Layers of torch without numbers of their own, which Burn's programs write as a line of `forward`."""
 
 
 class Conversion:
@@ -41,6 +40,9 @@ class Conversion:
         self._direction = direction
         self._problems: dict[tuple[str, str], None] = {}
         self._twins: dict[int, tuple[Twin, Counterpart]] = {}
+        self._in_programs: set[int] = set()  # addresses of layers whose tensors a program may read
+        self._programs: dict[type, None] = {}
+        self._others: dict[int, OtherClass] = {}
         self._seen: set[tuple[int, Place]] = set()
         self._sources: dict[int, Tensor] = {}
         # Address of a tensor -> the forms of it that a place needs together -> the first such place.
@@ -60,12 +62,19 @@ class Conversion:
         self._find(self._root, "", "root")
         self._check_uses()
         self._refuse()
-        for twin, pair in self._twins.values():
+        for address, (twin, pair) in self._twins.items():
             self._fill(twin)
             self._direction.finish(twin, pair)
-        replaced: dict[int, Any] = {address: twin.made for address, (twin, _) in self._twins.items()}
+            if address in self._in_programs:
+                self._direction.show_to(self._programs, twin.made)
+        replaced: dict[int, Any] = {
+            address: twin.made for address, (twin, _) in self._twins.items() if address not in self._others
+        }
         replaced |= {form[0].address: made for form, made in self._made.items() if form == (Part(form[0].address),)}
-        return copy_with(self._root, replaced)
+        copied = copy_with(self._root, replaced)
+        for other, module in [(it, copied.get_submodule(it.path)) for it in self._others.values()]:
+            other.take(module)
+        return copied
 
     def _find(self, module: nn.Module, path: str, place: Place) -> None:
         """Build the twins of the layers in `module`, and note what is wrong, and in which forms tensors are needed."""
@@ -75,26 +84,48 @@ class Conversion:
         kind, direction = type(module), self._direction
         if unwrap(module) is not module:
             self._problem(path, module, "a wrapper within the module; convert the module inside, and wrap the result")
+        elif name := replaced_method(module):
+            remedy = f"take it back (del module.{name}; interop.unfuse), or write a class with it"
+            self._problem(path, module, f"its {name} is not that of its class, and may compute otherwise; {remedy}")
         elif (pair := direction.counterpart_of(module)) is not None:
             self._find_layer(module, path, place, pair)
         elif own_class(module) is not kind:
             remedy = "call burnlike.module.materialize or torch's remove_parametrizations before"
             self._problem(path, module, f"it is parametrized; {remedy}")
-        elif kind not in _CONTAINERS and kind not in _KEPT and direction.is_layer(kind):
+        elif kind in KEPT:
+            self._find_inside(module, path, "program")
+        elif kind not in _CONTAINERS and direction.is_layer(kind):
             remedy = "write what it computes as an nn.Module of your own, without this class"
             self._problem(path, module, f"{direction.target} has no such layer; {remedy}")
+        elif (other := direction.other_class(module)) is not None:
+            self._others[id(module)] = OtherClass(path, other)
+            self._find_inside(module, path, "root")
         elif base := next((it for it in kind.__mro__[1:] if it not in _CONTAINERS and direction.is_layer(it)), None):
-            remedy = f"write it as an nn.Module that has a {base.__name__}"
+            remedy = f"write it as an nn.Module that has a {base.__name__}, or name its twin by register_twin"
             self._problem(path, module, f"derived from {base.__name__}, it may compute something else; {remedy}")
         else:
-            for name, tensor in _tensors_held(module):
+            if kind not in _CONTAINERS and not kind.__module__.startswith("burnlike."):
+                self._programs[kind] = None
+            self._find_inside(module, path, "sequential" if kind is nn.Sequential and place != "program" else "program")
+
+    def _find_inside(self, module: nn.Module, path: str, place: Place, without: nn.Module | None = None) -> None:
+        """Look into a module whose tensors stay as they are.
+
+        Args:
+            module: a program.
+            path: its path.
+            place: of the modules in it.
+            without: a layer whose tensors and modules are not looked at.
+        """
+        passed = set() if without is None else {*without._modules, *without._parameters, *without._buffers}
+        for name, tensor in _tensors_held(module):
+            if name not in passed:
                 self._sources[id(tensor)] = tensor
                 form = frozenset({(Part(id(tensor)),)})
                 self._uses.setdefault(id(tensor), {}).setdefault(form, f"{path}.{name}" if path else name)
-            inner: Place = "sequential" if kind is nn.Sequential and place != "program" else "program"
-            for name, child in module._modules.items():
-                if child is not None:
-                    self._find(child, f"{path}.{name}" if path else name, inner)
+        for name, child in module._modules.items():
+            if child is not None and name not in passed:
+                self._find(child, f"{path}.{name}" if path else name, place)
 
     def _find_layer(self, layer: nn.Module, path: str, place: Place, pair: Counterpart) -> None:
         if pair.call not in _CALLED_ALIKE[place]:
@@ -106,24 +137,27 @@ class Conversion:
                 f" this layer by itself, assign it, and change that code to {twin}'s call",
             )
             return
+        if place == "program":
+            self._in_programs.add(id(layer))
         if id(layer) in self._twins:
             return
-        if self._direction.hooks_of(layer):
-            self._problem(path, layer, "it has hooks, which may rely on its tensors; remove them before")
+        other = self._direction.other_class(layer)
+        if problem := why_not(layer, whole=other is None):
+            self._problem(path, layer, problem)
             return
-        if own := [it for it in layer.modules() if not type(it).__module__.startswith(("torch.", "burnlike."))]:
-            self._problem(path, layer, f"a part of it, {type(own[0]).__name__}, may compute something else")
-            return
-        if len({part.training for part in layer.modules()}) > 1:
-            self._problem(path, layer, "only a part of it is in training mode; call train() or eval() on the layer")
-            return
+        names = None if other is None else self._direction.tensor_names(pair)
+        own = {name: tensor for name, tensor in tensors_of(layer).items() if names is None or name in names}
         try:
-            twin = self._direction.twin(path, layer, pair)
+            twin = self._direction.twin(path, layer, pair, own)
+            if other is not None:
+                plain = self._direction.plain(twin.made, pair)
+                self._others[id(layer)] = OtherClass(path, other, Parts(layer, twin.made, plain, pair.ignored))
+                self._find_inside(layer, path, "program", without=plain)
         except BurnlikeError as error:
             self._problem(path, layer, str(error).removeprefix(f"{type(layer).__name__}: "))
             return
         self._twins[id(layer)] = twin, pair
-        tensors = {id(tensor): (name, tensor) for name, tensor in tensors_of(layer).items()}
+        tensors = {id(tensor): (name, tensor) for name, tensor in own.items()}
         used: dict[int, set[Form]] = {}
         for form in twin.forms.values():
             for part in form:

@@ -13,7 +13,7 @@ from ..module import ParamId
 from ..module.identity.paths import listed
 from ..optim.schedules.learning_rates import checked_rate
 from ..optim.states.matching import StateEntry, StateOwner, match_entries, options_of_groups
-from ..optim.states.torch_rules import parts_of, rule_in
+from ..optim.states.torch_rules import parts_of
 from ..record import LoadReport, Record
 
 _SOURCE = "the state dict"
@@ -70,7 +70,7 @@ def plain_state_dict(state_dict: Mapping[str, Any], random_step: int) -> dict[st
     ]
     for group in groups:
         named = zip(group["params"], group["param_names"], strict=True)
-        group[_WITH_STATE] = [name for key, name in named if key in state_dict["state"]]
+        group[_WITH_STATE] = [name for key, name in named if state_dict["state"].get(key)]
     if random_step:
         groups[0][_RANDOM_STEP] = random_step
     states = {key: fields.copy() for key, fields in state_dict["state"].items()}
@@ -84,7 +84,6 @@ def read_state_dict(state_dict: Mapping[str, Any], targets: Sequence[StateOwner]
         RecordMismatchError: it is none, or says neither ids nor names of its parameters.
     """
     states, groups = parts_of(state_dict)
-    _refuse_of_torch(state_dict)
     known = {int(target.id) for target in targets}
     saved: list[SavedParam] = []
     for place, group in enumerate(groups):
@@ -158,15 +157,6 @@ def _joined(states: Mapping[Any, Mapping[str, Any]], keys: Set[Any]) -> Mapping[
         if text in texts:
             joined[texts[text]] = {**joined.get(texts[text], {}), **fields}
     return joined
-
-
-def _refuse_of_torch(state_dict: Mapping[str, Any]) -> None:
-    rule = rule_in(state_dict)
-    if rule is not None:
-        raise RecordMismatchError(
-            f"{_SOURCE} is of torch's own {rule.name}; make a record of it first:"
-            " optimizer.adaptor.load_record(interop.import_torch_optimizer(state_dict, module), module)"
-        )
 
 
 def _identities(group: Mapping[str, Any], place: int) -> list[tuple[Any, str | None, str | None]]:

@@ -1,7 +1,7 @@
 """TorchOptimizer: an optimizer of burnlike behind torch's interface."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -9,15 +9,17 @@ from torch import Tensor, nn
 from .._torch_compat.optimizers import after_pre_hooks, run_post_hooks
 from ..config import OptimizerConfig
 from ..errors import ConfigError
-from ..optim import GradientsParams, LbfgsConfig, OptimizerAdaptor, OptimizerLoadReport
+from ..optim import GradientsParams, Lbfgs, LbfgsConfig, Optimizer, OptimizerAdaptor, OptimizerLoadReport
 from ..optim.states.matching import StateOwner
 from ..optim.states.torch_records import read_torch_record, torch_record, trained_by
 from ..record import LoadReport, Record
 from .grouped_optimizer import GroupedOptimizer
 from .live_states import LiveStates
 from .state_dicts import options_for, plain_state_dict, read_state_dict, warn_of_left_out
+from .torch_dicts import from_torch_dict, is_of_torch, to_torch_dict
 from .torch_groups import refuse_sparse
 from .torch_lbfgs import TorchLbfgs
+from .torch_module_optimizer import TorchModuleOptimizer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,16 +53,14 @@ class TorchOptimizer(GroupedOptimizer):
     """
 
     def __new__(cls, *args: Any, **options: Any) -> "TorchOptimizer":
-        """An object of this class, or a TorchLbfgs where that is what the config asks for."""
-        config = options["config"] if "config" in options else (*args, None, None)[1]
-        if cls is TorchOptimizer and isinstance(config, LbfgsConfig):
-            return TorchLbfgs(*args, **options)  # pyright: ignore[reportReturnType] - on purpose
-        return super().__new__(cls)
+        """An object of this class, or one of those for an optimizer that has no rule for single parameters."""
+        made = _of_whole_modules(cls, args, options)
+        return super().__new__(cls) if made is None else made
 
     def __init__(
         self,
         module: nn.Module,
-        config: OptimizerConfig | OptimizerAdaptor[Any],
+        config: OptimizerConfig | Optimizer,
         lr: float,
         params: Any = None,
         *,
@@ -71,7 +71,8 @@ class TorchOptimizer(GroupedOptimizer):
         Args:
             module: what is trained; its frozen parameters are in the groups, too, and are left alone until they have a
                 gradient.
-            config: the optimizer, or an OptimizerAdaptor, which then belongs to this object.
+            config: the optimizer, or an OptimizerAdaptor, which then belongs to this object. Of an `Optimizer` of your
+                own a TorchModuleOptimizer is made.
             lr: learning rate; a group of the config starts with it times its `lr_factor`.
             params: what of the module is trained, as torch's optimizers take it: parameters, pairs of name and
                 parameter, or dicts with `params` and options; None is all.
@@ -86,6 +87,12 @@ class TorchOptimizer(GroupedOptimizer):
                 can't be set there.
             ArgumentError: the rate is negative or not finite, or there is nothing to train.
         """
+        if not isinstance(module, nn.Module):
+            raise TypeError(
+                "TorchOptimizer: expected the torch.nn.Module that is trained, not parameters alone, as"
+                f" ZeroRedundancyOptimizer gives them, got a {type(module).__name__}; under fully_shard its states are"
+                " divided among the processes"
+            )
         adaptor = config.init() if isinstance(config, OptimizerConfig) else config
         if not isinstance(adaptor, OptimizerAdaptor):
             raise ConfigError(
@@ -163,12 +170,23 @@ class TorchOptimizer(GroupedOptimizer):
         self._sync()
         super().zero_grad(set_to_none)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self, *, form: Literal["burnlike", "torch"] = "burnlike") -> dict[str, Any]:
         """The states and groups in torch's layout, with names and ids of parameters beside; copies nothing.
 
         `torch.save` keeps it, and `torch.load(weights_only=True)` reads it.
+
+        Args:
+            form: `torch` gives what the optimizer of `torch.optim` of the same rule loads, if it has the same
+                parameters in the same order.
+
+        Raises:
+            RecordMismatchError: `torch.optim` has no such rule.
         """
         self._sync()
+        if form == "torch":
+            return to_torch_dict(
+                self._adaptor, self.param_groups, self._members.params, [it.rule for it in self._rules]
+            )
         return plain_state_dict(super().state_dict(), self._adaptor.random_step)
 
     def into_record(self) -> Record:
@@ -223,7 +241,8 @@ class TorchOptimizer(GroupedOptimizer):
         of frozen parameters, those stay as they are. A warning names states that it should have and lacks.
 
         Args:
-            state_dict: what `state_dict` gave, or `torch.distributed.checkpoint.state_dict` made of it.
+            state_dict: what `state_dict` gave, or `torch.distributed.checkpoint.state_dict` made of it; or that of the
+                optimizer of `torch.optim` of the same rule with the same parameters in the same order.
             report: that of the module's load: where it renamed parameters or gave them other ids, the states follow.
             prune_orphans: drop states that belong to no parameter of the groups, which is an error otherwise.
             keep_options: leave `lr` and other options of the groups as they are.
@@ -235,6 +254,9 @@ class TorchOptimizer(GroupedOptimizer):
         self._sync()
         given = after_pre_hooks(self, state_dict)
         targets = [StateOwner(param, param.id) for param in self._members.params]
+        if is_of_torch(given):
+            rules, maximize = [it.rule for it in self._rules], self._adaptor.maximize
+            given = from_torch_dict(given, self.param_groups, self._members.params, rules, maximize)
         saved = read_state_dict(given, targets)
         loaded = self._adaptor.read_states(saved.record, targets, report=report, prune_orphans=prune_orphans)
         groups = [group["param_ids"] for group in self.param_groups]
@@ -259,3 +281,14 @@ class TorchOptimizer(GroupedOptimizer):
     def eval(self) -> None:
         """Put the weights to evaluate with into the module, for rules that have such; else nothing."""
         self.adaptor.use_eval_weights(self._module)
+
+
+def _of_whole_modules(cls: type, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """The optimizer in the place of a TorchOptimizer where it has no rule for single parameters; else None."""
+    config = options["config"] if "config" in options else (*args, None, None)[1]
+    if cls is not TorchOptimizer or isinstance(config, OptimizerAdaptor):
+        return None
+    if isinstance(config, LbfgsConfig | Lbfgs):
+        return TorchLbfgs(*args, **options)
+    given = {"optimizer" if name == "config" else name: it for name, it in options.items()}
+    return TorchModuleOptimizer(*args, **given) if isinstance(config, Optimizer) else None

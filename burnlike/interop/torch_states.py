@@ -1,7 +1,6 @@
 """Turns states of torch's own optimizers into records, and records into such states."""
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,12 +9,13 @@ from torch import Tensor, nn
 
 from .._torch_compat.fsdp import sharded_forms
 from .._torch_compat.modules import WRAPPED
-from ..errors import RecordIOError, RecordMismatchError
+from ..errors import RecordMismatchError
 from ..module import Param, params
 from ..module.identity.paths import listed
 from ..optim.states.torch_records import read_torch_record, trained_by
 from ..optim.states.torch_rules import RULES, from_torch, parts_of, rule_in
 from ..record import Record
+from ..record.torch_files.content import read_content
 
 Order = torch.optim.Optimizer | Iterable[Tensor] | Iterable[str]
 _SOURCE = "the state dict"
@@ -42,6 +42,7 @@ def import_torch_optimizer(
     Raises:
         RecordMismatchError: it is of another optimizer, does not say which parameter a state is of, or does not fit.
         RecordIOError: the file can't be read.
+        RecordFormatError: it is none of `torch.save`, is damaged, or has objects that only code could make.
 
     Example:
         >>> from burnlike.optim import AdamWConfig
@@ -103,25 +104,12 @@ def export_torch_optimizer(record: Record, optimizer: torch.optim.Optimizer, *mo
 
 
 def _loaded(path: str | os.PathLike[str]) -> Mapping[str, Any]:
-    try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # OSError, or one of pickle's many
-        raise RecordIOError(
-            f"{os.fspath(path)}: can't be read as a file of torch.save without running code: {_reason(error)}"
-        ) from error
+    found = read_content(path)
     if not isinstance(found, Mapping):
         raise RecordMismatchError(
             f"{os.fspath(path)}: expected the state dict of an optimizer, got a {type(found).__name__}"
         )
     return found
-
-
-def _reason(error: Exception) -> str:
-    """Why torch does not read a file, without its advice to run what is in it."""
-    if isinstance(error, OSError):
-        return str(error)
-    needed = re.search(r"GLOBAL (\S+)", str(error))
-    return f"it needs {needed[1]}" if needed else "it is none, or is damaged"
 
 
 def _described(groups: Sequence[Mapping[str, Any]]) -> str:

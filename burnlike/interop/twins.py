@@ -1,13 +1,21 @@
 """What a conversion knows of one layer: its twin, and which tensors those of the twin are made of."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor, nn
 
 from ..nn.counterpart import Counterpart
+
+ORIGIN = "_torch_layer"
+"""Where a layer of burnlike's has what it keeps of the torch layer that it was made of."""
+
+KEPT = (nn.Identity, nn.Flatten, nn.Unflatten, nn.Softmax, nn.LogSoftmax, *(
+    getattr(nn, f"{name}Pad{dims}d")
+    for name in ("Zero", "Constant", "Reflection", "Replication", "Circular") for dims in (1, 2, 3)
+))  # fmt: skip
+"""Layers of torch without numbers of their own, which Burn's programs write as a line of `forward`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +69,43 @@ class Direction(ABC):
         """Whether it is a class of layers of the library that is left."""
 
     @abstractmethod
-    def hooks_of(self, layer: nn.Module) -> list[Any]:
-        """The hooks that the twin would not have."""
+    def other_class(self, layer: nn.Module) -> type[nn.Module] | None:
+        """The class that is registered as the twin of the layer's, None if none is."""
 
     @abstractmethod
-    def twin(self, path: str, layer: nn.Module, pair: Counterpart) -> Twin:
+    def tensor_names(self, pair: Counterpart) -> Container[str]:
+        """The names of the tensors that a layer of the library that is left has, of all that a class may add."""
+
+    @abstractmethod
+    def plain(self, twin: nn.Module, pair: Counterpart) -> nn.Module:
+        """A layer of the library that is left, on the meta device, with nothing that a class may add."""
+
+    @abstractmethod
+    def twin(self, path: str, layer: nn.Module, pair: Counterpart, tensors: Mapping[str, Tensor]) -> Twin:
         """The twin on the meta device.
+
+        Args:
+            path: of the layer.
+            layer: to be converted.
+            pair: of the layer.
+            tensors: the layer's own, by path.
 
         Raises:
             BurnlikeError: there is none with the layer's options.
         """
 
     @abstractmethod
+    def show_to(self, readers: Collection[type], made: nn.Module) -> None:
+        """Let the methods of these classes read the tensors of a twin in the layout of the library that is left."""
+
+    @abstractmethod
     def finish(self, twin: Twin, pair: Counterpart) -> None:
         """Note what is known of ids, and set what no tensor of the layer gives; the tensors have their values."""
+
+
+def change_class(module: nn.Module, kind: type[nn.Module]) -> None:
+    """Let `module` be an object of `kind`."""
+    object.__setattr__(module, "__class__", kind)  # a burnlike Module takes an attribute that is set for a field
 
 
 def tensors_of(layer: nn.Module) -> dict[str, Tensor]:
@@ -91,6 +122,11 @@ def buffer_of(layer: nn.Module, name: str) -> Tensor | None:
     """The buffer `name` of a layer, None if it has none."""
     owner, last = owner_of(layer, name)
     return owner._buffers.get(last)
+
+
+def hidden(name: str) -> str:
+    """The name of a buffer of torch's in a twin that does without it, which keeps it out of records."""
+    return f"_{name}"
 
 
 def owner_of(module: nn.Module, name: str) -> tuple[nn.Module, str]:

@@ -236,20 +236,68 @@ from .norm.layer_norm import LayerNorm as LayerNorm
 from .norm.local_response_norm import LocalResponseNorm as LocalResponseNorm
 from .norm.normalization import Normalization as Normalization
 from .norm.rms_norm import RmsNorm as RmsNorm
+from .operations.arithmetic import (
+    ConstantTensor as ConstantTensor,
+    Divide as Divide,
+    Exp as Exp,
+    Log as Log,
+    MatMul as MatMul,
+    Negate as Negate,
+    Softmax as Softmax,
+    Sqrt as Sqrt,
+    Subtract as Subtract,
+)
+from .operations.arithmetic_configs import (
+    ConstantTensorConfig as ConstantTensorConfig,
+    DivideConfig as DivideConfig,
+    ExpConfig as ExpConfig,
+    LogConfig as LogConfig,
+    MatMulConfig as MatMulConfig,
+    NegateConfig as NegateConfig,
+    SoftmaxConfig as SoftmaxConfig,
+    SqrtConfig as SqrtConfig,
+    SubtractConfig as SubtractConfig,
+)
 from .operations.configs import (
     AddConfig as AddConfig,
     ConcatConfig as ConcatConfig,
     FlattenConfig as FlattenConfig,
+    MaxConfig as MaxConfig,
     MeanConfig as MeanConfig,
+    MinConfig as MinConfig,
     MultiplyConfig as MultiplyConfig,
+    PadConfig as PadConfig,
+    ParameterConfig as ParameterConfig,
     PermuteConfig as PermuteConfig,
     ReshapeConfig as ReshapeConfig,
     SelectConfig as SelectConfig,
+    SliceConfig as SliceConfig,
     SplitConfig as SplitConfig,
+    StackConfig as StackConfig,
+    SumConfig as SumConfig,
 )
-from .operations.joining import Add as Add, Concat as Concat, Multiply as Multiply
-from .operations.reshaping import Flatten as Flatten, Permute as Permute, Reshape as Reshape
-from .operations.selecting import Mean as Mean, Select as Select, Split as Split
+from .operations.joining import (
+    Add as Add,
+    Concat as Concat,
+    Multiply as Multiply,
+    Stack as Stack,
+)
+from .operations.parameter import Parameter as Parameter
+from .operations.reshaping import (
+    Flatten as Flatten,
+    Pad as Pad,
+    Permute as Permute,
+    Reshape as Reshape,
+)
+from .operations.selecting import (
+    Max as Max,
+    Mean as Mean,
+    Min as Min,
+    Select as Select,
+    Slice as Slice,
+    Split as Split,
+    Sum as Sum,
+)
 from .padding import (
     PaddingConfig1d as PaddingConfig1d,
     PaddingConfig2d as PaddingConfig2d,
@@ -269,8 +317,9 @@ from .pool.configs import (
     AvgPool2dConfig as AvgPool2dConfig,
     MaxPool1dConfig as MaxPool1dConfig,
     MaxPool2dConfig as MaxPool2dConfig,
+    MaxPool3dConfig as MaxPool3dConfig,
 )
-from .pool.max_pool import MaxPool1d as MaxPool1d, MaxPool2d as MaxPool2d
+from .pool.max_pool import MaxPool1d as MaxPool1d, MaxPool2d as MaxPool2d, MaxPool3d as MaxPool3d
 from .recurrent.configs import (
     BiGruConfig as BiGruConfig,
     BiLstmConfig as BiLstmConfig,

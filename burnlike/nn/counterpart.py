@@ -49,7 +49,8 @@ class Counterpart:
             option that only burnlike has.
         tensors: path of each parameter and buffer in the burnlike layer, to where it is in torch's. What is not there
             (no bias) is left out. A `*` stands for the numbers of the layers in a stack, on both sides.
-        ignored: torch's buffers that burnlike does without.
+        ignored: torch's buffers that burnlike does without; a twin has them as `_name`, which is no part of records.
+        options: torch's attributes that burnlike has in another form; on the way back they are what they were.
         constants: path of each plain tensor of the burnlike layer, to torch's buffer of the same values; `config` and
             `build` give them their values where the device has them.
         layer: the name of the burnlike class.
@@ -65,6 +66,7 @@ class Counterpart:
     build: Build
     tensors: Mapping[str, TorchTensor] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
     constants: Mapping[str, str] = field(default_factory=dict)
     call: Call = "same"
     fits: Callable[[Any], bool] = lambda layer: True
@@ -132,6 +134,11 @@ def joined(parts: list[tuple[str, bool]], tensors: Mapping[str, Tensor]) -> Tens
     """torch's tensor, made of burnlike's: paths, and whether they are transposed."""
     found = [tensors[path].mT if transposed else tensors[path] for path, transposed in parts]
     return found[0].contiguous() if len(found) == 1 else torch.cat(found)
+
+
+def fixed(size: Any) -> Any:
+    """A size of torch's, where a list is a tuple."""
+    return tuple(size) if isinstance(size, list) else size
 
 
 def refuse(layer: nn.Module, reason: str) -> NoCounterpartError:

@@ -16,6 +16,18 @@ class Layer(Module):
         return DisplaySettings(new_line_after_attribute=False)
 
 
+def torch_name(name: str, size: int | None = None) -> Any:
+    """An attribute under the name that it has in torch, for programs that ask a twin of torch's layer for it.
+
+    Args:
+        name: in burnlike.
+        size: which size of the tensor of this name it is; None for the attribute itself.
+    """
+    if size is not None:
+        return property(lambda layer: getattr(layer, name).shape[size])
+    return property(lambda layer: getattr(layer, name), lambda layer, value: setattr(layer, name, value))
+
+
 def exports_to_onnx() -> bool:
     """Whether the present code is being exported to ONNX, which does not have the native ops."""
     return torch.compiler.is_exporting() and torch.onnx.is_in_onnx_export()

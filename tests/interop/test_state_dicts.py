@@ -215,12 +215,8 @@ def test_what_does_not_fit_changes_nothing(name: str) -> None:
 
 def test_the_state_of_another_optimizer_is_refused() -> None:
     model = model_of()
-    theirs = torch.optim.AdamW(model.named_parameters())
-    loss_of(model).backward()
-    theirs.step()
-    with pytest.raises(RecordMismatchError, match=r"torch's own Adam or AdamW; .*import_torch_optimizer"):
-        optimizer_of(model).load_state_dict(theirs.state_dict())
     ours = optimizer_of(model, SgdConfig())
+    loss_of(model).backward()
     ours.step()
     with pytest.raises(RecordMismatchError, match="none of AdamW"):
         optimizer_of(model).load_state_dict(

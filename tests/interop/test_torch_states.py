@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
-from burnlike.errors import RecordIOError, RecordMismatchError
+from burnlike.errors import RecordFormatError, RecordIOError, RecordMismatchError
 from burnlike.interop import export_torch_optimizer, import_torch_optimizer
 from burnlike.optim import AdaGradConfig, AdamConfig, AdamWConfig, MomentumConfig, RmsPropConfig, SgdConfig
 
@@ -82,9 +82,20 @@ def test_a_file_is_read_without_running_code(tmp_path: Path) -> None:
             return Path.touch, (tmp_path / "attacked",)
 
     torch.save({"state": {}, "param_groups": [], "x": Attack()}, path)
-    with pytest.raises(RecordIOError, match=r"without running code: it needs getattr$"):
+    with pytest.raises(RecordFormatError, match=r"optimizer\.pt: it calls something that has no name"):
         import_torch_optimizer(path, model)
     assert not (tmp_path / "attacked").exists()
+    torch.save({"state": {}, "param_groups": [{"params": [Path("x")]}]}, path)
+    with pytest.raises(RecordFormatError, match=r"'param_groups.0.params.0' is pathlib\S+, which only code could make"):
+        import_torch_optimizer(path, model)
+    again: list[Any] = []
+    again.append(again)
+    torch.save({"state": {}, "param_groups": again}, path)
+    with pytest.raises(RecordFormatError, match="is nested too deeply or refers to itself"):
+        import_torch_optimizer(path, model)
+    path.write_bytes(b"{}")
+    with pytest.raises(RecordFormatError, match=r"expected a file of torch\.save"):
+        import_torch_optimizer(path, model)
     with pytest.raises(RecordIOError, match="missing"):
         import_torch_optimizer(tmp_path / "missing.pt", model)
     torch.save([1], path)

@@ -9,8 +9,8 @@ from .cases import CASES
 
 registry.load_built_in()
 CONFIGS = {
-    name: config
-    for name, config in registry.imported(ModuleConfig).items()
+    config.__name__.removesuffix("Config"): config  # the `type:` of all but Constant, which is an initializer's too
+    for config in registry.imported(ModuleConfig).values()
     if config.__module__.startswith("burnlike.nn.")
 }
 

@@ -7,7 +7,7 @@ from torch.nn import functional
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..initializers.configs import Constant
-from ..layer import Layer, shape_error
+from ..layer import Layer, shape_error, torch_name
 from .configs import PReluConfig
 
 
@@ -23,6 +23,9 @@ class PRelu(Layer):
     """
 
     alpha: nn.Parameter
+
+    weight = torch_name("alpha")
+    num_parameters = torch_name("alpha", 0)
 
     def __init__(self, config: PReluConfig, device: torch.device | str | None = None) -> None:
         super().__init__()

@@ -3,7 +3,9 @@
 import torch
 from torch import Tensor
 
+from ...errors import ShapeError
 from ...module import Module
+from ...module.identity.torch_wrappers import local
 from ...ops._autocast import for_products
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import expect_shape
@@ -100,13 +102,13 @@ class CausalAttention(Module):
         self._check(x, mask_pad, positions, cache)
         slots = None if cache is None else cache.next_slots(x.shape[1])
         x = for_products(x)
-        query, key = split_heads(self.query(x), self.n_heads), split_heads(self.key(x), self.n_heads_kv)
+        query, key = self._heads(self.query(x)), self._heads(self.key(x))
         if self.query_key_norm:
             query, key = self.norm_query(query), self.norm_key(key)
         positions = slots if positions is None else positions
         if self.rotary is not None:
             query, key = self.rotary.rotate_both(query, key, 0, positions)
-        value = split_heads(self.value(x), self.n_heads_kv)
+        value = self._heads(self.value(x))
         if cache is not None and slots is not None:
             cache.write(slots, key, value)
             # They differ in element type under autocast.
@@ -118,8 +120,22 @@ class CausalAttention(Module):
     def new_cache(self, batch: int, length: int) -> KeyValueCache:
         """An empty cache for `length` positions, on the device and in the element type of the weights."""
         weight = self.key.weight
-        shape = (batch, self.n_heads_kv, length, self.d_head)
-        return KeyValueCache(weight.new_zeros(shape), weight.new_zeros(shape))
+        shape = (batch, self._own_heads_kv, length, self.d_head)
+        key, value = (torch.zeros(shape, dtype=weight.dtype, device=weight.device) for _ in range(2))
+        return KeyValueCache(key, value)
+
+    @property
+    def _own_heads_kv(self) -> int:
+        """How many heads of keys and values this process has: some of them under tensor parallelism."""
+        return local(self.key.weight).shape[1] // self.d_head
+
+    def _heads(self, x: Tensor) -> Tensor:
+        """`[batch, sequence, heads * d_head] -> [batch, heads, sequence, d_head]`, for as many heads as there are."""
+        heads, rest = divmod(x.shape[-1], self.d_head)
+        if rest:
+            heads = f"{self.n_heads} heads and {self.n_heads_kv} of keys and values"
+            raise ShapeError(f"CausalAttention: expected so many processes that each has whole heads, of {heads}")
+        return split_heads(x, heads)
 
     def _visible(
         self, slots: Tensor | None, queries: int, keys: int, mask_pad: Tensor | None, device: torch.device
@@ -138,4 +154,4 @@ class CausalAttention(Module):
         if positions is not None:
             expect_shape(self, positions, batch, length, name="positions")
         if cache is not None:
-            expect_shape(self, cache.key, batch, self.n_heads_kv, "length", self.d_head, name="cache.key")
+            expect_shape(self, cache.key, batch, self._own_heads_kv, "length", self.d_head, name="cache.key")

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
-from ..layer import Layer, expect_shape
+from ..layer import Layer, expect_shape, torch_name
 from ..padding import (
     Padding,
     both_ends,
@@ -34,6 +34,9 @@ class _Conv(Layer):
     weight: nn.Parameter
     bias: nn.Parameter | None
     padding: Padding
+
+    in_channels = property(lambda layer: layer.weight.shape[1] * layer.groups)
+    out_channels = torch_name("weight", 0)
 
     def __init__(self, config: Any, channels: tuple[int, int], device: torch.device | str | None) -> None:
         super().__init__()

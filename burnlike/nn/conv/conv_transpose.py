@@ -10,7 +10,7 @@ from ...backend.torch_ops.conv import TorchConvOps
 from ...errors import ShapeError
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
-from ..layer import Layer, expect_shape
+from ..layer import Layer, expect_shape, torch_name
 from ..padding import each, layer_size, shown_size, span
 from .configs import ConvTranspose1dConfig, ConvTranspose2dConfig, ConvTranspose3dConfig
 
@@ -21,6 +21,8 @@ class _ConvTranspose(Layer):
     _axes: ClassVar[tuple[str, ...]]
     weight: nn.Parameter
     bias: nn.Parameter | None
+    in_channels = torch_name("weight", 0)
+    out_channels = property(lambda layer: layer.channels[1])
 
     def __init__(self, config: Any, device: torch.device | str | None) -> None:
         super().__init__()

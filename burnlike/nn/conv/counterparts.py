@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..counterpart import Counterpart, TorchTensor, refuse
+from ..counterpart import Counterpart, TorchTensor, fixed, refuse
 from ..padding import each, span
 from .configs import (
     Conv1dConfig,
@@ -122,17 +122,20 @@ def _transpose_build(twin: Any) -> Callable[[Any, torch.device], nn.Module]:
 
 def _unfold_config(layer: nn.Unfold) -> Unfold4dConfig:
     return Unfold4dConfig(
-        kernel_size=layer.kernel_size, stride=layer.stride, dilation=layer.dilation, padding=layer.padding
+        kernel_size=fixed(layer.kernel_size),
+        stride=fixed(layer.stride),
+        dilation=fixed(layer.dilation),
+        padding=fixed(layer.padding),
     )
 
 
 def _fold_config(layer: nn.Fold) -> Fold4dConfig:
     return Fold4dConfig(
-        output_size=layer.output_size,
-        kernel_size=layer.kernel_size,
-        stride=layer.stride,
-        dilation=layer.dilation,
-        padding=layer.padding,
+        output_size=fixed(layer.output_size),
+        kernel_size=fixed(layer.kernel_size),
+        stride=fixed(layer.stride),
+        dilation=fixed(layer.dilation),
+        padding=fixed(layer.padding),
     )
 
 

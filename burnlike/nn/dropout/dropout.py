@@ -7,7 +7,7 @@ from torch.nn import functional
 from ...mlax.random_key import Key, uniform
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
-from ..layer import Layer
+from ..layer import Layer, torch_name
 from .configs import DropoutConfig
 
 
@@ -17,6 +17,8 @@ class Dropout(Layer):
     Torch: `nn.Dropout`.
     Differs: `prob` below 1; takes a key (`rng`) to draw by.
     """
+
+    p = torch_name("prob")
 
     def __init__(self, config: DropoutConfig) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ from torch.nn import functional
 from ...errors import TableIndexError
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
-from ..layer import Layer
+from ..layer import Layer, torch_name
 from .configs import EmbeddingConfig
 
 
@@ -20,6 +20,9 @@ class Embedding(Layer):
     Attributes:
         weight: `[n_embedding, d_model]`.
     """
+
+    num_embeddings = torch_name("weight", 0)
+    embedding_dim = torch_name("weight", 1)
 
     def __init__(self, config: EmbeddingConfig, device: torch.device | str | None = None) -> None:
         super().__init__()

@@ -31,6 +31,9 @@ class Linear(Layer):
     weight: nn.Parameter
     bias: nn.Parameter | None
 
+    in_features = property(lambda layer: layer._own_weight().shape[0])
+    out_features = property(lambda layer: layer._own_weight().shape[1])
+
     def __init__(self, config: LinearConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
         d_input, d_output = config.d_input, config.d_output
@@ -56,9 +59,13 @@ class Linear(Layer):
             lora, base = adapted
             expect_shape(self, x, "...", base.shape[0])
             return lora_linear(x, base, lora.a, lora.b, self.bias, lora.scale)
-        weight = self.weight
+        weight = self._own_weight()
         expect_shape(self, x, "...", weight.shape[0])
         return linear(x, weight.mT, self.bias)
+
+    def _own_weight(self) -> Tensor:
+        """What `forward` computes with; a twin of torch's layer shows other code something else as `weight`."""
+        return self.weight
 
     def custom_content(self, content: Content) -> Content:
         d_input, d_output = content.shape("weight")

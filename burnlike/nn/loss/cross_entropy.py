@@ -23,7 +23,7 @@ class CrossEntropyLoss(Layer):
 
     Torch: `nn.CrossEntropyLoss`.
     Differs: logits `[batch, classes]` only, no probabilities as targets; `pad_tokens` are several of torch's
-    `ignore_index`; always the mean; of logits it is differentiable once.
+    `ignore_index`; always the mean.
 
     Attributes:
         pad_tokens: targets whose rows do not count, or None.

@@ -8,15 +8,19 @@ from torch.nn import functional
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..initializers.configs import Ones, Zeros
-from ..layer import Layer, expect_shape
+from ..joint_batch import JointLayer
+from ..layer import Layer, expect_shape, torch_name
 from .configs import BatchNormConfig
 
 
-class BatchNorm(Layer):
+class BatchNorm(JointLayer, Layer):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (Ioffe & Szegedy 2015, algorithm 1).
 
     In training mode the mean and the variance are those of the batch, and the running ones move towards them by
-    `momentum`; in evaluation they are the running ones. One layer serves all ranks.
+    `momentum`; in evaluation they are the running ones. One layer serves all ranks. If a Learner trains in several
+    processes, the batch is that of all processes.
+
+    A twin of a layer of torch's, of `interop.from_torch`, goes on with torch's running variance and counts batches.
 
     Torch: `nn.BatchNorm1d`, `2d`, `3d`.
     Differs: one class for all ranks; `running_var` is of the biased variance, torch's of the unbiased; always affine
@@ -31,6 +35,11 @@ class BatchNorm(Layer):
 
     running_mean: Tensor
     running_var: Tensor
+
+    weight = torch_name("gamma")
+    bias = torch_name("beta")
+    eps = torch_name("epsilon")
+    num_features = torch_name("gamma", 0)
 
     def __init__(self, config: BatchNormConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
@@ -54,9 +63,18 @@ class BatchNorm(Layer):
         expect_shape(self, x, "batch", channels, "...")
         if not self.training:
             return functional.batch_norm(x, self.running_mean, self.running_var, gamma, self.beta, eps=self.epsilon)
+        batches = self._buffers.get("_num_batches_tracked")
+        if batches is not None:
+            batches.add_(1)
+        if self._is_joint:
+            return self._normalize_jointly(x)
         count = x.numel() // channels
         if count < 2:
             return self._normalize_single(x)
+        if batches is not None:
+            return functional.batch_norm(
+                x, self.running_mean, self.running_var, gamma, self.beta, True, self.momentum, self.epsilon
+            )
         # With s as the variance of divisor n, torch makes (1 - m) w + m s n / (n - 1) of a running variance w. For
         # w = -v m n / (n - 1) / (1 - m) this is m (s - v) n / (n - 1): Burn's step from v to s, but for n / (n - 1).
         # Autograd keeps w and refuses to see it changed, so it is no view of v.
@@ -71,6 +89,19 @@ class BatchNorm(Layer):
         else:
             variance.copy_(step * part)
         return y
+
+    def _normalize_jointly(self, x: Tensor) -> Tensor:
+        """Normalize a part of a batch that several processes share, by the mean and the variance of all of it."""
+        shape, dims = [1, -1] + [1] * (x.ndim - 2), (0, *range(2, x.ndim))
+        wide = x.to(torch.promote_types(x.dtype, self.running_mean.dtype))
+        (mean,) = self._means(wide, dims=dims)
+        centered = wide - mean.view(shape)
+        (variance,) = self._means(centered.square(), dims=dims)
+        with torch.no_grad():
+            self.running_mean.lerp_(mean, self.momentum)
+            self.running_var.lerp_(variance, self.momentum)
+        scale = self.gamma * (variance + self.epsilon).rsqrt()
+        return (centered * scale.view(shape) + self.beta.view(shape)).to(x.dtype)
 
     def _normalize_single(self, x: Tensor) -> Tensor:
         """One value in each channel, which torch refuses, or none: no value leaves the statistics as they are."""

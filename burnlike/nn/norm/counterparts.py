@@ -2,7 +2,7 @@
 
 A BatchNorm or an InstanceNorm serves all ranks: what is built for one is torch's layer of rank 4, `BatchNorm2d` or
 `InstanceNorm2d`, the last in the list. Running variances are taken as they are; torch's estimate has the divisor n - 1,
-burnlike's n, so that only further training tells them apart.
+burnlike's n: a twin of torch's layer goes on with torch's.
 """
 
 from collections.abc import Callable
@@ -89,9 +89,12 @@ def _build_group_norm(layer: GroupNorm, device: torch.device) -> nn.GroupNorm:
 
 def _rms_norm(layer: nn.RMSNorm) -> RmsNormConfig:
     d_model = _one_size(layer)
-    # None is the epsilon of the input's type, which is that of the weight but for mixed precision.
-    epsilon = torch.finfo(layer.weight.dtype).eps if layer.eps is None else layer.eps
-    return RmsNormConfig(d_model=d_model, epsilon=epsilon)
+    if layer.eps is not None:
+        return RmsNormConfig(d_model=d_model, epsilon=layer.eps)
+    # None is the epsilon of the type that torch computes in, float32 for 16 bits; the input's is the weight's but for
+    # mixed precision.
+    computed = torch.promote_types(layer.weight.dtype, torch.float32)
+    return RmsNormConfig(d_model=d_model, epsilon=torch.finfo(computed).eps)
 
 
 def _build_rms_norm(layer: RmsNorm, device: torch.device) -> nn.RMSNorm:
@@ -131,6 +134,6 @@ COUNTERPARTS = [
     ),
     Counterpart("LayerNorm", nn.LayerNorm, _layer_norm, _build_layer_norm, _AFFINE),
     Counterpart("GroupNorm", nn.GroupNorm, _group_norm, _build_group_norm, _AFFINE),
-    Counterpart("RmsNorm", nn.RMSNorm, _rms_norm, _build_rms_norm, {"gamma": TorchTensor("weight")}),
+    Counterpart("RmsNorm", nn.RMSNorm, _rms_norm, _build_rms_norm, {"gamma": TorchTensor("weight")}, options=("eps",)),
     Counterpart("LocalResponseNorm", nn.LocalResponseNorm, _local_response_norm, _build_local_response_norm),
 ]

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..initializers.configs import Ones, Zeros
-from ..layer import Layer, expect_shape
+from ..layer import Layer, expect_shape, torch_name
 from .configs import GroupNormConfig
 
 
@@ -23,6 +23,10 @@ class GroupNorm(Layer):
 
     gamma: nn.Parameter | None
     beta: nn.Parameter | None
+
+    weight = torch_name("gamma")
+    bias = torch_name("beta")
+    eps = torch_name("epsilon")
 
     def __init__(self, config: GroupNormConfig, device: torch.device | str | None = None) -> None:
         super().__init__()

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..initializers.configs import Ones, Zeros
-from ..layer import Layer, expect_shape
+from ..layer import Layer, expect_shape, torch_name
 from .configs import InstanceNormConfig
 
 
@@ -23,6 +23,11 @@ class InstanceNorm(Layer):
 
     gamma: nn.Parameter | None
     beta: nn.Parameter | None
+
+    weight = torch_name("gamma")
+    bias = torch_name("beta")
+    eps = torch_name("epsilon")
+    num_features = torch_name("num_channels")
 
     def __init__(self, config: InstanceNormConfig, device: torch.device | str | None = None) -> None:
         super().__init__()

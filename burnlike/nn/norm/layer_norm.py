@@ -6,9 +6,10 @@ from torch.nn import functional
 
 from ...module import Content
 from ...ops import layer_norm
+from ...ops._function import takes_references
 from ...tensor.torch_bridge.torch_function import lift
 from ..initializers.configs import Ones, Zeros
-from ..layer import Layer, expect_shape, exports_to_onnx
+from ..layer import Layer, expect_shape, exports_to_onnx, torch_name
 from .configs import LayerNormConfig
 
 
@@ -27,6 +28,11 @@ class LayerNorm(Layer):
     gamma: nn.Parameter
     beta: nn.Parameter | None
 
+    weight = torch_name("gamma")
+    bias = torch_name("beta")
+    eps = torch_name("epsilon")
+    normalized_shape = property(lambda layer: tuple(layer.gamma.shape))
+
     def __init__(self, config: LayerNormConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
         self.gamma = Ones().init([config.d_model], device=device)
@@ -42,8 +48,8 @@ class LayerNorm(Layer):
         """
         shape = self.gamma.shape
         expect_shape(self, x, "...", shape[0])
-        if exports_to_onnx():
-            return functional.layer_norm(x, shape, self.gamma, self.beta, self.epsilon)  # ONNX lacks the native op
+        if exports_to_onnx() or takes_references():  # ONNX lacks the native op, a backend's tables have torch's
+            return functional.layer_norm(x, shape, self.gamma, self.beta, self.epsilon)
         return layer_norm(x, self.gamma, self.beta, self.epsilon)
 
     def custom_content(self, content: Content) -> Content:

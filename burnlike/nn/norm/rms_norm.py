@@ -7,7 +7,7 @@ from ...module import Content
 from ...ops import rms_norm, rms_norm_reference
 from ...tensor.torch_bridge.torch_function import lift
 from ..initializers.configs import Ones
-from ..layer import Layer, expect_shape, exports_to_onnx
+from ..layer import Layer, expect_shape, exports_to_onnx, torch_name
 from .configs import RmsNormConfig
 
 
@@ -21,6 +21,10 @@ class RmsNorm(Layer):
     Attributes:
         gamma: `[d_model]`, ones at first.
     """
+
+    weight = torch_name("gamma")
+    eps = torch_name("epsilon")
+    normalized_shape = property(lambda layer: tuple(layer.gamma.shape))
 
     def __init__(self, config: RmsNormConfig, device: torch.device | str | None = None) -> None:
         super().__init__()

@@ -6,14 +6,14 @@ from msgspec.structs import force_setattr
 
 from ...config import ModuleConfig
 from ...config.bounds import Size
-from ..padding import PaddingConfig1d, PaddingConfig2d, Size2d, Size3d
+from ..padding import PaddingConfig1d, PaddingConfig2d, PaddingConfig3d, Size2d, Size3d
 
 if TYPE_CHECKING:
     import torch
 
     from .adaptive_avg_pool import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d
     from .avg_pool import AvgPool1d, AvgPool2d
-    from .max_pool import MaxPool1d, MaxPool2d
+    from .max_pool import MaxPool1d, MaxPool2d, MaxPool3d
 
 
 class MaxPool1dConfig(ModuleConfig, tag="MaxPool1d"):
@@ -71,6 +71,35 @@ class MaxPool2dConfig(ModuleConfig, tag="MaxPool2d"):
         from .max_pool import MaxPool2d
 
         return MaxPool2d(self, device)
+
+
+class MaxPool3dConfig(ModuleConfig, tag="MaxPool3d"):
+    """The largest element of each window.
+
+    Attributes:
+        kernel_size: of the window; one size, or `[depth, height, width]`, as in strides and dilation.
+        strides: from one window to the next; None is set to kernel_size.
+        padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for all sides, or
+            `[depth, height, width]`, each for both ends.
+        dilation: from one element of a window to the next; `Same` does not count it, as in MaxPool2d.
+        ceil_mode: whether a last window may reach over the end.
+    """
+
+    kernel_size: Size3d
+    strides: Size3d | None = None
+    padding: PaddingConfig3d = "Valid"
+    dilation: Size3d = 1
+    ceil_mode: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.strides is None:
+            force_setattr(self, "strides", self.kernel_size)
+
+    def init(self, device: "torch.device | str | None" = None) -> "MaxPool3d":
+        from .max_pool import MaxPool3d
+
+        return MaxPool3d(self, device)
 
 
 class AvgPool1dConfig(ModuleConfig, tag="AvgPool1d"):

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..counterpart import Counterpart, refuse
+from ..counterpart import Counterpart, fixed, refuse
 from ..padding import each
 from .configs import (
     AdaptiveAvgPool1dConfig,
@@ -16,28 +16,29 @@ from .configs import (
     AvgPool2dConfig,
     MaxPool1dConfig,
     MaxPool2dConfig,
+    MaxPool3dConfig,
 )
 
 
 def _window(layer: Any, dims: int) -> dict[str, Any]:
     """The fields that max and average pools share; torch has ints, or tuples with one size for each dimension."""
-    padding = each(layer.padding, dims) * 2
+    padding = each(fixed(layer.padding), dims) * (1 if dims == 3 else 2)
     names = {"kernel_size": layer.kernel_size, "stride" if dims == 1 else "strides": layer.stride}
     sizes = {name: _size(size, dims) for name, size in names.items()}
     return {**sizes, "padding": padding if any(padding) else "Valid", "ceil_mode": layer.ceil_mode}
 
 
 def _size(size: Any, dims: int) -> Any:
-    return each(size, 1)[0] if dims == 1 else size
+    return each(fixed(size), 1)[0] if dims == 1 else fixed(size)
 
 
-def _max_config(layer: nn.MaxPool1d | nn.MaxPool2d) -> Any:
-    if layer.return_indices:
-        raise refuse(layer, "return_indices=True has no counterpart")
-    one = isinstance(layer, nn.MaxPool1d)
-    dims = 1 if one else 2
-    config = MaxPool1dConfig if one else MaxPool2dConfig
-    return config(**_window(layer, dims), dilation=_size(layer.dilation, dims))
+def _max_pool(name: str, twin: Any, config: Any, dims: int) -> Counterpart:
+    def from_torch(layer: Any) -> Any:
+        if layer.return_indices:
+            raise refuse(layer, "return_indices=True has no counterpart")
+        return config(**_window(layer, dims), dilation=_size(layer.dilation, dims))
+
+    return Counterpart(name, twin, from_torch, _max_build(twin))
 
 
 def _avg_config(layer: nn.AvgPool1d | nn.AvgPool2d) -> Any:
@@ -78,7 +79,7 @@ def _avg_build(twin: Any) -> Callable[[Any, torch.device], nn.Module]:
 
 def _adaptive(name: str, twin: Any, config: Any, dims: int) -> Counterpart:
     def from_torch(layer: Any) -> Any:
-        if None in each(layer.output_size, dims):
+        if None in each(fixed(layer.output_size), dims):
             raise refuse(layer, "an output_size of None has no counterpart")
         return config(output_size=_size(layer.output_size, dims))
 
@@ -86,8 +87,9 @@ def _adaptive(name: str, twin: Any, config: Any, dims: int) -> Counterpart:
 
 
 COUNTERPARTS = [
-    Counterpart("MaxPool1d", nn.MaxPool1d, _max_config, _max_build(nn.MaxPool1d)),
-    Counterpart("MaxPool2d", nn.MaxPool2d, _max_config, _max_build(nn.MaxPool2d)),
+    _max_pool("MaxPool1d", nn.MaxPool1d, MaxPool1dConfig, 1),
+    _max_pool("MaxPool2d", nn.MaxPool2d, MaxPool2dConfig, 2),
+    _max_pool("MaxPool3d", nn.MaxPool3d, MaxPool3dConfig, 3),
     Counterpart("AvgPool1d", nn.AvgPool1d, _avg_config, _avg_build(nn.AvgPool1d)),
     Counterpart("AvgPool2d", nn.AvgPool2d, _avg_config, _avg_build(nn.AvgPool2d)),
     _adaptive("AdaptiveAvgPool1d", nn.AdaptiveAvgPool1d, AdaptiveAvgPool1dConfig, 1),

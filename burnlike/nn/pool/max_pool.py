@@ -19,7 +19,7 @@ from ..padding import (
     padding_text,
     shown_size,
 )
-from .configs import MaxPool1dConfig, MaxPool2dConfig
+from .configs import MaxPool1dConfig, MaxPool2dConfig, MaxPool3dConfig
 
 
 class _MaxPool(Layer):
@@ -87,3 +87,18 @@ class MaxPool2d(_MaxPool):
 
     def __init__(self, config: MaxPool2dConfig, device: torch.device | str | None = None) -> None:
         super().__init__(config, config.strides)
+
+
+class MaxPool3d(_MaxPool):
+    """The largest element of each window, `[batch, channels, depth, height, width] -> [batch, channels, *sizes_out]`.
+
+    Torch: `nn.MaxPool3d`.
+    Differs: the field is `strides`; padding is `Valid`, `Same` or sizes; no indices.
+    """
+
+    _axes = ("depth", "height", "width")
+
+    def __init__(self, config: MaxPool3dConfig, device: torch.device | str | None = None) -> None:
+        super().__init__(config, config.strides)
+        if isinstance(config.padding, tuple):
+            self.padding = config.padding * 2

@@ -88,7 +88,20 @@ class Bidirectional(Layer):
 
     def directions(self) -> tuple[Any, Any]:
         """The layer that reads forwards, and the one that reads from the end."""
-        return self._modules["forward"], self.reverse
+        return self.forwards, self.reverse
+
+    @property
+    def forwards(self) -> Any:
+        """The layer that reads forwards; its name in an ONNX file, as torch's exporter looks up modules by names."""
+        return self._modules["forward"]
+
+    def named_modules(self, memo: Any = None, prefix: str = "", remove_duplicate: bool = True) -> Any:
+        """As `nn.Module.named_modules`."""
+        old = f"{prefix}.forward" if prefix else "forward"
+        for path, module in super().named_modules(memo, prefix, remove_duplicate):
+            if torch.onnx.is_in_onnx_export() and (path == old or path.startswith(f"{old}.")):
+                path = f"{old}s{path.removeprefix(old)}"
+            yield path, module
 
 
 def run(layer: Direction, x: Tensor, states: States | None, batch_first: bool, reverse: bool) -> tuple[Tensor, States]:

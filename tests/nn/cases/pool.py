@@ -62,6 +62,23 @@ CASES = [
         line,
         max_of_windows((2, 2), (3,), (1,)),
     ),
+    Case(
+        "MaxPool3d",
+        nn.MaxPool3dConfig(kernel_size=2),
+        lambda: (floats(2, 3, 4, 5, 4),),
+        bad_shapes=((3, 6, 7, 2), (2, 3, 1, 7, 7)),
+    ),
+    Case(
+        "MaxPool3d/options",
+        nn.MaxPool3dConfig(kernel_size=(3, 2, 2), strides=(2, 1, 1), padding=(1, 0, 1), ceil_mode=True),
+        lambda: (floats(2, 3, 4, 5, 4),),
+    ),
+    Case(
+        "MaxPool3d/same",
+        nn.MaxPool3dConfig(kernel_size=2, strides=1, padding="Same"),
+        lambda: (floats(2, 3, 3, 4, 3),),
+        max_of_windows([0, 1, 0, 1, 0, 1], (2, 2, 2), (1, 1, 1)),
+    ),
     Case("MaxPool2d", nn.MaxPool2dConfig(kernel_size=2), image, bad_shapes=((3, 6, 7), (2, 3, 1, 7), (2, 3, 6, 1))),
     Case(
         "MaxPool2d/options",

@@ -194,3 +194,14 @@ def test_no_class_is_read_in_a_compiled_graph() -> None:
     torch._dynamo.reset()
     found = torch.compile(compiled, fullgraph=True, backend="eager")(LOGITS.softmax(1), TARGETS)
     torch.testing.assert_close(found, loss(LOGITS.softmax(1), TARGETS))
+
+
+def test_a_second_derivative_of_cross_entropy_is_that_of_torch() -> None:
+    logits, targets = torch.randn(3, 6, dtype=torch.float64, requires_grad=True), torch.tensor([0, 5, 2])
+
+    def penalty(loss: Tensor) -> Tensor:
+        (gradient,) = torch.autograd.grad(loss, logits, create_graph=True)
+        return torch.autograd.grad(gradient.square().sum(), logits)[0]
+
+    expected = penalty(torch.nn.functional.cross_entropy(logits, targets, label_smoothing=0.1))
+    torch.testing.assert_close(penalty(nn.CrossEntropyLossConfig(smoothing=0.1).init()(logits, targets)), expected)

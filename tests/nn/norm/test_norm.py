@@ -130,3 +130,14 @@ def test_the_enum_is_saved_with_its_variant(tmp_path: Path) -> None:
     for name in ("norm.safetensors", "norm.mpk"):
         load(other, save(norm, tmp_path / name))
         assert torch.equal(other.value.gamma, norm.value.gamma)
+
+
+def test_a_second_derivative_of_rms_norm_is_that_of_torch() -> None:
+    layer, x = nn.RmsNormConfig(d_model=6).init().double(), torch.randn(3, 6, dtype=torch.float64, requires_grad=True)
+
+    def penalty(y: torch.Tensor) -> torch.Tensor:
+        (gradient,) = torch.autograd.grad(y.sin().sum(), x, create_graph=True)
+        return torch.autograd.grad(gradient.square().sum(), x)[0]
+
+    expected = penalty(torch_nn.functional.rms_norm(x, (6,), eps=layer.epsilon))
+    torch.testing.assert_close(penalty(layer(x)), expected)

@@ -1,0 +1,172 @@
+"""Twins of the layers that timm derives from torch's."""
+
+from typing import Any
+
+import timm.layers as theirs  # pyright: ignore[reportMissingImports]
+import torch
+from timm.models import metaformer  # pyright: ignore[reportMissingImports]
+from torch import Tensor
+from torch.nn import functional
+
+from ... import nn as layers
+from ...errors import NoCounterpartError
+from ...nn.padding import each
+from ..registered_twins import register_twin
+
+
+class _ThenActivates:
+    """A norm, then what `drop` and `act` compute."""
+
+    def forward(self: Any, x: Tensor) -> Tensor:
+        return self.act(self.drop(super().forward(x)))  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class _ChannelsFirst:
+    """A norm of the last dimension, for `[batch, channels, height, width]`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = super().forward(x.permute(0, 2, 3, 1))  # pyright: ignore[reportAttributeAccessIssue]
+        return found.permute(0, 3, 1, 2)
+
+
+class Linear(layers.Linear):
+    """As torch's."""
+
+
+class BatchNormAct2d(_ThenActivates, layers.BatchNorm):
+    """Batch normalization and an activation."""
+
+
+class GroupNorm(layers.GroupNorm):
+    """As torch's."""
+
+
+class GroupNorm1(layers.GroupNorm):
+    """As torch's, of one group."""
+
+
+class GroupNormAct(_ThenActivates, layers.GroupNorm):
+    """Group normalization and an activation."""
+
+
+class GroupNorm1Act(_ThenActivates, layers.GroupNorm):
+    """Group normalization of one group, and an activation."""
+
+
+class LayerNorm(layers.LayerNorm):
+    """As torch's."""
+
+
+class LayerNormNoBias(layers.LayerNorm):
+    """As torch's."""
+
+
+class LayerNormAct(_ThenActivates, layers.LayerNorm):
+    """Layer normalization and an activation."""
+
+
+class LayerNorm2d(_ChannelsFirst, layers.LayerNorm):
+    """Layer normalization of the channels of images."""
+
+
+class LayerNorm2dNoBias(_ChannelsFirst, layers.LayerNorm):
+    """As `LayerNorm2d`."""
+
+
+class LayerNormExp2d(_ChannelsFirst, layers.LayerNorm):
+    """As `LayerNorm2d`."""
+
+
+class LayerNormAct2d(_ThenActivates, _ChannelsFirst, layers.LayerNorm):
+    """Layer normalization of the channels of images, and an activation."""
+
+
+class PReLU(layers.PRelu):
+    """As torch's."""
+
+
+class Conv2dSame(layers.Conv2d):
+    """A convolution with TensorFlow's padding, which gives ceil(size / stride)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As the layer's, of the padded images."""
+        return super().forward(_padded(self, x))
+
+
+class MaxPool2dSame(layers.MaxPool2d):
+    """A pool with TensorFlow's padding."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As the layer's, of the padded images."""
+        return super().forward(_padded(self, x, float("-inf")))
+
+
+class AvgPool2dSame(layers.AvgPool2d):
+    """A pool with TensorFlow's padding, whose zeros count."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As the layer's, of the padded images."""
+        return super().forward(_padded(self, x))
+
+
+class _Standardized(layers.Conv2d):
+    """A convolution whose weight has mean 0 and variance 1 for each channel (Qiao et al. 2019)."""
+
+    eps: float
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As the layer's, with the other weight, of images that may be padded as TensorFlow does."""
+        if getattr(self, "same_pad", False):
+            x = _padded(self, x)
+        gain = (self.gain * self.scale).view(-1) if "gain" in self._parameters else None  # pyright: ignore
+        rows = self.weight.reshape(1, self.weight.shape[0], -1)
+        weight = functional.batch_norm(rows, None, None, gain, training=True, momentum=0.0, eps=self.eps)
+        padding = 0 if self.padding == "Valid" else self.padding[:2]
+        return torch.conv2d(
+            x,
+            weight.reshape_as(self.weight),
+            self.bias,
+            self.stride,
+            padding,  # pyright: ignore[reportArgumentType]
+            self.dilation,
+            self.groups,
+        )
+
+
+class StdConv2d(_Standardized):
+    """Of BiT."""
+
+
+class StdConv2dSame(_Standardized):
+    """Of hybrid vision transformers."""
+
+
+class ScaledStdConv2d(_Standardized):
+    """Of NFNets."""
+
+
+class ScaledStdConv2dSame(_Standardized):
+    """Of NFNets."""
+
+
+def _padded(layer: Any, x: Tensor, value: float = 0.0) -> Tensor:
+    dilation = getattr(layer, "dilation", 1)
+    sizes = [each(it, 2) for it in (layer.kernel_size, layer.stride, dilation)]
+    return theirs.pad_same(x, *sizes, value=value)
+
+
+def _expect_torchs(layer: Any) -> None:
+    if vars(layer).get("_fast_norm"):
+        raise NoCounterpartError(f"{type(layer).__name__}: timm's fast norm has no counterpart; set_fast_norm(False)")
+
+
+def register() -> None:
+    """Make these twins known."""
+    for kind in (
+        *(Linear, BatchNormAct2d, GroupNorm, GroupNorm1, GroupNormAct, GroupNorm1Act, LayerNorm, LayerNormNoBias),
+        *(LayerNormAct, LayerNorm2d, LayerNorm2dNoBias, LayerNormExp2d, LayerNormAct2d, Conv2dSame, MaxPool2dSame),
+        *(PReLU, AvgPool2dSame, StdConv2d, StdConv2dSame, ScaledStdConv2d, ScaledStdConv2dSame),
+    ):
+        places = (theirs, theirs.pool2d_same, metaformer)
+        if (their := next((vars(it)[kind.__name__] for it in places if kind.__name__ in vars(it)), None)) is not None:
+            register_twin(their, kind, _expect_torchs)

@@ -1,0 +1,121 @@
+"""Twins of classes that are not torch's own: layers derived from torch's, and programs that call a layer as torch's."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from .. import nn as layers
+from ..nn.counterpart import Counterpart
+from .counterparts import of_torch
+from .twin_classes import Linear, ReadWeight
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A class and its twin.
+
+    Attributes:
+        theirs: the class.
+        ours: its twin.
+        pairs: of the layer of torch's that `theirs` is derived from; none if it is derived from no layer.
+        expect: raises for objects of `theirs` that `ours` does not stand for.
+    """
+
+    theirs: type[nn.Module]
+    ours: type[nn.Module]
+    pairs: tuple[Counterpart, ...]
+    expect: Callable[[Any], object]
+
+    def pair_of(self, layer: nn.Module) -> Counterpart | None:
+        """The pair of the layer of torch's behind it, for an object of either class."""
+        is_theirs = type(layer) is self.theirs
+        return next((it.of(layer) for it in self.pairs if not is_theirs or it.fits(layer)), None)
+
+
+_OF_THEIRS: dict[type[nn.Module], Registered] = {}
+_OF_OURS: dict[type[nn.Module], Registered] = {}
+_FAMILIES = {"timm": "timm_twins", "torchvision": "torchvision_twins"}
+"""Packages whose classes have twins here -> the module that registers them, imported when one of theirs is met."""
+
+
+def register_twin(
+    theirs: type[nn.Module], ours: type[nn.Module], expect: Callable[[Any], object] = lambda layer: None
+) -> None:
+    """Let `from_torch` make an object of `ours` of each object of `theirs`, and `to_torch` the reverse.
+
+    There are two kinds:
+
+    * `theirs` is derived from a layer of torch's that has a twin: `ours` is derived from that twin. Tensors and options
+      of torch's layer become those of the twin; what the class has beside them (parameters, modules, attributes)
+      is there under the same names, its modules converted. `forward` computes the same with burnlike's layer.
+    * `theirs` is any other class, which calls a layer that its twin is called differently from (`nn.LSTM`,
+      `nn.MultiheadAttention`, ...): `ours` is derived from `theirs`, with that call changed.
+
+    `__init__` of neither class is called. timm's layers, and blocks of torchvision, are registered already; a later
+    registration takes the place of an earlier one of the same class.
+
+    Example:
+        >>> import torch, burnlike as bl
+        >>> class Scaled(torch.nn.Linear):
+        ...     scale = 2.0
+        ...     def forward(self, x):
+        ...         return super().forward(x) * self.scale
+        >>> class ScaledTwin(bl.nn.Linear):
+        ...     scale = 2.0
+        ...     def forward(self, x):
+        ...         return super().forward(x) * self.scale
+        >>> bl.interop.register_twin(Scaled, ScaledTwin)
+        >>> type(bl.interop.from_torch(torch.nn.Sequential(Scaled(2, 2)))[0]).__name__
+        'ScaledTwin'
+
+    Args:
+        theirs: the class, exactly; an object of a class derived from it is refused as before.
+        ours: its twin.
+        expect: called with each object of `theirs`; raises `NoCounterpartError` for options that `ours` has not.
+
+    Raises:
+        TypeError: `theirs` is a layer of torch's or burnlike's own; `ours` is not derived from the class it is to be
+            derived from; or it is the twin of another class.
+    """
+    for kind in (theirs, ours):
+        if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
+            raise TypeError(f"register_twin: expected two classes of modules, got {kind!r}")
+    if theirs.__module__.startswith(("torch.", "burnlike.nn.")) or theirs in _OF_OURS:
+        raise TypeError(f"register_twin: {theirs.__name__} is a layer of torch's or burnlike's, not a class of its own")
+    pairs = next((of_torch()[base] for base in theirs.__mro__ if base in of_torch()), [])
+    if any(it.call != "same" for it in pairs):
+        raise TypeError(
+            f"register_twin: {theirs.__name__} is derived from {pairs[0].torch.__name__}, whose twin is called in"
+            " another way; register the class that calls it"
+        )
+    expected = [getattr(layers, it.layer) for it in pairs] or [theirs]
+    if not issubclass(ours, tuple(expected)) or ours in (theirs, *expected):
+        names = " or ".join(f"{it.__module__}.{it.__qualname__}" for it in dict.fromkeys(expected))
+        raise TypeError(f"register_twin: the twin of {theirs.__name__} is to be derived from {names}, got {ours!r}")
+    known = _OF_OURS.get(ours)
+    if known is not None and known.theirs is not theirs:
+        raise TypeError(f"register_twin: {ours.__name__} is the twin of {known.theirs.__qualname__} already")
+    _load_family(theirs)
+    if before := _OF_THEIRS.get(theirs):
+        del _OF_OURS[before.ours]
+    fitting = tuple(it for it in pairs if issubclass(ours, getattr(layers, it.layer)))
+    _OF_THEIRS[theirs] = _OF_OURS[ours] = Registered(theirs, ours, fitting, expect)
+    if issubclass(ours, layers.Linear) and not issubclass(ours, Linear) and "weight" not in ours.__dict__:
+        # Programs may read its weight as that of torch's layers, too.
+        ours.weight, ours._own_weight = ReadWeight(), Linear._own_weight  # pyright: ignore
+
+
+def registered(kind: type[nn.Module]) -> Registered | None:
+    """What is registered of a class, as theirs or ours."""
+    if kind not in _OF_THEIRS and kind not in _OF_OURS:
+        _load_family(kind)
+    return _OF_THEIRS.get(kind) or _OF_OURS.get(kind)
+
+
+def _load_family(kind: type) -> None:
+    family = _FAMILIES.pop(kind.__module__.partition(".")[0], None)
+    if family is not None:
+        importlib.import_module(f"{__package__}.families.{family}").register()

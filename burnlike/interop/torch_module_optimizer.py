@@ -1,0 +1,160 @@
+"""TorchModuleOptimizer: an `Optimizer` of one's own behind torch's interface."""
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from .._torch_compat.optimizers import after_pre_hooks, run_post_hooks
+from ..errors import ArgumentError, ConfigError, RecordMismatchError
+from ..module.tree.walk import weights
+from ..optim import GradientsParams
+from ..optim.schedules.learning_rates import checked_rate
+from ..optim.states.torch_records import read_torch_record, torch_record, trained_by
+from ..record import Record
+from ..record.methods import RecordMethods
+
+_SOURCE = "the state dict"
+
+
+class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
+    """An `Optimizer` that steps a whole module, where code expects one of `torch.optim`.
+
+    There is one group, of all parameters of the module. `state_dict` has the optimizer's whole record under the first
+    of them, and `load_state_dict` refuses one whose parameters are others or in another order.
+    """
+
+    def __init__(self, module: nn.Module, optimizer: Any, lr: float, params: None = None) -> None:
+        """Make the optimizer of `module`.
+
+        Args:
+            module: what is trained.
+            optimizer: an `Optimizer`, which steps and keeps the state; it belongs to this object from now on.
+            lr: learning rate.
+            params: None, which is all: the optimizer steps the module as a whole.
+
+        Raises:
+            ArgumentError: the rate is negative or not finite, or the module has no parameters.
+            ConfigError: `params` is not None.
+        """
+        checked_rate(lr)
+        name = type(self).__name__
+        if params is not None:
+            raise ConfigError(
+                f"{name}: params: all parameters are stepped together; freeze those that are not to change"
+            )
+        found = weights(module)
+        if not found:
+            raise ArgumentError(f"{name}: {type(module).__name__} has no parameters to train")
+        self._module = module
+        self._optimizer = optimizer
+        super().__init__([(param.path, param.tensor) for param in found], {"lr": lr})
+        self.param_groups[0]["param_ids"] = [str(param.id) for param in found]
+
+    @property
+    def optimizer(self) -> Any:
+        """The optimizer that steps and keeps the state, for records."""
+        return self._optimizer
+
+    @torch.optim.Optimizer.profile_hook_step
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Update the module with the gradients of its parameters, which keep them.
+
+        Args:
+            closure: computes the loss and the gradients anew.
+
+        Returns:
+            What the closure returned, or None.
+        """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        found = [(param, param.tensor.grad) for param in weights(self._module)]
+        grads = GradientsParams.of([(param, grad) for param, grad in found if grad is not None])
+        with torch.no_grad():
+            self._optimizer.step(float(self.param_groups[0]["lr"]), self._module, grads)
+        return loss
+
+    step.hooked = True  # pyright: ignore[reportFunctionMemberAccess] - or torch would put the hooks around it again
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """There is one group, of all parameters.
+
+        Raises:
+            ConfigError: it is not the first one.
+        """
+        if self.param_groups:
+            raise ConfigError(
+                f"{type(self).__name__}: all parameters are stepped together; make a new optimizer for another set"
+            )
+        super().add_param_group(param_group)
+
+    def into_record(self) -> Record:
+        """The state and the options of the group; copies nothing."""
+        return torch_record(self, self._module)
+
+    def load_record(self, record: Record) -> Self:
+        """Replace the state, and the options where the record has them; returns the optimizer.
+
+        Args:
+            record: what `into_record` gave, here or of the optimizer itself, which has no options.
+
+        Raises:
+            RecordMismatchError: it does not fit; nothing has changed.
+        """
+        record = Record.of(record)
+        if record.values.get("optimizer") == type(self).__name__:
+            read_torch_record(self, record, trained_by(self, [self._module])).apply(self)
+        else:
+            self._optimizer.load_record(record, self._module)
+        return self
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state and the group in torch's layout; copies nothing."""
+        found = super().state_dict()
+        record = self._optimizer.into_record()
+        group = {name: [*it] if isinstance(it, list) else it for name, it in found["param_groups"][0].items()}
+        return {**found, "state": {0: {**record.tensors, **record.values}}, "param_groups": [group]}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Replace the state and the rate by those of `state_dict`, which this class gave.
+
+        Raises:
+            RecordMismatchError: it is of another optimizer or of other parameters; nothing has changed.
+            ArgumentError: its rate is none; likewise.
+        """
+        given = after_pre_hooks(self, state_dict)
+        fields, group = _parts(given)
+        self._check_same_parameters(group)
+        checked_rate(group.get("lr", 0.0))
+        tensors = {name: it.detach().clone() for name, it in fields.items() if isinstance(it, Tensor)}
+        values = {name: it for name, it in fields.items() if name not in tensors}
+        self._optimizer.load_record(Record(tensors=tensors, values=values, source=_SOURCE), self._module)
+        kept = ("params", "param_names", "param_ids")
+        self.param_groups[0].update({name: copy.deepcopy(it) for name, it in group.items() if name not in kept})
+        run_post_hooks(self)
+
+    def _check_same_parameters(self, group: Mapping[str, Any]) -> None:
+        own = self.param_groups[0]
+        if group.get("param_ids") != own["param_ids"] and group.get("param_names") != own["param_names"]:
+            raise RecordMismatchError(
+                f"{_SOURCE} has neither the ids nor the names of this module's parameters in their order, and the state"
+                f" of {type(self._optimizer).__name__} is one, which fits no other order. The optimizer is as it was"
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The content of copies and pickles, the module included; without hooks, as in torch."""
+        return {name: self.__dict__[name] for name in ("defaults", "param_groups", "_module", "_optimizer", "state")}
+
+
+def _parts(state_dict: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The fields of the state, and the group."""
+    states = state_dict.get("state") if isinstance(state_dict, Mapping) else None
+    groups = state_dict.get("param_groups") if isinstance(state_dict, Mapping) else None
+    fits = isinstance(states, Mapping) and [*states] == [0] and isinstance(states[0], Mapping)
+    if not fits or not isinstance(groups, list) or len(groups) != 1 or not isinstance(groups[0], Mapping):
+        raise RecordMismatchError(f"expected a state dict with one group and one state, got {state_dict!r:.80}")
+    return states[0], groups[0]  # pyright: ignore[reportOptionalSubscript]

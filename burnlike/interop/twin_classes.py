@@ -1,0 +1,103 @@
+"""Classes of twins that do more than burnlike's layers, for the code of torch's layers that goes on to run around them.
+
+They are subclasses of the same names: a layer that writes into its input, and one whose weight the code of a converted
+class reads.
+"""
+
+import inspect
+import sys
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import nn as layers
+from .counterparts import pairs
+
+READERS = "_torch_readers"
+"""Where a twin has the classes whose methods read its weight in torch's layout."""
+
+
+class WritesIntoInput(nn.Module):
+    """A layer with torch's `inplace=True`: others see its output in its input.
+
+    It computes with a copy, since autograd may keep what a layer computes with.
+    """
+
+    def forward(self, x: Any) -> Any:
+        """What the layer computes of `x`, in the memory of `x`."""
+        if not isinstance(x, Tensor):
+            return super().forward(x)
+        given = x.clone() if torch.is_grad_enabled() and x.requires_grad else x
+        output = super().forward(given)
+        return x if output is given else x.copy_(output)  # a Dropout in evaluation writes nothing
+
+
+class ReadWeight:
+    """The attribute `weight` of a `Linear`: its transpose for the methods of converted classes, and what they call.
+
+    They were written for torch's layout, as `functional.linear(x, self.qkv.weight)`. All other code gets the
+    parameter, as of any burnlike layer. What stands in the layer's `__dict__` goes before.
+    """
+
+    def __get__(self, layer: Any, owner: type | None = None) -> Any:
+        """The parameter, or a view of it."""
+        if layer is None:
+            return self
+        weight = layer._parameters.get("weight")
+        if weight is None:
+            raise AttributeError(f"'{type(layer).__name__}' object has no attribute 'weight'")
+        readers = layer.__dict__.get(READERS, ())
+        # Code that is traced has no frames to look at; it is that of a module's call.
+        read = readers and (torch.compiler.is_dynamo_compiling() or _called_by(readers))
+        return weight.mT if read else weight
+
+
+def _called_by(kinds: Collection[type]) -> bool:
+    """Whether the code that reads the attribute runs within a method of one of the classes."""
+    frame: Any = sys._getframe(2)
+    if frame.f_globals.get("__name__", "").startswith(("burnlike.", "torch.")):
+        return False
+    while frame is not None:
+        code = frame.f_code
+        if code.co_argcount and (kind := type(frame.f_locals.get(code.co_varnames[0]))) in kinds:
+            owner = code.co_qualname.rpartition(".")[0]
+            if any(owner == base.__qualname__ for base in kind.__mro__):
+                return True
+        frame = frame.f_back
+    return False
+
+
+class Linear(layers.Linear):
+    """A `burnlike.nn.Linear` in a program that may read its weight."""
+
+    if not TYPE_CHECKING:
+        weight = ReadWeight()
+
+    def _own_weight(self) -> Any:
+        # The parameter itself: torch.compile need not look for who reads it.
+        own = self._parameters.get("weight")
+        return self.weight if own is None else own
+
+
+def _writing(kind: type[nn.Module]) -> type[nn.Module]:
+    return type(kind.__name__, (WritesIntoInput, kind), {"__module__": __name__, "__doc__": kind.__doc__})
+
+
+INPLACE: dict[type[nn.Module], type[nn.Module]] = {
+    kind: _writing(kind)
+    for kind in dict.fromkeys(
+        getattr(layers, it.layer) for it in pairs() if "inplace" in inspect.signature(it.torch).parameters
+    )
+}
+"""burnlike's class -> the class of the same name, here, whose layers write into their input."""
+
+globals().update({kind.__name__: kind for kind in INPLACE.values()})  # where pickles look for them
+
+_PLAIN = {Linear: layers.Linear, **{made: kind for kind, made in INPLACE.items()}}
+
+
+def plain_class(kind: type[nn.Module]) -> type[nn.Module]:
+    """burnlike's class behind one of those here; any other class is itself."""
+    return _PLAIN.get(kind, kind)

@@ -1,0 +1,75 @@
+"""Batches that several processes share: means over all of their items, for layers whose output depends on them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+class JointBatch:
+    """Whether layers get this process's part of a batch, of which the other processes of the job have theirs.
+
+    Attributes:
+        is_on: between the beginning of a forward and the end of its backward pass.
+        counts: whether the items of this process count; those that only stand in for none do not.
+    """
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self.counts = True
+
+    @contextmanager
+    def part(self, counts: bool) -> Iterator[None]:
+        """Take what layers get within the `with` block for a part; all processes must call the same layers there."""
+        self.is_on, self.counts = True, counts
+        try:
+            yield
+        finally:
+            self.is_on = False
+
+
+class JointLayer:
+    """A layer whose output for an item depends on the other items of the batch."""
+
+    _joint: JointBatch | None = None
+
+    def _means(self, *tensors: Tensor, dims: tuple[int, ...] = (0,)) -> list[Tensor]:
+        """The mean of each tensor over the dimensions, which are those of the items; over those of all processes."""
+        if not self._is_joint:
+            return [it.mean(dims) for it in tensors]
+        sums = [it.sum(dims) for it in tensors]
+        count = sums[0].new_tensor([tensors[0].numel() // sums[0].numel()])
+        own = torch.cat([*(it.flatten() for it in sums), count])
+        # What does not count stays in the graph, so that this process takes part in the sum of gradients.
+        own = own.where(own.new_tensor(self._joint is None or self._joint.counts, dtype=torch.bool), 0)
+        total: Tensor = _JointSum.apply(own)  # pyright: ignore[reportAssignmentType]
+        means = (total[:-1] / total[-1]).split([it.numel() for it in sums])
+        return [it.view(part.shape) for it, part in zip(means, sums, strict=True)]
+
+    @property
+    def _is_joint(self) -> bool:
+        return self._joint is not None and self._joint.is_on
+
+
+def join(model: nn.Module, joint: JointBatch) -> None:
+    """Let the layers of a model that depend on a whole batch ask `joint` whether they get a part of one."""
+    for module in model.modules():
+        if isinstance(module, JointLayer):
+            module.__dict__["_joint"] = joint  # no field of the layer, which its records and copies would have
+
+
+class _JointSum(torch.autograd.Function):
+    """The sum over all processes, and of its gradients, since the loss of each depends on the values of all."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor) -> Tensor:
+        total = values.detach().clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return _JointSum.apply(grads[0])  # pyright: ignore[reportReturnType]
