@@ -1,6 +1,7 @@
 """Records in the names and layouts of other libraries, to records of our models and back."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -30,17 +31,25 @@ def record_from(table: WeightTable, module: nn.Module, state: Mapping[str, Any] 
         RecordMismatchError: tensors are missing, not of this model, or of another shape; all are named as in `state`.
     """
     record = state if isinstance(state, Record) else Record(dict(state), source="the state dict")
+    return converted(table, module, record)
+
+
+def converted(table: WeightTable, module: nn.Module, record: Record, unused: Collection[str] = ()) -> Record:
+    """As `record_from`; tensors of theirs that are `unused` may be there."""
     held = {**{name: name for name in record.tensors}, **record.aliases}
-    names = {table.current_name(name): it for name, it in held.items()}
     form = TorchForm(module)
     places = table.places(form.tensors)
-    wanted = [part.name for parts in places.values() for part in parts]
+    wanted = {part.name for parts in places.values() for part in parts}
+    names = table.whole_names([table.current_name(name) for name in held], wanted)
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise RecordMismatchError(f"{record.source} has '{twice[0]}' under two names")
+    names = dict(zip(names, held.values(), strict=True))
     prefix = max(table.prefixes, key=lambda it: sum(f"{it}{name}" in names for name in wanted))
     known = {name.removeprefix(prefix): held for name, held in names.items() if name.startswith(prefix)}
     known |= {name: held for name, held in names.items() if not name.startswith(prefix)}
     copies = {name: known[source] for name, source in table.copied.items() if source in known}
     known = {**copies, **known}
-    _check(table, module, record, form, places, known)
+    _check(table, module, record, form, places, {name: it for name, it in known.items() if name not in unused})
     tensors = {
         name: _cat([_taken(part, record.tensors[known[part.name]]) for part in parts])
         for name, parts in places.items()

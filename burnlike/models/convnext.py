@@ -98,7 +98,7 @@ class ConvNext(Module):
         downsamples: ConvNextDownsample before each stage.
         stages: lists of blocks.
         norm: LayerNorm of the average over height and width.
-        head: Linear to the classes.
+        head: Linear to the classes, or None.
     """
 
     def __init__(self, config: ConvNextConfig, device: torch.device | str | None = None) -> None:
@@ -117,20 +117,22 @@ class ConvNext(Module):
             for depth, width in zip(config.depths, config.widths, strict=True)
         )
         self.norm = LayerNormConfig(d_model=config.widths[-1], epsilon=config.head_epsilon).init(device)
-        self.head = LinearConfig(d_input=config.widths[-1], d_output=config.num_classes, initializer=INITIALIZER).init(
-            device
-        )
+        self.head = None
+        if config.num_classes is not None:
+            head = LinearConfig(d_input=config.widths[-1], d_output=config.num_classes, initializer=INITIALIZER)
+            self.head = head.init(device)
         self.channels = config.channels
         self.smallest = config.patch_size * 2 ** (len(config.widths) - 1)
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels, height, width] -> [batch, num_classes]`, the logits.
+        """`[batch, channels, height, width] -> [batch, num_classes]`, the logits; without a head `[batch, width]`.
 
         Raises:
             ShapeError: x has another rank or other channels, or is too small for the last stage.
         """
-        return self.head(self.norm(self.features(x)[-1].mean((2, 3))))
+        pooled = self.norm(self.features(x)[-1].mean((2, 3)))
+        return pooled if self.head is None else self.head(pooled)
 
     @lift
     def features(self, x: Tensor) -> list[Tensor]:

@@ -18,7 +18,7 @@ class ConvNextConfig(ModuleConfig, tag="ConvNext"):
     """A convolutional network with the design of transformers (Liu et al. 2022); `tiny()` to `large()` are the paper's.
 
     Attributes:
-        num_classes: of the result.
+        num_classes: of the result; None for no head, whose input is the result then.
         channels: of the image.
         depths: blocks of each stage; each stage after the first halves height and width.
         widths: channels of each stage, as many as depths.
@@ -34,7 +34,7 @@ class ConvNextConfig(ModuleConfig, tag="ConvNext"):
         (96, 192, 384, 768)
     """
 
-    num_classes: Size = 1000
+    num_classes: Size | None = 1000
     channels: Size = 3
     depths: Annotated[tuple[Layers, ...], Meta(min_length=1)] = (3, 3, 9, 3)
     widths: Annotated[tuple[Size, ...], Meta(min_length=1)] = (96, 192, 384, 768)

@@ -1,6 +1,7 @@
 """A decoder-only transformer language model."""
 
-from typing import NamedTuple, Unpack
+from collections.abc import Generator
+from typing import Any, NamedTuple, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -8,6 +9,7 @@ from torch.nn import functional
 
 from ..errors import ArgumentError, ShapeError
 from ..module import Content, Module
+from ..nn.attention.causal_attention import CausalAttention
 from ..nn.attention.configs import RotaryEncodingConfig
 from ..nn.attention.masks import hidden_keys
 from ..nn.attention.rotary_encoding import RotaryEncoding
@@ -16,6 +18,8 @@ from ..nn.embedding.configs import EmbeddingConfig
 from ..nn.initializers.configs import Normal
 from ..nn.layer import expect_shape
 from ..nn.linear.configs import LinearConfig
+from ..nn.transformer.feed_forward import PositionWiseFeedForward
+from ..nn.transformer.gated_feed_forward import GatedFeedForward
 from ..ops import linear
 from ..tensor.torch_bridge.torch_function import lift
 from .decoder_block import DecoderBlock, norm_config
@@ -50,7 +54,7 @@ class DecoderLm(Module):
         dropout: of the sum of both embeddings, where positions are learned.
         blocks: DecoderBlock each.
         norm: before the head.
-        head: Linear `d_model -> vocab_size` without a bias, where it is not tied.
+        head: Linear `d_model -> vocab_size` without a bias, where there is one that is not tied.
     """
 
     def __init__(self, config: DecoderLmConfig, device: torch.device | str | None = None) -> None:
@@ -64,7 +68,7 @@ class DecoderLm(Module):
         rotary = _rotary(config, device)
         self.blocks = nn.ModuleList(DecoderBlock(config, device, rotary) for _ in range(config.n_layers))
         self.norm = norm_config(config).init(device)
-        if not config.tied:
+        if config.head and not config.tied:
             head = LinearConfig(d_input=config.d_model, d_output=config.vocab_size, bias=False, initializer=EMBEDDING)
             self.head = head.init(device)
 
@@ -87,7 +91,8 @@ class DecoderLm(Module):
             with_balance: also give what a training adds to its loss for a mixture of experts.
 
         Returns:
-            `[batch, sequence, vocab_size]`; with the balance a DecoderLmOutput.
+            `[batch, sequence, vocab_size]`, without a head `[batch, sequence, d_model]`; with the balance a
+            DecoderLmOutput.
 
         Raises:
             ShapeError: the sequence is longer than `max_sequence_length` or than what the cache has room for, or an
@@ -144,10 +149,13 @@ class DecoderLm(Module):
             int64 `[batch, prompt + up to max_new_tokens]`.
 
         Raises:
-            ArgumentError: more tokens than `max_sequence_length`, padding on the right, or a number out of its range.
+            ArgumentError: more tokens than `max_sequence_length`, padding on the right, a number out of its range, or
+                a model without a head.
             ShapeError: an input has another shape.
             DTypeError: the mask is not bool.
         """
+        if not self.config.head:
+            raise ArgumentError("generate: expected a model with an output head, got one of head: false")
         expect_shape(self, tokens, "batch", "sequence", name="tokens")
         if mask_pad is not None:
             self._check_mask(mask_pad, tokens)
@@ -204,6 +212,8 @@ class DecoderLm(Module):
         hidden_keys(self, mask_pad, None, tokens.shape[0], tokens.shape[1], tokens.shape[1])
 
     def _logits(self, x: Tensor) -> Tensor:
+        if not self.config.head:
+            return x
         logits = linear(x, self.embedding.weight) if self.config.tied else self.head(x)
         cap = self.config.logit_soft_cap
         return logits if cap is None else (logits / cap).tanh() * cap
@@ -212,13 +222,48 @@ class DecoderLm(Module):
         part = self.config.feed_forward
         return part.balance * torch.stack(balances).mean() if isinstance(part, ExpertsPart) else None
 
+    def tensor_parallel_plan(self) -> dict[str, Any]:
+        """The plan for torch's `parallelize_module`: each process has some heads, and a part of each feed-forward part.
+
+        Example:
+            parallelize_module(model, init_device_mesh("cuda", (8,)), model.tensor_parallel_plan())
+        """
+        from torch.distributed.tensor import Replicate
+
+        from ..interop.tensor_parallel import ColwiseParallel, RowwiseParallel, SummedGradients
+
+        plan: dict[str, Any] = {} if self.config.tied else {"head": ColwiseParallel(output_layouts=Replicate())}
+        for name, module in self.named_modules():
+            if isinstance(module, CausalAttention):
+                columns, row = ("query", "key", "value"), "output"
+                if module.query_key_norm:
+                    plan |= {f"{name}.{norm}": SummedGradients() for norm in ("norm_query", "norm_key")}
+            elif isinstance(module, PositionWiseFeedForward):
+                columns, row = ("linear_inner",), "linear_outer"
+            elif isinstance(module, GatedFeedForward) or (isinstance(module, DecoderBlock) and module.gated):
+                columns, row = ("gate.linear_inner", "gate.linear_outer"), "linear"
+            else:
+                continue
+            plan |= {f"{name}.{column}": ColwiseParallel() for column in columns}
+            plan[f"{name}.{row}"] = RowwiseParallel()
+        return plan
+
+    def named_modules(
+        self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Generator[tuple[str, nn.Module], None, None]:
+        """As of torch; while the model is exported, each module once.
+
+        The blocks share the tables of the rotation, and torch's `pipeline()` takes no modules that are there twice.
+        """
+        return super().named_modules(memo, prefix, remove_duplicate or torch.compiler.is_exporting())
+
     def custom_content(self, content: Content) -> Content:
         """The parts; the sizes are theirs."""
         content = content.add("embedding", self.embedding)
         if isinstance(self.config.positions, LearnedPositions):
             content = content.add("position", self.position).add("dropout", self.dropout)
         content = content.add("blocks", self.blocks).add("norm", self.norm)
-        return content if self.config.tied else content.add("head", self.head)
+        return content.add("head", self.head) if hasattr(self, "head") else content
 
 
 def _rotary(config: DecoderLmConfig, device: torch.device | str | None) -> RotaryEncoding | None:

@@ -115,6 +115,7 @@ class DecoderLmConfig(ModuleConfig, tag="DecoderLm"):
         feed_forward: the kind of feed-forward part.
         norm: the kind of norm.
         tied: whether the output head is the transposed embedding.
+        head: whether it has an output head. Without one, results are the normalized vectors of the last block.
         query_key_norm: whether each head's queries and keys have an RMS norm of their own before the rotation (Qwen3,
             Yang et al. 2025, section 2).
     """
@@ -139,6 +140,7 @@ class DecoderLmConfig(ModuleConfig, tag="DecoderLm"):
     feed_forward: DecoderFeedForward = GatedPart()
     norm: Literal["RmsNorm", "LayerNorm"] = "RmsNorm"
     tied: bool = True
+    head: bool = True
     query_key_norm: bool = False
 
     def validate(self) -> Iterable[tuple[str, str]]:

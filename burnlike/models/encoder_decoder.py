@@ -15,10 +15,7 @@ from ..nn.layer import expect_shape
 from ..tensor.torch_bridge.torch_function import lift
 from .encoder_decoder_configs import EncoderDecoderConfig
 from .encoder_decoder_layers import DecoderLayer, DecoderLayerCache, Device, EncoderLayer, linear, norm_of
-from .generation import GenerateOptions, generate
-
-HIDDEN = -1e4
-"""What is added to the score of a hidden key; exp of it is 0 beside scores of a usual size, in every float type."""
+from .generation import GenerateOptions, gathers_as_forward, generate
 
 
 class EncoderDecoderCache:
@@ -52,7 +49,7 @@ class Encoder(Module):
         """`[batch, sequence, d_model] -> [batch, sequence, d_model]`; `hidden` is bool `[batch, sequence]`."""
         bias = self.position_bias(x.shape[1], x.shape[1])
         if hidden is not None:
-            bias = bias.masked_fill(hidden[:, None, None], HIDDEN)
+            bias = bias.masked_fill(hidden[:, None, None], _hidden_score(bias.dtype))
         x = self.dropout(x)
         for layer in self.layers:
             x = layer(x, bias)
@@ -79,11 +76,11 @@ class Decoder(Module):
         length = start + x.shape[1]
         bias = self.position_bias(x.shape[1], length, start)
         later = torch.ones(x.shape[1], length, dtype=torch.bool, device=x.device).triu(start + 1)
-        bias = bias.masked_fill(later, HIDDEN)
+        bias = bias.masked_fill(later, _hidden_score(bias.dtype))
         memory_bias = None
         if hidden is not None:
             hidden = hidden[:, None, None]
-            memory_bias = torch.zeros_like(hidden, dtype=bias.dtype).masked_fill(hidden, HIDDEN)
+            memory_bias = torch.zeros_like(hidden, dtype=bias.dtype).masked_fill(hidden, _hidden_score(bias.dtype))
         x = self.dropout(x)
         layers: Any = self.layers
         for index, layer in enumerate(layers):
@@ -190,6 +187,7 @@ class EncoderDecoder(Module):
             ArgumentError: a number is out of its range.
         """
         expect_shape(self, tokens, "batch", "sequence", name="tokens")
+        gathers_as_forward(self, "encode", "decode")
         memory: Tensor | None = None
         cache = self.new_cache()
 
@@ -232,6 +230,11 @@ def _position_bias(config: EncoderDecoderConfig, device: Device, *, bidirectiona
         bidirectional=bidirectional,
         initializer=Normal(std=config.d_model**-0.5),
     ).init(device)
+
+
+def _hidden_score(dtype: torch.dtype) -> float:
+    """The bias of a hidden key: below every score, which are not scaled here, and finite beside them."""
+    return torch.finfo(dtype).min / 2
 
 
 def _hidden(attention_mask: Tensor | None) -> Tensor | None:

@@ -9,6 +9,7 @@ from ..nn.attention.attend import split_heads
 from ..nn.attention.multi_head_attention import MhaCache
 from ..nn.dropout.configs import DropoutConfig
 from ..nn.initializers.configs import Normal
+from ..nn.layer import exports_to_onnx
 from ..nn.linear.configs import LinearConfig
 from ..nn.linear.linear import Linear
 from ..nn.norm.configs import RmsNormConfig
@@ -75,7 +76,10 @@ class UnscaledAttention(Module):
         query = split_heads(self.query(x), self.n_heads)
         dropout = self.dropout if self.training else 0.0
         context = functional.scaled_dot_product_attention(query, keys, values, bias, dropout, scale=1.0)
-        return self.output(context.transpose(1, 2).flatten(2))
+        context = context.transpose(1, 2)
+        if exports_to_onnx():  # the exporter divides attention into steps of another memory layout, which has no views
+            context = context.clone(memory_format=torch.contiguous_format)
+        return self.output(context.flatten(2))
 
 
 class PlainFeedForward(Module):

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ArgumentError
+from ..module.identity.torch_wrappers import is_sharded
 
 COLDEST = 1e-30
 """A temperature below this takes the likeliest token: the logits divided by it would be no float32."""
@@ -123,6 +124,17 @@ def generate(
         for part, training in modes.items():
             part.training = training
     return tokens
+
+
+def gathers_as_forward(model: nn.Module, *methods: str) -> None:
+    """Let methods of a model under `fully_shard` gather its parameters, as its forward does; nothing for others."""
+    if not is_sharded(model):
+        return
+    from torch.distributed.fsdp import register_fsdp_forward_method
+
+    for name in methods:
+        if name not in model.__dict__:  # else it is registered
+            register_fsdp_forward_method(model, name)
 
 
 def _check_prompt(tokens: Tensor, max_new_tokens: int, longest: int | None) -> None:

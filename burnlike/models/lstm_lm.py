@@ -15,7 +15,7 @@ from ..nn.recurrent.configs import LstmConfig
 from ..nn.recurrent.states import LstmState
 from ..ops import linear
 from ..tensor.torch_bridge.torch_function import lift
-from .generation import GenerateOptions, generate
+from .generation import GenerateOptions, gathers_as_forward, generate
 from .lstm_lm_configs import LstmLmConfig
 
 
@@ -89,6 +89,7 @@ class LstmLm(Module):
         Raises:
             ArgumentError: there is no prompt, or a number is out of its range.
         """
+        gathers_as_forward(self, "forward_state")
         state: LstmState | None = None
 
         def next_logits(new: Tensor) -> Tensor:

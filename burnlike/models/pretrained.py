@@ -1,36 +1,43 @@
 """Models with weights of other libraries: a directory with `config.json` and weights, as Hugging Face lays it out."""
 
-import json
 import os
+from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..config import ModuleConfig
-from ..errors import ConfigError, ConfigIOError, RecordError, nearest
 from ..record import Record, init_from, open_record
 from ..record.files.sharded import INDEX_SUFFIX
 from ..record.recorder import recorder_for
-from .conversion import record_from, record_to
+from .conversion import converted, record_to
+from .pretrained_building import build_on_meta, built_for
+from .pretrained_description import Description, describe
 from .vit_configs import VisionTransformerConfig
 from .vit_positions import differ_in_size, resized
 from .weights.table import WeightTable
-from .weights.tables import weight_table, weight_tables
+from .weights.tables import weight_table
 
-_CONFIG_NAME, _WEIGHTS_NAME, _OLD_WEIGHTS_NAME = "config.json", "model.safetensors", "pytorch_model.bin"
+_WEIGHTS_NAME, _OLD_WEIGHTS_NAME = "model.safetensors", "pytorch_model.bin"
 
 
-def pretrained_config(directory: str | os.PathLike[str]) -> ModuleConfig:
+def pretrained_config(directory: str | os.PathLike[str], architecture: str | None = None) -> ModuleConfig:
     """The config of the model in a directory, from its `config.json`.
+
+    Args:
+        directory: with `config.json`.
+        architecture: the class of transformers whose model is meant, such as `BertModel` for the encoder of any BERT;
+            None for the one that `config.json` names.
 
     Raises:
         ConfigIOError: there is no `config.json`, or it can't be read.
         RecordError: there is no table for its `model_type`.
-        ConfigError: the model has options that ours does not have.
+        ConfigError: the model has options that ours does not have, a key that nothing here knows, or an architecture
+            without a table.
     """
-    return _config_of(directory, *_described(directory))
+    return describe(directory, architecture).config
 
 
 def pretrained_table(directory: str | os.PathLike[str]) -> WeightTable:
@@ -40,7 +47,7 @@ def pretrained_table(directory: str | os.PathLike[str]) -> WeightTable:
         ConfigIOError: there is no `config.json`, or it can't be read.
         RecordError: there is no table for its `model_type`.
     """
-    return _described(directory)[0]
+    return describe(directory).table
 
 
 def load_pretrained(
@@ -49,31 +56,35 @@ def load_pretrained(
     *,
     dtype: torch.dtype | None = None,
     config: ModuleConfig | None = None,
+    architecture: str | None = None,
 ) -> nn.Module:
-    """The model in a directory, with its weights.
+    """The model in a directory, with its weights, in evaluation mode.
 
     Args:
-        directory: with `config.json`, and `model.safetensors` or its shards and their index; or `pytorch_model.bin`, of
-            which no code is run.
+        directory: with `config.json`, and `model.safetensors` or `pytorch_model.bin`, of which no code is run; or
+            shards of one of them and their index.
         device: of the model.
-        dtype: of the model's parameters; None for the one that the weights have.
+        dtype: of the model's parameters. None for the one that `config.json` names; where weights are of several types,
+            those of another than most keep theirs, if that one would round them. Where it names none, all keep theirs.
         config: of the model; None for `pretrained_config(directory)`. One with other options, such as a longer
             `max_sequence_length` of rotary positions, gets the same weights. The positions of a VisionTransformer with
             another `image_size` are interpolated.
+        architecture: as of `pretrained_config`.
 
     Raises:
         ConfigIOError, RecordIOError: a file can't be read.
         RecordError: there is no table for its `model_type`.
-        ConfigError: the model has options that ours does not have.
+        ConfigError: the model has options that ours does not have, a key that nothing here knows, or an architecture
+            without a table; or it asks for more memory than its weights explain.
         RecordMismatchError: the weights are not of this model.
     """
-    table, values = _described(directory)
-    trained = _config_of(directory, table, values)
-    chosen = config or trained
-    record = _record_for(chosen, trained, table, open_record(_weights_of(directory)))
-    loaded = dtype or next(it.dtype for it in record.tensors.values() if it.is_floating_point())
+    found = describe(directory, architecture)
+    chosen = config or found.config
+    record = _record_for(chosen, found, open_record(_weights_of(directory)))
+    record = replace(record, tensors=_typed(record.tensors, dtype, found.dtype))
     # No initializer runs on the meta device, and tables that are computed later stay float32.
-    return init_from(lambda: chosen.init("meta").to(loaded), record, device)
+    with built_for(found.path):
+        return init_from(lambda: chosen.init("meta"), record, device, dtype="as_saved").eval()
 
 
 def save_pretrained(module: nn.Module, directory: str | os.PathLike[str], table: str) -> str:
@@ -100,54 +111,37 @@ def save_pretrained(module: nn.Module, directory: str | os.PathLike[str], table:
     return recorder_for(path, None).save(record, path)
 
 
-def _record_for(config: ModuleConfig, trained: ModuleConfig, table: WeightTable, weights: Record) -> Record:
-    """The record for the model of `config`, of the weights of a model of the config `trained`."""
+def _record_for(config: ModuleConfig, found: Description, weights: Record) -> Record:
+    """The record for the model of `config`, of the weights of a model that `found` describes."""
+    trained = found.config
     match config, trained:
         case VisionTransformerConfig(), VisionTransformerConfig() if differ_in_size(config, trained):
             source = config.replace(image_size=trained.image_size)
-            return resized(_record_for(source, trained, table, weights), source, config)
+            return resized(_record_for(source, found, weights), source, config)
         case _:
-            with torch.device("meta"):
-                shapes = config.init("meta")
-            return record_from(table, shapes, weights)
+            unused = found.table.head if found.is_backbone else ()
+            return converted(found.table, build_on_meta(config, weights, found.path), weights, unused)
+
+
+def _typed(
+    tensors: Mapping[str, Tensor], dtype: torch.dtype | None, described: torch.dtype | None
+) -> Mapping[str, Tensor]:
+    """The tensors in the type that is asked for, or else that `config.json` names."""
+    floating = {name: it for name, it in tensors.items() if it.is_floating_point()}
+    sizes = Counter[torch.dtype]()
+    for it in floating.values():
+        sizes[it.dtype] += it.numel()
+
+    def type_of(own: torch.dtype) -> torch.dtype:
+        if dtype is not None or described is None:
+            return dtype or own
+        return described if own == max(sizes, key=sizes.__getitem__) else torch.promote_types(own, described)
+
+    return {**tensors, **{name: it.to(type_of(it.dtype)) for name, it in floating.items()}}
 
 
 def _weights_of(directory: str | os.PathLike[str]) -> str:
-    old, single = (os.path.join(directory, name) for name in (_OLD_WEIGHTS_NAME, _WEIGHTS_NAME))
-    there = os.path.exists(single) or os.path.exists(single + INDEX_SUFFIX)
-    return old if os.path.exists(old) and not there else os.fspath(directory)
-
-
-def _config_of(directory: str | os.PathLike[str], table: WeightTable, values: Mapping[str, Any]) -> ModuleConfig:
-    path = os.path.join(directory, _CONFIG_NAME)
-    try:
-        return table.config(values)
-    except KeyError as error:
-        raise ConfigError(f"{path}: the key {error} is missing, which a {table.name} has") from error
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
-
-
-def _described(directory: str | os.PathLike[str]) -> tuple[WeightTable, Mapping[str, Any]]:
-    values = _read(os.path.join(directory, _CONFIG_NAME))
-    known = {model_type: table for table in weight_tables().values() for model_type in table.model_types}
-    kind = values.get("model_type")
-    if not isinstance(kind, str) or kind not in known:
-        there = f"there are tables for {', '.join(sorted(known))}"
-        path = os.path.join(directory, _CONFIG_NAME)
-        if not isinstance(kind, str):
-            raise RecordError(f"{path}: expected a `model_type`, which tells whose weights these are; {there}")
-        raise RecordError(f"{path}: there is no table for the model_type '{kind}'{nearest(kind, [*known])}; {there}")
-    return known[kind], values
-
-
-def _read(path: str) -> Mapping[str, Any]:
-    try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigIOError(f"{path}: expected the config.json of a model, which can't be read: {reason}") from error
-    if not isinstance(found, dict):
-        raise ConfigIOError(f"{path}: expected a mapping, got {type(found).__name__}")
-    return found
+    """The file or index of the weights, those of safetensors first; the directory where there is none."""
+    names = (_WEIGHTS_NAME, _OLD_WEIGHTS_NAME)
+    paths = [os.path.join(directory, f"{name}{suffix}") for name in names for suffix in ("", INDEX_SUFFIX)]
+    return next((path for path in paths if os.path.exists(path)), os.fspath(directory))

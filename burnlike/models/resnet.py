@@ -19,7 +19,7 @@ class ResNet(Module):
         stem: ConvNorm2d.
         pool: MaxPool2d after it, None for small images.
         stages: lists of blocks, BasicBlock or Bottleneck.
-        head: Linear from the average over height and width to the classes.
+        head: Linear from the average over height and width to the classes, or None.
     """
 
     def __init__(self, config: ResNetConfig, device: torch.device | str | None = None) -> None:
@@ -35,16 +35,19 @@ class ResNet(Module):
         ).init(device)
         self.pool = None if small else MaxPool2dConfig(kernel_size=3, strides=2, padding=1).init(device)
         self.stages = nn.ModuleList(nn.ModuleList(block.init(device) for block in stage) for stage in config.blocks)
-        self.head = LinearConfig(d_input=config.widths[-1], d_output=config.num_classes).init(device)
+        self.head = None
+        if config.num_classes is not None:
+            self.head = LinearConfig(d_input=config.widths[-1], d_output=config.num_classes).init(device)
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels, height, width] -> [batch, num_classes]`, the logits.
+        """`[batch, channels, height, width] -> [batch, num_classes]`, the logits; without a head `[batch, width]`.
 
         Raises:
             ShapeError: x has another rank or other channels.
         """
-        return self.head(self.features(x)[-1].mean((2, 3)))
+        pooled = self.features(x)[-1].mean((2, 3))
+        return pooled if self.head is None else self.head(pooled)
 
     @lift
     def features(self, x: Tensor) -> list[Tensor]:

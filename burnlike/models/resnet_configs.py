@@ -24,7 +24,7 @@ class ResNetConfig(ModuleConfig, tag="ResNet"):
     """A residual network that classifies images (He et al. 2016), 18 to 152 layers by `resnet18()` to `resnet152()`.
 
     Attributes:
-        num_classes: of the result.
+        num_classes: of the result; None for no head, whose input is the result then.
         channels: of the image.
         block: `Basic` is two convolutions of 3 x 3, `Bottleneck` 1 x 1, 3 x 3 and 1 x 1.
         depths: blocks of each stage; each stage after the first halves height and width.
@@ -41,7 +41,7 @@ class ResNetConfig(ModuleConfig, tag="ResNet"):
         (3, 4, 6, 3)
     """
 
-    num_classes: Size = 1000
+    num_classes: Size | None = 1000
     channels: Size = 3
     block: Literal["Basic", "Bottleneck"] = "Basic"
     depths: Annotated[tuple[Layers, ...], Meta(min_length=1)] = (2, 2, 2, 2)

@@ -68,7 +68,7 @@ class VisionTransformer(Module):
         positions: `[1, 1 + patches, d_model]`, added to them.
         blocks: attention and feed-forward parts.
         norm: LayerNorm of the result.
-        head: Linear from the class token's result to the classes.
+        head: Linear from the class token's result to the classes, or None.
     """
 
     def __init__(self, config: VisionTransformerConfig, device: torch.device | str | None = None) -> None:
@@ -84,19 +84,21 @@ class VisionTransformer(Module):
             VisionTransformerBlock(config, config.drop_path * at / steps, device) for at in range(config.n_layers)
         )
         self.norm = LayerNormConfig(d_model=config.d_model, epsilon=config.norm_epsilon).init(device)
-        self.head = LinearConfig(d_input=config.d_model, d_output=config.num_classes, initializer=INITIALIZER).init(
-            device
-        )
+        self.head = None
+        if config.num_classes is not None:
+            head = LinearConfig(d_input=config.d_model, d_output=config.num_classes, initializer=INITIALIZER)
+            self.head = head.init(device)
         self.image_shape = (config.channels, *each(config.image_size, 2))
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels, height, width] -> [batch, num_classes]`, the logits.
+        """`[batch, channels, height, width] -> [batch, num_classes]`, the logits; without a head `[batch, d_model]`.
 
         Raises:
             ShapeError: x is no batch of images of the config's channels and size.
         """
-        return self.head(self.features(x)[:, 0])
+        first = self.features(x)[:, 0]
+        return first if self.head is None else self.head(first)
 
     @lift
     def features(self, x: Tensor) -> Tensor:

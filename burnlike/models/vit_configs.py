@@ -21,7 +21,7 @@ class VisionTransformerConfig(ModuleConfig, tag="VisionTransformer"):
     """A transformer that classifies images by their patches (Dosovitskiy et al. 2021).
 
     Attributes:
-        num_classes: of the result.
+        num_classes: of the result; None for no head, whose input is the result then.
         image_size: of the images; one size, or `[height, width]`, as in patch_size.
         patch_size: of the patches, which don't overlap; must divide image_size.
         channels: of the image.
@@ -41,7 +41,7 @@ class VisionTransformerConfig(ModuleConfig, tag="VisionTransformer"):
         64
     """
 
-    num_classes: Size = 1000
+    num_classes: Size | None = 1000
     image_size: Size2d = 224
     patch_size: Size2d = 16
     channels: Size = 3

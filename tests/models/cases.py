@@ -71,7 +71,6 @@ BERT = models.BertEncoderConfig(
 T5 = models.EncoderDecoderConfig(
     vocab_size=7, d_model=8, n_layers=1, n_heads=2, d_head=3, d_ff=12, dropout=0.0, n_buckets=4, max_distance=4
 )
-NO_ONNX = {"onnx": "torch's exporter (2.13) divides attention with a bias into steps of another memory layout"}
 MASK = torch.tensor([[1, 1, 1, 1, 0], [1] * 5])
 
 CASES = [
@@ -96,6 +95,7 @@ CASES = [
         slow=True,
     ),
     ModelCase("DecoderLm", LM, lambda: (tokens(7, 2, 5),), ((2, 5, 7),)),
+    ModelCase("DecoderLm/vectors", LM.replace(head=False), lambda: (tokens(7, 2, 5),), ((2, 5, 8),), slow=True),
     ModelCase(
         "DecoderLm/llama",
         LM.replace(n_heads_kv=1, tied=False, positions=LLAMA_POSITIONS, query_key_norm=True),
@@ -132,7 +132,6 @@ CASES = [
         T5,
         lambda: (tokens(7, 2, 5), tokens(7, 2, 4), MASK),
         ((2, 4, 7),),
-        not_in=NO_ONNX,
     ),
     ModelCase(
         "EncoderDecoder/gated",
@@ -140,7 +139,6 @@ CASES = [
         lambda: (tokens(7, 2, 5), tokens(7, 2, 4)),
         ((2, 4, 7),),
         slow=True,
-        not_in=NO_ONNX,
     ),
     ModelCase(
         "LstmLm", models.LstmLmConfig(vocab_size=7, d_model=4, d_hidden=6), lambda: (tokens(7, 2, 3),), ((2, 3, 7),)
@@ -151,6 +149,13 @@ CASES = [
         models.ResNetConfig(num_classes=3, depths=(1, 1), widths=(4, 6), stem_channels=4),
         lambda: (image(2, 3, 16, 16),),
         ((2, 3),),
+        slow=True,
+    ),
+    ModelCase(
+        "ResNet/vectors",
+        models.ResNetConfig(num_classes=None, depths=(1,), widths=(6,), stem="Small", stem_channels=4),
+        lambda: (image(2, 3, 6, 5),),
+        ((2, 6),),
         slow=True,
     ),
     ModelCase(

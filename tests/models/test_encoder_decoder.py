@@ -104,3 +104,23 @@ def test_wrong_shapes_are_named() -> None:
 def test_buckets_that_can_not_be_are_refused(options: dict[str, int], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         CONFIG.replace(**options)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_what_is_hidden_stays_hidden_beside_large_scores(dtype: torch.dtype) -> None:
+    """Scores are not divided by anything, so large weights make them as large as a type allows."""
+    torch.manual_seed(0)
+    config = EncoderDecoderConfig(vocab_size=7, d_model=8, n_layers=1, n_heads=2, d_head=4, d_ff=12)
+    model = config.init().to(dtype).eval()
+    large = 20.0 if dtype == torch.float16 else 300.0
+    for name, parameter in model.named_parameters():
+        if "query" in name or "key" in name:
+            parameter.data = large * torch.randn_like(parameter)
+    tokens, mask = torch.randint(7, (3, 5)), torch.tensor([[1, 1, 1, 0, 0]] * 2 + [[0] * 5])
+    with torch.no_grad():
+        logits = model(tokens, tokens, mask)
+        assert logits.isfinite().all()
+        later, hidden = tokens.clone(), tokens.clone()
+        later[:, 3:], hidden[:2, 3:] = (tokens[:, 3:] + 1) % 7, (tokens[:2, 3:] + 1) % 7
+        assert torch.equal(model(tokens, later, mask)[:, :3], logits[:, :3])
+        assert torch.equal(model(hidden, tokens, mask), logits)

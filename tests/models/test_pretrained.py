@@ -7,16 +7,18 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, LlamaModel, ViTConfig, ViTModel
 
 from burnlike.cli import convert
-from burnlike.errors import ConfigError, ConfigIOError, RecordError, RecordIOError, RecordMismatchError
+from burnlike.errors import ArgumentError, ConfigError, ConfigIOError, RecordError, RecordIOError, RecordMismatchError
 from burnlike.models import load_pretrained, pretrained_config, save_pretrained, weight_table, weight_tables
 from burnlike.record import init_from
 from tests.cli.commands import run
 
 SIZES = {"vocab_size": 32, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2}
 HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
+
+GPT2 = {"vocab_size": 32, "n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 16}
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +54,44 @@ def test_the_type_is_that_of_the_weights(theirs: Any, tmp_path: Path) -> None:
         assert torch.equal(model.float().eval()(tokens), expected)
 
 
+def test_the_type_is_that_of_the_config(theirs: Any, directory: Path) -> None:
+    values = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps({**values, "dtype": None, "torch_dtype": "bfloat16"}))
+    assert {it.dtype for it in load_pretrained(directory).parameters()} == {torch.bfloat16}
+    assert {it.dtype for it in load_pretrained(directory, dtype=torch.float16).parameters()} == {torch.float16}
+
+
+@pytest.mark.parametrize(
+    ("named", "types"),
+    [
+        (None, (torch.bfloat16, torch.float32)),
+        ("bfloat16", (torch.bfloat16, torch.float32)),
+        ("float16", (torch.float16, torch.float32)),
+        ("float32", (torch.float32, torch.float32)),
+        ("float64", (torch.float64, torch.float64)),
+    ],
+)
+def test_no_weight_is_rounded_because_of_the_others(named: str | None, types: Any, theirs: Any, tmp_path: Path) -> None:
+    """A file of bfloat16 with a norm of float32, by what the config says of the types."""
+    theirs.config.save_pretrained(tmp_path)
+    values = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**values, "dtype": named}))
+    state = {name: it.bfloat16() for name, it in theirs.state_dict().items()}
+    state["model.norm.weight"] = torch.full((16,), 1.001)
+    safetensors.torch.save_file(state, tmp_path / "model.safetensors")
+    model: Any = load_pretrained(tmp_path)
+    assert (model.embedding.weight.dtype, model.norm.gamma.dtype) == types
+    assert torch.equal(model.norm.gamma.float(), state["model.norm.weight"])
+    tokens = torch.randint(32, (1, 5))
+    assert model(tokens).shape == (1, 5, 32)
+    rounded: Any = load_pretrained(tmp_path, dtype=torch.bfloat16)
+    assert {it.dtype for it in rounded.parameters()} == {torch.bfloat16}
+
+
+def test_the_model_is_in_evaluation_mode(directory: Path) -> None:
+    assert not any(it.training for it in load_pretrained(directory).modules())
+
+
 def test_no_initializer_runs(directory: Path) -> None:
     before = torch.get_rng_state()
     load_pretrained(directory)
@@ -64,6 +104,74 @@ def test_old_files_of_torch_save_are_read(theirs: Any, tmp_path: Path) -> None:
     model, tokens = load_pretrained(tmp_path).eval(), torch.randint(32, (2, 9))
     with torch.no_grad():
         torch.testing.assert_close(model(tokens), theirs(tokens).logits)
+
+
+def test_old_files_in_shards_are_read(tmp_path: Path) -> None:
+    """With a weight that is there under two names, in one shard, as old versions of transformers wrote them."""
+    theirs = GPT2LMHeadModel(GPT2Config(**GPT2)).eval()
+    theirs.config.save_pretrained(tmp_path)
+    state = theirs.state_dict()
+    names = [*state]
+    shards = {"pytorch_model-00001-of-00002.bin": {names[0], names[-1]}}
+    shards["pytorch_model-00002-of-00002.bin"] = {*names[1:-1]}
+    for file, held in shards.items():
+        torch.save({name: state[name] for name in held}, tmp_path / file)
+    places = {name: file for file, held in shards.items() for name in held}
+    index = {"metadata": {"total_size": 1}, "weight_map": places}
+    (tmp_path / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+    model, tokens = load_pretrained(tmp_path), torch.randint(32, (2, 9))
+    with torch.no_grad():
+        torch.testing.assert_close(model(tokens), theirs(tokens).logits)
+
+
+@pytest.mark.parametrize("name", ["transformer.wte.weight", "wte.weight"])
+def test_an_untied_head_of_gpt2_keeps_its_name(name: str, tmp_path: Path) -> None:
+    theirs = GPT2LMHeadModel(GPT2Config(**GPT2, tie_word_embeddings=False)).eval()
+    prefix = name.removesuffix("wte.weight")
+    theirs.config.save_pretrained(tmp_path)
+    state = {it.replace("transformer.", prefix): tensor for it, tensor in theirs.state_dict().items()}
+    safetensors.torch.save_file(state, tmp_path / "model.safetensors")
+    model, tokens = load_pretrained(tmp_path), torch.randint(32, (2, 9))
+    with torch.no_grad():
+        torch.testing.assert_close(model(tokens), theirs(tokens).logits)
+    found = safetensors.torch.load_file(save_pretrained(model, tmp_path / "back", "gpt2"))
+    assert found.keys() == theirs.state_dict().keys()
+    theirs.config.save_pretrained(tmp_path / "back")
+    again, report = GPT2LMHeadModel.from_pretrained(tmp_path / "back", output_loading_info=True)
+    assert not any(report.values())
+    assert torch.equal(again.lm_head.weight, theirs.lm_head.weight)
+
+
+def test_a_backbone_alone_has_no_head(theirs: Any, directory: Path, tmp_path: Path) -> None:
+    theirs.model.save_pretrained(tmp_path / "alone")
+    tokens = torch.randint(32, (2, 9))
+    for model in (load_pretrained(tmp_path / "alone"), load_pretrained(directory, architecture="LlamaModel")):
+        with torch.no_grad():
+            torch.testing.assert_close(model(tokens), theirs.model(tokens).last_hidden_state)
+        with pytest.raises(ArgumentError, match="expected a model with an output head"):
+            model.generate(tokens, 2)  # pyright: ignore[reportCallIssue]
+        save_pretrained(model, tmp_path / "back", "llama")
+        theirs.model.config.save_pretrained(tmp_path / "back")
+        again, report = LlamaModel.from_pretrained(tmp_path / "back", output_loading_info=True)
+        assert not any(report.values())
+        assert torch.equal(again.embed_tokens.weight, theirs.model.embed_tokens.weight)
+    with pytest.raises(RecordMismatchError, match=r"missing in the record: lm_head\.weight"):
+        load_pretrained(tmp_path / "alone", architecture="LlamaForCausalLM")
+
+
+def test_a_backbone_of_images_gets_another_head(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12}
+    theirs = ViTModel(ViTConfig(**sizes, image_size=8, patch_size=4)).eval()
+    theirs.save_pretrained(tmp_path)
+    backbone: Any = load_pretrained(tmp_path)
+    assert backbone.head is None
+    ours: Any = pretrained_config(tmp_path).replace(num_classes=3).init()
+    ours.load_record(backbone.into_record(), strict=False)
+    x = torch.randn(2, 3, 8, 8)
+    with torch.no_grad():
+        expected = theirs(x).last_hidden_state[:, 0]
+        torch.testing.assert_close(backbone(x), expected)
+        torch.testing.assert_close(ours(x), ours.head(expected))
 
 
 def test_what_is_saved_is_what_was_loaded(theirs: Any, directory: Path, tmp_path: Path) -> None:
@@ -120,7 +228,7 @@ def test_a_mistake_in_a_config_has_its_file(directory: Path) -> None:
     wrong: list[tuple[str, dict[str, Any]]] = [
         ("the key 'vocab_size' is missing, which a llama has", {"vocab_size": None}),
         ("DecoderLmConfig: d_model: expected an int >= 1, got 'x'", {"hidden_size": "x"}),
-        ("there is no activation 'gleu'; did you mean 'gelu'", {"hidden_act": "gleu"}),
+        ("hidden_act: there is no activation 'gleu'; did you mean 'gelu'", {"hidden_act": "gleu"}),
     ]
     for message, changes in wrong:
         changed = {key: value for key, value in {**values, **changes}.items() if value is not None}

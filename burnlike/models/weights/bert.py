@@ -18,8 +18,6 @@ def config_of(values: Mapping[str, Any]) -> BertEncoderConfig | BertMaskedLmConf
         values,
         "BertEncoder",
         position_embedding_type="absolute",
-        is_decoder=False,
-        add_cross_attention=False,
         tie_word_embeddings=True,
     )
     architectures = values.get("architectures") or ()
@@ -34,7 +32,7 @@ def config_of(values: Mapping[str, Any]) -> BertEncoderConfig | BertMaskedLmConf
         n_token_types=values.get("type_vocab_size", 2),
         dropout=dropout,
         attention_dropout=values.get("attention_probs_dropout_prob", 0.1),
-        activation=activation_of(values.get("hidden_act", "gelu")),
+        activation=activation_of(values, "gelu"),
         norm_epsilon=values.get("layer_norm_eps", 1e-12),
         pooler=not {"BertForMaskedLM", "BertForPreTraining"} & {*architectures},
     )
@@ -73,6 +71,13 @@ def _within_bert(theirs: str | list[str]) -> str | list[str]:
 BERT = WeightTable(
     name="bert",
     model_types=("bert",),
+    architectures=("BertModel", "BertForMaskedLM", "BertForPreTraining", "BertForSequenceClassification"),
+    # Of classifiers, whose config reads it; what BERT's first program wrote of its pooler.
+    harmless=(
+        "classifier_dropout",
+        *("directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers"),
+        *("pooler_size_per_head", "pooler_type"),
+    ),
     config=config_of,
     tensors={
         **_ENCODER,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..convnext_configs import ConvNextConfig
-from .options import activation_of, num_classes_of
+from .options import activation_of, float_of, is_backbone, num_classes_of, refuse_others, sizes_of
 from .table import WeightTable
 
 
@@ -14,15 +14,18 @@ def config_of(values: Mapping[str, Any]) -> ConvNextConfig:
     Raises:
         ConfigError: it has options that ours does not have.
     """
+    depths = sizes_of(values, "depths", (3, 3, 9, 3))
+    refuse_others(values, "ConvNext, with a stage for each of depths,", num_stages=len(depths))
+    scale = float_of(values, "layer_scale_init_value", 1e-6)
     return ConvNextConfig(
-        num_classes=num_classes_of(values),
+        num_classes=None if is_backbone(values) else num_classes_of(values),
         channels=values.get("num_channels", 3),
-        depths=tuple(values.get("depths", (3, 3, 9, 3))),
-        widths=tuple(values.get("hidden_sizes", (96, 192, 384, 768))),
+        depths=depths,
+        widths=sizes_of(values, "hidden_sizes", (96, 192, 384, 768)),
         patch_size=values.get("patch_size", 4),
         drop_path=values.get("drop_path_rate", 0.0),
-        layer_scale=max(values.get("layer_scale_init_value", 1e-6), 0.0),
-        activation=activation_of(values.get("hidden_act", "gelu")),
+        layer_scale=max(scale, 0.0),
+        activation=activation_of(values, "gelu"),
         # transformers has this epsilon in all norms but the last, whatever its config is.
         norm_epsilon=1e-6,
         head_epsilon=values.get("layer_norm_eps", 1e-12),
@@ -34,6 +37,10 @@ _STAGE = "convnext.encoder.stages.{i}"
 CONVNEXT = WeightTable(
     name="convnext",
     model_types=("convnext",),
+    architectures=("ConvNextForImageClassification", "ConvNextModel"),
+    # Images of every size are taken, and all stages are there to be asked for.
+    harmless=("image_size", "out_features", "out_indices", "stage_names", "_out_features", "_out_indices"),
+    backbone="convnext.",
     config=config_of,
     tensors={
         "downsamples.0.conv.*": "convnext.embeddings.patch_embeddings.*",

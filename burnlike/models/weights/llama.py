@@ -6,7 +6,7 @@ from typing import Any
 from ...errors import ConfigError
 from ...nn.attention.scaling_configs import DynamicScaling, LinearScaling, Llama3Scaling, RotaryScaling, YarnScaling
 from ..decoder_lm_configs import DecoderLmConfig, GatedPart, RotaryPositions
-from .options import activation_of, refuse_others
+from .options import activation_of, is_backbone, mapping_of, refuse_others, shown
 from .table import WeightTable
 
 
@@ -16,76 +16,87 @@ def config_of(values: Mapping[str, Any]) -> DecoderLmConfig:
     Raises:
         ConfigError: it has options that ours does not have.
     """
-    refuse_others(values, "DecoderLm", pretraining_tp=1)
+    refuse_others(values, "DecoderLm", pretraining_tp=1, sliding_window=None)
     bias = values.get("attention_bias", False)
-    feed_forward = GatedPart(
-        activation=activation_of(values.get("hidden_act", "silu")), bias=values.get("mlp_bias", False)
-    )
+    feed_forward = GatedPart(activation=activation_of(values, "silu"), bias=values.get("mlp_bias", False))
     return decoder_config(values).replace(attention_bias=bias, attention_output_bias=bias, feed_forward=feed_forward)
 
 
-def decoder_config(values: Mapping[str, Any], theta: float = 10000.0) -> DecoderLmConfig:
+def decoder_config(
+    values: Mapping[str, Any], *, theta: float = 10000.0, n_heads_kv: int | None = None, epsilon: float = 1e-6
+) -> DecoderLmConfig:
     """The config of a model whose blocks have the layout of Llama's.
 
     Args:
         values: the content of `config.json`.
-        theta: where it has none.
+        theta, n_heads_kv, epsilon: where it has none.
 
     Raises:
         ConfigError: it has options that ours does not have.
     """
-    refuse_others(values, "DecoderLm", attention_dropout=0.0)
+    refuse_others(values, "DecoderLm", attention_dropout=0.0, is_causal=True)
     longest = values["max_position_embeddings"]
-    # Files of transformers 4 have the base beside the scaling, and none of the latter where there is no scaling.
-    rope = {**(values.get("rope_scaling") or {}), **(values.get("rope_parameters") or {})}
+    # As in transformers: what version 4 wrote counts where both are there, and what stands beside it fills gaps.
+    old, new = values.get("rope_scaling"), values.get("rope_parameters")
+    rope = mapping_of(values, "rope_scaling") if old or not new else mapping_of(values, "rope_parameters")
+    rotated = rope.get("partial_rotary_factor", values.get("partial_rotary_factor", 1.0))
+    refuse_others({"partial_rotary_factor": rotated or 1.0}, "RotaryEncoding", partial_rotary_factor=1.0)
     return DecoderLmConfig(
         vocab_size=values["vocab_size"],
         max_sequence_length=longest,
         d_model=values["hidden_size"],
         n_layers=values["num_hidden_layers"],
         n_heads=values["num_attention_heads"],
-        n_heads_kv=values.get("num_key_value_heads"),
+        n_heads_kv=values.get("num_key_value_heads", n_heads_kv),
         d_head=values.get("head_dim"),
         d_ff=values["intermediate_size"],
         theta=rope.get("rope_theta", values.get("rope_theta", theta)),
-        norm_epsilon=values.get("rms_norm_eps", 1e-6),
-        positions=RotaryPositions(interleaved=False, scaling=scaling_of(rope, longest)),
+        norm_epsilon=values.get("rms_norm_eps", epsilon),
+        positions=RotaryPositions(interleaved=False, scaling=scaling_of(values, rope, longest)),
         tied=values.get("tie_word_embeddings", False),
+        head=not is_backbone(values),
     )
 
 
-def scaling_of(rope: Mapping[str, Any], longest: int) -> RotaryScaling | None:
+def scaling_of(values: Mapping[str, Any], rope: Mapping[str, Any], longest: int) -> RotaryScaling | None:
     """The scaling of rotary frequencies.
 
     Args:
-        rope: the `rope_parameters` or `rope_scaling` of a `config.json`.
+        values: the content of `config.json`.
+        rope: its `rope_parameters` or `rope_scaling`.
         longest: its `max_position_embeddings`.
 
     Raises:
         ConfigError: ours does not have it.
     """
-    refuse_others(rope, "RotaryEncoding", partial_rotary_factor=1.0, mscale=None, mscale_all_dim=None)
-    kind = rope.get("rope_type", rope.get("type", "default"))
-    factor, original = rope.get("factor", 1.0), rope.get("original_max_position_embeddings", longest)
-    match kind:
+    # Of the length of the pretraining that beside the mapping counts first, as in transformers (Phi 3 has it there).
+    original = rope.get(_ORIGINAL, longest)
+    original = values.get(_ORIGINAL, original)
+    match rope.get("rope_type", rope.get("type", "default")):
         case "default":
             return None
         case "linear":
-            return LinearScaling(factor=factor)
+            return LinearScaling(factor=rope["factor"])
         case "dynamic":
-            return DynamicScaling(factor=factor, original_length=longest)
+            return DynamicScaling(factor=rope["factor"], original_length=longest)
         case "llama3":
-            factors = {name: rope[name] for name in ("low_freq_factor", "high_freq_factor")}
-            return Llama3Scaling(factor=factor, original_length=original, **factors)
+            factors = {name: rope[name] for name in ("factor", "low_freq_factor", "high_freq_factor")}
+            return Llama3Scaling(original_length=original, **factors)
         case "yarn":
-            names = ("beta_fast", "beta_slow", "attention_factor", "truncate")
-            given = {name: rope[name] for name in names if rope.get(name) is not None}
-            return YarnScaling(factor=factor, original_length=original, **given)
-        case _:
-            known = "default, linear, dynamic, llama3, yarn"
-            raise ConfigError(f"rope_type: expected one of {known}, got {kind!r}")
+            refuse_others(rope, "RotaryEncoding", mscale=None, mscale_all_dim=None)
+            return YarnScaling(
+                factor=longest / original if rope["factor"] is None else rope["factor"],
+                original_length=original,
+                beta_fast=rope.get("beta_fast") or 32,
+                beta_slow=rope.get("beta_slow") or 1,
+                attention_factor=rope.get("attention_factor"),
+                truncate=rope.get("truncate", True),
+            )
+        case kind:
+            raise ConfigError(f"rope_type: expected one of default, linear, dynamic, llama3, yarn, got {shown(kind)}")
 
 
+_ORIGINAL = "original_max_position_embeddings"
 _BLOCK, _THEIRS = "blocks.{i}", "model.layers.{i}"
 
 ATTENTION = {
@@ -110,12 +121,15 @@ GATED = {
 
 TIED = {"lm_head.weight": "model.embed_tokens.weight"}
 IGNORED = (r".*\.rotary_emb\.inv_freq",)
+BACKBONE = "model."
 
 LLAMA = WeightTable(
     name="llama",
     model_types=("llama",),
+    architectures=("LlamaForCausalLM", "LlamaModel"),
     config=config_of,
     tensors={**ATTENTION, **GATED},
     tied=TIED,
     ignored=IGNORED,
+    backbone=BACKBONE,
 )

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..decoder_lm_configs import DecoderLmConfig, GatedPart
-from .llama import ATTENTION, GATED, IGNORED, TIED, decoder_config
-from .options import activation_of
+from .llama import ATTENTION, BACKBONE, GATED, IGNORED, TIED, decoder_config
+from .options import activation_of, refuse_others
 from .table import WeightTable
 
 
@@ -15,17 +15,20 @@ def config_of(values: Mapping[str, Any]) -> DecoderLmConfig:
     Raises:
         ConfigError: it has options that ours does not have.
     """
-    return decoder_config(values).replace(
-        sliding_window=values.get("sliding_window"),
-        feed_forward=GatedPart(activation=activation_of(values.get("hidden_act", "silu"))),
+    refuse_others(values, "DecoderLm", attention_bias=False, mlp_bias=False)
+    return decoder_config(values, n_heads_kv=8).replace(
+        sliding_window=values.get("sliding_window", 4096),
+        feed_forward=GatedPart(activation=activation_of(values, "silu")),
     )
 
 
 MISTRAL = WeightTable(
     name="mistral",
     model_types=("mistral",),
+    architectures=("MistralForCausalLM", "MistralModel"),
     config=config_of,
     tensors={**ATTENTION, **GATED},
     tied=TIED,
     ignored=IGNORED,
+    backbone=BACKBONE,
 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..decoder_lm_configs import DecoderLmConfig, ExpertsPart
-from .llama import ATTENTION, IGNORED, TIED, decoder_config
+from .llama import ATTENTION, BACKBONE, IGNORED, TIED, decoder_config
 from .options import activation_of, refuse_others
 from .table import WeightTable
 
@@ -15,14 +15,14 @@ def config_of(values: Mapping[str, Any]) -> DecoderLmConfig:
     Raises:
         ConfigError: it has options that ours does not have.
     """
-    refuse_others(values, "DecoderLm", router_jitter_noise=0.0)
+    refuse_others(values, "DecoderLm", router_jitter_noise=0.0, attention_bias=False)
     experts = ExpertsPart(
         n_experts=values.get("num_local_experts", 8),
         n_selected=values.get("num_experts_per_tok", 2),
-        activation=activation_of(values.get("hidden_act", "silu")),
+        activation=activation_of(values, "silu"),
         balance=values.get("router_aux_loss_coef", 0.001),
     )
-    config = decoder_config(values, theta=1000000.0)
+    config = decoder_config(values, theta=1000000.0, n_heads_kv=8, epsilon=1e-5)
     return config.replace(sliding_window=values.get("sliding_window"), feed_forward=experts)
 
 
@@ -31,6 +31,7 @@ _OURS, _THEIRS = "blocks.{i}.feed_forward", "model.layers.{i}.block_sparse_moe"
 MIXTRAL = WeightTable(
     name="mixtral",
     model_types=("mixtral",),
+    architectures=("MixtralForCausalLM", "MixtralModel"),
     config=config_of,
     tensors={
         **ATTENTION,
@@ -41,4 +42,5 @@ MIXTRAL = WeightTable(
     },
     tied=TIED,
     ignored=IGNORED,
+    backbone=BACKBONE,
 )

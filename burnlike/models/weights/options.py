@@ -1,18 +1,34 @@
 """What a `config.json` of Hugging Face says, as configs of ours have it. Imports no torch."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ...errors import ConfigError, nearest
 from ...nn.activation.configs import SigmoidConfig, TanhConfig
-from ...nn.activation.rectifier_configs import GeluConfig, ReluConfig, SiLUConfig
+from ...nn.activation.rectifier_configs import (
+    GeluConfig,
+    HardSwishConfig,
+    LeakyReluConfig,
+    MishConfig,
+    Relu6Config,
+    ReluConfig,
+    SiLUConfig,
+)
 from ...nn.roles import ActivationConfig
 
 _ACTIVATIONS: Mapping[str, ActivationConfig] = {
     "gelu": GeluConfig(),
+    "gelu_accurate": GeluConfig(approximate=True),
+    "gelu_fast": GeluConfig(approximate=True),
     "gelu_new": GeluConfig(approximate=True),
+    "gelu_python": GeluConfig(),
+    "gelu_python_tanh": GeluConfig(approximate=True),
     "gelu_pytorch_tanh": GeluConfig(approximate=True),
+    "hardswish": HardSwishConfig(),
+    "leaky_relu": LeakyReluConfig(),
+    "mish": MishConfig(),
     "relu": ReluConfig(),
+    "relu6": Relu6Config(),
     "sigmoid": SigmoidConfig(),
     "silu": SiLUConfig(),
     "swish": SiLUConfig(),
@@ -20,15 +36,53 @@ _ACTIVATIONS: Mapping[str, ActivationConfig] = {
 }
 
 
-def activation_of(name: str) -> ActivationConfig:
-    """The activation that transformers calls `name`.
+class Options(Mapping[str, Any]):
+    """The content of a `config.json`, or of a mapping in it, that remembers which keys were read.
+
+    Args:
+        values: the content.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+        self._read: set[str] = set()
+        self._within: dict[str, Options] = {}
+
+    def __getitem__(self, key: str) -> Any:
+        value = self._values[key]
+        self._read.add(key)
+        return value
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def within(self, key: str) -> "Options":
+        """The mapping at a key, whose keys are remembered, too."""
+        return self._within.setdefault(key, Options(self[key]))
+
+    def unread(self, harmless: Collection[str]) -> list[str]:
+        """The keys that nothing has read, but the `harmless` ones; those within mappings by dotted names."""
+        names = [key for key in self._values if key not in self._read and key not in harmless]
+        return names + [f"{key}.{name}" for key, found in self._within.items() for name in found.unread(())]
+
+
+def activation_of(values: Mapping[str, Any], default: str, key: str = "hidden_act") -> ActivationConfig:
+    """The activation that transformers calls what stands at a key.
 
     Raises:
         ConfigError: there is none.
     """
+    name = text_of(values, key, default)
     if name not in _ACTIVATIONS:
+        hint = nearest(name[:80], [*_ACTIVATIONS])
         known = ", ".join(_ACTIVATIONS)
-        raise ConfigError(f"there is no activation '{name}'{nearest(name, [*_ACTIVATIONS])}; expected one of {known}")
+        raise ConfigError(f"{key}: there is no activation {shown(name)}{hint}; expected one of {known}")
     return _ACTIVATIONS[name]
 
 
@@ -44,7 +98,7 @@ def refuse_others(values: Mapping[str, Any], kind: str, **expected: Any) -> None
         ConfigError: options have other values.
     """
     wrong = [
-        f"{name}: expected {value!r}, got {values[name]!r}"
+        f"{name}: expected {value!r}, got {shown(values[name])}"
         for name, value in expected.items()
         if values.get(name, value) != value
     ]
@@ -52,6 +106,86 @@ def refuse_others(values: Mapping[str, Any], kind: str, **expected: Any) -> None
         raise ConfigError(f"{kind} has no such model\n" + "\n".join(f"  {it}" for it in wrong))
 
 
+def shown(value: Any) -> str:
+    """A value of a file in a message, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def text_of(values: Mapping[str, Any], key: str, default: str) -> str:
+    """The text at a key.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    value = values.get(key, default)
+    if not isinstance(value, str):
+        raise ConfigError(f"{key}: expected a text, got {shown(value)}")
+    return value
+
+
+def int_of(values: Mapping[str, Any], key: str, default: int) -> int:
+    """The integer at a key.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    value = values.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConfigError(f"{key}: expected an integer, got {shown(value)}")
+    return value
+
+
+def float_of(values: Mapping[str, Any], key: str, default: float) -> float:
+    """The number at a key.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    value = values.get(key, default)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ConfigError(f"{key}: expected a number, got {shown(value)}")
+    return value
+
+
+def sizes_of(values: Mapping[str, Any], key: str, default: tuple[int, ...]) -> tuple[int, ...]:
+    """The integers in the list at a key.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    value = values.get(key, default)
+    if not isinstance(value, list | tuple) or not all(isinstance(it, int) for it in value):
+        raise ConfigError(f"{key}: expected a list of integers, got {shown(value)}")
+    return tuple(value)
+
+
+def mapping_of(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """The mapping at a key, an empty one where there is none or null.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    value = values.get(key)
+    if value is not None and not isinstance(value, Mapping):
+        raise ConfigError(f"{key}: expected a mapping, got {shown(value)}")
+    if value is None:
+        return {}
+    return values.within(key) if isinstance(values, Options) else value
+
+
 def num_classes_of(values: Mapping[str, Any]) -> int:
-    """The number of classes of a classifier: of its labels, of which transformers writes no number."""
-    return int(values.get("num_labels", len(values.get("id2label", ("", "")))))
+    """The number of classes of a classifier: of its labels, of which transformers writes no number.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    labels = values.get("id2label")
+    if labels is not None and not isinstance(labels, Mapping):
+        raise ConfigError(f"id2label: expected a mapping, got {shown(labels)}")
+    return int_of(values, "num_labels", 2 if labels is None else len(labels))
+
+
+def is_backbone(values: Mapping[str, Any]) -> bool:
+    """Whether `architectures` names a model without a head, as `LlamaModel`."""
+    return any(it.endswith("Model") and not it.endswith("HeadModel") for it in values.get("architectures") or ())

@@ -5,8 +5,8 @@ from typing import Any
 
 from ...errors import ConfigError
 from ..decoder_lm_configs import DecoderLmConfig, GatedPart
-from .llama import ATTENTION, GATED, IGNORED, TIED, decoder_config
-from .options import activation_of
+from .llama import ATTENTION, BACKBONE, GATED, IGNORED, TIED, decoder_config
+from .options import activation_of, int_of, refuse_others, shown
 from .table import WeightTable
 
 
@@ -16,10 +16,11 @@ def qwen2_config(values: Mapping[str, Any]) -> DecoderLmConfig:
     Raises:
         ConfigError: it has options that ours does not have.
     """
-    return decoder_config(values).replace(
+    refuse_others(values, "DecoderLm", use_mrope=False)
+    return decoder_config(values, n_heads_kv=32).replace(
         attention_bias=True,
         sliding_window=_window_of(values),
-        feed_forward=GatedPart(activation=activation_of(values.get("hidden_act", "silu"))),
+        feed_forward=GatedPart(activation=activation_of(values, "silu")),
     )
 
 
@@ -41,27 +42,32 @@ def _window_of(values: Mapping[str, Any]) -> int | None:
     Raises:
         ConfigError: some layers have one, and others do not.
     """
+    layers, full = int_of(values, "num_hidden_layers", 32), int_of(values, "max_window_layers", 28)
     window = values.get("sliding_window", 4096)
-    if not values.get("use_sliding_window", False) or window is None:
-        return None
-    full = values.get("max_window_layers", 28)
-    slides = [it == "sliding_attention" for it in values.get("layer_types") or ()]
-    slides = slides or [layer >= full for layer in range(values["num_hidden_layers"])]
-    if any(slides) and not all(slides):
+    window = window if values.get("use_sliding_window", False) else None
+    kinds = values.get("layer_types")
+    if kinds is None:
+        kinds = [_SLIDING if window is not None and at >= full else _FULL for at in range(min(layers, 4096))]
+    wanted = [_FULL] if window is None else [_SLIDING, _FULL]
+    if not isinstance(kinds, list) or len(kinds) != layers or all(kinds != [it] * layers for it in wanted):
         raise ConfigError(
-            "config.json: DecoderLm has no such model\n"
-            f"  layer_types: expected a sliding window in all layers or none, got it in {sum(slides)} of {len(slides)}"
+            "DecoderLm has no such model\n"
+            f"  layer_types: expected {' or '.join(wanted)} in all of {layers} layers, got {shown(kinds)}"
         )
-    return window if all(slides) else None
+    return window if kinds[0] == _SLIDING else None
 
+
+_SLIDING, _FULL = "sliding_attention", "full_attention"
 
 QWEN2 = WeightTable(
     name="qwen2",
     model_types=("qwen2",),
+    architectures=("Qwen2ForCausalLM", "Qwen2Model"),
     config=qwen2_config,
     tensors={**ATTENTION, **GATED},
     tied=TIED,
     ignored=IGNORED,
+    backbone=BACKBONE,
 )
 
 _OURS, _THEIRS = "blocks.{i}.attention", "model.layers.{i}.self_attn"
@@ -69,6 +75,7 @@ _OURS, _THEIRS = "blocks.{i}.attention", "model.layers.{i}.self_attn"
 QWEN3 = WeightTable(
     name="qwen3",
     model_types=("qwen3",),
+    architectures=("Qwen3ForCausalLM", "Qwen3Model"),
     config=qwen3_config,
     tensors={
         **ATTENTION,
@@ -78,4 +85,5 @@ QWEN3 = WeightTable(
     },
     tied=TIED,
     ignored=IGNORED,
+    backbone=BACKBONE,
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 from ...errors import ConfigError
 from ..resnet_configs import ResNetConfig
-from .options import num_classes_of, refuse_others
+from .options import is_backbone, num_classes_of, refuse_others, shown, sizes_of, text_of
 from .table import WeightTable
 
 
@@ -18,13 +18,15 @@ def config_of(values: Mapping[str, Any]) -> ResNetConfig:
     refuse_others(values, "ResNet", downsample_in_first_stage=False, downsample_in_bottleneck=False)
     # Convolutions within transformers' blocks have a ReLU, whatever `hidden_act` is.
     refuse_others(values, "ResNet", hidden_act="relu")
-    basic = values.get("layer_type", "bottleneck") == "basic"
+    kind = text_of(values, "layer_type", "bottleneck")
+    if kind not in ("basic", "bottleneck"):
+        raise ConfigError(f"layer_type: expected basic or bottleneck, got {shown(kind)}")
     return ResNetConfig(
-        num_classes=num_classes_of(values),
+        num_classes=None if is_backbone(values) else num_classes_of(values),
         channels=values.get("num_channels", 3),
-        block="Basic" if basic else "Bottleneck",
-        depths=tuple(values.get("depths", (3, 4, 6, 3))),
-        widths=tuple(values.get("hidden_sizes", (256, 512, 1024, 2048))),
+        block="Basic" if kind == "basic" else "Bottleneck",
+        depths=sizes_of(values, "depths", (3, 4, 6, 3)),
+        widths=sizes_of(values, "hidden_sizes", (256, 512, 1024, 2048)),
         stem_channels=values.get("embedding_size", 64),
     )
 
@@ -36,6 +38,10 @@ _CONVS = {"first": 0, "second": 1, "reduce": 0, "middle": 1, "expand": 2}
 RESNET = WeightTable(
     name="resnet",
     model_types=("resnet",),
+    architectures=("ResNetForImageClassification", "ResNetModel"),
+    # All stages are there to be asked for.
+    harmless=("out_features", "out_indices", "stage_names", "_out_features", "_out_indices"),
+    backbone="resnet.",
     config=config_of,
     tensors={
         "stem.conv.*": "resnet.embedder.embedder.convolution.*",

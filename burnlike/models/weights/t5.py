@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ...errors import ConfigError
 from ..encoder_decoder_configs import EncoderDecoderConfig
-from .options import activation_of, refuse_others
+from .options import activation_of, refuse_others, shown, text_of
 from .table import WeightTable
 
 
@@ -15,9 +16,13 @@ def config_of(values: Mapping[str, Any]) -> EncoderDecoderConfig:
         ConfigError: it has options that ours does not have.
     """
     refuse_others(values, "EncoderDecoder", is_encoder_decoder=True)
-    *gated, activation = values.get("feed_forward_proj", "relu").split("-")
+    kind = text_of(values, "feed_forward_proj", "relu")
+    gate, _, activation = kind.rpartition("-")
+    if gate not in ("", "gated"):
+        raise ConfigError(f"feed_forward_proj: expected an activation, or gated- and one, got {shown(kind)}")
     # In T5 1.1 transformers takes the approximation by tanh, and calls it gelu.
-    activation = "gelu_new" if gated and activation == "gelu" else activation
+    activation = "gelu_new" if kind == "gated-gelu" else activation
+    key = "dense_act_fn" if "dense_act_fn" in values else "feed_forward_proj"
     # T5 1.1 says by this that its head is a matrix of its own; newer files of transformers by scale_decoder_outputs.
     tied = values.get("scale_decoder_outputs", values.get("tie_word_embeddings", True))
     return EncoderDecoderConfig(
@@ -28,8 +33,9 @@ def config_of(values: Mapping[str, Any]) -> EncoderDecoderConfig:
         d_head=values.get("d_kv", 64),
         d_ff=values.get("d_ff", 2048),
         n_decoder_layers=values.get("num_decoder_layers"),
-        activation=activation_of(activation),
-        gated=bool(gated),
+        # What newer files say besides counts, as in transformers.
+        activation=activation_of({key: values.get("dense_act_fn", activation)}, activation, key),
+        gated=values.get("is_gated_act", gate == "gated"),
         dropout=values.get("dropout_rate", 0.1),
         n_buckets=values.get("relative_attention_num_buckets", 32),
         max_distance=values.get("relative_attention_max_distance", 128),
@@ -60,6 +66,9 @@ def _stack(stack: str) -> dict[str, str]:
 T5 = WeightTable(
     name="t5",
     model_types=("t5",),
+    architectures=("T5ForConditionalGeneration", "T5WithLMHeadModel"),
+    # Positions are distances, and classifiers are other architectures.
+    harmless=("n_positions", "classifier_dropout"),
     config=config_of,
     tensors={
         "embedding.weight": "shared.weight",

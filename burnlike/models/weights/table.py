@@ -31,11 +31,16 @@ class WeightTable:
         name: what `--from` and `--to` call it.
         model_types: the values of `model_type` in a `config.json` that it fits.
         config: the model's config, of the content of `config.json`; it raises `ConfigError` for what the model lacks.
+            Keys that it does not read are refused, but those of `harmless`.
         tensors: name of each tensor of the model, as it is in torch's layers (`weight` for `gamma`, `[d_output,
             d_input]` of a linear layer) -> theirs. `{i}` and the like stand for numbers, a `*` at the end for any
             name. Several of theirs, as query, key and value of an `nn.MultiheadAttention`, are equal parts of dimension
             0 of ours. Entries of tensors that a model does not have are left out.
+        architectures: what `architectures` of a `config.json` may name; the first is meant where it names none.
+        harmless: keys of a `config.json` that change no output, besides those that no model computes with.
         prefixes: what files may have before each name; saving writes the first.
+        backbone: what the names of the model without its head begin with, as `model.`; files of such a model alone
+            lack it.
         tied: name of theirs that files may have besides -> name of theirs whose values it repeats.
         copied: name of theirs that files may lack -> name of theirs whose values it has then.
         ignored: expressions of names of theirs that have nothing to load.
@@ -47,7 +52,10 @@ class WeightTable:
     model_types: tuple[str, ...]
     config: Callable[[Mapping[str, Any]], ModuleConfig]
     tensors: Mapping[str, str | Theirs | Sequence[str]]
+    architectures: tuple[str, ...] = ()
+    harmless: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ("",)
+    backbone: str = ""
     tied: Mapping[str, str] = field(default_factory=dict)
     copied: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
@@ -71,6 +79,18 @@ class WeightTable:
         for old, new in self.old_names.items():
             name = re.sub(f"{old}$", new, name)
         return name
+
+    @property
+    def head(self) -> frozenset[str]:
+        """The names of theirs of the head."""
+        places = self.places(("head.weight", "head.bias"))
+        return frozenset(part.name for parts in places.values() for part in parts)
+
+    def whole_names(self, names: Sequence[str], wanted: Collection[str]) -> Sequence[str]:
+        """Names of theirs with what those of a file of the backbone alone lack; `wanted` are those of the model."""
+        longer = [name if name in wanted else f"{self.backbone}{name}" for name in names]
+        found = [sum(it in wanted for it in given) for given in (names, longer)]
+        return longer if found[1] > found[0] else names
 
     def is_ignored(self, name: str, used: Collection[str]) -> bool:
         """Whether a name of theirs, without prefix, has nothing to load into a model that has the names `used`."""

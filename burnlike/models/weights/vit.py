@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..vit_configs import VisionTransformerConfig
-from .options import activation_of, num_classes_of, refuse_others
+from .options import activation_of, is_backbone, num_classes_of, refuse_others
 from .table import WeightTable
 
 
@@ -16,7 +16,7 @@ def config_of(values: Mapping[str, Any]) -> VisionTransformerConfig:
     """
     refuse_others(values, "VisionTransformer", qkv_bias=True)
     return VisionTransformerConfig(
-        num_classes=num_classes_of(values),
+        num_classes=None if is_backbone(values) else num_classes_of(values),
         image_size=values.get("image_size", 224),
         patch_size=values.get("patch_size", 16),
         channels=values.get("num_channels", 3),
@@ -26,7 +26,7 @@ def config_of(values: Mapping[str, Any]) -> VisionTransformerConfig:
         d_ff=values.get("intermediate_size", 3072),
         dropout=values.get("hidden_dropout_prob", 0.0),
         attention_dropout=values.get("attention_probs_dropout_prob", 0.0),
-        activation=activation_of(values.get("hidden_act", "gelu")),
+        activation=activation_of(values, "gelu"),
         norm_epsilon=values.get("layer_norm_eps", 1e-12),
     )
 
@@ -37,6 +37,11 @@ _LAYER = "vit.encoder.layer.{i}"
 VIT = WeightTable(
     name="vit",
     model_types=("vit",),
+    architectures=("ViTForImageClassification", "ViTModel"),
+    # Of the decoder of masked images, and of the pooler, which ours lacks.
+    harmless=("encoder_stride", "pooler_act", "pooler_output_size"),
+    backbone="vit.",
+    ignored=(r"vit\.pooler\.dense\.(weight|bias)",),
     config=config_of,
     tensors={
         "class_token": "vit.embeddings.cls_token",

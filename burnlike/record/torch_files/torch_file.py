@@ -29,6 +29,21 @@ _MAX_PICKLE_BYTES = 1 << 30
 _STORAGE_BYTES, _STORAGE_STEPS = 260, 60
 
 
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """The content of a file.
+
+    Attributes:
+        content: of its main pickle.
+        places: key of each storage -> where its bytes are.
+        version: of the format.
+    """
+
+    content: Any
+    places: Mapping[str, ArchiveMember]
+    version: str
+
+
 class TorchFormat(Format):
     """See `burnlike.record.formats.Format`; it reads only."""
 
@@ -51,7 +66,7 @@ class TorchFormat(Format):
             ArgumentError: there is no such key.
             RecordIOError: reading fails.
         """
-        archive = _zip(source) if source.read(0, 1) == b"P" else _old(source)
+        archive = archive_of(source)
         tensors, values, versions = flatten(archive.content, top_level_key, source)
         entries: dict[str, StoredTensor] = {}
         aliases: dict[str, str] = {}
@@ -74,22 +89,22 @@ class TorchFormat(Format):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Archive:
-    """The content of a file.
+def archive_of(source: Source) -> Archive:
+    """What a file has, its tensors' values unread; errors are those of `TorchFormat.read`."""
+    return _zip(source) if source.read(0, 1) == b"P" else _old(source)
 
-    Attributes:
-        content: of its main pickle.
-        places: key of each storage -> where its bytes are.
-        version: of the format.
+
+def entry_of(name: str, tensor: PickledTensor, archive: Archive, source: Source) -> StoredTensor:
+    """Where the values of one tensor are; see `archive_of`.
+
+    Raises:
+        RecordFormatError: the file lacks them, or records have no such tensors.
     """
-
-    content: Any
-    places: Mapping[str, ArchiveMember]
-    version: str
+    place = archive.places.get(key := tensor.storage.key)
+    return _stored(name, tensor, None if place is None else _storage(key, place, source), source)
 
 
-def _zip(source: Source) -> _Archive:
+def _zip(source: Source) -> Archive:
     found = members(source)
     main = next((name for name in found if name.partition("/")[2] == "data.pkl"), None)
     if main is None:
@@ -110,7 +125,7 @@ def _zip(source: Source) -> _Archive:
     data = source.read(main_pickle.start, main_pickle.size)
     content, _ = load_pickle(io.BytesIO(data), source)
     storages = {name.removeprefix("data/"): place for name, place in places.items() if name.startswith("data/")}
-    return _Archive(content, storages, _text(places, "version", source).strip())
+    return Archive(content, storages, _text(places, "version", source).strip())
 
 
 def _text(places: Mapping[str, ArchiveMember], name: str, source: Source) -> str:
@@ -118,7 +133,7 @@ def _text(places: Mapping[str, ArchiveMember], name: str, source: Source) -> str
     return "" if place is None else source.read(place.start, min(place.size, 80)).decode("ascii", "replace")
 
 
-def _old(source: Source) -> _Archive:
+def _old(source: Source) -> Archive:
     file = _File(source)
     if load_pickle(file, source)[0] != _OLD_MAGIC or load_pickle(file, source)[0] != _OLD_VERSION:
         raise RecordFormatError(
@@ -143,7 +158,7 @@ def _old(source: Source) -> _Archive:
         source.require(at + 8, count)
         places[key] = ArchiveMember(at + 8, count, None)
         at += 8 + count
-    return _Archive(content, places, str(_OLD_VERSION))
+    return Archive(content, places, str(_OLD_VERSION))
 
 
 def _storage(key: str, place: ArchiveMember, source: Source) -> Source:

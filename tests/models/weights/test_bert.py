@@ -1,5 +1,6 @@
 """Weights of BERT: transformers' model and those with its heads."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,14 @@ import transformers
 from torch import Tensor
 
 from burnlike.errors import ConfigError, RecordMismatchError
-from burnlike.models import BertClassifierConfig, BertEncoderConfig, load_pretrained, record_from, weight_table
+from burnlike.models import (
+    BertClassifierConfig,
+    BertEncoderConfig,
+    load_pretrained,
+    pretrained_config,
+    record_from,
+    weight_table,
+)
 from burnlike.record import open_record
 
 from .transformers_models import TOLERANCE, expect_saved_back, randomized, saved
@@ -126,6 +134,7 @@ def test_a_head_of_its_own_is_refused() -> None:
         ({"hidden_act": "quick_gelu"}, "there is no activation 'quick_gelu'"),
     ],
 )
-def test_what_ours_lacks_is_refused_by_name(options: dict[str, Any], message: str) -> None:
+def test_what_ours_lacks_is_refused_by_name(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert", **SIZES, **options}))
     with pytest.raises(ConfigError, match=message):
-        weight_table("bert").config({**SIZES, **options})
+        pretrained_config(tmp_path)

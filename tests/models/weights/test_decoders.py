@@ -221,7 +221,7 @@ def test_a_config_of_transformers_4_is_read(rope: dict[str, Any], scaling: Any, 
         ({"pretraining_tp": 2}, "pretraining_tp: expected 1, got 2"),
         (
             {"model_type": "qwen2", "use_sliding_window": True, "max_window_layers": 1},
-            "layer_types: expected a sliding window in all layers or none, got it in 1 of 2",
+            r"layer_types: expected .* in all of 2 layers, got \['full_attention', 'sliding_attention'\]",
         ),
         ({"hidden_act": "xielu"}, "there is no activation 'xielu'"),
     ],

@@ -1,0 +1,149 @@
+"""What a `config.json` says of the weights beside it: whose they are, and of which model."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .._regular_file import read_regular
+from ..config import ModuleConfig
+from ..errors import ConfigError, ConfigIOError, RecordError, nearest
+from .weights.harmless import KEYS
+from .weights.options import Options, is_backbone, refuse_others, shown
+from .weights.table import WeightTable
+from .weights.tables import weight_tables
+
+_NAME = "config.json"
+_MOST_BYTES = 16 * 2**20
+_DTYPES = {name: getattr(torch, name) for name in ("float16", "bfloat16", "float32", "float64")}
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a `config.json` says.
+
+    Attributes:
+        path: of the file.
+        table: of the weights.
+        config: of the model.
+        dtype: of the model; None where it says none.
+        is_backbone: whether the model that is meant has no head.
+    """
+
+    path: str
+    table: WeightTable
+    config: ModuleConfig
+    dtype: torch.dtype | None
+    is_backbone: bool
+
+
+def describe(directory: str | os.PathLike[str], architecture: str | None = None) -> Description:
+    """Read the `config.json` of a directory; see `burnlike.models.pretrained_config`.
+
+    Raises:
+        ConfigIOError: there is none, or it can't be read.
+        RecordError: there is no table for its `model_type`.
+        ConfigError: ours has no such model.
+    """
+    path = os.path.join(directory, _NAME)
+    values = _read(path)
+    table = _table_of(values, path)
+    with _naming(path, table):
+        chosen = [_architecture(table, values.get("architectures"), architecture)]
+        values = {**values, "architectures": chosen}
+        return Description(path, table, _config(table, values), _dtype(values), is_backbone(values))
+
+
+def _config(table: WeightTable, values: Mapping[str, Any]) -> ModuleConfig:
+    if values.get("quantization_config") is not None:
+        raise ConfigError(
+            "quantization_config: the weights are quantized, and no model here computes with such; take those that they"
+            " were made of"
+        )
+    options = Options(values)
+    kind = table.name
+    refuse_others(options, kind, quantization_config=None, add_cross_attention=False, cross_attention_hidden_size=None)
+    refuse_others(options, kind, pruned_heads={}, tie_encoder_decoder=False, is_decoder=False)
+    found = table.config(options)
+    if "is_encoder_decoder" in options.unread(()):  # only the tables of such models read it
+        refuse_others(options, kind, is_encoder_decoder=False)
+    if unknown := options.unread(KEYS.union(table.harmless)):
+        raise ConfigError(
+            f"{', '.join(map(shown, unknown[:10]))}: the table of {table.name} does not know what such a key changes;"
+            " if it changes no output, remove it from the file"
+        )
+    return found
+
+
+def _architecture(table: WeightTable, names: Any, wanted: str | None) -> str:
+    """The architecture that is meant.
+
+    Raises:
+        ConfigError: the table has no such.
+    """
+    names = [] if names is None else names
+    if not isinstance(names, list) or not all(isinstance(it, str) for it in names):
+        raise ConfigError(f"architectures: expected a list of names, got {shown(names)}")
+    for name in names if wanted is None else [wanted]:
+        if name not in table.architectures:
+            raise ConfigError(
+                f"architectures: expected one of {', '.join(table.architectures)}, got {shown(name)}; to load what it"
+                " shares with one of these, pass architecture=... to load_pretrained"
+            )
+    return wanted or (names or table.architectures)[0]
+
+
+def _dtype(values: Mapping[str, Any]) -> torch.dtype | None:
+    name = values.get("dtype")
+    name = values.get("torch_dtype") if name is None else name
+    if name is not None and (not isinstance(name, str) or name not in _DTYPES):
+        raise ConfigError(f"dtype: expected one of {', '.join(_DTYPES)}, got {shown(name)}")
+    return None if name is None else _DTYPES[name]
+
+
+def _table_of(values: Mapping[str, Any], path: str) -> WeightTable:
+    known = {model_type: table for table in weight_tables().values() for model_type in table.model_types}
+    kind = values.get("model_type")
+    there = f"there are tables for {', '.join(sorted(known))}"
+    if not isinstance(kind, str):
+        raise RecordError(f"{path}: expected a `model_type`, which tells whose weights these are; {there}")
+    if kind not in known:
+        hint = nearest(kind[:80], [*known])
+        raise RecordError(f"{path}: there is no table for the model_type {shown(kind)}{hint}; {there}")
+    return known[kind]
+
+
+@contextmanager
+def _naming(path: str, table: WeightTable) -> Iterator[None]:
+    """Name the file in errors, and let what values of other types than a table expects raise be one."""
+    try:
+        yield
+    except KeyError as error:
+        raise ConfigError(f"{path}: the key {error} is missing, which a {table.name} has") from error
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise ConfigError(f"{path}: a value is none that a {table.name} can have: {error}") from error
+
+
+def _read(path: str) -> Mapping[str, Any]:
+    what = f"{path}: expected the config.json of a model"
+    try:
+        data = read_regular(path, _MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise ConfigIOError(f"{what}, got more than {_MOST_BYTES // 2**20} MiB")
+        found = json.loads(data.decode())
+    except ConfigIOError:
+        raise
+    except RecursionError as error:
+        raise ConfigIOError(f"{what}, which can't be read: it is nested too deeply") from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigIOError(f"{what}, which can't be read: {reason}") from error
+    if not isinstance(found, dict):
+        raise ConfigIOError(f"{path}: expected a mapping, got {type(found).__name__}")
+    return found
