@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch.utils.data import DataLoader as TorchLoader
 
-from ..errors import DataError
+from ..errors import BatchSizeError, DataError
 from .dataset import Batcher, Dataset
 from .making import BatchMaker, Made, OnBadItem, Request, bad_batch, to_device
 from .prefetch import copied_ahead
@@ -63,6 +63,8 @@ class DataLoader(Generic[Item, Batch]):
         on_bad_item: OnBadItem = "raise",
         rank: int = 0,
         world_size: int = 1,
+        accumulation_steps: int = 1,
+        fingerprint: str | None = None,
     ) -> None:
         """Make a loader at the beginning of epoch 0.
 
@@ -79,6 +81,9 @@ class DataLoader(Generic[Item, Batch]):
             on_bad_item: whether an item that can't be read ends the training, or is left out and counted.
             rank: number of this process among those that train together.
             world_size: how many these are.
+            accumulation_steps: how many batches an optimizer step takes: a position saved at the end of a step is
+                also one of batches that are divided otherwise.
+            fingerprint: a hash of the data, where the dataset has none.
 
         Raises:
             DataError: there are no items.
@@ -91,6 +96,7 @@ class DataLoader(Generic[Item, Batch]):
             ("steps_per_epoch", steps_per_epoch, 1),
             ("num_workers", num_workers, 0),
             ("world_size", world_size, 1),
+            ("accumulation_steps", accumulation_steps, 1),
         ):
             if value is not None and value < least:
                 raise ValueError(f"expected {name} >= {least}, got {value}")
@@ -106,6 +112,8 @@ class DataLoader(Generic[Item, Batch]):
         self.on_bad_item: OnBadItem = on_bad_item
         self.rank = rank
         self.world_size = world_size
+        self.accumulation_steps = accumulation_steps
+        self.fingerprint = fingerprint
         self.epoch = 0
         self.position = 0
         self.skipped = 0
@@ -168,24 +176,35 @@ class DataLoader(Generic[Item, Batch]):
     def state_dict(self) -> dict[str, Any]:
         """The position, and what it is a position in; plain values.
 
-        A dataset that has a `fingerprint`, a hash of its items as a string, is known again by it.
+        A dataset that has a `fingerprint`, a hash of its items as a string, is known again by it; another one by that
+        of the loader.
         """
-        return {"epoch": self.epoch, "position": self.position, **self._identity()}
+        place = {"epoch": self.epoch, "position": self.position, "accumulation_steps": self.accumulation_steps}
+        return {**place, **self._identity()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go to a saved position.
 
         Raises:
+            BatchSizeError: an optimizer step of the loader that saved it takes another number of items.
             DataError: it was saved by a loader with other batches; the position is as before.
         """
-        for name, value in self._identity().items():
-            if state.get(name) != value:
+        times, own_times = int(state.get("accumulation_steps", self.accumulation_steps)), self.accumulation_steps
+        before, now = _by_steps(state, times), _by_steps(self._identity(), own_times)
+        if before["batch_size"] != now["batch_size"]:
+            raise BatchSizeError(
+                f"the saved loader position is one of other batches: a step took {before['batch_size']} items,"
+                f" and would take {now['batch_size']} now: batch_size {self.batch_size} x processes {self.world_size} x"
+                f" accumulation_steps {own_times}; choose these so that a step takes as many as before"
+            )
+        for name, value in now.items():
+            if before.get(name) != value:
                 raise DataError(
-                    f"the saved loader position is one of other batches: {name} was {state.get(name)}, is {value} now"
+                    f"the saved loader position is one of other batches: {name} was {before.get(name)}, is {value} now"
                 )
-        epoch, position = int(state["epoch"]), int(state["position"])
-        if epoch < 0 or not 0 <= position < len(self):
-            raise DataError(f"the saved loader position does not exist: batch {position} of epoch {epoch}")
+        epoch, (position, rest) = int(state["epoch"]), divmod(int(state["position"]) * own_times, times)
+        if rest or epoch < 0 or not 0 <= position < len(self):
+            raise DataError(f"the saved loader position does not exist: batch {state['position']} of epoch {epoch}")
         self.epoch, self.position = epoch, position
 
     def _identity(self) -> dict[str, Any]:
@@ -194,7 +213,7 @@ class DataLoader(Generic[Item, Batch]):
             "batch_size": self._joined,
             "steps_per_epoch": len(self),
             "num_items": len(self.dataset),
-            "fingerprint": getattr(self.dataset, "fingerprint", None),
+            "fingerprint": getattr(self.dataset, "fingerprint", None) or self.fingerprint,
         }
 
     def _made_ahead(self, maker: BatchMaker, epoch: int, steps: range) -> Iterator[Made]:
@@ -242,6 +261,13 @@ class DataLoader(Generic[Item, Batch]):
             # A new dict, as threads that make batches may be reading the old one.
             self._passes = {**dict([*self._passes.items()][-1:]), key: order}
         return order
+
+
+def _by_steps(identity: Mapping[str, Any], accumulation_steps: int) -> dict[str, Any]:
+    """The identity of a loader with numbers of optimizer steps in place of those of batches."""
+    items, batches = (int(identity.get(name) or 0) for name in ("batch_size", "steps_per_epoch"))
+    steps = -(-batches // accumulation_steps)
+    return {**identity, "batch_size": items * accumulation_steps, "steps_per_epoch": steps}
 
 
 def _permutation(seed: int | None, n_items: int, number: int) -> list[int]:

@@ -80,10 +80,7 @@ class BatchMaker:
 
     def _made(self, indices: Sequence[int], device: torch.device) -> Made:
         if self.batcher is None and callable(getattr(self.dataset, "batch", None)):
-            try:
-                return Made(self.dataset.batch(indices, device))
-            except Exception as error:
-                return Made(None, error=f"{_shown(indices)} of {self._name}: {_said(error)}", cause=error)
+            return self._of_dataset(indices, device)
         items, skipped = [], []
         for index in indices:
             try:
@@ -99,6 +96,23 @@ class BatchMaker:
         except Exception as error:
             taken = [index for index in indices if index not in skipped]
             return Made(None, error=f"{_shown(taken)} of {self._name} make no batch: {_said(error)}", cause=error)
+
+    def _of_dataset(self, indices: Sequence[int], device: torch.device) -> Made:
+        """The batch that the dataset makes at once; where it can't, of the items that can be read one by one."""
+        try:
+            return Made(self.dataset.batch(indices, device))
+        except Exception as error:
+            skipped = tuple(index for index in indices if self.on_bad_item == "skip" and not self._is_readable(index))
+            if not 0 < len(skipped) < len(indices):
+                return Made(None, skipped, f"{_shown(indices)} of {self._name}: {_said(error)}", error)
+        return self._of_dataset([index for index in indices if index not in skipped], device)._replace(skipped=skipped)
+
+    def _is_readable(self, index: int) -> bool:
+        try:
+            self.dataset[index]
+        except Exception:
+            return False
+        return True
 
     def _collated(self, items: list[Any], device: torch.device) -> Any:
         if self.batcher is not None:

@@ -49,7 +49,7 @@ class TextCorpus:
         digest.update(train_text)
         digest.update(valid_text)
         if config.tokenizer is not None:
-            digest.update(Path(config.tokenizer).expanduser().read_bytes())
+            digest.update(read_regular(Path(config.tokenizer).expanduser()))
         self.fingerprint = digest.hexdigest()
         self.train, self.valid = (
             TokenWindows(tokens, config.context_length, fingerprint=self.fingerprint)

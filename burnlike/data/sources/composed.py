@@ -1,6 +1,5 @@
 """Several data sets as one."""
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ def composed(parts: Sequence[Any]) -> Splits:
     Raises:
         DataError: their classes differ, or what makes their batches.
     """
-    classes = [_classes(it) for it in parts]
+    classes = [classes_of(it) for it in parts]
     batchers = [type(it.batcher) for it in parts]
     for place, (its_classes, batcher) in enumerate(zip(classes, batchers, strict=True)):
         if its_classes != classes[0]:
@@ -30,17 +29,17 @@ def composed(parts: Sequence[Any]) -> Splits:
             )
     names = [name for it in parts for name in getattr(it, "splits", {})]
     splits = {name: [it.splits[name] for it in parts if name in getattr(it, "splits", {})] for name in names}
-    own = [getattr(it, "fingerprint", None) for it in parts]
+    train = ComposedDataset([it.train for it in parts])
     return Splits(
-        ComposedDataset([it.train for it in parts]),
+        train,
         ComposedDataset([it.valid for it in parts]),
         batcher=parts[0].batcher,
         splits={name: ComposedDataset(some) for name, some in splits.items()},
-        fingerprint=hashlib.sha256(" ".join(map(str, own)).encode()).hexdigest() if all(own) else None,
+        fingerprint=lambda: train.fingerprint,
     )
 
 
-def _classes(data: Any) -> list[str] | None:
+def classes_of(data: Any) -> list[str] | None:
     """The names of the classes, of the data or of the innermost data set that its items come from."""
     while True:
         if (found := getattr(data, "classes", None)) is not None:

@@ -43,6 +43,8 @@ class _TableConfig(DatasetConfig):
     def validate(self) -> Iterable[tuple[str, str]]:
         if self.target in self.features:
             yield "features", f"expected columns other than the target '{self.target}'"
+        if len(set(self.features)) < len(self.features):
+            yield "features", f"expected each column once, got {', '.join(self.features)}"
 
 
 class CsvConfig(_TableConfig, tag="Csv"):
@@ -64,7 +66,7 @@ class CsvConfig(_TableConfig, tag="Csv"):
         """Read the file.
 
         Raises:
-            DataError: it is missing or damaged, or a value is no number; the message names the line.
+            DataError: it is missing or damaged, or a value is not what it should be; the message names line and column.
         """
         return self._init("csv")
 
@@ -76,7 +78,7 @@ class JsonLinesConfig(_TableConfig, tag="JsonLines"):
         """Read the file.
 
         Raises:
-            DataError: it is missing or damaged, or a value is no number; the message names the line.
+            DataError: it is missing or damaged, or a value is not what it should be; the message names line and column.
         """
         return self._init("json_lines")
 
@@ -122,7 +124,7 @@ class ImageFolderConfig(DatasetConfig, tag="ImageFolder"):
 
     Attributes:
         path: the folder.
-        masks: the folder of masks, whose pixels are classes; None for classification.
+        masks: the folder of masks, whose pixels are classes; None for classification. They are PNG, BMP, TIFF or PPM.
         size: height and width that all images are resized to; None leaves them, and all must have one size.
         mode: `RGB` or `L` (grey).
         validation_path: a folder for validation; None takes a part of `path`.
@@ -151,7 +153,7 @@ class ImageFolderConfig(DatasetConfig, tag="ImageFolder"):
         """List the images.
 
         Raises:
-            DataError: a folder is missing or has no images, or an image has no mask.
+            DataError: a folder is missing or has no images, an image has no mask, or two masks have one name.
         """
         from .images import image_splits
 

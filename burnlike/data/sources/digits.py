@@ -30,4 +30,4 @@ def digits(config: DigitsConfig) -> Splits:
     if config.test_fraction > 0:
         rest, splits["test"] = split(data, config.test_fraction, config.split_seed, "digits")
     train, valid = split(rest, config.validation_fraction, config.split_seed + 1, "digits")
-    return Splits(train, valid, splits=splits, fingerprint=name)
+    return Splits(train, valid, splits=splits, fingerprint=name, classes=[*"0123456789"])

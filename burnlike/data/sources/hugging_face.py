@@ -1,14 +1,17 @@
 """Data sets of Hugging Face's `datasets`, from the disk."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from ..._regular_file import regular_size
 from ...errors import DataError, nearest
+from ..fingerprint import FileFingerprint, Fingerprint, Fingerprinted
 from .configs import HuggingFaceConfig
-from .splits import Splits, existing, fingerprint_of, split
+from .splits import Splits, existing, split
 
 
-class HuggingFaceDataset:
+class HuggingFaceDataset(Fingerprinted):
     """Rows of a `datasets.Dataset`, with tensors for numbers.
 
     Items are mappings of the columns, or with two chosen columns pairs.
@@ -16,7 +19,7 @@ class HuggingFaceDataset:
 
     draws = False
 
-    def __init__(self, dataset: Any, columns: Sequence[str] = (), fingerprint: str | None = None) -> None:
+    def __init__(self, dataset: Any, columns: Sequence[str] = (), fingerprint: Fingerprint = None) -> None:
         """Take a data set.
 
         Args:
@@ -49,25 +52,43 @@ def hugging_face(config: HuggingFaceConfig) -> Splits:
     Raises:
         DataError: it is missing or no such data set, or a part or a column is missing.
     """
-    path = existing(config.path, "data.path")
+    path = existing(config.path, "data.path", "directory")
     try:
         import datasets
     except ImportError as error:
         raise DataError("type: HuggingFace needs the package datasets: pip install 'burnlike[datasets]'") from error
-    try:
-        found = datasets.load_from_disk(str(path))
-    except (FileNotFoundError, ValueError, OSError) as error:
-        raise DataError(f"{path}: expected a folder that `save_to_disk` of datasets has written: {error}") from error
-    fingerprint = fingerprint_of(sorted(path.rglob("*.arrow")), config.to_dict())
+    found = _opened(datasets, path)
+    parts = {"": found} if isinstance(found, datasets.Dataset) else {str(name): it for name, it in found.items()}
+    files = {
+        f"{name}/{place}": Path(it["filename"])
+        for name, part in parts.items()
+        for place, it in enumerate(part.cache_files)
+    }
+    facts = {name: value for name, value in config.to_dict().items() if name != "path"}
+    fingerprint = FileFingerprint(files, facts)
+    parts = {name: HuggingFaceDataset(it, config.columns, fingerprint) for name, it in parts.items()}
     if isinstance(found, datasets.Dataset):
-        whole = HuggingFaceDataset(found, config.columns, fingerprint)
-        train, valid = split(whole, config.validation_fraction, config.split_seed, config.path)
-        return Splits(train, valid, fingerprint=whole.fingerprint)
-    parts = {str(name): HuggingFaceDataset(it, config.columns, fingerprint) for name, it in found.items()}
+        train, valid = split(parts[""], config.validation_fraction, config.split_seed, config.path)
+        return Splits(train, valid, fingerprint=fingerprint)
     if config.train_split not in parts:
         raise DataError(f"{path}: there is no part '{config.train_split}'; it has {', '.join(parts)}")
     whole = parts.pop(config.train_split)
     if config.valid_split in parts:
-        return Splits(whole, parts.pop(config.valid_split), splits=parts, fingerprint=whole.fingerprint)
+        return Splits(whole, parts.pop(config.valid_split), splits=parts, fingerprint=fingerprint)
     train, valid = split(whole, config.validation_fraction, config.split_seed, config.path)
-    return Splits(train, valid, splits=parts, fingerprint=whole.fingerprint)
+    return Splits(train, valid, splits=parts, fingerprint=fingerprint)
+
+
+def _opened(datasets: Any, path: Path) -> Any:
+    """What `save_to_disk` has written.
+
+    Raises:
+        DataError: the folder is none such, or has files that are not regular.
+    """
+    try:
+        for file in path.rglob("*"):
+            if not file.is_dir():
+                regular_size(file)  # a pipe would be waited for
+        return datasets.load_from_disk(str(path))
+    except (FileNotFoundError, ValueError, OSError) as error:
+        raise DataError(f"{path}: expected a folder that `save_to_disk` of datasets has written: {error}") from error

@@ -4,54 +4,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ...errors import DataError
-from .splits import Splits, existing, fingerprint_of, split
-
-EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
-
-
-def read_image(path: Path, mode: str, size: tuple[int, int] | None, *, is_mask: bool = False) -> Tensor:
-    """An image as `[channels, height, width]` uint8, or a mask as `[height, width]` int64.
-
-    Args:
-        path: any format that Pillow reads.
-        mode: `RGB` or `L` (grey).
-        size: height and width to resize to: images bilinear, masks by the nearest pixel.
-        is_mask: take the values of the pixels as classes; of an image with a palette its indices.
-
-    Raises:
-        DataError: it can't be read.
-    """
-    pillow = _pillow()
-    try:
-        with pillow.open(path) as image:
-            if is_mask and image.mode not in ("P", "L", "1"):
-                raise DataError(f"{path}: expected a mask of one channel of 8 bits, got the mode {image.mode}")
-            shown = image.convert("L") if is_mask and image.mode == "1" else image if is_mask else image.convert(mode)
-            if size is not None:
-                resample = pillow.Resampling.NEAREST if is_mask else pillow.Resampling.BILINEAR
-                shown = shown.resize((size[1], size[0]), resample)
-            data = torch.frombuffer(bytearray(shown.tobytes()), dtype=torch.uint8)
-            height, width = shown.height, shown.width
-    except (OSError, ValueError, SyntaxError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{path} can't be read as an image: {error}") from error
-    return data.view(height, width).long() if is_mask else data.view(height, width, -1).permute(2, 0, 1)
+from ..fingerprint import FileFingerprint, Fingerprint, Fingerprinted
+from .image_files import EXTENSIONS, read_image, read_mask
+from .splits import Splits, existing, split
 
 
-def _pillow() -> Any:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise DataError("folders of images need Pillow: pip install 'burnlike[images]'") from error
-    return Image
-
-
-class ImageFolderDataset:
+class ImageFolderDataset(Fingerprinted):
     """Images with their targets, read when they are asked for: `(float32 [channels, height, width] in 0..1, target)`.
 
     Attributes:
@@ -68,7 +29,7 @@ class ImageFolderDataset:
         size: tuple[int, int] | None = None,
         classes: Sequence[str] = (),
         augment: Callable[[Tensor], Tensor] | None = None,
-        fingerprint: str | None = None,
+        fingerprint: Fingerprint = None,
     ) -> None:
         """Take the paths of images with their targets: a number, or the path of a mask."""
         self.items = list(items)
@@ -102,12 +63,11 @@ class ImageFolderDataset:
         """Images, and masks with the same names in another folder; the extensions may differ.
 
         Raises:
-            DataError: there are no images, or one has no mask.
+            DataError: there are no images, one has no mask, or two have one name.
         """
-        by_name = {it.relative_to(masks).with_suffix(""): it for it in images_in(masks)}
+        by_name = _by_name(masks)
         items = []
-        for image in images_in(images):
-            name = image.relative_to(images).with_suffix("")
+        for name, image in _by_name(images).items():
             if name not in by_name:
                 raise DataError(f"{image} has no mask: expected {masks / name} with the extension of an image")
             items.append((image, by_name[name]))
@@ -125,9 +85,15 @@ class ImageFolderDataset:
             DataError: a file can't be read.
         """
         path, target = self.items[index]
-        image = read_image(path, self.mode, self.size).float() / 255
+        image = read_image(path, self.mode, self.size)
         if isinstance(target, Path):
-            target = read_image(target, "L", self.size, is_mask=True)
+            mask = read_mask(target, self.size)
+            if mask.shape != image.shape[1:]:
+                raise DataError(
+                    f"{target}: expected a mask of {list(image.shape[1:])} pixels, as {path} has, got"
+                    f" {list(mask.shape)}"
+                )
+            target = mask
         return (image if self.augment is None else self.augment(image)), target
 
 
@@ -135,6 +101,21 @@ def images_in(path: Path) -> list[Path]:
     """The images in a folder at any depth, sorted by name, without hidden ones."""
     found = (it for it in path.rglob("*") if it.suffix.lower() in EXTENSIONS and it.is_file())
     return sorted(it for it in found if not any(part.startswith(".") for part in it.relative_to(path).parts))
+
+
+def _by_name(folder: Path) -> dict[Path, Path]:
+    """The images in a folder by their names below it, without extensions.
+
+    Raises:
+        DataError: two have one name.
+    """
+    found: dict[Path, Path] = {}
+    for image in images_in(folder):
+        name = image.relative_to(folder).with_suffix("")
+        if name in found:
+            raise DataError(f"{found[name]} and {image}: expected one file of the name '{name}', got two")
+        found[name] = image
+    return found
 
 
 def image_splits(
@@ -145,22 +126,27 @@ def image_splits(
     Raises:
         DataError: a folder is missing, or has not what was expected.
     """
+    roots = {"data.path": path, "data.masks": masks, "data.validation_path": validation_path}
+    folders = {name: existing(it, name, "directory") for name, it in roots.items() if it is not None}
 
-    def dataset(folder: str, name: str) -> ImageFolderDataset:
-        found = existing(folder, name)
+    def dataset(name: str) -> ImageFolderDataset:
         if masks is None:
-            return ImageFolderDataset.classification(found, **options)
-        return ImageFolderDataset.segmentation(found, existing(masks, "data.masks"), **options)
+            return ImageFolderDataset.classification(folders[name], **options)
+        return ImageFolderDataset.segmentation(folders[name], folders["data.masks"], **options)
 
-    whole = dataset(path, "data.path")
-    files = [it for it, _ in whole.items]
-    whole.fingerprint = fingerprint_of(files, options, validation_fraction, seed)
-    if validation_path is None:
-        train, valid = split(whole, validation_fraction, seed, path)
-        return Splits(train, valid, fingerprint=whole.fingerprint)
-    valid = dataset(validation_path, "data.validation_path")
+    whole = dataset("data.path")
+    valid = None if validation_path is None else dataset("data.validation_path")
+    files = {}
+    for name, part in (("data.path", whole), ("data.validation_path", valid)):
+        for image, target in [] if part is None else part.items:
+            files[f"{name}/{image.relative_to(folders[name]).as_posix()}"] = image
+            if isinstance(target, Path):
+                files[f"data.masks/{target.relative_to(folders['data.masks']).as_posix()}"] = target
+    whole.fingerprint = fingerprint = FileFingerprint(files, options, validation_fraction, seed)
+    if valid is None:
+        return Splits(*split(whole, validation_fraction, seed, path), fingerprint=fingerprint)
     if valid.classes != whole.classes:
         raise DataError(
             f"{validation_path}: expected the classes of the training, {whole.classes}, got {valid.classes}"
         )
-    return Splits(whole, valid, fingerprint=whole.fingerprint)
+    return Splits(whole, valid, fingerprint=fingerprint)

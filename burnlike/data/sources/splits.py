@@ -1,20 +1,18 @@
 """Splits: a data set in parts, as a training job takes it."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from ...errors import DataError
 from ..dataset import Dataset
+from ..fingerprint import Fingerprint, Fingerprinted
 from ..transforms.selection import SelectionDataset
 
 
-@dataclass
-class Splits:
+class Splits(Fingerprinted):
     """What the config of a data set makes.
 
     Attributes:
@@ -23,13 +21,27 @@ class Splits:
         batcher: makes a batch; None is the loader's default.
         splits: further parts by name, which are evaluated at the end.
         fingerprint: a hash of the data, by which a resumed run knows it again.
+        classes: the names of the classes, where they are known and the items don't say them.
     """
 
-    train: Dataset[Any]
-    valid: Dataset[Any]
-    batcher: Any = None
-    splits: Mapping[str, Dataset[Any]] = field(default_factory=dict)
-    fingerprint: str | None = None
+    classes: Sequence[str] | None = None
+
+    def __init__(
+        self,
+        train: Dataset[Any],
+        valid: Dataset[Any],
+        batcher: Any = None,
+        splits: Mapping[str, Dataset[Any]] | None = None,
+        fingerprint: Fingerprint = None,
+        classes: Sequence[str] | None = None,
+    ) -> None:
+        self.train = train
+        self.valid = valid
+        self.batcher = batcher
+        self.splits = dict(splits or {})
+        self.fingerprint = fingerprint
+        if classes is not None:
+            self.classes = classes
 
 
 def split(dataset: Any, fraction: float, seed: int, name: str) -> tuple[SelectionDataset[Any], SelectionDataset[Any]]:
@@ -49,22 +61,16 @@ def split(dataset: Any, fraction: float, seed: int, name: str) -> tuple[Selectio
     return SelectionDataset(dataset, sorted(order[n_valid:])), SelectionDataset(dataset, sorted(order[:n_valid]))
 
 
-def fingerprint_of(files: Sequence[Path], *facts: Any) -> str:
-    """A hash of the names, sizes and times of files, and of facts such as options."""
-    digest = hashlib.sha256(repr(facts).encode())
-    for file in files:
-        status = file.stat()
-        digest.update(f"{file.name} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
-
-
-def existing(path: str, field_name: str) -> Path:
-    """The path, `~` expanded.
+def existing(path: str, field_name: str, kind: Literal["file", "directory"]) -> Path:
+    """The path of a regular file or of a directory, `~` expanded.
 
     Raises:
-        DataError: there is nothing.
+        DataError: there is none.
     """
     found = Path(path).expanduser()
     if not found.exists():
         raise DataError(f"{field_name}: there is no file or directory {found.absolute()}; check the path")
+    if not (found.is_file() if kind == "file" else found.is_dir()):
+        wanted = "regular file" if kind == "file" else kind
+        raise DataError(f"{field_name}: expected a {wanted}, got {found.absolute()}, which is none")
     return found

@@ -1,70 +1,40 @@
 """Rows of CSV and of JSON lines, with typed columns."""
 
-import csv
+import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+import warnings
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ...errors import DataError, nearest
 from ..tensors import TensorDataset
-from .splits import Splits, existing, fingerprint_of, split
+from .rows import CsvFile, JsonLinesFile, Row, RowFile
+from .splits import Splits, existing, split
 
-Row = Mapping[str, Any]
+_FILES: dict[str, type[RowFile]] = {"csv": CsvFile, "json_lines": JsonLinesFile}
 
+_EXACT = 2**24
+"""Up to this float32 has every whole number."""
 
-def csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    """The rows of a CSV file with a head, and the line that each ends in.
+_LARGEST = torch.finfo(torch.float32).max
+_SHOWN = 40
 
-    Raises:
-        DataError: the file is no UTF-8 CSV, or a row has more or fewer columns than the head.
-    """
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, strict=True)
-            head = next(reader, [])
-            for row in reader:
-                if row and len(row) != len(head):
-                    raise DataError(
-                        f"{path}:{reader.line_num}: expected {len(head)} columns, as the first line has, got {len(row)}"
-                    )
-                if row:
-                    yield reader.line_num, dict(zip(head, row, strict=True))
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: expected UTF-8 CSV with a first line of names: {error}") from error
-
-
-def json_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    """The objects of JSON lines, and the number of each line.
-
-    Raises:
-        DataError: a line is no JSON object.
-    """
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise DataError(f"{path}:{number}: expected one JSON object a line: {error}") from error
-            if not isinstance(row, dict):
-                raise DataError(f"{path}:{number}: expected a JSON object, got {type(row).__name__}")
-            yield number, row
-
-
-ROWS: dict[str, Callable[[Path], Iterator[tuple[int, Row]]]] = {"csv": csv_rows, "json_lines": json_rows}
+_CLASSES = {str: "text", int: "a whole number", float: "a number with a fraction", bool: "a truth value"}
+"""What a class may be; all those of a table are of one kind."""
 
 
 class Table(Splits):
-    """Rows as numbers: `(features [n, columns] float32, targets [n])`; classes that are text become 0, 1 and so on.
+    """Rows as numbers: `(features [n, columns] float32, targets [n])`; classes become 0, 1 and so on.
 
     Attributes:
         features: names of the columns.
-        classes: what the targets 0, 1, ... stand for, sorted; None where targets are numbers.
+        classes: what the targets 0, 1, ... stand for, numbers by their size and then text; None where targets are
+            numbers.
     """
 
     def __init__(
@@ -82,62 +52,146 @@ class Table(Splits):
         """Read a file, or two.
 
         Raises:
-            DataError: a file is missing or damaged, a column is missing, or a value is no number; it names the line.
+            DataError: a file is missing or damaged, a column is missing, or a value is not what it should be; it names
+                the line and the column.
         """
-        paths = [existing(path, "data.path")]
+        files = [_FILES[kind](existing(path, "data.path", "file"))]
         if validation_path is not None:
-            paths.append(existing(validation_path, "data.validation_path"))
-        tables = [list(ROWS[kind](it)) for it in paths]
-        for table, it in zip(tables, paths, strict=True):
-            if not table:
-                raise DataError(f"{it}: expected at least one row, got none")
-        first = tables[0][0][1]
-        self.features = [*features] or [name for name in first if name != target]
-        self.classes: list[str] | None = None
-        if not is_regression:
-            self.classes = sorted({_cell(row, target, f"{paths[0]}:{line}") for line, row in tables[0]}, key=_order)
-        self.fingerprint = fingerprint_of(paths, self.features, target, is_regression, validation_fraction, seed)
-        made = [self._tensors(table, str(it), target) for table, it in zip(tables, paths, strict=True)]
-        if len(made) == 2:
-            self.train, self.valid = made
+            files.append(_FILES[kind](existing(validation_path, "data.validation_path", "file")))
+        tables = [list(file) for file in files]
+        for file, rows in zip(files, tables, strict=True):
+            if not rows:
+                raise DataError(f"{file.path}: expected at least one row, got none")
+        _cell(files[0], *tables[0][0], target)
+        self.features = [*features] or [name for name in tables[0][0][1] if name != target]
+        if not self.features or "" in self.features:
+            raise DataError(
+                f"{files[0].path}: expected columns beside '{target}', each with a name, got {self.features}; pandas"
+                " writes its index without one: use to_csv(index=False), or say the columns in data.features"
+            )
+        said: set[str] = set()
+        inputs = [
+            torch.stack([_numbers(*part, name, said) for name in self.features], 1)
+            for part in zip(files, tables, strict=True)
+        ]
+        self.classes: Sequence[str] | None = None
+        if is_regression:
+            targets = [_numbers(*part, target, said) for part in zip(files, tables, strict=True)]
         else:
-            self.train, self.valid = split(made[0], validation_fraction, seed, path)
-        self.batcher, self.splits = None, {}
-
-    def _tensors(self, rows: Sequence[tuple[int, Row]], path: str, target: str) -> TensorDataset:
-        features = [[_number(row, name, f"{path}:{line}") for name in self.features] for line, row in rows]
-        if self.classes is None:
-            targets = torch.tensor([_number(row, target, f"{path}:{line}") for line, row in rows])
-        else:
-            numbers = {name: number for number, name in enumerate(self.classes)}
-            found = [(line, _cell(row, target, f"{path}:{line}")) for line, row in rows]
-            unknown = next(((line, name) for line, name in found if name not in numbers), None)
-            if unknown is not None:
-                raise DataError(f"{path}:{unknown[0]}: '{target}' is '{unknown[1]}', a class that the training has not")
-            targets = torch.tensor([numbers[name] for _, name in found])
-        return TensorDataset(torch.tensor(features), targets, fingerprint=self.fingerprint)
+            self.classes, targets = _classes(files, tables, target)
+        digest = hashlib.sha256(
+            repr((self.features, target, self.classes, validation_fraction, seed, len(files))).encode()
+        )
+        for tensor in (*inputs, *targets):
+            digest.update(tensor.numpy().data)
+        self.fingerprint = digest.hexdigest()
+        made = [TensorDataset(*part, fingerprint=self.fingerprint) for part in zip(inputs, targets, strict=True)]
+        train, valid = made if len(made) == 2 else split(made[0], validation_fraction, seed, path)
+        super().__init__(train, valid, fingerprint=self.fingerprint)
 
 
-def _cell(row: Row, name: str, place: str) -> str:
-    if name not in row:
-        raise DataError(f"{place}: there is no column '{name}'{nearest(name, [*row])}")
-    return str(row[name])
+def _numbers(file: RowFile, rows: Sequence[tuple[int, Row]], name: str, said: set[str]) -> Tensor:
+    """A column as `[n]` float32; it is said once where that is not what the file has.
+
+    Raises:
+        DataError: a value is no number, or too large a one.
+    """
+    values = [_number(file, line, row, name) for line, row in rows]
+    exact = torch.tensor(values, dtype=torch.float64)
+    rounded = exact.float()
+    if rounded.isinf().any():
+        line, row = rows[int(rounded.isinf().int().argmax())]
+        raise _too_large(file, line, row, name)
+    if name not in said:
+        for place in ((exact.abs() > _EXACT) | ((rounded == 0) & (exact != 0))).nonzero().flatten().tolist():
+            line, row = rows[place]
+            got = int(rounded[place].item())
+            if Decimal(str(row[name])) != got:
+                said.add(name)
+                warnings.warn(
+                    f"{file.place(line, name)}: '{name}': {_shown(row[name])} becomes {got}: tables are float32, of"
+                    f" about 7 digits, with whole numbers up to {_EXACT:,}. Subtract or divide, or leave the column out"
+                    " by data.features",
+                    stacklevel=2,
+                )
+                break
+    return rounded
 
 
-def _number(row: Row, name: str, place: str) -> float:
-    text = _cell(row, name, place)
+def _number(file: RowFile, line: int, row: Row, name: str) -> float:
+    raw = _cell(file, line, row, name)
     try:
-        value = float(row[name])
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{place}: '{name}': expected a number, got '{text:.40}'") from error
+        value = float(raw) if "_" not in str(raw) else None  # 1_000 is a number for Python alone
+    except OverflowError as error:
+        raise _too_large(file, line, row, name) from error
+    except (TypeError, ValueError):
+        value = None
+    if value is None:
+        raise DataError(f"{file.place(line, name)}: '{name}': expected a number, got {_shown(raw)}")
     if not math.isfinite(value):
-        raise DataError(f"{place}: '{name}': expected a finite number, got '{text:.40}'")
+        raise DataError(f"{file.place(line, name)}: '{name}': expected a finite number, got {_shown(raw)}")
     return value
 
 
+def _too_large(file: RowFile, line: int, row: Row, name: str) -> DataError:
+    return DataError(
+        f"{file.place(line, name)}: '{name}': expected a number up to {_LARGEST:.3g}, the largest of float32, got"
+        f" {_shown(row[name])}"
+    )
+
+
+def _classes(
+    files: Sequence[RowFile], tables: Sequence[Sequence[tuple[int, Row]]], target: str
+) -> tuple[list[str], list[Tensor]]:
+    """The classes of the first file in their order, and the number of that of each row, `[n]` int64 for each file.
+
+    Raises:
+        DataError: a row has none, they are not of one kind, or a later file has others.
+    """
+    numbers: dict[str, int] = {}
+    first: tuple[type, str] | None = None
+    found = []
+    for file, rows in zip(files, tables, strict=True):
+        names = []
+        for line, row in rows:
+            raw = _cell(file, line, row, target)
+            is_missing = raw is None or raw != raw or (isinstance(raw, str) and not raw.strip())
+            if is_missing or type(raw) not in _CLASSES:
+                got = "none" if is_missing else _shown(raw)
+                raise DataError(f"{file.place(line, target)}: '{target}': expected a class, got {got}")
+            first = first or (type(raw), f"line {line} of {file.path}")
+            if type(raw) is not first[0]:
+                raise DataError(
+                    f"{file.place(line, target)}: '{target}': expected {_CLASSES[first[0]]}, as {first[1]} has, got"
+                    f" {_CLASSES[type(raw)]}, {_shown(raw)}"
+                )
+            names.append(str(raw))
+        if not found:
+            numbers = {name: number for number, name in enumerate(sorted(set(names), key=_order))}
+        for (line, _), name in zip(rows, names, strict=True):
+            if name not in numbers:
+                raise DataError(
+                    f"{file.place(line, target)}: '{target}' is '{name:.40}', a class that the training has not"
+                )
+        found.append(torch.tensor([numbers[name] for name in names]))
+    return [*numbers], found
+
+
+def _cell(file: RowFile, line: int, row: Row, name: str) -> Any:
+    if name not in row:
+        raise DataError(f"{file.place(line, name)}: there is no column '{name}'{nearest(name, [*row])}")
+    return row[name]
+
+
+def _shown(value: Any) -> str:
+    text = repr(value) if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
 def _order(name: str) -> tuple[int, float, str]:
-    """Numbers by their size, before text."""
+    """Numbers by their size, then text; `nan` and `inf` are text, as they have no order or no end."""
     try:
-        return 0, float(name), name
+        number = float(name)
     except ValueError:
-        return 1, 0.0, name
+        number = math.nan
+    return (0, number, name) if math.isfinite(number) else (1, 0.0, name)

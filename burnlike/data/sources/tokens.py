@@ -1,6 +1,5 @@
 """Tokens in a file that may be larger than memory."""
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,21 +7,35 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._regular_file import regular_size
 from ...errors import DataError
-from .splits import existing, fingerprint_of
+from ..fingerprint import FileFingerprint, Fingerprint, Fingerprinted
+from .splits import existing
 
 DTYPES = {"uint8": 1, "uint16": 2, "uint32": 4, "int32": 4, "int64": 8}
 
 
-class MappedTokens:
+class MappedTokens(Fingerprinted):
     """Windows of `length + 1` tokens of a memory-mapped file; only what is read takes memory.
 
     Batches are `[n, length + 1]` int64.
+
+    Attributes:
+        vocab_size: a token that is not below it is an error; None leaves that to the model.
     """
 
     draws = False
 
-    def __init__(self, path: Path, dtype: str, length: int, *, start: int = 0, end: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        dtype: str,
+        length: int,
+        *,
+        start: int = 0,
+        end: int | None = None,
+        fingerprint: Fingerprint = None,
+    ) -> None:
         """Map a file; nothing is read.
 
         Args:
@@ -30,16 +43,18 @@ class MappedTokens:
             dtype: of the numbers: one of `DTYPES`; a `.npy` file says it itself.
             length: tokens that a model reads.
             start, end: the range of tokens to take.
+            fingerprint: a hash of the data; None is that of the file.
 
         Raises:
             DataError: it is no such file, or too short for one window.
         """
         self.tokens = _mapped(path, dtype)[start:end]
-        self.path, self.length = path, length
+        self.path, self.length, self.start = path, length, start
+        self.vocab_size: int | None = None
         if len(self.tokens) < length + 1:
             raise DataError(f"{path}: expected at least {length + 1} tokens for one window, got {len(self.tokens)}")
         facts = (str(self.tokens.dtype), length, start, end)
-        self.fingerprint = hashlib.sha256(fingerprint_of([path], *facts).encode()).hexdigest()
+        self.fingerprint = fingerprint or FileFingerprint({"": path}, *facts)
 
     def __len__(self) -> int:
         return (len(self.tokens) - 1) // self.length
@@ -49,19 +64,29 @@ class MappedTokens:
         if not 0 <= index < len(self):
             raise IndexError(f"window {index} of {len(self)}")
         first = index * self.length
-        return torch.from_numpy(self.tokens[first : first + self.length + 1].astype("int64"))
+        window = torch.from_numpy(self.tokens[first : first + self.length + 1].astype("int64"))
+        if self.vocab_size is not None:
+            self._check(window, first, self.vocab_size)
+        return window
 
     def batch(self, indices: Sequence[int], device: torch.device) -> Tensor:
         """`[n, length + 1]` int64 on `device`."""
         return torch.stack([self[index] for index in indices]).to(device, non_blocking=True)
 
+    def _check(self, window: Tensor, first: int, vocab_size: int) -> None:
+        wrong = ((window < 0) | (window >= vocab_size)).nonzero().flatten().tolist()
+        if wrong:
+            raise DataError(
+                f"{self.path}: expected tokens in 0..{vocab_size - 1} (model.vocab_size), got"
+                f" {window[wrong[0]].item()} as token {self.start + first + wrong[0]} of the file, counted from 0"
+            )
 
-class TokenFile:
+
+class TokenFile(Fingerprinted):
     """The tokens of one file, split, or of two.
 
     Attributes:
         train, valid: windows.
-        vocab_size: of the model: one more than the largest token, where the config says so.
     """
 
     batcher = None
@@ -72,25 +97,28 @@ class TokenFile:
         Raises:
             DataError: one is missing, no file of tokens, or too short.
         """
-        found = existing(path, "data.path")
+        files = {"train": existing(path, "data.path", "file")}
         if validation_path is not None:
-            self.train = MappedTokens(found, dtype, length)
-            self.valid = MappedTokens(existing(validation_path, "data.validation_path"), dtype, length)
-        else:
-            cut = round(len(_mapped(found, dtype)) * (1 - fraction))
-            self.train = MappedTokens(found, dtype, length, end=cut)
-            self.valid = MappedTokens(found, dtype, length, start=cut)
-        self.fingerprint = self.train.fingerprint
+            files["valid"] = existing(validation_path, "data.validation_path", "file")
+        cut = None if validation_path is not None else round(len(_mapped(files["train"], dtype)) * (1 - fraction))
+        self.fingerprint = FileFingerprint(files, dtype, length, cut)
+        self.train = MappedTokens(files["train"], dtype, length, end=cut, fingerprint=self._fingerprint)
+        last = files.get("valid", files["train"])
+        self.valid = MappedTokens(last, dtype, length, start=cut or 0, fingerprint=self._fingerprint)
+
+    def expect_vocabulary(self, size: int) -> None:
+        """Make tokens that a model of so many doesn't know errors of the data, which name their places."""
+        self.train.vocab_size = self.valid.vocab_size = size
 
 
 def _mapped(path: Path, dtype: str) -> Any:
     import numpy
 
     try:
+        size = regular_size(path)
         if path.suffix == ".npy":
-            tokens: Any = numpy.load(path, mmap_mode="r", allow_pickle=False)
+            tokens: Any = numpy.lib.format.open_memmap(path, mode="r")
         else:
-            size = path.stat().st_size
             if size == 0 or size % DTYPES[dtype]:
                 raise DataError(f"{path}: expected numbers of {DTYPES[dtype]} bytes ({dtype}), got {size} bytes")
             tokens = numpy.memmap(path, numpy.dtype(dtype).newbyteorder("<"), mode="r")

@@ -71,10 +71,10 @@ def test_json_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        (["1,2"], {}, r"t.csv:2: expected 3 columns, as the first line has, got 2"),
-        (["1,2,x", "1,oops,y"], {}, r"t.csv:3: 'b': expected a number, got 'oops'"),
-        (["1,inf,y", "1,2,x"], {}, r"t.csv:2: 'b': expected a finite number"),
-        (["1,2,x"], {"target": "kindd"}, r"t.csv:2: there is no column 'kindd'; did you mean 'kind'"),
+        (["1,2"], {}, r"t.csv:2:1: expected 3 columns, as the first line has, got 2"),
+        (["1,2,x", "1,oops,y"], {}, r"t.csv:3:3: 'b': expected a number, got 'oops'"),
+        (["1,inf,y", "1,2,x"], {}, r"t.csv:2:3: 'b': expected a finite number"),
+        (["1,2,x"], {"target": "kindd"}, r"t.csv:1:1: there is no column 'kindd'; did you mean 'kind'"),
         (["1,2,x", "1,2,y"], {"features": ("c",)}, r"there is no column 'c'"),
         (["1,2,x"], {}, r"expected at least two items"),
         ([], {}, r"expected at least one row"),
@@ -89,13 +89,13 @@ def test_damaged_tables_name_the_line(tmp_path: Path, rows: list[str], options: 
 
 def test_other_mistakes_in_tables(tmp_path: Path) -> None:
     train, valid = write_csv(tmp_path / "t.csv", "1,2,x"), write_csv(tmp_path / "v.csv", "1,2,y")
-    with pytest.raises(DataError, match=r"v.csv:2: 'kind' is 'y', a class that the training has not"):
+    with pytest.raises(DataError, match=r"v.csv:2:5: 'kind' is 'y', a class that the training has not"):
         CsvConfig(path=train, target="kind", validation_path=valid).init()
     with pytest.raises(DataError, match=r"data.path: there is no file or directory"):
         CsvConfig(path=str(tmp_path / "none.csv"), target="kind").init()
     with pytest.raises(ConfigError, match="columns other than the target"):
         CsvConfig(path=train, target="kind", features=("kind",))
-    for text, message in (("{", r":1: expected one JSON object"), ("[1]", r":1: expected a JSON object, got list")):
+    for text, message in (("{", r":1:2: expected one JSON object"), ("[1]", r":1:1: expected a JSON object, got list")):
         (tmp_path / "t.jsonl").write_text(text)
         with pytest.raises(DataError, match=message):
             JsonLinesConfig(path=str(tmp_path / "t.jsonl"), target="y").init()

@@ -1,0 +1,191 @@
+"""Rows of CSV and of JSON lines, and the places that their values stand at."""
+
+import csv
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..._regular_file import open_regular
+from ...errors import DataError
+
+Row = Mapping[str, Any]
+
+
+class RowFile(Protocol):
+    """A file of rows: iterating gives the line that each begins in, and its values by column."""
+
+    path: Path
+
+    def __init__(self, path: Path) -> None: ...
+
+    def __iter__(self) -> Iterator[tuple[int, Row]]:
+        """Read the file.
+
+        Raises:
+            DataError: it is damaged, or no regular file.
+        """
+        ...
+
+    def place(self, line: int, column: str) -> str:
+        """`path:line:column` of a value, each counted from 1, or of where it is missing; the file is read again."""
+        ...
+
+
+class CsvFile:
+    """CSV with a first line of names, in UTF-8."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._head: list[str] = []
+
+    def __iter__(self) -> Iterator[tuple[int, Row]]:
+        """See `RowFile`."""
+        reader = csv.reader(_lines(self.path, splits_returns=True), strict=True)
+        line = 1
+        try:
+            self._head = head = next(reader, [])
+            for place, name in enumerate(head):
+                if name in head[:place]:
+                    raise DataError(
+                        f"{self._at(1, place)}: expected a name of its own for each column, got '{name}' twice"
+                    )
+            while True:
+                line = reader.line_num + 1
+                row = next(reader, None)
+                if row is None:
+                    return
+                if row and len(row) != len(head):
+                    raise DataError(
+                        f"{self.path}:{line}:1: expected {len(head)} columns, as the first line has, got {len(row)}"
+                    )
+                if row:
+                    yield line, dict(zip(head, row, strict=True))
+        except csv.Error as error:
+            raise DataError(f"{self.path}:{line}:1: expected UTF-8 CSV with a first line of names: {error}") from error
+
+    def place(self, line: int, column: str) -> str:
+        """See `RowFile`."""
+        return self._at(line, self._head.index(column)) if column in self._head else f"{self.path}:1:1"
+
+    def _at(self, line: int, index: int) -> str:
+        below, column = _field(islice(_lines(self.path, splits_returns=True), line - 1, None), index)
+        return f"{self.path}:{line + below}:{column}"
+
+
+class JsonLinesFile:
+    """One JSON object a line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __iter__(self) -> Iterator[tuple[int, Row]]:
+        """See `RowFile`."""
+        for number, line in enumerate(_lines(self.path), start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line, object_pairs_hook=_object)
+            except _TwiceError as error:
+                name = str(error)
+                raise DataError(
+                    f"{self.path}:{number}:{_value(line, name, 2)}: expected each key once, got '{name}' twice"
+                ) from error
+            except (ValueError, RecursionError) as error:
+                column = getattr(error, "colno", 1)
+                raise DataError(f"{self.path}:{number}:{column}: expected one JSON object a line: {error}") from error
+            if not isinstance(row, dict):
+                raise DataError(f"{self.path}:{number}:1: expected a JSON object, got {type(row).__name__}")
+            yield number, row
+
+    def place(self, line: int, column: str) -> str:
+        """See `RowFile`."""
+        text = next(islice(_lines(self.path), line - 1, None), "")
+        return f"{self.path}:{line}:{_value(text, column)}"
+
+
+class _TwiceError(ValueError):
+    """A JSON object has a key twice."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _TwiceError(name)
+        found[name] = value
+    return found
+
+
+def _lines(path: Path, *, splits_returns: bool = False) -> Iterator[str]:
+    """The lines of UTF-8 text with their ends, without a byte order mark.
+
+    Args:
+        splits_returns: whether a lone carriage return ends a line.
+
+    Raises:
+        DataError: the file can't be read, is not regular, or is not UTF-8.
+    """
+    try:
+        with open_regular(path) as file:
+            number = 0
+            for raw in file:
+                splits = splits_returns and b"\r" in raw[:-2]
+                for line in re.findall(rb"[^\r]*\r\n?|[^\r]+", raw) if splits else [raw]:
+                    number += 1
+                    yield _decoded(line, path, number)
+    except OSError as error:
+        raise DataError(f"{path} can't be read: {error.strerror}") from error
+
+
+def _decoded(line: bytes, path: Path, number: int) -> str:
+    try:
+        return line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        byte = line[error.start]
+        raise DataError(
+            f"{path}:{number}:{error.start + 1}: expected UTF-8, got the byte 0x{byte:02x}; convert the file"
+        ) from error
+
+
+def _field(lines: Iterable[str], index: int) -> tuple[int, int]:
+    """Where the field at `index` begins: lines below the first, and the column from 1."""
+    is_quoted, is_start, below, column = False, True, 0, 1
+    for below, line in enumerate(lines):
+        for column, character in enumerate(line, start=1):
+            if index == 0:
+                return below, column
+            if character == '"' and (is_quoted or is_start):
+                is_quoted = not is_quoted
+            elif character == "," and not is_quoted:
+                index -= 1
+                is_start = True
+                continue
+            is_start = False
+        if index == 0:
+            break
+    return below, column + 1
+
+
+def _value(line: str, name: str, occurrence: int = 1) -> int:
+    """The column, from 1, of the value that a key has in the JSON object of a line; 1 where it has none."""
+    decoder, between = json.JSONDecoder(), re.compile(r"[\s,:]*")
+
+    def after(place: int) -> int:
+        return between.match(line, place).end()  # pyright: ignore[reportOptionalMemberAccess] - it may be empty
+
+    place = after(line.index("{") + 1)
+    try:
+        while line[place] != "}":
+            key, place = decoder.raw_decode(line, place)
+            place = after(place)
+            occurrence -= key == name
+            if occurrence == 0:
+                return place + 1
+            _, place = decoder.raw_decode(line, place)
+            place = after(place)
+    except (ValueError, IndexError):
+        pass
+    return 1
