@@ -63,7 +63,8 @@ def trace(module: "nn.Module", inputs: list[Input]) -> Trace:
     calls: list[Call] = []
     running: list[int] = []
     module.eval()
-    with FlopCounterMode(display=False) as counter, torch.no_grad(), _noted(module, counter, calls, running):
+    counter = FlopCounterMode(display=False)
+    with counter, torch.no_grad(), _noted(module, counter, calls, running), _tied_heads(module, calls, running):
         try:
             module(*given, **named)
         except (BurnlikeError, RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
@@ -101,6 +102,39 @@ def _noted(module: "nn.Module", counter: "FlopCounterMode", calls: list[Call], r
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _tied_heads(module: "nn.Module", calls: list[Call], running: list[int]) -> Any:
+    """Add a row for each product with the table of an Embedding, which no layer computes: a head that shares it."""
+    import torch
+    from torch.multiprocessing.reductions import StorageWeakRef
+
+    from burnlike._torch_compat.dispatch import TorchDispatchMode
+    from burnlike.nn import Embedding
+
+    tables = {
+        StorageWeakRef(child.weight.untyped_storage()): (path, child)
+        for path, child in module.named_modules()
+        if isinstance(child, Embedding | torch.nn.Embedding)
+    }
+
+    class TiedHeads(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = func(*args, **(kwargs or {}))
+            tensors = [it for it in args if isinstance(it, torch.Tensor)]
+            found = [it for it in map(_table, tensors) if it is not None]
+            is_product = len(tensors) > 1 and isinstance(result, torch.Tensor) and result.dim() > 1
+            if found and is_product and result.shape[-1] == found[0][1].weight.shape[0]:
+                path, child = found[0]
+                flops = 2 * result.numel() * child.weight.shape[1]
+                row = Call(f"{path} (tied)", len(running), type(child).__name__, shape_text(tensors[0]))
+                calls.append(row._replace(output=shape_text(result), flops=flops))
+            return result
+
+    def _table(tensor: torch.Tensor) -> "tuple[str, Any] | None":
+        return tables.get(StorageWeakRef(tensor.untyped_storage()))
+
+    return TiedHeads()
 
 
 def shape_text(value: Any) -> str:

@@ -1,27 +1,24 @@
-"""`burnlike check CONFIG...`: lists every mistake of YAML configs; imports torch only for groups and shapes."""
+"""`burnlike check CONFIG...`: lists every mistake of YAML configs; imports torch for trainings and for shapes."""
 
 import argparse
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
 
 import burnlike.config.registry as registry
 from burnlike._terminal import one_line
-from burnlike.config import Config, ModuleConfig
+from burnlike.config import Config
 from burnlike.config.file_paths import missing_files
-from burnlike.config.node import Node, find
+from burnlike.config.node import Node, Tree, find
+from burnlike.config.overrides import reading
 from burnlike.config.shipped import config_file
 from burnlike.config.tree import read_tree
-from burnlike.errors import BurnlikeError, ConfigError, Problem
-from burnlike.module.groups.param_group import ParamGroup
-from burnlike.module.groups.param_matchers import MatchIds
+from burnlike.errors import ConfigError, Problem
 
 from .inputs import Input, add_input_option
 from .options import add_import_option, add_set_option
 from .roots import root_class
 from .tables import say, say_json
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--no-paths", action="store_true", help="do not look whether files are there: for a config of another machine"
+    )
+    parser.add_argument(
+        "--fast", action="store_true", help="only read the config: without torch, the data, and the batch of a training"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
@@ -49,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
     registry.import_modules(args.imports)
     root = registry.named(Config, args.root) if args.root else None
     inputs = args.inputs if args.shapes or args.inputs else None
-    reports = [examine(file, root, args.overrides, paths=not args.no_paths, inputs=inputs) for file in args.files]
+    options: dict[str, Any] = {"paths": not args.no_paths, "fast": args.fast, "inputs": inputs}
+    reports = [examine(file, root, args.overrides, **options) for file in args.files]
     mistakes = sum(len(report["mistakes"]) for report in reports)
     if args.json:
         say_json({"ok": not mistakes, "mistakes": mistakes, "files": reports})
@@ -68,6 +69,7 @@ def examine(
     overrides: list[str],
     *,
     paths: bool = True,
+    fast: bool = False,
     inputs: list[Input] | None = None,
 ) -> dict[str, Any]:
     """Check one file.
@@ -75,6 +77,7 @@ def examine(
     Args:
         root: the class of the file; None for what the file says.
         paths: whether files and directories that it names have to be there.
+        fast: whether the config is only read, without torch and without its data.
         inputs: that the model is run with, to see its shapes; an empty list for those that the config implies, None to
             leave that out.
 
@@ -82,14 +85,23 @@ def examine(
         `file`, `ok`, `mistakes` (each with source, line, column, path and message); of a right one also `type` and
         `parts`, the type of each field that has one, and `calls` if the model was run.
     """
-    try:
-        tree = read_tree(file, overrides)
+
+    def read(options: list[str]) -> tuple[Tree, Config]:
+        tree = read_tree(file, options)
         config = (root or root_class(tree.root)).from_tree(tree)
+        found = [*missing_files(config)] if paths else []
+        if not (found or fast) and hasattr(config, "data") and find_spec("torch") is not None:
+            from .trial import trial_problems
+
+            found = trial_problems(config, data=paths and inputs is None)
+        if found:
+            raise ConfigError.of(find(tree.root, path).place.problem(path, message) for path, message in found)
+        return tree, config
+
+    try:
+        tree, config = reading(read, overrides)
     except ConfigError as error:
         return _wrong(file, error.problems or [Problem(str(error), source=file)])
-    found = [*(missing_files(config) if paths else ()), *unmatched_groups(config)]
-    if found:
-        return _wrong(file, [find(tree.root, path).place.problem(path, message) for path, message in found])
     values = ((name, getattr(config, name)) for name in config.__struct_fields__)
     parts = {name: tag for name, value in values if isinstance(value, Config) and (tag := registry.tag_of(type(value)))}
     report = {"file": file, "ok": True, "mistakes": [], "type": _type_name(config), "parts": parts}
@@ -105,44 +117,6 @@ def _shapes(file: str, config: Config, tree: Node, inputs: list[Input]) -> dict[
     except ConfigError as error:
         return _wrong(file, [Problem(str(error), source=file)])
     return {"calls": [it._asdict() for it in found.calls]} | (_wrong(file, problems) if problems else {})
-
-
-def unmatched_groups(config: Any) -> Iterator[tuple[str, str]]:
-    """The path of each group that matches no parameter, and what is wrong; imports torch only if there are groups.
-
-    Groups by id are left out: ids are drawn when the training begins. So is a model that can't be built without values.
-
-    Args:
-        config: of a run; one of another kind has no groups to look at.
-    """
-    groups = {
-        f"{part}.groups.{place}.params": group.params
-        for part in ("optimizer", "lr_scheduler")
-        for place, group in enumerate(getattr(getattr(config, part, None), "groups", ()))
-        if not _has_ids(group.params)
-    }
-    model = getattr(config, "model", None)
-    if not groups or not isinstance(model, ModuleConfig):
-        return
-    from burnlike.module import params
-    from burnlike.train.job.device import build_on_meta
-
-    try:
-        module: nn.Module = build_on_meta(model)
-    except BurnlikeError as error:
-        yield "model", str(error)
-        return
-    except (RuntimeError, NotImplementedError):
-        return
-    weights = params(module, "weight")
-    for path, group in groups.items():
-        if not any(group.matches(param) for param in weights):
-            known = ", ".join(param.path for param in weights[:5]) + (", ..." if weights[5:] else "")
-            yield path, f"matches no parameter of the model ({known}): {group}"
-
-
-def _has_ids(group: ParamGroup) -> bool:
-    return any(isinstance(rule, MatchIds) for rule in (*group.match, *group.excludes))
 
 
 def _wrong(file: str, problems: Sequence[Problem]) -> dict[str, Any]:

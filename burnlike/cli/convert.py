@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from .._regular_file import read_regular
 from ..errors import RecordError
 from ..record.files.sharded import INDEX_SUFFIX, listed_names
 from ..record.formats import DEFAULT_EXTENSION, EXTENSIONS, format_of_path
@@ -179,6 +180,5 @@ def _size(path: str) -> int:
     """Bytes of a file, or of the files that an index names."""
     if not path.endswith(INDEX_SUFFIX):
         return os.path.getsize(path)
-    with open(path, "rb") as file:
-        names = listed_names(file.read()) or ()
+    names = listed_names(read_regular(path)) or ()
     return sum(os.path.getsize(os.path.join(os.path.dirname(path), name)) for name in names)

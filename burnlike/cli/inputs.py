@@ -1,31 +1,10 @@
 """The inputs that a model is tried with: `--input x=int64:8,128`. Imports no torch."""
 
 import argparse
-import re
-from typing import NamedTuple
 
-from burnlike._dtypes import DTYPES, other_name
+from burnlike.config.root_keys import Input, parsed_input
 
-_FORM = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?:(?P<dtype>\w+):)?(?P<shape>(?:\d{1,10}(?:,\d{1,10})*)?)")
-_NAMES = [it.torch for it in DTYPES if it.torch]
-
-
-class Input(NamedTuple):
-    """A tensor that a model is called with.
-
-    Attributes:
-        shape: its sizes.
-        dtype: torch's name of its element type.
-        name: of the argument; empty for one that is given by its order.
-    """
-
-    shape: tuple[int, ...]
-    dtype: str = "float32"
-    name: str = ""
-
-    def __str__(self) -> str:
-        name = f"{self.name}=" if self.name else ""
-        return f"{name}{self.dtype}:{','.join(map(str, self.shape))}"
+__all__ = ["Input", "add_input_option", "input_of"]
 
 
 def add_input_option(parser: argparse.ArgumentParser) -> None:
@@ -47,12 +26,7 @@ def input_of(text: str) -> Input:
     Raises:
         ArgumentTypeError: it does not.
     """
-    found = _FORM.fullmatch(text)
-    if not found:
-        raise argparse.ArgumentTypeError(f"expected [NAME=][DTYPE:]SIZES, such as tokens=int64:8,128, got {text!r}")
-    dtype = found["dtype"] or "float32"
-    dtype = dtype if dtype in _NAMES else other_name(dtype) or ""
-    if dtype not in _NAMES:
-        raise argparse.ArgumentTypeError(f"{text!r}: unknown element type; there are {', '.join(_NAMES)}")
-    sizes = tuple(int(size) for size in found["shape"].split(",") if size)
-    return Input(sizes, dtype, found["name"] or "")
+    found = parsed_input(text)
+    if isinstance(found, str):
+        raise argparse.ArgumentTypeError(found)
+    return found

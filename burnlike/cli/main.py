@@ -39,6 +39,7 @@ COMMANDS = (
     Command("forecast", "burnlike.cli.forecast", "say how much disk and memory a record or model will take"),
     Command("doctor", "burnlike.cli.doctor", "show versions, devices and what runs natively"),
     Command("schema", "burnlike.cli.schema", "print the JSON Schema of a config, for editors"),
+    Command("completion", "burnlike.cli.completion", "print what a shell completes command lines by"),
 )
 
 
@@ -108,6 +109,16 @@ def message_of(error: Exception) -> str:
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     """Parse a command line; only the module of the command that it names is imported."""
+    named = next((word for word in arguments if not word.startswith("-")), None)
+    return parsers([named])[0].parse_args(arguments)
+
+
+def parsers(whole: Sequence[str | None]) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser of the program, and those of its commands by name.
+
+    Args:
+        whole: the commands whose modules are imported for their arguments.
+    """
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument(
         "--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error"
@@ -121,17 +132,17 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"burnlike {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    named = next((word for word in arguments if not word.startswith("-")), None)
+    found = {}
     for command in COMMANDS:
-        below = commands.add_parser(
+        below = found[command.name] = commands.add_parser(
             command.name,
             help=command.help,
             description=command.help.capitalize() + ".",
             parents=[shared],
             allow_abbrev=False,
         )
-        if command.name == named:
+        if command.name in whole:
             module = importlib.import_module(command.module)
             module.add_arguments(below)
             below.set_defaults(run=module.run)
-    return parser.parse_args(arguments)
+    return parser, found

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import burnlike.config.registry as registry
 from burnlike.config import ModuleConfig
+from burnlike.config.root_keys import Input, inputs_of
 from burnlike.config.tree import read_tree
 from burnlike.errors import ConfigError, ConfigIOError
 
@@ -24,10 +25,12 @@ class Model:
     Attributes:
         config: of the module.
         optimizer: the config of its optimizer; None if the file is of a module alone.
+        inputs: what the model is called with, as far as the file or the model's class says it.
     """
 
     config: Any
     optimizer: Any = None
+    inputs: tuple[Input, ...] = ()
 
     def build(self) -> "nn.Module":
         """The module, on the meta device.
@@ -58,11 +61,16 @@ def read_model(path: str, imports: Iterable[str], overrides: Iterable[str] = ())
         raise ConfigIOError(f"the config can't be read: {error}", error.problems) from error
     config = root_class(tree.root).from_tree(tree)
     if isinstance(config, ModuleConfig):
-        return Model(config)
+        said = inputs_of(tree.root, ModuleConfig)
+        return Model(config, None, tuple(said or _examples(config)))
     model = getattr(config, "model", None)
     if not isinstance(model, ModuleConfig):
         raise ConfigError(f"{path}: expected the config of a model or of a training, got {type(config).__name__}")
-    return Model(model, getattr(config, "optimizer", None))
+    return Model(model, getattr(config, "optimizer", None), _examples(model))
+
+
+def _examples(model: ModuleConfig) -> tuple[Input, ...]:
+    return tuple(Input(shape, dtype, name) for name, (dtype, shape) in model.example_inputs().items())
 
 
 def first_step(record: "Record", model: Model | None, module: "nn.Module | None") -> tuple[list[int], "Record"]:

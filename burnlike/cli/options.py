@@ -25,6 +25,6 @@ def add_set_option(parser: argparse.ArgumentParser) -> None:
         dest="overrides",
         action="append",
         default=[],
-        metavar="KEY=VALUE",
-        help="set one value of the config, such as training.epochs=3; may be repeated",
+        metavar="KEY=VALUE|~KEY",
+        help="set a value of the config, such as training.epochs=3, or delete a key, '~training.ema'; may be repeated",
     )

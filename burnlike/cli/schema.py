@@ -29,5 +29,5 @@ def run(args: argparse.Namespace) -> int:
     from burnlike.config.json_schema import json_schema
 
     root = registry.named(Config, args.type) if args.type else resolve(TRAIN_CONFIG)
-    say_json(json_schema(root))
+    say_json(json_schema(root), indent=None)
     return 0

@@ -5,6 +5,7 @@ from typing import Any
 from burnlike._terminal import table
 from burnlike.config import ModuleConfig
 from burnlike.config.node import Node, find
+from burnlike.config.root_keys import inputs_of
 from burnlike.errors import BurnlikeError, ConfigError, Problem
 
 from .calls import Call, Trace, trace
@@ -28,10 +29,11 @@ def traced(config: Any, tree: Node, inputs: list[Input]) -> tuple[Trace, list[Pr
         ConfigError: the config does not say what the inputs are.
     """
     from burnlike.train.job.device import build_on_meta
+    from burnlike.train.job.trial import config_path
 
     path, model = _model_of(config)
     place = find(tree, path).place
-    given = inputs or _implied(config, model)
+    given = inputs or _implied(config, model, tree)
     try:
         module = build_on_meta(model)
     except (BurnlikeError, RuntimeError, NotImplementedError) as error:
@@ -46,16 +48,6 @@ def traced(config: Any, tree: Node, inputs: list[Input]) -> tuple[Trace, list[Pr
     return found, [find(tree, path).place.problem(path, f"{rest}: {message}" if rest else message)]
 
 
-def config_path(config: ModuleConfig, module_path: str) -> tuple[str, str]:
-    """The path in a config of what makes a module, or the nearest above it, and the module's path in that."""
-    places, names = [], module_path.split(".") if module_path else []
-    while names and (part := config.part(names[0])) is not None:
-        place, config = part
-        places += [place] if place else []
-        del names[0]
-    return ".".join(places), ".".join(names)
-
-
 def _model_of(config: Any) -> tuple[str, ModuleConfig]:
     """The config of the model and its path."""
     if isinstance(config, ModuleConfig):
@@ -66,12 +58,14 @@ def _model_of(config: Any) -> tuple[str, ModuleConfig]:
     raise ConfigError(f"--shapes: {type(config).__name__} has no model")
 
 
-def _implied(config: Any, model: ModuleConfig) -> list[Input]:
-    """The inputs that a config implies: tokens or images of its data, or what the model's class says.
+def _implied(config: Any, model: ModuleConfig, tree: Node) -> list[Input]:
+    """The inputs that a config implies: its `inputs:`, tokens or images of its data, or what the model's class says.
 
     Raises:
         ConfigError: neither says anything.
     """
+    if config is model and (said := inputs_of(tree, ModuleConfig)):
+        return said
     data = getattr(config, "data", None)
     length, shape = getattr(data, "context_length", None), getattr(data, "item_shape", None)
     if length is not None:
@@ -84,7 +78,7 @@ def _implied(config: Any, model: ModuleConfig) -> list[Input]:
     if not found:
         raise ConfigError(
             "--shapes: the config does not say what the model's inputs are; give them by --input, such as"
-            " --input 8,3,32,32 or --input tokens=int64:8,128"
+            " --input 8,3,32,32 or --input tokens=int64:8,128, or as `inputs: [8, 3, 32, 32]` in the file of a model"
         )
     return found
 

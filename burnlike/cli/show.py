@@ -57,7 +57,7 @@ def _shapes(module: Any, inputs: list[Input], model: Model) -> dict[str, str]:
     """The shapes of what layers give, by their paths; nothing where no inputs are known."""
     from .calls import trace
 
-    given = inputs or [Input(shape, dtype, name) for name, (dtype, shape) in model.config.example_inputs().items()]
+    given = inputs or [*model.inputs]
     if not given:
         return {}
     found = trace(module, given)

@@ -1,6 +1,7 @@
 """`burnlike train CONFIG --sweep KEY=VALUE,VALUE`: one run for each combination of values, one after the other."""
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from burnlike._terminal import one_line, table
 from burnlike.config.file_paths import missing_files
-from burnlike.config.overrides import paths_of
+from burnlike.config.node import find
+from burnlike.config.overrides import Option, paths_of, reading
+from burnlike.config.tree import read_tree
 from burnlike.config.words import show_text
 from burnlike.errors import BurnlikeError, CheckpointError, ConfigError, Problem, RunDirError
 from burnlike.train.job.configs import TrainConfig
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 _CLOSING = {"[": "]", "{": "}"}
 _LONGEST_VALUE, _LONGEST_NAME = 40, 200
 """Characters; most file systems take names of 255 bytes."""
+_MOST_RUNS = 10_000
 
 
 class SweepRun(NamedTuple):
@@ -38,7 +42,7 @@ def sweep_runs(options: Sequence[str]) -> list[SweepRun]:
         options: `KEY=VALUE,VALUE` each; a comma within brackets or quotes is a part of its value.
 
     Raises:
-        ConfigError: an option has no value, a value twice, or the key of another one.
+        ConfigError: an option has no value, a value twice, or the key of another one; or there are too many runs.
 
     Example:
         >>> [run.name for run in sweep_runs(["optimizer.momentum=0,0.9", "seed=1,2"])]
@@ -55,6 +59,8 @@ def sweep_runs(options: Sequence[str]) -> list[SweepRun]:
         if key in axes:
             raise _wrong(option, f"{show_text(key)} is swept by another --sweep already; write all its values in one")
         axes[key] = values
+    if (count := math.prod(map(len, axes.values()))) > _MOST_RUNS:
+        raise _wrong(options[-1], f"makes {count:,} runs with the others; expected at most {_MOST_RUNS:,}")
     names = _short_names([*axes])
     runs: dict[str, SweepRun] = {}
     for values in itertools.product(*axes.values()):
@@ -62,8 +68,13 @@ def sweep_runs(options: Sequence[str]) -> list[SweepRun]:
         name = ",".join(f"{names[key]}={_in_a_name(value)}" for key, value in pairs)[:_LONGEST_NAME]
         while name in runs:  # values that differ only in what a name can't show
             name += "'"
-        runs[name] = SweepRun(name, tuple(f"{key}={value}" for key, value in pairs))
+        runs[name] = SweepRun(name, tuple(map(_option, pairs)))
     return [*runs.values()]
+
+
+def _option(pair: tuple[str, str]) -> Option:
+    text = "=".join(pair)
+    return Option(text, f"--sweep {text}")
 
 
 def split_values(text: str) -> list[str]:
@@ -99,18 +110,21 @@ def checked_configs(file: Path, overrides: list[str], runs: list[SweepRun]) -> l
     configs: list[TrainConfig] = []
     problems: list[Problem] = []
     for run in runs:
-        sources = {f"--set {show_text(text)}": f"--sweep {show_text(text)}" for text in run.overrides}
         try:
-            config = TrainConfig.load(file, [*overrides, *run.overrides])
+            configs.append(reading(lambda options: _checked(file, options), [*overrides, *run.overrides]))
         except ConfigError as error:
-            found = error.problems or [Problem(str(error), source=str(file))]
-            problems += [it._replace(source=sources.get(it.source, it.source)) for it in found]
-        else:
-            problems += [Problem(message, path, str(file)) for path, message in missing_files(config)]
-            configs.append(config)
+            problems += error.problems or [Problem(str(error), source=str(file))]
     if problems:
         raise ConfigError.of(dict.fromkeys(problems))
     return configs
+
+
+def _checked(file: Path, options: list[str]) -> TrainConfig:
+    tree = read_tree(file, options)
+    config = TrainConfig.from_tree(tree)
+    if missing := [*missing_files(config)]:
+        raise ConfigError.of(find(tree.root, path).place.problem(path, message) for path, message in missing)
+    return config
 
 
 def train_all(

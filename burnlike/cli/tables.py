@@ -17,9 +17,9 @@ def say(text: str) -> None:
     print(harmless(text))
 
 
-def say_json(value: Any) -> None:
+def say_json(value: Any, indent: int | None = 2) -> None:
     """Print JSON for programs, and for terminals: letters as they are, what is not printable as `\\u001b`."""
-    text = json.dumps(value, indent=2, ensure_ascii=False)
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
     print("".join(it if it.isprintable() or it == "\n" else json.dumps(it)[1:-1] for it in text))
 
 

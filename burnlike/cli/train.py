@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import burnlike.config.registry as registry
 from burnlike._env import global_rank, number_of_ranks, shorten_spinning
 from burnlike._memory import keep_freed_memory
-from burnlike.config.overrides import paths_of
+from burnlike.config.overrides import Option, paths_of
 from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError, BurnlikeError, CheckpointError, ConfigError
 from burnlike.train.job.configs import TrainConfig
 from burnlike.train.job.resume import check_resumable
+from burnlike.train.learner.launcher import check_launched
 
 from .options import add_import_option, add_set_option
 from .sweep import checked_configs, results_table, sweep_folder, sweep_runs, train_all
@@ -57,17 +58,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train; 0 when done, 130 or 143 when stopped by SIGINT or SIGTERM after a checkpoint was written."""
+    """Train; 0 when done, 130, 143 or 138 when stopped by SIGINT, SIGTERM or SIGUSR1 after a checkpoint was written."""
+    from burnlike.train.learner.interrupt import EarlySignals
+
+    with EarlySignals():
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     shorten_spinning()
     keep_freed_memory()
     file, resumed = _paths(args)
     registry.import_modules(args.imports)
-    overrides = [*args.overrides, *([f"device={args.device}"] if args.device is not None else [])]
+    overrides = [*args.overrides]
+    if args.device is not None:
+        overrides.append(Option(f"device={args.device}", f"--device {args.device}"))
     if args.sweeps:
         return _sweep(args, file, resumed, overrides)
     config = TrainConfig.load(file, overrides)
     if config.distributed.strategy == "none":
         _refuse_several_ranks()
+    check_launched(config.distributed.strategy)
     # torch is loaded only now, so that a wrong file is told at once
     from burnlike.train import Interrupted, Interrupter, Job, RunDir, choose_renderer
 
@@ -124,7 +135,12 @@ def _sweep(args: argparse.Namespace, file: Path, resumed: str | None, overrides:
     """Train each combination; 0 when all are done, 2 when some failed, 130 or 143 when stopped by a signal."""
     runs = sweep_runs(args.sweeps)
     configs = checked_configs(file, overrides, runs)
-    _refuse_several_ranks()
+    if number_of_ranks() > 1 or any(it.distributed.strategy != "none" for it in configs):
+        raise ArgumentError(
+            "--sweep trains one run after the other in this process, without a launcher and with distributed.strategy"
+            " none. Start each run of several processes by itself: torchrun --nproc-per-node 2 -m burnlike train CONFIG"
+            " --set KEY=VALUE --run-dir DIR"
+        )
     from burnlike.train import Interrupted, choose_renderer
 
     renderer = choose_renderer()

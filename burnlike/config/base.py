@@ -1,5 +1,6 @@
 """The base class of all configs."""
 
+import dataclasses
 import os
 from collections.abc import Iterable
 from typing import Any, ClassVar, Self, dataclass_transform
@@ -9,10 +10,12 @@ import msgspec
 from burnlike.errors import ConfigError, ConfigIOError, Problem
 
 from .emit import to_plain, to_yaml
-from .interpolation import escaped
+from .interpolation import escaped, masked
 from .node import Location, Tree, from_python
+from .overrides import reading
 from .read import INVALID, NodeReader
 from .registry import fields_of
+from .root_keys import without_extensions
 from .tree import read_tree, tree_of
 
 
@@ -28,7 +31,16 @@ class ConfigMeta(type(msgspec.Struct)):
             raise TypeError(f"{name}: expected tag to be a string that is not empty, got {tag!r}")
         if options.get("tag_field", "type") != "type":
             raise TypeError(f"{name}: the tag of a config is always written `type:`; leave out tag_field")
+        for key, value in namespace.items():
+            if isinstance(value, dataclasses.Field):
+                namespace[key] = _as_msgspec(value)
         return super().__new__(mcls, name, bases, namespace, **options)
+
+
+def _as_msgspec(field: "dataclasses.Field[Any]") -> Any:
+    """msgspec's field of a dataclass's."""
+    given = {"default": field.default, "default_factory": field.default_factory}
+    return msgspec.field(**{name: it for name, it in given.items() if it is not dataclasses.MISSING})
 
 
 class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_fields=True):
@@ -71,7 +83,7 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
             if read is not value and read is not INVALID:
                 msgspec.structs.force_setattr(self, field.name, read)  # 1 for a float becomes 1.0, a list a copy
         if not reader.problems:
-            reader.problems.extend(place.problem(path, message) for path, message in self.validate())
+            reader.problems.extend(place.problem(path, masked(message, self)) for path, message in self.validate())
         if reader.problems:
             raise ConfigError.of(reader.problems)
 
@@ -96,7 +108,7 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
             ConfigIOError: the file can't be read.
             ConfigError: the file is wrong; the message has one line per mistake.
         """
-        return cls.from_tree(read_tree(path, overrides))
+        return reading(lambda options: cls.from_tree(read_tree(path, options)), overrides)
 
     @classmethod
     def from_yaml(cls, text: str, source: str = "<string>", overrides: Iterable[str] = ()) -> Self:
@@ -110,7 +122,7 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
         Raises:
             ConfigError: the text is wrong; the message has one line per mistake.
         """
-        return cls.from_tree(tree_of(text, source, overrides))
+        return reading(lambda options: cls.from_tree(tree_of(text, source, options)), overrides)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], source: str = "<dict>") -> Self:
@@ -130,7 +142,7 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
         """
         reader = NodeReader()
         reader.problems.extend(tree.problems)
-        config = reader.struct(tree.root, cls, "")
+        config = reader.struct(without_extensions(tree.root), cls, "")
         if reader.problems:
             raise ConfigError.of(reader.problems)
         return config

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from burnlike.errors import ConfigError, ConfigIOError, Problem, nearest
 
 from .document import parse
+from .merging import merged
 from .node import MAX_VALUES, Entries, Location, MappingEntry, Node, report
-from .overrides import written_for_type
-from .registry import TAG_FIELD
 from .shipped import shipped_configs
 from .source_text import MAX_BYTES, read_text
 from .words import got
@@ -41,26 +40,6 @@ def with_defaults(root: Node, source: str, text: str, problems: list[Problem]) -
     if work.some_missing:
         raise ConfigError.of(problems)
     return whole
-
-
-def merged(lower: Node, upper: Node) -> Node:
-    """The values of `upper`, and those of `lower` that it does not have."""
-    if not (lower.is_map and upper.is_map):
-        return upper
-    kept: Entries = lower.value
-    if _type(upper) not in (None, _type(lower)):
-        kept = written_for_type(kept)
-    entries = Entries(kept)
-    for key, entry in upper.value.items():
-        below = kept.get(key)
-        value = merged(below.value, entry.value) if below else entry.value
-        entries[key] = MappingEntry(entry.place, value, written_for=entry.written_for)
-    return upper.with_value(entries)
-
-
-def _type(node: Node) -> str | None:
-    entry = node.value.get(TAG_FIELD)
-    return entry.value.value if entry and isinstance(entry.value.value, str) else None
 
 
 @dataclass

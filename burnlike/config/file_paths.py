@@ -9,6 +9,7 @@ import msgspec
 import msgspec.inspect as mi
 from msgspec import Meta
 
+from .node import FromEnvironment
 from .registry import fields_of, inlined_in
 
 _MARK = "names a file"
@@ -17,23 +18,29 @@ FilePath = Annotated[str, Meta(extra={_MARK: True})]
 """The type of a field that names a file or a directory, relative to the directory that the program runs in."""
 
 
-def missing_files(config: Any, path: str = "") -> Iterator[tuple[str, str]]:
+def missing_files(config: Any) -> Iterator[tuple[str, str]]:
     """The path of each field that names what is no file or directory, and what is wrong."""
+    for path, value in file_fields(config):
+        if problem := _problem(value):
+            yield path, problem
+
+
+def file_fields(config: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """The path of each field that names a file or a directory, and what it names."""
     if isinstance(config, msgspec.Struct):
         for key, field in fields_of(type(config)).items():
             value, here = getattr(config, field.name), f"{path}.{key}" if path else key
             here = path if key == inlined_in(type(config)) else here
             if isinstance(value, str) and _names_a_file(field.type):
-                if problem := _problem(value):
-                    yield here, problem
+                yield here, value
             else:
-                yield from missing_files(value, here)
+                yield from file_fields(value, here)
     elif isinstance(config, list | tuple):
         for place, item in enumerate(config):
-            yield from missing_files(item, f"{path}.{place}")
+            yield from file_fields(item, f"{path}.{place}")
     elif isinstance(config, dict):
         for key, item in config.items():
-            yield from missing_files(item, f"{path}.{key}")
+            yield from file_fields(item, f"{path}.{key}")
 
 
 def _names_a_file(wanted: mi.Type) -> bool:
@@ -47,5 +54,6 @@ def _problem(text: str) -> str:
         mode = os.stat(path).st_mode
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
+        path = text.reference if isinstance(text, FromEnvironment) else path
         return f"{path}: {reason}; check the path, or give --no-paths for a config meant for another machine"
     return "" if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else f"{path} is no regular file and no directory"

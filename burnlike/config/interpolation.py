@@ -7,6 +7,7 @@ its values and its text are counted as often as they are repeated.
 import re
 from typing import Any, NamedTuple
 
+import msgspec
 import msgspec.inspect as mi
 from msgspec import NODEFAULT
 
@@ -15,7 +16,7 @@ from burnlike.errors import ConfigError, Problem, nearest
 
 from .emit import to_plain
 from .key_paths import APPEND, KeyPathError, steps_of
-from .node import MAX_DEPTH, MAX_VALUES, Entries, Location, Node, child, from_python, report
+from .node import MAX_DEPTH, MAX_VALUES, Entries, FromEnvironment, Location, Node, child, from_python, report
 from .plain import INVALID
 from .registry import TAG_FIELD, fields_of, of_any_role
 from .scalars import ScalarError, resolve
@@ -61,8 +62,10 @@ def interpolate(root: Node) -> tuple[Node, list[Problem]]:
 
 
 def escaped(value: Any) -> Any:
-    """Plain data whose texts mean themselves where they are read with references: `$${` for `${`."""
+    """Plain data that reads back as it is: `$${` for `${`, and the reference for what the environment gave."""
     match value:
+        case FromEnvironment():
+            return value.reference
         case str():
             return value.replace(_OPENING, "$" + _OPENING)
         case dict():
@@ -70,6 +73,24 @@ def escaped(value: Any) -> Any:
         case list():
             return [escaped(item) for item in value]
     return value
+
+
+def masked(message: str, value: Any) -> str:
+    """The message with references in the place of what the environment gave to a value or to those in it."""
+    match value:
+        case FromEnvironment():
+            return message.replace(str(value), value.reference) if value else message
+        case msgspec.Struct():
+            parts: Any = [getattr(value, name) for name in value.__struct_fields__]
+        case dict():
+            parts = value.values()
+        case list() | tuple():
+            parts = value
+        case _:
+            return message
+    for part in parts:
+        message = masked(message, part)
+    return message
 
 
 def has_reference(node: Node) -> bool:
@@ -153,15 +174,17 @@ class _Interpolation:
             self.characters += len(parts[-2]) + len(parts[-1])
             if self.characters > MAX_BYTES:
                 raise _WrongReference(f"references make more than {MAX_BYTES // 2**20} MiB of text")
-        return "".join([*parts, text[end:]])
+        parts.append(text[end:])
+        whole = "".join(parts)
+        is_marked = any(isinstance(it, FromEnvironment) for it in parts)
+        return FromEnvironment(whole, "".join(map(escaped, parts))) if is_marked else whole
 
     def _as_text(self, token: re.Match[str]) -> str:
         node = self._referred(token).node
         if node.is_map or node.is_list:
             raise _WrongReference(f"{token[0]} is {got(node)}, which can't stand in a longer text; write it alone")
-        if isinstance(node.value, str):
-            return node.value
-        return node.text or show(node.value)
+        text = node.value if isinstance(node.value, str) else node.text or show(node.value)
+        return FromEnvironment(text, token[0]) if node.is_secret and not isinstance(text, FromEnvironment) else text
 
     def _referred(self, token: re.Match[str]) -> _Resolved:
         """What one `${...}` stands for.
@@ -263,6 +286,10 @@ def _environment(inner: str, spelled: str) -> Node:
         )
     text = (found[2] if value is None else value).strip()
     try:
-        return Node(resolve(text), text=text)
+        resolved = resolve(text)
     except ScalarError as error:
-        raise _WrongReference(f"{spelled}: {show_text(text)} {error}") from error
+        raise _WrongReference(f"{spelled}: {show_text(text) if value is None else 'its value'} {error}") from error
+    if value is None:
+        return Node(resolved, text=text)
+    marked = FromEnvironment(resolved, f"${{{inner}}}") if isinstance(resolved, str) else resolved
+    return Node(marked, text=text, is_secret=True)

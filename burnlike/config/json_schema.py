@@ -14,6 +14,7 @@ from burnlike._dtypes import other_name
 from .defaults import DEFAULTS
 from .emit import to_plain
 from .registry import TAG_FIELD, ConfigType, fields_of, imported, inlined_in, is_role, load_built_in, tag_of
+from .root_keys import EXTENSION, INPUTS
 
 Schema = dict[str, Any]
 
@@ -36,6 +37,24 @@ _FILES = {
 }
 
 
+_SHAPE = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer", "minimum": 0}}]}
+_INPUTS = {
+    "description": "What `burnlike check --shapes` runs the model with: sizes, or a text such as `int64:8,128`.",
+    "anyOf": [
+        *_SHAPE["anyOf"],
+        {"type": "array", "items": _SHAPE},
+        {"type": "object", "additionalProperties": _SHAPE},
+    ],
+}
+_SHORT = 80
+
+
+def _inputs(cls: ConfigType) -> dict[str, Schema]:
+    """The `inputs` at the root of the file of a model; a field of this name stays."""
+    own = fields_of(cls).get(INPUTS)
+    return {} if own is not None and tag_of(cls) != "Graph" else {INPUTS: {"$ref": "#/definitions/Inputs"}}
+
+
 def json_schema(root: ConfigType) -> Schema:
     """The schema of a YAML file whose root is `root`; open unions list the types that are imported now.
 
@@ -44,15 +63,17 @@ def json_schema(root: ConfigType) -> Schema:
     A schema can't say all that the reader checks: rules across fields, and that 3.0 is no int, are left out.
     """
     load_built_in()
-    schemas: dict[str, Schema] = {"Reference": _REFERENCE, "Digits": _DIGITS}
-    whole, partial = _Definitions(schemas), _Definitions(schemas, partial_root=root)
+    schemas: dict[str, Schema] = {"Reference": _REFERENCE, "Digits": _DIGITS, "Inputs": _INPUTS}
+    whole = _Definitions(schemas, root)
+    partial = _Definitions(schemas, root, whole)
+    complete = whole.refer(root)
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": root.__name__,
         "properties": {DEFAULTS: _FILES},
         "if": {"required": [DEFAULTS]},
         "then": partial.refer(root),
-        "else": whole.refer(root),
+        "else": complete,
         "definitions": schemas,
     }
 
@@ -60,16 +81,19 @@ def json_schema(root: ConfigType) -> Schema:
 class _Definitions:
     """The schemas of structs by class name, each made once, so that types may hold themselves."""
 
-    def __init__(self, schemas: dict[str, Schema], partial_root: ConfigType | None = None) -> None:
+    def __init__(self, schemas: dict[str, Schema], root: ConfigType, whole: "_Definitions | None" = None) -> None:
         """Start without any.
 
         Args:
             schemas: where they are added.
-            partial_root: the root of a file that need not be whole: no key is required, and it may have `defaults`.
+            root: of the file, where keys for anchors may stand.
+            whole: the definitions of whole files, for those of a file that has `defaults` and need not be whole: no key
+                is required, and what is the same refers to these.
         """
         self.schemas = schemas
         self.names: dict[ConfigType, str] = {}
-        self.partial_root = partial_root
+        self.root = root
+        self.whole = whole
 
     def refer(self, cls: ConfigType) -> Schema:
         """A reference to what may stand where a `cls` is due: the class itself, or those below it by `type:`."""
@@ -81,7 +105,7 @@ class _Definitions:
 
     def _define(self, cls: ConfigType, make: Callable[[ConfigType], Schema]) -> Schema:
         if cls not in self.names:
-            prefix = "" if self.partial_root is None else "partial."
+            prefix = "partial." if self.whole else ""
             name = f"{prefix}{cls.__name__}"
             if name in self.schemas:
                 name = f"{prefix}{cls.__module__}.{cls.__qualname__}"
@@ -95,7 +119,7 @@ class _Definitions:
         return [self._with_keys(self._define(other, self._struct), [TAG_FIELD]) for other in below]
 
     def _with_keys(self, schema: Schema, keys: list[str]) -> Schema:
-        return {"allOf": [schema, {"required": keys}]} if self.partial_root is None else schema
+        return schema if self.whole else {"allOf": [schema, {"required": keys}]}
 
     def _role(self, cls: ConfigType) -> Schema:
         schema = {"title": cls.__name__, "description": _documentation(cls)[0], "type": "object"}
@@ -111,10 +135,18 @@ class _Definitions:
         own["properties"].pop(inlined)
         kinds = [it.cls for it in _members(fields_of(cls)[inlined].type) if isinstance(it, mi.StructType)]
         choices = [own]
-        for below in (self._own(it) for kind in kinds for it in imported(kind).values()):
-            required = [] if self.partial_root else [*below["required"], TAG_FIELD]
-            choices.append(below | {"properties": below["properties"] | own["properties"], "required": required})
-        return {"title": own["title"], "description": own["description"], "anyOf": choices}
+        here = f"#/definitions/{self.names[cls]}/anyOf/0/properties"
+        beside = {key: {"$ref": f"{here}/{key}"} for key in own["properties"]}
+        below = [it for kind in kinds for it in imported(kind).values() if not inlined_in(it)]
+        for it in below:
+            place = self._define(it, self._struct)["$ref"]
+            schema = self.schemas[self.names[it]] or self._own(it)
+            known = schema["properties"].keys() & {TAG_FIELD, *fields_of(it)}
+            keys = {key: {"$ref": f"{place}/properties/{key}"} for key in schema["properties"] if key in known}
+            required = [] if self.whole else [*schema["required"], TAG_FIELD]
+            closed = {"required": required, "additionalProperties": False}
+            choices.append({"title": it.__name__, "type": "object", "properties": keys | beside} | closed)
+        return {"title": own["title"], "anyOf": choices}
 
     def _own(self, cls: ConfigType) -> Schema:
         about, notes = _documentation(cls)
@@ -125,14 +157,27 @@ class _Definitions:
             properties[key] = self._or_reference(field.type)
             if field.name in notes:
                 properties[key]["description"] = notes[field.name]
-            if field.required and self.partial_root is None:
+            if field.required and self.whole is None:
                 required.append(key)
             else:
                 properties[key] |= {} if field.required else _default(field)
-        if self.partial_root and issubclass(cls, self.partial_root):
-            properties[DEFAULTS] = _FILES
-        schema = {"title": cls.__name__, "description": about, "type": "object", "properties": properties}
+        schema: Schema = {"title": cls.__name__, "description": about, "type": "object", "properties": properties}
+        if self.whole:
+            del schema["description"]
+            schema["properties"] = {key: self._shared(cls, key, it) for key, it in properties.items()}
+        if issubclass(cls, self.root):
+            schema["patternProperties"] = {f"^{EXTENSION}": {}}
+            schema["properties"] |= {DEFAULTS: _FILES} if self.whole else {}
+            schema["properties"] |= _inputs(cls) if self.root.__name__ == "ModuleConfig" else {}
         return schema | {"required": required, "additionalProperties": False}
+
+    def _shared(self, cls: ConfigType, key: str, schema: Schema) -> Schema:
+        """A reference to the same key of the whole definition, where that is the same and longer than a reference."""
+        name = self.whole.names.get(cls) if self.whole else None
+        found = self.schemas.get(name or "", {}).get("properties", {}).get(key)
+        if found is None or len(str(schema)) < _SHORT:
+            return schema
+        return {"$ref": f"#/definitions/{name}/properties/{key}"} if found == schema else schema
 
     def _or_reference(self, wanted: mi.Type) -> Schema:
         """The schema of a value, which a text with `${...}` may stand for, and for a number one with underscores."""

@@ -36,6 +36,27 @@ def report(problems: list[Problem], place: Location, path: str, message: str) ->
         raise ConfigError.of([*problems, place.problem("", f"stopped after {MAX_PROBLEMS} mistakes")])
 
 
+class FromEnvironment(str):
+    """Text that an environment variable gave, whole or in part: it is shown and written as the reference it came by.
+
+    So a key or a password stands in no message, no run's config and no report.
+    """
+
+    reference: str
+
+    def __new__(cls, text: str, reference: str) -> "FromEnvironment":
+        """The text, and the `${env:NAME}` with what stands around it."""
+        made = super().__new__(cls, text)
+        made.reference = reference
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FromEnvironment, (str(self), self.reference)
+
+    def __repr__(self) -> str:
+        return repr(self.reference)
+
+
 class MappingEntry(NamedTuple):
     """One `key: value` of a mapping."""
 
@@ -60,12 +81,14 @@ class Node:
         place: where the value begins.
         text: how a plain YAML value is written; None for one that is quoted or did not come from YAML.
         reference: the text with `${...}` that the value came by.
+        is_secret: whether an environment variable gave it; messages don't show it.
     """
 
     value: Any
     place: Location = field(default_factory=Location)
     text: str | None = None
     reference: str | None = None
+    is_secret: bool = False
 
     @property
     def is_map(self) -> bool:
@@ -79,11 +102,11 @@ class Node:
 
     def with_value(self, value: Any) -> "Node":
         """The same with another value."""
-        return Node(value, self.place, self.text, self.reference)
+        return Node(value, self.place, self.text, self.reference, self.is_secret)
 
     def at(self, place: Location, reference: str) -> "Node":
         """The same value, referred to by the text `reference` at `place`."""
-        return Node(self.value, place, self.text, reference)
+        return Node(self.value, place, self.text, reference, self.is_secret)
 
     def plain(self) -> Any:
         """The value as dicts, lists and plain values."""

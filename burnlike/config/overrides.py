@@ -1,16 +1,17 @@
-"""`--set a.b=c`: replaces or adds values of a config before it is read."""
+"""`--set a.b=c` and `--set ~a.b`: replaces, adds or deletes values of a config before it is read."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from burnlike.errors import ConfigError, Problem
+from burnlike.errors import ConfigError, Problem, nearest
 
 from .document import parse
 from .interpolation import escaped, interpolate
 from .key_paths import APPEND, KeyPathError, joined, steps_of
+from .merging import merged, written_for_type
 from .node import MAX_DEPTH, Entries, Location, MappingEntry, Node, Tree, child, from_python
 from .registry import TAG_FIELD, fields_of, inlined_in, tag_of
 from .scalars import ScalarError, resolve
@@ -20,6 +21,20 @@ if TYPE_CHECKING:
     from .base import Config
 
 C = TypeVar("C", bound="Config")
+T = TypeVar("T")
+DELETE = "~"
+
+
+class Option(str):
+    """An override `a.b=c` that is no `--set`, with what messages call it."""
+
+    shown: str
+
+    def __new__(cls, text: str, shown: str) -> "Option":
+        """Make the text `a.b=c` that messages call `shown`."""
+        option = super().__new__(cls, text)
+        option.shown = shown
+        return option
 
 
 def apply_overrides(config: C, overrides: Iterable[str]) -> C:
@@ -29,17 +44,59 @@ def apply_overrides(config: C, overrides: Iterable[str]) -> C:
         config: any config; it is not changed.
         overrides: `KEY=VALUE` each, with dots between the keys and indices for the items of a list
             (`model.layers[0].bias=false`; `layers[+]` is a new item). A value that begins with `{`, `[` or a quote is
-            YAML, any other one is one plain scalar. A changed `type` keeps the keys that the new type has too.
+            YAML, any other one is one plain scalar. A mapping is put over the one that is there, key by key. A changed
+            `type` keeps the keys that the new type has too. `~KEY` deletes.
 
     Raises:
         ConfigError: names the option that is wrong.
     """
     root = from_python(escaped(_without_defaults(config)), Location(type(config).__name__))
-    return type(config).from_tree(Tree(*interpolate(apply(root, overrides))))
+    return reading(lambda given: type(config).from_tree(Tree(*interpolate(apply(root, given)))), overrides)
+
+
+def reading(read: Callable[[list[str]], T], overrides: Iterable[str]) -> T:
+    """What `read` gives for the overrides. A mistake that is gone without one of them stands at that option.
+
+    Raises:
+        ConfigError: what `read` raises, with the options in the places of their mistakes.
+    """
+    options = [*overrides]
+    try:
+        return read(options)
+    except ConfigError as error:
+        if not (options and error.problems):
+            raise
+        given = {_source(text) for text in options}
+        now = {_key(it) for it in error.problems}
+        left = [it for it in error.problems if it.source not in given]
+        for place, text in enumerate(options if left else ()):
+            before = _mistakes(read, [*options[:place], *options[place + 1 :]])
+            known = {_key(it) for it in before}
+            if known - now:
+                continue  # something else is wrong without it, behind which this mistake may be hidden
+            for problem in [it for it in left if _key(it) not in known]:
+                left[left.index(problem)] = Problem(problem.message, problem.path, _source(text))
+        raise type(error).of([*left, *(it for it in error.problems if it.source in given)]) from error
+
+
+def _mistakes(read: Callable[[list[str]], Any], options: list[str]) -> Sequence[Problem]:
+    try:
+        read(options)
+    except ConfigError as error:
+        return error.problems
+    return ()
+
+
+def _key(problem: Problem) -> tuple[str, str]:
+    return problem.path, problem.message.partition(";")[0]
+
+
+def _source(text: str) -> str:
+    return show_text(text.shown) if isinstance(text, Option) else f"--set {show_text(text)}"
 
 
 def apply(root: Node, overrides: Iterable[str]) -> Node:
-    """The tree with each `a.b=c` put in; the tree given is not changed.
+    """The tree with each `a.b=c` put in and each `~a.b` deleted; the tree given is not changed.
 
     A key that the tree lacks is added, and so are mappings on the way to it. Whether the config has such a key, and
     whether the value fits, is for the reader to say: the new nodes have the option's text as their place.
@@ -49,10 +106,12 @@ def apply(root: Node, overrides: Iterable[str]) -> Node:
     """
     problems: list[Problem] = []
     for text in overrides:
-        place = Location(f"--set {show_text(text)}")
+        place = Location(_source(text))
         try:
-            keys, value = _split(text, place)
-            root = _put(root, keys, value, "")
+            if text.startswith(DELETE):
+                root = _without(root, _steps(text[1:], place), place, "")
+            else:
+                root = _put(root, *_split(text, place), "")
         except ConfigError as error:
             problems.extend(error.problems)
     if problems:
@@ -61,14 +120,21 @@ def apply(root: Node, overrides: Iterable[str]) -> Node:
 
 
 def paths_of(overrides: Iterable[str]) -> list[str]:
-    """The dotted path that each `a.b=c` sets."""
-    return [joined(steps_of(text.partition("=")[0])) for text in overrides]
+    """The dotted path that each `a.b=c` sets or `~a.b` deletes."""
+    return [joined(steps_of(text.partition("=")[0].removeprefix(DELETE))) for text in overrides]
 
 
 def _split(text: str, place: Location) -> tuple[list[str | int], Node]:
     name, sign, value = (part.strip() for part in text.partition("="))
     if not (sign and name):
-        raise ConfigError.of([place.problem("", "expected KEY=VALUE, such as training.epochs=3")])
+        raise ConfigError.of([place.problem("", "expected KEY=VALUE, such as training.epochs=3, or ~KEY")])
+    steps = _steps(name, place)
+    if not value:
+        raise ConfigError.of([place.problem("", "the value is missing; write null for none, '' for an empty string")])
+    return steps, _value(value, place)
+
+
+def _steps(name: str, place: Location) -> list[str | int]:
     try:
         steps = steps_of(name)
     except KeyPathError as error:
@@ -76,9 +142,7 @@ def _split(text: str, place: Location) -> tuple[list[str | int], Node]:
     if len(steps) > MAX_DEPTH:
         message = f"a key of {len(steps)} parts, nested deeper than {MAX_DEPTH} levels"
         raise ConfigError.of([place.problem("", message)])
-    if not value:
-        raise ConfigError.of([place.problem("", "the value is missing; write null for none, '' for an empty string")])
-    return steps, _value(value, place)
+    return steps
 
 
 def _value(text: str, place: Location) -> Node:
@@ -102,7 +166,7 @@ def _value(text: str, place: Location) -> Node:
 def _put(node: Node, steps: list[str | int], value: Node, path: str) -> Node:
     """A copy of `node` with `value` at `steps`; what aliases share stays as it is in the other places."""
     if not steps:
-        return value
+        return merged(node, value)
     place = value.place
     if node.is_list:
         return _put_item(node, steps, value, path)
@@ -142,19 +206,22 @@ def _put_item(node: Node, steps: list[str | int], value: Node, path: str) -> Nod
     return node.with_value(items)
 
 
-def written_for_type(entries: Entries) -> Entries:
-    """The entries of a mapping whose `type` is about to be replaced, marked with that type.
-
-    Those that options gave stay as they are: an option that the new type has no key for is a mistake.
-    """
-    old = entries.get(TAG_FIELD)
-    if old is None or old.from_option or not isinstance(old.value.value, str):
-        return entries
-    tag = old.value.value
-    return Entries(
-        (key, entry if entry.from_option or entry.written_for else entry._replace(written_for=tag))
-        for key, entry in entries.items()
-    )
+def _without(node: Node, steps: list[str | int], place: Location, path: str) -> Node:
+    """A copy of `node` without what is at `steps`."""
+    key = str(steps[0])
+    below = child(node, key)
+    if below is None:
+        near = nearest(key, [*node.value]) if node.is_map else ""
+        there = f"{near or f'; there are {listed(node.value)}'}" if node.is_map and node.value else ""
+        raise ConfigError.of([place.problem(path, f"there is no '{show_text(key)}' here to delete{there}")])
+    rest = None if len(steps) == 1 else _without(below, steps[1:], place, f"{path}.{key}" if path else key)
+    value: Any = node.value.copy() if node.is_list else Entries(node.value)
+    at = int(key) if node.is_list else key
+    if rest is None:
+        del value[at]
+    else:
+        value[at] = rest if node.is_list else value[at]._replace(value=rest)
+    return node.with_value(value)
 
 
 def _move(node: Node, place: Location) -> Node:

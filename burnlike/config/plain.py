@@ -11,7 +11,7 @@ import msgspec.inspect as mi
 
 from burnlike._dtypes import other_name
 
-from .node import Node
+from .node import FromEnvironment, Node
 
 INVALID: Any = object()
 """What stands for a value that does not fit."""
@@ -63,6 +63,7 @@ def string_options(wanted: mi.Type) -> list[str]:
 
 def _choice(value: Any, options: Iterable[Any]) -> Any:
     """The option that is `value`, or another name of the same element type (`bf16` and `bfloat16`); or INVALID."""
+    value = str(value) if isinstance(value, FromEnvironment) else value
     other = other_name(value) if type(value) is str else None
     for wanted in (value, other):
         for option in options:
@@ -111,7 +112,7 @@ def _string(value: Any, wanted: mi.StrType) -> Any:
         return INVALID
     if wanted.pattern is not None and not re.search(wanted.pattern, value):
         return INVALID
-    return str(value)
+    return value if isinstance(value, FromEnvironment) else str(value)
 
 
 def is_unicode(text: str) -> bool:
@@ -138,6 +139,6 @@ def _anything(node: Node) -> Any:
     if node.is_list:
         value = [_anything(item) for item in value]
         return INVALID if any(item is INVALID for item in value) else value
-    if type(value) is str:
+    if type(value) in (str, FromEnvironment):
         return value if is_unicode(value) else INVALID
     return value if type(value) in (type(None), bool, int, float) else INVALID

@@ -26,7 +26,7 @@ from .registry import (
     tag_of,
 )
 from .torch_names import OUR_NAMES
-from .type_words import LONGEST_NAME, expected, mapping_of, near_option, types_below, unknown_type
+from .type_words import LONGEST_NAME, expected, mapping_of, missing_type, near_option, unknown_type
 from .words import describe, excess, got, hint, show_text
 
 
@@ -102,7 +102,7 @@ class NodeReader:
         if not is_role(cls) and (entry is None or tag_of(cls) is None):
             return cls
         if entry is None:
-            self.report(node.place, path, f"missing key '{TAG_FIELD}'; expected {types_below(cls)}")
+            self.report(node.place, path, missing_type(node, cls))
             return None
         given: Node = entry.value
         if given.value is INVALID:

@@ -4,18 +4,27 @@ A field annotated with one of these takes any registered subclass, picked by `ty
 an untagged subclass of `Config` without fields of its own.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from msgspec import Meta
 
 from burnlike._lazy import resolve
+from burnlike.errors import ConfigError, Problem
 
 from .base import Config
+from .bounds import counts_layers
+from .node import Tree
+from .registry import fields_of
+from .root_keys import without_inputs
 
 if TYPE_CHECKING:
     import os
 
     import torch
+
+
+_MOST_LAYERS = 32_768
+"""Of a module, those that repeated layers hold counted each time."""
 
 
 class ModuleConfig(Config):
@@ -34,6 +43,19 @@ class ModuleConfig(Config):
                 return Linear(self, device)
         ```
     """
+
+    def __post_init__(self) -> None:
+        """Check the fields, and that layers within repeated layers are not beyond all use."""
+        super().__post_init__()
+        if (count := _layers(self)) > _MOST_LAYERS:
+            message = f"makes {count:,} layers, those within repeated layers counted; expected at most {_MOST_LAYERS:,}"
+            raise ConfigError.of([Problem(message, source=type(self).__name__)])
+
+    @classmethod
+    def from_tree(cls, tree: Tree) -> Self:
+        """See `Config.from_tree`. At the root of a file, `inputs:` says what `check --shapes` runs the model with."""
+        root, problems = without_inputs(tree.root, cls)
+        return super().from_tree(Tree(root, [*tree.problems, *problems]))
 
     def init(self, device: "torch.device | str | None" = None) -> Any:
         """Build the module with its parameters initialized, on `device` (default: torch's default device)."""
@@ -74,6 +96,24 @@ class ModuleConfig(Config):
             None where no config of its own makes this child.
         """
         return None
+
+
+def _layers(value: Any) -> int:
+    """How many layers a config makes: what its numbers of layers say, times what they repeat."""
+    match value:
+        case Config():
+            fields = fields_of(type(value)).values()
+            own = [(field, getattr(value, field.name)) for field in fields]
+            counts = [it for field, it in own if it is not None and counts_layers(field.type)]
+            parts = sum(_layers(it) for _, it in own)
+            if not counts:
+                return parts + isinstance(value, ModuleConfig)
+            return sum(sum(it) if isinstance(it, tuple) else it for it in counts) * max(parts, 1)
+        case list() | tuple():
+            return sum(map(_layers, value))
+        case dict():
+            return sum(map(_layers, value.values()))
+    return 0
 
 
 class OptimizerConfig(Config):
@@ -139,8 +179,10 @@ class MetricConfig(Config):
 
     Attributes:
         name: what the metric is called; None: its own name.
+        higher_is_better: whether high values are good, for `keep_best` and `early_stopping`; None: not known.
     """
 
+    higher_is_better: ClassVar[bool | None] = None
     name: Annotated[str, Meta(min_length=1)] | None = None
 
     def init(self) -> Any:

@@ -40,3 +40,37 @@ ELEMENT_TYPES = {
     "single": "float32",
 }
 """Names of element types that are none of burnlike's."""
+
+OUR_TYPES = {
+    "bcewithlogitsloss": "BinaryCrossEntropyLoss",
+    "bceloss": "BinaryCrossEntropyLoss",
+    "batchnorm1d": "BatchNorm",
+    "batchnorm2d": "BatchNorm",
+    "batchnorm3d": "BatchNorm",
+    "bmm": "MatMul",
+    "cat": "Concat",
+    "concatenate": "Concat",
+    "cosineannealinglr": "CosineAnnealing",
+    "dense": "Linear",
+    "div": "Divide",
+    "dropout2d": "Dropout",
+    "fullyconnected": "Linear",
+    "globalaveragepooling2d": "AdaptiveAvgPool2d",
+    "hardsilu": "HardSwish",
+    "hsigmoid": "HardSigmoid",
+    "hswish": "HardSwish",
+    "instancenorm1d": "InstanceNorm",
+    "instancenorm2d": "InstanceNorm",
+    "instancenorm3d": "InstanceNorm",
+    "l1loss": "LpLoss",
+    "mul": "Multiply",
+    "neg": "Negate",
+    "sub": "Subtract",
+    "swish": "SiLU",
+    "transpose": "Permute",
+    "unsqueeze": "Reshape",
+    "squeeze": "Reshape",
+    "upsample": "Interpolate2d",
+    "view": "Reshape",
+}
+"""Types by other names, in small letters, that torch, Keras and papers have for them."""

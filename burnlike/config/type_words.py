@@ -5,11 +5,12 @@ import msgspec.inspect as mi
 from burnlike.errors import nearest
 
 from .node import Node
-from .registry import ConfigType, fields_of, imported, is_role, load_built_in, other_role, untagged
-from .torch_names import ELEMENT_TYPES
-from .words import choices, describe, got, show, show_text, with_article
+from .registry import TAG_FIELD, ConfigType, fields_of, imported, is_role, load_built_in, other_role, untagged
+from .torch_names import ELEMENT_TYPES, OUR_TYPES
+from .words import MOST_CHOICES, choices, describe, got, show, show_text, with_article
 
 LONGEST_NAME = 60
+_MOST_FITTING = 4
 """Characters of a key or type that are compared with the known ones."""
 
 
@@ -40,6 +41,15 @@ def types_below(role: ConfigType) -> str:
     )
 
 
+def missing_type(node: Node, role: ConfigType) -> str:
+    """The message about a mapping without `type:` where `role` is expected, with the types that have its keys."""
+    keys, known = set(node.value), imported(role)
+    is_long = len(known) > MOST_CHOICES  # so that the list is cut
+    fitting = [tag for tag, cls in known.items() if is_long and keys and keys <= fields_of(cls).keys()]
+    hint = f"; {choices([show(tag) for tag in fitting])} has these keys" if 0 < len(fitting) <= _MOST_FITTING else ""
+    return f"missing key '{TAG_FIELD}'; expected {types_below(role)}{hint}"
+
+
 def unknown_type(given: Node, role: ConfigType) -> str:
     """The message about a `type:` that names no class of `role`."""
     if not isinstance(given.value, str):
@@ -47,7 +57,12 @@ def unknown_type(given: Node, role: ConfigType) -> str:
     if forgotten := untagged(role, given.value):
         name = forgotten.__name__
         return f'{name} has no tag; write `class {name}({forgotten.__bases__[0].__name__}, tag="{given.value}")`'
-    near = nearest(given.value[:LONGEST_NAME], list(imported(role)))
+    meant = OUR_TYPES.get(given.value[:LONGEST_NAME].lower().replace("_", ""))
+    near = (
+        f"; did you mean '{meant}'?"
+        if meant in imported(role)
+        else nearest(given.value[:LONGEST_NAME], list(imported(role)))
+    )
     shown = f"'{show_text(given.value)}'"
     if other := other_role(given.value, role):
         return f"{shown} is a type of {other}; {with_article(role.__name__)} is due: {types_below(role)}{near}"

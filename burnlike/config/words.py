@@ -11,14 +11,16 @@ import msgspec
 import msgspec.inspect as mi
 
 from .bounds import LARGEST_FLOAT
-from .node import Node
+from .node import FromEnvironment, Node
 from .plain import INVALID, plain_value
 from .scalars import number_hint, resolve
 
 _LONGEST = 60
 _UNSAID = (sys.float_info.max, LARGEST_FLOAT)
 """Bounds of what only has to be finite."""
-_MOST_CHOICES = 16
+MOST_CHOICES = 16
+"""Of a longer list, so many are shown."""
+_KINDS = {int: "an int", float: "a float", str: "a string", bool: "a bool"}
 _COMMA = re.compile(r"(-?[0-9]+),([0-9]*)", re.ASCII)
 """A decimal comma, or a comma at the end."""
 _MEANT_AS_REFERENCE = re.compile(r"\$[A-Za-z_][\w.\[\]]*")
@@ -67,11 +69,13 @@ def got(node: Node, wanted: mi.Type | None = None) -> str:
         return f"a list of {len(value)} item{'s' * (len(value) != 1)}"
     if value is None:
         return "nothing" if node.text == "" else "null"
+    if node.is_secret:
+        return _KINDS.get(str if isinstance(value, str) else type(value), "a value")
     shown = show_text(node.text) if node.text and not isinstance(value, str) else show(value)
     if isinstance(value, bool) or (wanted is not None and any(_is_of_kind(value, it) for it in _members(wanted))):
         return shown
-    kinds = {int: "an int", float: "a float", str: "a string"}
-    return f"{shown} ({kinds.get(type(value)) or with_article(type(value).__name__)})"
+    kind = str if isinstance(value, FromEnvironment) else type(value)
+    return f"{shown} ({_KINDS.get(kind) or with_article(kind.__name__)})"
 
 
 def excess(node: Node, wanted: mi.Type) -> str:
@@ -127,17 +131,17 @@ def hint(wanted: mi.Type, node: Node) -> str:
 
 def choices(options: list[str], whole_list: str = "") -> str:
     """`'a'`, `'a' or 'b'`, `one of 'a', 'b', 'c'`; a long list is cut, with a word on where the whole one is."""
-    if len(options) > _MOST_CHOICES:
+    if len(options) > MOST_CHOICES:
         more = f"... ({len(options)} in all{f'; {whole_list}' if whole_list else ''})"
-        options = [*options[:_MOST_CHOICES], more]
+        options = [*options[:MOST_CHOICES], more]
     return f"one of {', '.join(options)}" if len(options) > 2 else " or ".join(options)
 
 
 def listed(keys: Iterable[str]) -> str:
     """Keys between commas; of many, the first ones and how many there are."""
     keys = [*keys]
-    shown = [show_text(key) for key in keys[:_MOST_CHOICES]]
-    return ", ".join([*shown, f"... ({len(keys)} in all)"] if len(keys) > _MOST_CHOICES else shown)
+    shown = [show_text(key) for key in keys[:MOST_CHOICES]]
+    return ", ".join([*shown, f"... ({len(keys)} in all)"] if len(keys) > MOST_CHOICES else shown)
 
 
 def with_article(noun: str) -> str:
@@ -155,7 +159,8 @@ def show(value: Any) -> str:
 
 
 def show_text(text: str) -> str:
-    """`text` on one line, printable and not too long to read."""
+    """`text` on one line, printable and not too long to read; the reference of what the environment gave."""
+    text = text.reference if isinstance(text, FromEnvironment) else text
     if len(text) > _LONGEST:
         text = text[: _LONGEST - 3] + "..."
     return text if text.isprintable() else repr(text)[1:-1]

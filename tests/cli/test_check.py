@@ -29,7 +29,7 @@ def check(capsys, *arguments):
 def test_shipped_configs_are_right_and_torch_is_not_loaded():
     assert SHIPPED
     code = (
-        "import sys\nfrom burnlike.cli.main import main\nstatus = main(['check', *sys.argv[1:]])\n"
+        "import sys\nfrom burnlike.cli.main import main\nstatus = main(['check', '--fast', *sys.argv[1:]])\n"
         "assert status == 0, status\nassert 'torch' not in sys.modules\nassert 'numpy' not in sys.modules"
     )
     done = subprocess.run(
@@ -150,8 +150,7 @@ def test_a_class_of_the_users_own_comes_in_by_import(tmp_path):
     done = subprocess.run([*run, *arguments], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 2
     assert (
-        "mine.yaml:1:7: type: unknown type 'Mine'; did you mean 'Linear'? A class of your own comes in by"
-        in done.stdout
+        "mine.yaml:1:7: type: unknown type 'Mine'; did you mean 'Min'? A class of your own comes in by" in done.stdout
     )
     done = subprocess.run(
         [*run, *arguments, "--import", "my_layers"], capture_output=True, text=True, cwd=tmp_path, check=False
@@ -252,4 +251,36 @@ def test_paths_that_do_not_exist_are_mistakes_with_their_place(tmp_path, capsys,
     ]
     Path("valid.txt").unlink()
     Path("valid.txt").touch()
+    assert check(capsys, "a.yaml", "--fast")[0] == 0
+    assert "data: " in check(capsys, "a.yaml")[1]  # what is there can't be used
+    for file in ("texts/a.txt", "valid.txt"):
+        Path(file).write_text("some words, " * 99)
     assert check(capsys, "a.yaml")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("layers: [{type: Relu}]", "1:1: missing key 'type'; expected one of 'AdaptiveAvgPool1d'"),
+        ("nodes: {a: {type: Relu}}", "'Graph' has these keys"),
+        ("x-a: 1\nd_input: 3\nd_output: 4", "these keys"),
+        ("seed: 3", "missing key 'data'"),
+        ("defaults: digits.yaml", "no such file"),
+        ("modle: {type: Relu}", "unknown key 'modle'; did you mean 'model'?"),
+    ],
+)
+def test_a_root_without_a_type_is_read_as_what_its_keys_are_of(text, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("m.yaml").write_text(text)
+    status, out, _ = check(capsys, "m.yaml")
+    assert status == 2
+    assert message in out
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("Swish", "SiLU"), ("Dense", "Linear"), ("BatchNorm2d", "BatchNorm"), ("Sub", "Subtract"), ("MatMull", "MatMul")],
+)
+def test_a_type_by_another_name_is_told_ours(given, meant, tmp_path, capsys):
+    (tmp_path / "m.yaml").write_text(f"type: Sequential\nlayers: [{{type: {given}}}]")
+    assert f"unknown type '{given}'; did you mean '{meant}'?" in check(capsys, str(tmp_path / "m.yaml"))[1]

@@ -92,13 +92,14 @@ model:
   type: Sequential
   layers:
   - {type: Embedding, n_embedding: 256, d_model: 8}
+  - {type: Flatten, start_dim: 2}
   - {type: Linear, d_input: 9, d_output: 256}
 """
     Path("run.yaml").write_text(text)
     status, out, _ = check(capsys, "run.yaml", "--shapes")
     assert (status, out.splitlines()[-2]) == (
         2,
-        "run.yaml:10:5: model.layers.1: Linear: expected [..., 9], got [4, 16, 8]",
+        "run.yaml:11:5: model.layers.2: Linear: expected [..., 9], got [4, 16, 8]",
     )
     Path("run.yaml").write_text(text.replace("d_input: 9", "d_input: 8"))
     status, out, _ = check(capsys, "run.yaml", "--shapes")
@@ -174,3 +175,21 @@ def test_inputs_that_are_none_are_refused(text: str, capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit):
         main(["check", "graph.yaml", f"--input={text}"])
     assert "argument --input:" in capsys.readouterr().err
+
+
+def test_a_tied_head_has_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("lm.yaml").write_text(
+        "{type: DecoderLm, vocab_size: 7, max_sequence_length: 6, d_model: 8, n_layers: 1, n_heads: 2, d_ff: 4}"
+    )
+    Path("tied.yaml").write_text(
+        "{type: Graph, inputs: {tokens: 'int64:1,6'}, nodes: {embedding: {type: Embedding, n_embedding: 7, d_model: 8},"
+        " head: {use: embedding, transposed: true}}}"
+    )
+    for file in ("lm.yaml", "tied.yaml"):
+        status, out, _ = check(capsys, file, "--shapes")
+        assert status == 0
+        (row,) = [line.split() for line in out.splitlines() if "(tied)" in line]
+        assert row[:3] == ["embedding", "(tied)", "Embedding"]
+        assert row[-1] == str(2 * 6 * 8 * 7)
+    status, out, _ = check(capsys, "lm.yaml", "--shapes", "--set", "tied=false")
+    assert "(tied)" not in out

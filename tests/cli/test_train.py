@@ -227,6 +227,53 @@ def test_one_of_several_ranks_is_refused(
     assert train(config, "--set", "training.epochs=1") == 0
 
 
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        {"SLURM_NTASKS": "2", "SLURM_PROCID": "1"},
+        {"SLURM_NTASKS": "2", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"},
+        {"SLURM_NTASKS": "2", "SLURM_PROCID": "0"},
+        {"OMPI_COMM_WORLD_SIZE": "2"},
+        {"WORLD_SIZE": "2", "RANK": "0"},
+        {},
+    ],
+)
+def test_processes_that_can_not_find_each_other_are_refused_before_anything_is_done(
+    config: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]
+) -> None:
+    for name, value in launcher.items():
+        monkeypatch.setenv(name, value)
+    for more in ([], ["--resume", "runs/small"]):
+        message = fails(capsys, config, "--set", "distributed.strategy=ddp", *more)
+        assert "distributed.strategy: ddp" in message
+        assert ("srun --ntasks-per-node=1 torchrun" if "SLURM_NTASKS" in launcher else "torchrun --nproc") in message
+        if launcher.get("SLURM_PROCID") == "1":
+            assert "RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT are not set" in message
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("launcher", "options"),
+    [
+        ({"WORLD_SIZE": "2", "RANK": "0"}, []),
+        ({"WORLD_SIZE": "2", "RANK": "1"}, ["--set", "distributed.strategy=ddp"]),
+        ({}, ["--set", "distributed.strategy=fsdp2"]),
+    ],
+)
+def test_a_sweep_of_several_processes_is_refused(
+    config: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    launcher: dict[str, str],
+    options: list[str],
+) -> None:
+    for name, value in launcher.items():
+        monkeypatch.setenv(name, value)
+    message = fails(capsys, config, "--sweep", "seed=1,2", *options)
+    assert "--sweep trains one run after the other in this process" in message
+    assert not Path("runs").exists()
+
+
 def test_options_reach_the_config(config: str) -> None:
     assert train(config, "--set", "training.epochs=1", "--set", "seed=9", "--device", "cpu") == 0
     saved = Path("runs/small/config.yaml").read_text()

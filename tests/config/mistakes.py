@@ -89,7 +89,7 @@ MISTAKES = [
         "xyzzy: 1",
         "1:1",
         "xyzzy",
-        "TrainConfig has data, transforms, model, init_from, task, metrics, optimizer, lr_scheduler, training",
+        "TrainConfig has data, transforms, model, init_from, freeze, trainable, task, metrics, optimizer, lr_scheduler",
     ),
     run("  initial_lr: 1e-2\n", "", "17:3", "lr_scheduler", "missing key 'initial_lr'; expected a number > 0"),
     run("context_length: 16", "context: 16", "4:3", "data.context", "did you mean 'context_length'?"),

@@ -10,7 +10,10 @@ TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": 
 def is_valid(value: Any, schema: dict[str, Any], root: dict[str, Any]) -> bool:
     """Whether a value is one that the schema allows; a keyword that is not known here is a KeyError."""
     if "$ref" in schema:
-        return is_valid(value, root["definitions"][schema["$ref"].removeprefix("#/definitions/")], root)
+        found: Any = root
+        for step in schema["$ref"].removeprefix("#/").split("/"):
+            found = found[int(step) if isinstance(found, list) else step]
+        return is_valid(value, found, root)
     return all(CHECKS[key](value, limit, schema, root) for key, limit in schema.items())
 
 
@@ -34,7 +37,14 @@ def _items(value: Any, items: Any, root: Any) -> bool:
 
 def _additional(value: Any, allowed: Any, schema: Any, root: Any) -> bool:
     extra = (
-        [item for key, item in value.items() if key not in schema.get("properties", {})] if type(value) is dict else []
+        [
+            item
+            for key, item in value.items()
+            if key not in schema.get("properties", {})
+            and not any(re.search(it, key) for it in schema.get("patternProperties", {}))
+        ]
+        if type(value) is dict
+        else []
     )
     return all(allowed is not False and is_valid(item, allowed, root) for item in extra)
 
@@ -54,6 +64,19 @@ CHECKS = {
         value, schema["then" if is_valid(value, condition, root) else "else"], root
     ),
     **dict.fromkeys(["then", "else"], lambda *_: True),
+    "not": lambda value, schema, _, root: not is_valid(value, schema, root),
+    "patternProperties": lambda value, patterns, _, root: (
+        type(value) is not dict
+        or all(
+            is_valid(item, schema, root)
+            for pattern, schema in patterns.items()
+            for key, item in value.items()
+            if re.search(pattern, key)
+        )
+    ),
+    "propertyNames": lambda value, schema, _, root: (
+        type(value) is not dict or all(is_valid(key, schema, root) for key in value)
+    ),
     "required": lambda value, names, *_: type(value) is not dict or set(names) <= set(value),
     "properties": lambda value, schemas, _, root: (
         type(value) is not dict

@@ -133,3 +133,27 @@ class Unbounded(Config):
 def test_it_is_json(cls):
     schema = json_schema(cls)
     assert json.loads(json.dumps(schema, allow_nan=False)) == schema
+
+
+@pytest.mark.parametrize("cls", [TrainConfig, ModuleConfig])
+def test_it_is_small(cls):
+    assert len(json.dumps(json_schema(cls))) < 750_000
+
+
+def test_names_of_layers_and_nodes_are_checked():
+    schema = json_schema(ModuleConfig)
+    relu = {"type": "Relu"}
+    for name, right in (("stem", True), ("2nd", False), ("a.b", False), ("train", False), ("forward", False)):
+        assert is_valid({"type": "Sequential", "layers": {name: relu}}, schema, schema) == right
+        assert is_valid({"type": "Graph", "nodes": {name: relu}}, schema, schema) == right
+
+
+def test_anchors_and_inputs_stand_at_the_root():
+    schema, of_training = json_schema(ModuleConfig), json_schema(TrainConfig)
+    relu = {"type": "Relu"}
+    for inputs in ([8, 3], [[8, 3], "int64:8"], {"x": [8, 3]}, "8,3"):
+        assert is_valid({"type": "Sequential", "layers": [relu], "inputs": inputs, "x-a": {"b": 1}}, schema, schema)
+    assert is_valid({"type": "Graph", "inputs": {"x": [8, 3]}, "nodes": {"a": relu}}, schema, schema)
+    assert not is_valid({"type": "Sequential", "layers": [relu], "inputs": {"x": "a", "y": 2}}, schema, schema)
+    training = parse_plain(CONFIGS[1].read_text(), "f")
+    assert is_valid(training | {"x-conv": [1]}, of_training, of_training)

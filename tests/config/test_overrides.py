@@ -128,8 +128,8 @@ def test_a_config_given_is_not_changed():
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("second_value", "expected KEY=VALUE, such as training.epochs=3"),
-        ("=3", "expected KEY=VALUE, such as training.epochs=3"),
+        ("second_value", "expected KEY=VALUE, such as training.epochs=3, or ~KEY"),
+        ("=3", "expected KEY=VALUE, such as training.epochs=3, or ~KEY"),
         ("first..x=3", "a path is keys joined by dots, with indices in brackets: model.layers[2].d_output"),
         ("first.members[1=3", "a path is keys joined by dots, with indices in brackets: model.layers[2].d_output"),
         ("first.members[1]x=3", "a path is keys joined by dots, with indices in brackets: model.layers[2].d_output"),
@@ -221,3 +221,77 @@ def test_a_wrong_name_on_the_way_is_told_the_nearest(override, message):
 def test_a_key_that_is_nowhere_gets_the_list_of_keys():
     with pytest.raises(ConfigError, match=r"unknown key 'xyzzy'; TrainConfig has data, transforms, model, .*$"):
         TrainConfig.load("configs/char_gpt.yaml", ["xyzzy=2"])
+
+
+TRAINING = """
+data: {type: Text, path: a.txt, context_length: 16}
+model: {type: DecoderLm, vocab_size: 256, max_sequence_length: 16, d_model: 16, n_layers: 1, n_heads: 2, d_ff: 8}
+optimizer: {type: AdamW, beta_1: 0.5, weight_decay: 0.1}
+lr_scheduler: {type: ConstantLr, lr: 1e-3}
+training: {epochs: 9, batch_size: 64, ema: {decay: 0.5}}
+"""
+
+
+def test_a_mapping_is_put_over_the_one_that_is_there_as_under_defaults(tmp_path):
+    given = "{epochs: 3, ema: {warmup: false}}"
+    option = TrainConfig.from_yaml(TRAINING, "f.yaml", [f"training={given}"])
+    assert (option.training.epochs, option.training.batch_size) == (3, 64)
+    assert (option.training.ema.decay, option.training.ema.warmup) == (0.5, False)
+    (tmp_path / "lower.yaml").write_text(TRAINING)
+    (tmp_path / "upper.yaml").write_text(f"defaults: lower.yaml\ntraining: {given}\n")
+    assert TrainConfig.load(tmp_path / "upper.yaml") == option
+    assert apply_overrides(TrainConfig.from_yaml(TRAINING), [f"training={given}"]) == option
+
+
+def test_a_mapping_with_another_type_keeps_the_keys_that_it_has():
+    config = TrainConfig.from_yaml(TRAINING, "f.yaml", ["optimizer={type: Sgd, momentum: {}}"])
+    assert config.optimizer.to_dict()["weight_decay"] == 0.1
+    replaced = ["~optimizer", "optimizer={type: AdamW}"]
+    assert TrainConfig.from_yaml(TRAINING, "f.yaml", replaced).optimizer.beta_1 == 0.9
+
+
+def test_an_item_of_a_list_merges_and_a_list_is_replaced():
+    config = Pair.from_yaml(FILE, overrides=["first.members[0]={radius: 5}"])
+    assert config.first.members[0] == Circle(radius=5, name="one")
+    assert len(Pair.from_yaml(FILE, overrides=["first.members=[{type: Dot}]"]).first.members) == 1
+
+
+def test_a_key_is_deleted():
+    config = TrainConfig.from_yaml(TRAINING, "f.yaml", ["~training.ema", "~optimizer.beta_1", "~training.batch_size"])
+    assert (config.training.ema, config.optimizer.beta_1, config.training.batch_size) == (None, 0.9, 32)
+    assert len(Pair.from_yaml(FILE, overrides=["~first.members[1]"]).first.members) == 2
+    # what an alias repeats stays in the other places
+    assert Pair.from_yaml(FILE, overrides=["first.members[0]={type: Box, width: 1}", "~first.members.0"])
+    assert paths_of(["~a.b[2]"]) == ["a.b.2"]
+    assert errors(TrainConfig, TRAINING, "~training.epoch") == [
+        "--set ~training.epoch: training: there is no 'epoch' here to delete; did you mean 'epochs'?"
+    ]
+    assert errors(TrainConfig, TRAINING, "~data.path.x") == [
+        "--set ~data.path.x: data.path: there is no 'x' here to delete"
+    ]
+    (line,) = errors(TrainConfig, TRAINING, "~model.d_ff")
+    assert line.startswith("--set ~model.d_ff: model: missing key 'd_ff'")
+
+
+@pytest.mark.parametrize(
+    ("options", "begin"),
+    [
+        # what an option breaks stands at the option, also where the file has the value that is wrong now
+        (["data.context_length=32"], "--set data.context_length=32: model.max_sequence_length: expected at least 32"),
+        (["seed=3", "model.type=Linear"], "--set model.type=Linear: model: missing key 'd_input'"),
+        (["model.n_heads=3", "seed=3"], "--set model.n_heads=3: model.n_heads: "),
+        (["training={epochs: 0}"], "--set training={epochs: 0}: training.epochs: expected an int >= 1"),
+        (["training.early_stopping={warmup_epochs: 9}"], "--set training.early_stopping={warmup_epochs: 9}: training"),
+    ],
+)
+def test_a_mistake_that_an_option_makes_stands_at_the_option(options, begin):
+    for line in errors(TrainConfig, TRAINING, *options):
+        assert line.startswith(begin.split(": ", 1)[0])
+    assert any(line.startswith(begin) for line in errors(TrainConfig, TRAINING, *options))
+
+
+def test_a_mistake_of_the_file_stays_in_the_file():
+    lines = errors(TrainConfig, TRAINING.replace("seed", "sed") + "sede: 1\n", "training.epochs=2")
+    assert lines == ["f.yaml:7:1: sede: unknown key 'sede'; did you mean 'seed'?"]
+    added = ["first.members[+].type=Circle", "first.members[3].radius=2"]
+    assert errors(Pair, FILE + "x: 1\n", *added) == ["f.yaml:9:1: x: unknown key 'x'; Pair has first, second_value"]

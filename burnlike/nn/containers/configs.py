@@ -9,7 +9,8 @@ from ...config.key_paths import KeyPathError, joined, steps_of
 from ...config.registry import tag_of
 from ...errors import ConfigError, Problem
 from .input_counts import gives_several, input_counts, takes_tensors
-from .names import name_problem
+from .names import NAMED, name_problem
+from .neighbours import chain_sizes, sizes_after
 
 if TYPE_CHECKING:
     import torch
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from .residual import Residual
     from .sequential import Sequential
 
-Parts = Annotated[tuple[ModuleConfig, ...], Meta(min_length=1)] | Annotated[dict[str, ModuleConfig], Meta(min_length=1)]
+Parts = Annotated[tuple[ModuleConfig, ...], Meta(min_length=1)] | Annotated[dict[str, ModuleConfig], NAMED]
 """Layers in a row: a list, or a mapping that gives each a name."""
 
 
@@ -47,6 +48,7 @@ def _chain_problems(layers: Parts) -> Iterable[tuple[str, str]]:
             yield f"layers.{name}", message
         if (least := input_counts(layer)[0]) > 1:
             yield f"layers.{name}", f"takes {least} inputs or more, but gets only what comes before it; use a Graph"
+    yield from chain_sizes(layers)
 
 
 class SequentialConfig(ModuleConfig, tag="Sequential"):
@@ -160,6 +162,10 @@ class RepeatConfig(ModuleConfig, tag="Repeat"):
             except ConfigError as error:
                 yield from ((_place_in_each(self.each, it.path, number), it.message) for it in error.problems)
                 return
+        if self.times > 1 and not self.each:
+            problems: list[tuple[str, str]] = []
+            sizes_after(self.layer, sizes_after(self.layer, {}, "layer", []), "layer", problems)
+            yield from problems
 
     def init(self, device: "torch.device | str | None" = None) -> "Repeat":
         from .repeat import Repeat

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from ...config import Config, Meta, ModuleConfig, field
 from .configs import first_example
 from .graph_problems import graph_problems
+from .names import NAMED
 from .sources import Sources, sources_of
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class GraphConfig(ModuleConfig, tag="Graph"):
     """
 
     inputs: Annotated[tuple[str, ...], Meta(min_length=1)] = ("x",)
-    nodes: Annotated[dict[str, NodeConfig], Meta(min_length=1)]
+    nodes: Annotated[dict[str, NodeConfig], NAMED]
     outputs: str | Annotated[tuple[str, ...], Meta(min_length=1)] | None = None
 
     @property

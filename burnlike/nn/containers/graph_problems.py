@@ -11,6 +11,7 @@ from ..embedding.configs import EmbeddingConfig
 from ..linear.configs import LinearConfig
 from .input_counts import input_counts
 from .names import name_problem
+from .neighbours import Sizes, sizes_after
 from .sources import item_path, places_of
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ Problems = Iterable[tuple[str, str]]
 def graph_problems(graph: "GraphConfig") -> Problems:
     """Everything that is wrong with a graph and needs no torch to be found."""
     found = [*_wrong_names(graph)]
-    return found or _unused(graph)  # where a name is wrong, what it means seems to be unused
+    return found or [*_unused(graph), *_sizes(graph)]  # where a name is wrong, what it means seems to be unused
 
 
 def _wrong_names(graph: "GraphConfig") -> Problems:
@@ -36,6 +37,17 @@ def _wrong_names(graph: "GraphConfig") -> Problems:
         known.append(name)
     for path, source in places_of("outputs", graph.output_names()):
         yield from _source_problems(graph, path, source, known)
+
+
+def _sizes(graph: "GraphConfig") -> Problems:
+    """The sizes of nodes that take the output of one other."""
+    problems: list[tuple[str, str]] = []
+    known: dict[str, Sizes] = {}
+    for name, node in graph.nodes.items():
+        layer, sources = node.layer or graph.used_layer(node), graph.node_sources(name)
+        if layer is not None and len(sources) == 1 and not node.transposed:
+            known[name] = sizes_after(layer, known.get(sources[0][1], {}), f"nodes.{name}", problems)
+    return problems
 
 
 def _unused(graph: "GraphConfig") -> Problems:

@@ -12,7 +12,8 @@ _OF_ONE_INPUT = frozenset(
 """The families whose layers take one input, but for those of the table below."""
 
 _COUNTS: dict[str, Counts] = {
-    **dict.fromkeys(("Add", "Concat", "Multiply"), (2, None)),
+    **dict.fromkeys(("Add", "Concat", "Multiply", "Stack"), (2, None)),
+    **dict.fromkeys(("Subtract", "Divide", "MatMul"), (2, 2)),
     **dict.fromkeys(("BinaryCrossEntropyLoss", "CrossEntropyLoss", "SmoothL1Loss", "HingeEmbeddingLoss"), (2, 2)),
     **dict.fromkeys(("HuberLoss", "KLDivLoss", "LpLoss", "MseLoss", "MultiMarginLoss"), (2, 2)),
     **dict.fromkeys(("PoissonNllLoss", "SoftMarginLoss", "CosineSimilarity", "PairwiseDistance"), (2, 2)),

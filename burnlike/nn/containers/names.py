@@ -2,6 +2,8 @@
 
 import re
 
+from ...config import Meta
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 _TAKEN = (
@@ -18,6 +20,12 @@ _TAKEN = (
 )
 TAKEN = frozenset(_TAKEN.split())
 """The attributes of every module, which a layer in it can't take the names of."""
+
+
+NAMED = Meta(
+    min_length=1, extra_json_schema={"propertyNames": {"pattern": f"^{_NAME.pattern}$", "not": {"enum": sorted(TAKEN)}}}
+)
+"""Of a mapping by names of layers: what editors are told of them."""
 
 
 def name_problem(name: str) -> str:

@@ -10,7 +10,7 @@ from torch import Tensor
 from ...errors import ArgumentError
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import Layer, shape_error
-from .configs import ConcatConfig
+from .configs import ConcatConfig, StackConfig
 
 
 class _Elementwise(Layer):
@@ -26,7 +26,7 @@ class _Elementwise(Layer):
             ShapeError: sizes differ.
             ArgumentError: there are less than two.
         """
-        _expect_alike(self, inputs)
+        expect_alike(self, inputs)
         return reduce(type(self).operation, inputs)
 
 
@@ -68,8 +68,7 @@ class Concat(Layer):
         """
         _expect_several(self, inputs)
         first = inputs[0]
-        if not -first.ndim <= self.dim < first.ndim:
-            raise shape_error(self, f"a dimension {self.dim}", list(first.shape))
+        expect_dim(self, first, self.dim)
         for x in inputs[1:]:
             if x.ndim != first.ndim or _without(x, self.dim) != _without(first, self.dim):
                 raise shape_error(
@@ -78,6 +77,40 @@ class Concat(Layer):
                     list(x.shape),
                 )
         return torch.cat(inputs, self.dim)
+
+
+class Stack(Layer):
+    """Tensors side by side in a new dimension `dim`.
+
+    Torch: `torch.stack`.
+    """
+
+    def __init__(self, config: StackConfig) -> None:
+        super().__init__()
+        self.dim = config.dim
+
+    @lift
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Two or more tensors of one shape `->` one with one more dimension, of as many elements as there are.
+
+        Raises:
+            ShapeError: their shapes differ, or the result has no dimension `dim`.
+            ArgumentError: there are less than two.
+        """
+        _expect_several(self, inputs)
+        first = inputs[0]
+        for x in inputs[1:]:
+            if x.shape != first.shape:
+                raise shape_error(self, f"the shape of the first input, {list(first.shape)}", list(x.shape))
+        if not -first.ndim - 1 <= self.dim <= first.ndim:
+            raise shape_error(self, f"a dimension {self.dim} of the result", list(first.shape))
+        return torch.stack(inputs, self.dim)
+
+
+def expect_dim(layer: Layer, x: Tensor, dim: int) -> None:
+    """Check that an input has a dimension."""
+    if not -x.ndim <= dim < x.ndim:
+        raise shape_error(layer, f"a dimension {dim}", list(x.shape))
 
 
 def _without(x: Tensor, dim: int) -> list[int]:
@@ -91,7 +124,7 @@ def _expect_several(layer: Layer, inputs: tuple[Tensor, ...]) -> None:
         raise ArgumentError(f"{type(layer).__name__}: expected two or more tensors, got {len(inputs)}")
 
 
-def _expect_alike(layer: Layer, inputs: tuple[Tensor, ...]) -> None:
+def expect_alike(layer: Layer, inputs: tuple[Tensor, ...]) -> None:
     """Check that the inputs have as many dimensions, of sizes that are equal or 1."""
     _expect_several(layer, inputs)
     first = inputs[0]

@@ -1,10 +1,12 @@
-"""The same elements in other dimensions."""
+"""The same elements in other dimensions, and more of them."""
 
 from torch import Tensor
+from torch.nn import functional
 
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import Layer, shape_error
-from .configs import FlattenConfig, PermuteConfig, ReshapeConfig
+from .configs import FlattenConfig, PadConfig, PermuteConfig, ReshapeConfig
+from .joining import expect_dim
 
 
 class Flatten(Layer):
@@ -80,3 +82,39 @@ class Permute(Layer):
         if x.ndim != len(self.dims):
             raise shape_error(self, f"{len(self.dims)} dimensions", list(x.shape))
         return x.permute(self.dims)
+
+
+class Pad(Layer):
+    """`before` and `after` more elements at the ends of the dimension `dim`.
+
+    Torch: `nn.functional.pad`.
+    Differs: of one dimension, which may be any; `edge` is torch's `replicate`.
+    """
+
+    def __init__(self, config: PadConfig) -> None:
+        super().__init__()
+        self.dim = config.dim
+        self.before = config.before
+        self.after = config.after
+        self.mode = config.mode
+        self.value = config.value
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[..., size, ...] -> [..., before + size + after, ...]`.
+
+        Raises:
+            ShapeError: x has no dimension `dim`, or it is too short to be mirrored.
+        """
+        expect_dim(self, x, self.dim)
+        needed = max(self.before, self.after) + 1 if self.mode == "reflect" else int(self.mode == "edge")
+        if x.shape[self.dim] < needed:
+            raise shape_error(self, f"at least {needed} elements in dimension {self.dim}", list(x.shape))
+        last = x.movedim(self.dim, -1)
+        ends = (self.before, self.after)
+        if self.mode == "constant":
+            return functional.pad(last, ends, value=self.value).movedim(-1, self.dim)
+        # These modes take three dimensions only.
+        rows = last.reshape(1, -1, last.shape[-1])
+        padded = functional.pad(rows, ends, mode="replicate" if self.mode == "edge" else "reflect")
+        return padded.reshape(*last.shape[:-1], padded.shape[-1]).movedim(-1, self.dim)

@@ -1,10 +1,15 @@
-"""Parts and means of tensors."""
+"""Parts of tensors, and what is taken over dimensions."""
 
+from collections.abc import Callable
+from typing import ClassVar
+
+import torch
 from torch import Tensor
 
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import Layer, shape_error
-from .configs import MeanConfig, SelectConfig, SplitConfig
+from .configs import ReductionConfig, SelectConfig, SliceConfig, SplitConfig
+from .joining import expect_dim
 
 
 class Split(Layer):
@@ -53,13 +58,41 @@ class Select(Layer):
         return x.select(self.dim, self.index)
 
 
-class Mean(Layer):
-    """The mean over `dims`.
+class Slice(Layer):
+    """Every `step`-th element of the dimension `dim` from `start` to `end`.
 
-    Torch: `torch.mean`.
+    Torch: slicing.
     """
 
-    def __init__(self, config: MeanConfig) -> None:
+    def __init__(self, config: SliceConfig) -> None:
+        super().__init__()
+        self.dim = config.dim
+        self.start = config.start
+        self.end = config.end
+        self.step = config.step
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[..., size, ...] -> [..., part, ...]`.
+
+        Raises:
+            ShapeError: x has no dimension `dim`, or nothing of it is between `start` and `end`.
+        """
+        expect_dim(self, x, self.dim)
+        size = x.shape[self.dim]
+        start, end, step = slice(self.start, self.end, self.step).indices(size)
+        if not -size <= self.start < size or end <= start or (self.end or 0) > size:
+            raise shape_error(self, f"indices {self.start} to {self.end} in dimension {self.dim}", list(x.shape))
+        place = (slice(None),) * (self.dim % x.ndim)
+        return x[*place, start:end:step]
+
+
+class _Reduction(Layer):
+    """One operation over dimensions."""
+
+    operation: ClassVar[Callable[..., Tensor]]
+
+    def __init__(self, config: ReductionConfig) -> None:
         super().__init__()
         self.dims = config.dims
         self.keep_dims = config.keep_dims
@@ -75,4 +108,40 @@ class Mean(Layer):
             self.dims
         ):
             raise shape_error(self, f"dimensions {list(self.dims)}", list(x.shape))
-        return x.mean(self.dims, keepdim=self.keep_dims)
+        return type(self).operation(x, self.dims, keepdim=self.keep_dims)
+
+
+class Mean(_Reduction):
+    """The mean over `dims`.
+
+    Torch: `torch.mean`.
+    """
+
+    operation = torch.mean
+
+
+class Sum(_Reduction):
+    """The sum over `dims`.
+
+    Torch: `torch.sum`.
+    """
+
+    operation = torch.sum
+
+
+class Max(_Reduction):
+    """The largest element over `dims`; equal ones share the gradient.
+
+    Torch: `torch.amax`.
+    """
+
+    operation = torch.amax
+
+
+class Min(_Reduction):
+    """The smallest element over `dims`; equal ones share the gradient.
+
+    Torch: `torch.amin`.
+    """
+
+    operation = torch.amin

@@ -1,0 +1,115 @@
+"""Keys at the root of a file that are no fields: `x-...` for anchors, and the `inputs:` of a file of a model alone."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from burnlike._dtypes import DTYPES, other_name
+from burnlike.errors import Problem
+
+from .node import Entries, Node, child
+from .registry import TAG_FIELD, ConfigType, fields_of, lookup
+from .words import got, show_text
+
+EXTENSION = "x-"
+"""How the names of keys begin that a config may have for anchors alone."""
+INPUTS = "inputs"
+
+_FORM = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?:(?P<dtype>\w+):)?(?P<shape>(?:\d{1,10}(?:,\s*\d{1,10})*)?)")
+DTYPE_NAMES = [it.torch for it in DTYPES if it.torch]
+_EXPECTED = "expected sizes, [8, 3, 32, 32], or a text such as 'int64:8,128'; a list or a mapping of such for several"
+
+
+class Input(NamedTuple):
+    """A tensor that a model is called with.
+
+    Attributes:
+        shape: its sizes.
+        dtype: torch's name of its element type.
+        name: of the argument; empty for one that is given by its order.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    name: str = ""
+
+    def __str__(self) -> str:
+        name = f"{self.name}=" if self.name else ""
+        return f"{name}{self.dtype}:{','.join(map(str, self.shape))}"
+
+
+def parsed_input(text: str) -> Input | str:
+    """The input that a text such as `tokens=int64:8,128` describes, or what is wrong with it."""
+    found = _FORM.fullmatch(text.strip())
+    if not found:
+        return f"expected [NAME=][DTYPE:]SIZES, such as tokens=int64:8,128, got {show_text(text)!r}"
+    dtype = found["dtype"] or "float32"
+    dtype = dtype if dtype in DTYPE_NAMES else other_name(dtype) or ""
+    if dtype not in DTYPE_NAMES:
+        return f"{show_text(text)!r}: unknown element type; there are {', '.join(DTYPE_NAMES)}"
+    return Input(tuple(int(size) for size in found["shape"].split(",") if size), dtype, found["name"] or "")
+
+
+def without_extensions(root: Node) -> Node:
+    """The root of a config without the keys that begin with `x-`."""
+    if not root.is_map or not any(key.startswith(EXTENSION) for key in root.value):
+        return root
+    return root.with_value(Entries({key: it for key, it in root.value.items() if not key.startswith(EXTENSION)}))
+
+
+def without_inputs(root: Node, role: ConfigType) -> tuple[Node, list[Problem]]:
+    """The root of a model's config without its `inputs:`, and what is wrong with these; a graph keeps their names."""
+    given = _given(root, role)
+    if given is None:
+        return root, []
+    problems = [it for it in _read(given) if isinstance(it, Problem)]
+    entries = Entries(root.value)
+    if INPUTS in _fields(root, role):
+        names = [Node(key, entry.place) for key, entry in given.value.items()]
+        entries[INPUTS] = entries[INPUTS]._replace(value=given.with_value(names))
+    else:
+        del entries[INPUTS]
+    return root.with_value(entries), problems
+
+
+def inputs_of(root: Node, role: ConfigType) -> list[Input]:
+    """What the `inputs:` of a model's file say; nothing where there are none."""
+    given = _given(root, role)
+    return [] if given is None else [it for it in _read(given) if isinstance(it, Input)]
+
+
+def _given(root: Node, role: ConfigType) -> Node | None:
+    """The value of `inputs:` that has shapes: not the names of a graph's inputs, nor a field of another class."""
+    given = child(root, INPUTS) if root.is_map else None
+    if given is None:
+        return None
+    is_graph = getattr(root.value.get(TAG_FIELD), "value", Node(None)).value == "Graph"
+    if INPUTS in _fields(root, role) and not (is_graph and given.is_map):
+        return None
+    return given
+
+
+def _fields(root: Node, role: ConfigType) -> dict[str, object]:
+    tag = child(root, TAG_FIELD)
+    cls = lookup(role, tag.value) if tag and isinstance(tag.value, str) else None
+    return {} if cls is None and tag is not None else dict(fields_of(cls or role))
+
+
+def _read(given: Node) -> Iterator[Input | Problem]:
+    if given.is_map:
+        for name, entry in given.value.items():
+            found = _one(entry.value, f"{INPUTS}.{name}")
+            yield found._replace(name=name) if isinstance(found, Input) else found
+    elif given.is_list and not all(type(it.value) is int for it in given.value):
+        yield from (_one(it, f"{INPUTS}.{place}") for place, it in enumerate(given.value))
+    else:
+        yield _one(given, INPUTS)
+
+
+def _one(node: Node, path: str) -> Input | Problem:
+    if node.is_list and all(type(it.value) is int and 0 <= it.value < 10**10 for it in node.value):
+        return Input(tuple(it.value for it in node.value))
+    if not isinstance(node.value, str):
+        return node.place.problem(path, f"{_EXPECTED}; got {got(node)}")
+    found = parsed_input(node.value)
+    return found if isinstance(found, Input) else node.place.problem(path, found)
