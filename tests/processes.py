@@ -5,31 +5,46 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 HANGS_S = 600
 """When what should have come is taken for hanging: long after any machine, however busy, would have done it."""
 
 
-def started(arguments: list[str], log: Path, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Python with `arguments`, which writes to `log`, in this environment with `variables`."""
+def started(
+    arguments: list[str], log: Path, variables: Mapping[str, str], folder: Path | None = None
+) -> subprocess.Popen[bytes]:
+    """Python with `arguments`, which writes to `log`, in this environment with `variables`, and in `folder`."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
     with log.open("w") as stream:
         return subprocess.Popen(
-            [sys.executable, "-W", "ignore", *arguments], stdout=stream, stderr=subprocess.STDOUT, env=environment
+            [sys.executable, "-W", "ignore", *arguments],
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd=folder,
         )
 
 
-def launched(arguments: list[str], logs: list[Path]) -> list[subprocess.Popen[bytes]]:
-    """A process of Python for each of `logs`, with the environment that torchrun gives the workers of one machine."""
+def launched(
+    arguments: list[str], logs: list[Path], folders: Sequence[Path | None] = ()
+) -> list[subprocess.Popen[bytes]]:
+    """A process of Python for each of `logs`, with the environment that torchrun gives the workers of one machine.
+
+    Args:
+        arguments: of each.
+        logs: what each writes to.
+        folders: in which each works; without, that of this process.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     count = str(len(logs))
     job = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
     return [
-        started(arguments, log, {**job, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank, log in enumerate(logs)
+        started(arguments, log, {**job, "RANK": str(rank), "LOCAL_RANK": str(rank)}, folder)
+        for rank, (log, folder) in enumerate(zip(logs, folders or [None] * len(logs), strict=True))
     ]
 
 

@@ -7,7 +7,7 @@ from .checkpoint.strategies import (
     KeepLastNCheckpoints as KeepLastNCheckpoints,
     MetricCheckpointingStrategy as MetricCheckpointingStrategy,
 )
-from .job.configs import OutputConfig as OutputConfig, TrainConfig as TrainConfig
+from .job.configs import InitFromConfig as InitFromConfig, OutputConfig as OutputConfig, TrainConfig as TrainConfig
 from .job.job import Job as Job, RunResult as RunResult
 from .learner.configs import (
     BestMetricConfig as BestMetricConfig,
@@ -37,6 +37,7 @@ from .tasks.configs import (
     ClassificationConfig as ClassificationConfig,
     LanguageModelConfig as LanguageModelConfig,
     LoraFineTuningConfig as LoraFineTuningConfig,
+    ModelLossConfig as ModelLossConfig,
     RegressionConfig as RegressionConfig,
     SegmentationConfig as SegmentationConfig,
 )
@@ -45,6 +46,7 @@ from .tasks.language_model.bigram import bigram_loss as bigram_loss
 from .tasks.language_model.language_model import LanguageModel as LanguageModel
 from .tasks.language_model.next_token import next_token_loss as next_token_loss
 from .tasks.language_model.sampling import sample as sample
+from .tasks.model_loss import ModelLoss as ModelLoss
 from .tasks.regression import Regression as Regression
 from .tasks.segmentation import Segmentation as Segmentation
 from .tasks.task import Task as Task

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import resource
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from burnlike.errors import RecordError, RecordIOError
 from burnlike.module import agree_ids, params
 from burnlike.optim import AdamWConfig, GradientsParams
 from burnlike.record import BFloat16Precision, DistributedRecorder, Record, load, open_record, save
-from burnlike.record.distributed import recorder
+from burnlike.record.distributed import one_directory, recorder
 
 from .own_modules import Extra, OwnEntries, Transposed, filled, is_same
 
@@ -76,6 +77,30 @@ def save_on_full_disk(module: nn.Module, path: Path, full: bool) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+def not_shared(record: Record, folder: Path) -> dict[str, object]:
+    """What a save says where rank 1 sees another directory, and where its file vanishes; all ranks say the same."""
+    rank, waits_s, write_parts = dist.get_rank(), one_directory._WAITS_S, recorder._write_parts
+    (folder / f"node {rank}").mkdir()
+
+    def vanish(directory: Path, tensors: dict[str, torch.Tensor]) -> dict[str, int]:
+        sizes = write_parts(directory, tensors)
+        for name in sizes if rank == 1 else ():
+            (directory / name).unlink()
+        return sizes
+
+    one_directory._WAITS_S = (0.0, 0.01)
+    try:
+        elsewhere = f"rank 1 looked at {platform.node()}:{folder / 'node 1' / '.no.partial'}"
+        text = f"{folder / 'node 0' / '.no.partial'}: {elsewhere}; all nodes need one file system"
+        path = folder / f"node {rank}" / "no"
+        apart = refused(text, lambda: DistributedRecorder().save(record, path))
+        recorder._write_parts = vanish
+        lost = refused("rank 0 misses shard-00002", lambda: DistributedRecorder().save(record, folder / "no"))
+    finally:
+        one_directory._WAITS_S, recorder._write_parts = waits_s, write_parts
+    return {"apart": apart and not list((folder / f"node {rank}").iterdir()), "lost": lost}
+
+
 def saved_and_loaded(tensor: torch.Tensor, path: Path) -> bool:
     """Whether it comes back, whole and as a part of each process."""
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
@@ -104,6 +129,7 @@ def main(folder: Path) -> None:
     named = Record({f"of rank {rank}": torch.ones(2)})
     found["other names"] = refused("missing on rank 1", lambda: DistributedRecorder().save(named, folder / "no"))
     found["full disk on one"] = refused("rank 1: OSError", lambda: save_on_full_disk(model, folder / "no", rank == 1))
+    found |= not_shared(record, folder)
     wrong = "'0.weight' is a DTensor, of which each process has a part; let all processes save it to a directory"
     found["file"] = refused(wrong, lambda: save(model, folder / "file.safetensors"))
     found["transposed"] = saved_and_loaded(torch.arange(15.0).view(3, 5).T, folder / "transposed")

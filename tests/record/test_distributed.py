@@ -87,6 +87,12 @@ def test_both_processes_raise_where_one_fails_and_nothing_is_left(job: Job) -> N
     assert not list(folder.glob(".*"))
 
 
+def test_processes_that_see_other_directories_save_nothing(job: Job) -> None:
+    for each in job[1]:
+        assert each["apart"]
+        assert each["lost"]
+
+
 def test_a_save_fails_where_another_process_is_killed(job: Job) -> None:
     folder, found = job
     message = f"{folder / 'killed'}: not saved: another process has ended, or does not answer"
@@ -145,6 +151,17 @@ def test_training_goes_on_as_if_it_had_never_stopped(job: Job) -> None:
     for path, expected in found[0]["resumed"].items():
         if path != "0.bias":  # its gradient, before a batch norm, is nothing but rounding
             torch.testing.assert_close(torch.tensor(values(module)[path]), torch.tensor(expected), rtol=0, atol=1e-3)
+
+
+def test_tensors_that_share_memory_are_saved(tmp_path: Path) -> None:
+    """As in the state of RmsProp, whose `centered.avg` is `square_avg` itself; and views of one tensor."""
+    rows = torch.arange(6.0).view(2, 3)
+    record = Record({"rows": rows, "again": rows, "first": rows[0], "column": rows[:, 1]})
+    DistributedRecorder().save(record, tmp_path / "x")
+    loaded = DistributedRecorder().load(tmp_path / "x").tensors
+    assert {name: it.tolist() for name, it in loaded.items()} == {
+        name: it.tolist() for name, it in record.tensors.items()
+    }
 
 
 def test_damaged_directories_are_refused(tmp_path: Path) -> None:

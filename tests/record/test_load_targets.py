@@ -126,12 +126,29 @@ def test_lazy_parameters_are_never_initialized(dtype: str) -> None:
     assert module.second.dtype == (torch.float32 if dtype == "module" else torch.float64)
 
 
-def test_a_parameter_without_a_shape_is_refused() -> None:
-    module = nn.Sequential(nn.Linear(2, 2), nn.LazyLinear(2))
-    record = Record.from_module(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)))
-    with pytest.raises(RecordError, match=r"'1\.weight' has no shape yet"):
+@pytest.mark.parametrize(
+    ("lazy", "layer", "shape"),
+    [
+        (lambda: nn.LazyLinear(2), lambda: nn.Linear(3, 2), (4, 3)),
+        (lambda: nn.LazyConv2d(2, 3), lambda: nn.Conv2d(3, 2, 3), (1, 3, 5, 5)),
+        (lambda: nn.LazyBatchNorm1d(), lambda: nn.BatchNorm1d(3), (4, 3)),
+    ],
+)
+def test_torchs_lazy_modules_get_their_shapes_from_the_record(lazy: Any, layer: Any, shape: tuple[int, ...]) -> None:
+    source, target = nn.Sequential(layer()), nn.Sequential(lazy())
+    x = torch.randn(shape)
+    assert Record.from_module(source).load_into(target).missing == []
+    assert torch.equal(target(x), source(x))
+    assert type(target[0]) is type(source[0])
+
+
+def test_a_lazy_module_is_as_it_was_where_the_load_fails() -> None:
+    module = nn.Sequential(nn.LazyLinear(2), nn.Linear(2, 2))
+    record = Record.from_module(nn.Sequential(nn.Linear(5, 2), nn.Linear(2, 3)))
+    with pytest.raises(RecordMismatchError):
         record.load_into(module)
-    assert not torch.equal(module[0].weight, record.tensors["0.weight"])
+    assert nn.parameter.is_lazy(module[0].weight)
+    assert module(torch.ones(1, 7)).shape == (1, 2)
 
 
 def test_an_error_in_the_middle_says_what_became_of_the_module(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from burnlike.train import Interrupted, Interrupter
+from burnlike.train.learner.interrupt import EarlySignals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -43,3 +44,14 @@ def test_outside_the_main_thread_it_can_still_be_told_to_stop() -> None:
     thread.start()
     thread.join()
     assert stopped == [True]
+
+
+def test_a_signal_of_the_batch_system_during_the_start_waits_for_the_run() -> None:
+    before = signal.getsignal(signal.SIGUSR1)
+    with EarlySignals():
+        os.kill(os.getpid(), signal.SIGUSR1)
+        with Interrupter() as interrupter:
+            assert interrupter.asked == signal.SIGUSR1
+    assert signal.getsignal(signal.SIGUSR1) == before
+    with Interrupter() as interrupter:
+        assert not interrupter.stopped

@@ -7,7 +7,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from burnlike.errors import CheckpointError, DeviceError
+from burnlike.errors import CheckpointError, DataError, DeviceError
 from burnlike.record import Record, SafetensorsRecorder
 from burnlike.train import Checkpointer, Interrupted, Interrupter, Job, PlainRenderer, RunDir, RunResult, TrainConfig
 
@@ -245,3 +245,22 @@ def test_cuda_is_used_by_itself_and_its_random_state_is_resumed(tmp_path: Path) 
     again = run_job(config, tmp_path / "run")
     assert Job(config).device.type == "cuda"
     assert again.valid_loss == pytest.approx(result.valid_loss, abs=0.02)
+
+
+TOKENS = """
+data: {type: Tokens, path: %s, dtype: uint8, context_length: 8}
+model: {type: DecoderLm, vocab_size: 50, d_model: 8, n_layers: 1, n_heads: 1, d_ff: 8, max_sequence_length: 8}
+task: {type: LanguageModel}
+optimizer: {type: AdamW}
+lr_scheduler: {type: ConstantLr, lr: 1e-3}
+training: {batch_size: 4, checkpoint_every_epochs: null}
+"""
+
+
+def test_a_token_that_the_model_does_not_know_is_said_with_its_place(tmp_path: Path) -> None:
+    tokens = torch.arange(300, dtype=torch.uint8) % 40
+    tokens[100] = 50
+    tokens.numpy().tofile(tmp_path / "tokens.bin")
+    message = r"tokens.bin: expected tokens in 0..49 \(model.vocab_size\), got 50 as token 100 of the file"
+    with pytest.raises(DataError, match=message):
+        run_job(TrainConfig.from_yaml(TOKENS % (tmp_path / "tokens.bin")), tmp_path / "run")

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from ..._torch_compat.transforms import transforming
 from ...module import Content, Module
 from ...tensor.torch_bridge.torch_function import lift
+from ..joint_batch import JointLayer
 from ..layer import expect_shape
 from ..linear.configs import LinearConfig
 from .configs import GatedFeedForwardConfig, MixtureOfExpertsConfig
@@ -27,7 +28,7 @@ class MixtureOutput(NamedTuple):
     balance: Tensor
 
 
-class MixtureOfExperts(Module):
+class MixtureOfExperts(JointLayer, Module):
     """sum_i p_i expert_i(x) over the `n_selected` experts of the largest p = softmax(router(x)) (Jiang et al. 2024).
 
     Eager code computes the chosen experts only. Which those are is in the data, so compiled and exported code,
@@ -83,8 +84,8 @@ class MixtureOfExperts(Module):
         weights, chosen = probabilities.topk(self.n_selected, -1)
         if self.normalized:
             weights = weights / weights.sum(-1, keepdim=True)
-        fractions = torch.zeros_like(probabilities).scatter(-1, chosen, 1.0).mean(0)
-        balance = len(self.experts) * (fractions * probabilities.mean(0)).sum()
+        fractions, means = self._means(torch.zeros_like(probabilities).scatter(-1, chosen, 1.0), probabilities)
+        balance = len(self.experts) * (fractions * means).sum()
         known = not (torch.compiler.is_compiling() or transforming() or x.is_meta)
         mixed = (self._of_chosen if known else self._of_all)(flat, chosen, weights.to(x.dtype))
         return MixtureOutput(mixed.unflatten(0, x.shape[:-1]), balance)

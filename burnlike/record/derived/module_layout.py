@@ -198,7 +198,7 @@ class _LayoutMaker:
                 return {"$option": "constant", "some": False}
         elif hint.holds == "list" and isinstance(value := getattr(module, name), list) and not value:
             return {"$vec": []}
-        return "constant" if isinstance(module, Module) else None
+        return "constant" if isinstance(module, Module) and not name.startswith("_") else None
 
     def _enum(self, module: ModuleEnum) -> Layout:
         own = self._field(module, module.variant, FieldHint()) or "constant"

@@ -36,6 +36,7 @@ from ..safetensors.format import build_header
 from ..safetensors.header import read_header
 from ..saving.convert import can_lose, check_floats, check_ints
 from ..saving.writing import plain_tensor
+from .one_directory import not_one_directory, not_the_same_files
 from .tensors import DistributedTensors
 
 T = TypeVar("T")
@@ -59,6 +60,7 @@ class DistributedRecorder(Recorder):
     def save(self, record: Record, path: str | os.PathLike[str]) -> str:
         """Write `record` to the directory `path`, which must not exist; the file system is one that all processes see.
 
+        All processes first show that they see one directory, and rank 0 names it only when the files of all are there.
         If one process fails, all raise: the one its own error, the others a RecordIOError that tells it. So do the
         others where one is killed, as soon as torch's process group notices.
 
@@ -77,6 +79,7 @@ class DistributedRecorder(Recorder):
                 tensors = {
                     name: self._stored(names[name], tensor, name in kept) for name, tensor in record.tensors.items()
                 }
+                _take_apart(tensors)
             together.check_alike(_facts(record, tensors))
             with together:
                 if _rank() == 0:
@@ -84,8 +87,12 @@ class DistributedRecorder(Recorder):
                         raise RecordIOError(f"{target} exists; choose another name or remove it first")
                     shutil.rmtree(partial, ignore_errors=True)
                     partial.mkdir(parents=True)
+            together.check_nothing(not_one_directory(partial, _rank(), together.gathered))
             with together:
-                _write_parts(partial, tensors)
+                sizes = _write_parts(partial, tensors)
+            written = {name: size for each in together.gathered(sizes) for name, size in each.items()}
+            seen = written if _rank() == 0 else {}
+            together.check_nothing(not_the_same_files(partial, seen, together.gathered))
             with together:
                 if _rank() == 0:
                     _write_details(partial, record, tensors)
@@ -155,13 +162,35 @@ def _facts(record: Record, tensors: Mapping[str, Tensor]) -> dict[str, str]:
     return {**facts, **{name: f"{facts.get(name, '')} {tree!r}".strip() for name, tree in entries_of(record.values)}}
 
 
-def _write_parts(directory: Path, tensors: dict[str, Any]) -> None:
-    """Write the parts of this process."""
+def _take_apart(tensors: dict[str, Tensor]) -> None:
+    """Replace what shares memory with another tensor by a copy, since safetensors' own writer takes none."""
+    taken: set[int] = set()
+    for name, tensor in tensors.items():
+        address = _local(tensor).untyped_storage().data_ptr()
+        if address in taken and address:
+            tensors[name] = tensor.clone()
+        taken.add(address)
+
+
+def _write_parts(directory: Path, tensors: dict[str, Any]) -> dict[str, int]:
+    """Write the parts of this process.
+
+    Returns:
+        Its files, with their sizes in bytes.
+    """
     from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
     from torch.distributed.checkpoint.state_dict_saver import save
 
-    writer = HuggingFaceStorageWriter(str(directory), save_distributed=True)
+    files: set[str] = set()
+
+    class Writer(HuggingFaceStorageWriter):
+        def write_data(self, plan: Any, planner: Any) -> Any:
+            written = super().write_data(plan, planner)
+            files.update(it.storage_data.relative_path for it in written.value())
+            return written
+
+    writer = Writer(str(directory), save_distributed=True)
     try:
         with warnings.catch_warnings():  # torch tells each time that there is only one process
             warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
@@ -169,6 +198,7 @@ def _write_parts(directory: Path, tensors: dict[str, Any]) -> None:
     except CheckpointException as error:  # no Exception, and its text is a page of tracebacks
         reasons = {f"rank {rank}: {type(it[0]).__name__}: {it[0]}" for rank, it in error.failures.items()}
         raise RecordIOError(f"{directory}: writing failed: {'; '.join(sorted(reasons))}") from error
+    return {name: (directory / name).stat().st_size for name in files}
 
 
 def _write_details(directory: Path, record: Record, tensors: Mapping[str, Tensor]) -> None:
@@ -225,19 +255,24 @@ class _Together:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is not None and not isinstance(error, Exception):
             return  # an interrupt: the others find out by their time limit
-        reasons = self._gathered(None if error is None else f"{type(error).__name__}: {error}")
+        reasons = self.gathered(None if error is None else f"{type(error).__name__}: {error}")
         if isinstance(error, RecordError):
             return
         failed = [f"rank {rank}: {reason}" for rank, reason in enumerate(reasons) if reason is not None]
         if failed:
             raise RecordIOError(f"{self._what}: {'; '.join(failed)}") from error
 
+    def check_nothing(self, problem: str) -> None:
+        """Raise where there is a problem, of which all processes know."""
+        if problem:
+            raise RecordIOError(f"{self._what}: {problem}")
+
     def check_alike(self, facts: Mapping[str, str]) -> None:
         """Raise on every process if one says something else than the first."""
         digest = hashlib.sha256(json.dumps(sorted(facts.items())).encode()).hexdigest()
-        if len(set(self._gathered(digest))) == 1:  # all facts of a thousand ranks would be a lot to send
+        if len(set(self.gathered(digest))) == 1:  # all facts of a thousand ranks would be a lot to send
             return
-        ours, *others = self._gathered(facts)
+        ours, *others = self.gathered(facts)
         for rank, theirs in enumerate(others, 1):
             for name in [name for name in [*ours, *theirs] if ours.get(name) != theirs.get(name)][:1]:
                 raise RecordError(
@@ -246,7 +281,7 @@ class _Together:
                     " burnlike.module.agree_ids(module) where ids differ"
                 )
 
-    def _gathered(self, ours: T) -> list[T]:
+    def gathered(self, ours: T) -> list[T]:
         """The values of all processes, by rank.
 
         Raises:

@@ -250,7 +250,7 @@ def _merged(index: str, places: Mapping[str, str], read: Callable[[str, Budget],
 
 
 def _check_names(index: str, file: str, names: Sequence[str], places: Mapping[str, str], shard: Outline) -> None:
-    for name in [name for name in names if name not in shard.entries][:1]:
+    for name in [name for name in names if name not in shard.entries and name not in shard.aliases][:1]:
         hint = nearest(name, [*islice(shard.entries, 10_000)])
         raise RecordFormatError(
             f"{index}: says that '{name}' is in {file}, which lacks it{hint}; the files are not of one save: fetch them"

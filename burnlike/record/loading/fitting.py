@@ -1,9 +1,10 @@
 """Checks that a record's tensors fit their parameters, before anything is changed."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,12 +23,7 @@ _REMEDY = "nothing was loaded; give the module a wider type, or load with dtype=
 
 
 def mismatches(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor]) -> Iterator[Mismatch]:
-    """The tensors of another shape or kind, and those that the module ties and the record has with different values.
-
-    Raises:
-        RecordError: a parameter has no shape to compare with.
-    """
-    check_has_shape([it.param for it in matches])
+    """The tensors of another shape or kind, and those that the module ties and the record has with different values."""
     for match in matches:
         if match.own:
             target, values = match.param.tensor, match.dtype(tensors)
@@ -51,6 +47,20 @@ def check_has_shape(found: Sequence[Param]) -> None:
                 f"'{param.path}' has no shape yet, as in torch's lazy modules; nothing was loaded; call the module once"
                 " with an input before"
             )
+
+
+def give_shapes(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], undo: ExitStack) -> None:
+    """Give parameters of torch's lazy modules the shapes that the record has, as `load_state_dict` does."""
+    for match in matches:
+        target: Any = match.param.tensor
+        if not match.own and is_shapeless(target):
+            undo.callback(_take_shape, target, type(target), target.data)
+            target.materialize(tuple(shape_in(tensors, match.name)))
+
+
+def _take_shape(tensor: Any, lazy: type, before: Tensor) -> None:
+    tensor.data = before
+    tensor.__class__ = lazy
 
 
 def untied(

@@ -17,7 +17,7 @@ from ..owners import load_undoably
 from ..parts import part_of, without
 from ..record import Record
 from .filling import fill
-from .fitting import check_targets, check_values, in_file_order, mapped, misfits, mismatches, untied
+from .fitting import check_targets, check_values, give_shapes, in_file_order, mapped, misfits, mismatches, untied
 from .load_options import LoadOptions
 from .matching import Matching, TensorMatch, match
 from .meta_modules import compute_unsaved, registered
@@ -74,6 +74,7 @@ def _prepare(record: Record, module: nn.Module, options: LoadOptions, undo: Exit
     missing = [name for name in matching.missing if not name.startswith(own.below)]
     matching, entries = replace(matching, missing=[*missing, *own.missing]), [*entries, *own.loaded]
     tensors = record.tensors
+    give_shapes(matching.matches, tensors, undo)
     wrong = [*mismatches(matching.matches, tensors)]
     if options.match == "path":
         wrong += untied(matching.matches, tensors, matching.names)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from ..._atomic_file import AtomicFile, remove_abandoned, sync_directory
+from ..._regular_file import open_regular
 from ...errors import RecordError, RecordIOError
 from ..files.sharded import INDEX_SUFFIX, index_text, listed_names, shard_name, shard_pattern
 from ..formats import DEFAULT_EXTENSION
@@ -113,7 +114,7 @@ class _Directory:
     def _listed(self, index: str | None = None) -> set[str] | None:
         """The files that the index, or another one, speaks of; None if it is damaged."""
         try:
-            with open(index or self.index, "rb") as file:
+            with open_regular(index or self.index) as file:
                 return listed_names(file.read())
         except FileNotFoundError:
             return set()

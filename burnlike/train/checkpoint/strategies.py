@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
+from ...errors import ArgumentError
+
 
 class Save(NamedTuple):
     """Write the checkpoint."""
@@ -60,13 +62,22 @@ class KeepLastNCheckpoints:
 class MetricCheckpointingStrategy:
     """Keeps the one with the best value of a metric; of equal ones the first, and never one with NaN."""
 
-    def __init__(self, metric: str, direction: Literal["lowest", "highest"] = "lowest") -> None:
+    def __init__(self, metric: str, direction: Literal["lowest", "highest"] | None = None) -> None:
         """Make a strategy that has seen no value.
 
         Args:
             metric: such as `valid.loss`.
-            direction: whether low or high values are good.
+            direction: whether low or high values are good; only for a loss it may be left out.
+
+        Raises:
+            ArgumentError: nothing says whether low or high values are good.
         """
+        if direction is None:
+            if metric.rpartition(".")[2] != "loss":
+                raise ArgumentError(
+                    f"expected direction='lowest' or 'highest' for {metric}: which of its values are good"
+                )
+            direction = "lowest"
         self.metric = metric
         self.direction = direction
         self.best: float | None = None

@@ -16,16 +16,20 @@ from ...config import (
     OptimizerConfig,
     TaskConfig,
     TransformConfig,
+    field,
 )
 from ...config.bounds import at_most
 from ...config.file_paths import FilePath
 from ...config.registry import tag_of
 from ...errors import nearest
+from ...module.groups.param_matchers import pattern_problem
 from ...optim.lbfgs.configs import LbfgsConfig
-from ..learner.configs import DistributedConfig, TrainingConfig
+from ..learner.configs import BEST, DistributedConfig, TrainingConfig
 from ..metrics.configs import LearningRateConfig, LossConfig
 from ..tasks.configs import LanguageModelConfig
 
+Patterns = tuple[Annotated[str, Meta(min_length=1)], ...]
+_OTHER_VALUES = ("step", "epoch", "split", "loss", "lr", "time")
 _THREADS = at_most(1024, "more threads than a machine has CPUs make each step slower, or end the process")
 
 
@@ -39,6 +43,32 @@ class OutputConfig(Config):
     precision: FloatName = "bfloat16"
 
 
+class InitFromConfig(Config):
+    """A record that a model starts from, such as a trained backbone below a new head.
+
+    Patterns are regular expressions of Python's `re`, found anywhere in a path unless they are anchored by `^` and `$`.
+
+    Attributes:
+        path: of the record.
+        strict: whether it is an error if the record lacks a parameter of the model, or has one more. Parameters that it
+            lacks keep what their initializers drew.
+        rename: pattern in a name of the record -> what stands for it in the model's path, one after the other; `\\1` is
+            the first group of the pattern.
+        skip: patterns of the model's paths, and of names in the record, that are left out.
+    """
+
+    path: FilePath
+    strict: bool = True
+    rename: dict[str, str] = field(default_factory=dict)
+    skip: Patterns = ()
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        yield from pattern_problems(self.skip, "skip")
+        for pattern, replacement in self.rename.items():
+            if message := pattern_problem(pattern, replacement):
+                yield f"rename.{pattern}", message
+
+
 class TrainConfig(Config):
     """Everything that a run is made of.
 
@@ -46,7 +76,9 @@ class TrainConfig(Config):
         data: the dataset.
         transforms: what is made of it, one after the other.
         model: the module.
-        init_from: a record that the model's parameters are read from; None draws them.
+        init_from: a record that the model's parameters are read from, its path or more about it; None draws them.
+        freeze: patterns, regular expressions found in the paths of parameters that are not trained.
+        trainable: patterns of parameters that are trained: exceptions from `freeze`, or without it all that are.
         task: what the model is trained for.
         metrics: computed of all predictions of a validation, by the names of their types in small letters.
         optimizer: what updates it.
@@ -63,7 +95,9 @@ class TrainConfig(Config):
     data: DatasetConfig
     transforms: tuple[TransformConfig, ...] = ()
     model: ModuleConfig
-    init_from: FilePath | None = None
+    init_from: FilePath | InitFromConfig | None = None
+    freeze: Patterns = ()
+    trainable: Patterns = ()
     task: TaskConfig = LanguageModelConfig()
     metrics: tuple[MetricConfig, ...] = ()
     optimizer: OptimizerConfig
@@ -79,6 +113,8 @@ class TrainConfig(Config):
     def validate(self) -> Iterable[tuple[str, str]]:
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
             yield "device", f"expected auto, cpu, cuda or cuda:N, such as cuda:0; got '{self.device}'"
+        yield from pattern_problems(self.freeze, "freeze")
+        yield from pattern_problems(self.trainable, "trainable")
         vocab_size, wanted = (getattr(part, "vocab_size", None) for part in (self.model, self.data))
         if vocab_size is not None and wanted is not None and vocab_size != wanted:
             yield "model.vocab_size", f"expected {wanted}, the vocabulary of the data, got {vocab_size}"
@@ -103,28 +139,50 @@ class TrainConfig(Config):
         for place, (metric, name) in enumerate(zip(self.metrics, names, strict=True)):
             if isinstance(metric, LossConfig | LearningRateConfig):
                 yield f"metrics.{place}", "expected another metric: each line has the loss and the learning rate anyway"
+            if name in _OTHER_VALUES:
+                yield (
+                    f"metrics.{place}.name",
+                    f"'{name}' stands in each line of metrics.jsonl anyway; give another name",
+                )
             if name in names[:place]:
                 yield (
                     f"metrics.{place}",
                     f"expected another name than '{name}', which one before it has; set `name`",
                 )
-        for field in ("early_stopping", "keep_best"):
-            chosen = getattr(self.training, field)
-            if chosen is not None and chosen.metric not in ("loss", *names):
+        for best in BEST:
+            chosen = getattr(self.training, best)
+            if chosen is None or chosen.metric == "loss":
+                continue
+            if chosen.metric not in names:
                 known = nearest(chosen.metric, ["loss", *names])
-                yield f"training.{field}.metric", f"there is no metric '{chosen.metric}' among `metrics`{known}"
+                yield f"training.{best}.metric", f"there is no metric '{chosen.metric}' among `metrics`{known}"
+            elif problem := chosen.contradiction(self.metrics[names.index(chosen.metric)].higher_is_better):
+                yield f"training.{best}.direction", problem
 
     def _validate_schedule(self) -> Iterable[tuple[str, str]]:
-        if self.training.steps_per_epoch is None:
-            return
-        steps = self.training.epochs * self.training.steps_per_epoch
+        if self.training.steps_per_epoch is not None:
+            steps = self.training.epochs * self.training.steps_per_epoch
+            yield from self.schedule_problems(steps, "training.epochs times training.steps_per_epoch")
+
+    def schedule_problems(self, steps: int, reason: str) -> Iterable[tuple[str, str]]:
+        """The paths of warm-ups that leave nothing of a run, and what is wrong.
+
+        Args:
+            steps: of the run.
+            reason: why it has so many.
+        """
         for path, warmup in _warmups(self.lr_scheduler, "lr_scheduler"):
             if warmup >= steps:
                 yield (
                     f"{path}.warmup_steps",
-                    f"expected less than the {steps} steps of the run (training.epochs times training.steps_per_epoch),"
-                    f" got {warmup}",
+                    f"expected less than the {steps} steps of the run ({reason}), got {warmup}",
                 )
+
+
+def pattern_problems(patterns: Patterns, path: str) -> Iterable[tuple[str, str]]:
+    """The paths of those that are no regular expressions, and what is wrong with each."""
+    found = ((f"{path}.{place}", pattern_problem(pattern)) for place, pattern in enumerate(patterns))
+    return (it for it in found if it[1])
 
 
 def _warmups(config: Any, path: str) -> Iterable[tuple[str, int]]:

@@ -37,11 +37,14 @@ def describe_device(device: torch.device) -> str:
     return f"{device} ({threads} thread{'s' * (threads != 1)})"
 
 
-def check_fits(config: Any, device: torch.device) -> None:
+def check_fits(config: Any, device: torch.device) -> nn.Module | None:
     """Refuse a model whose tensors can't fit.
 
     Counted are parameters, their gradients and buffers; what a step takes beside them depends on the data. A model that
     can't be built without values is not looked at.
+
+    Returns:
+        The model on the meta device, None if it can't be built there.
 
     Raises:
         DeviceError: there is not enough memory; the message has both numbers.
@@ -52,7 +55,7 @@ def check_fits(config: Any, device: torch.device) -> None:
     except BurnlikeError:
         raise
     except (RuntimeError, NotImplementedError):
-        return
+        return None
     tensors = [*module.parameters(), *module.buffers()]
     made = sum(tensor.nbytes for tensor in tensors)
     trained = made + sum(tensor.nbytes for tensor in tensors if tensor.requires_grad)
@@ -65,6 +68,7 @@ def check_fits(config: Any, device: torch.device) -> None:
                 f"model: its parameters, gradients and buffers take {needed / 1e9:,.1f} GB of {place}, where"
                 f" {available / 1e9:,.1f} GB are available; lower the model's sizes. Nothing was allocated"
             )
+    return module
 
 
 def is_out_of_memory(error: Exception) -> bool:

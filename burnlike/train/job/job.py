@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ...data import DataLoader, transformed
-from ...errors import CheckpointError, ConfigError, DataError, DeviceError, RecordError
+from ...errors import BatchSizeError, CheckpointError, ConfigError, DataError, DeviceError, RecordError
 from ...module import params, seed_param_ids
 from ...module.identity.torch_wrappers import is_distributed, own_class
 from ...optim.core.sharded import whole
@@ -27,6 +27,8 @@ from ..view.renderers import Renderer, renderer_of
 from .configs import TrainConfig
 from .device import check_fits, choose_device, describe_device, is_out_of_memory
 from .resume import check_resumable
+from .starting import choose_trained, first_model
+from .trial import check_batch
 
 
 class RunResult(NamedTuple):
@@ -62,16 +64,16 @@ class Job:
         self.parallel = make_parallel(config.distributed, self.device)
         if config.threads is not None:
             torch.set_num_threads(config.threads)
-        check_fits(config.model, self.device)
+        module = check_fits(config.model, self.device)
         self.data = transformed(config.data.init(), config.transforms)
         self.task: Task = config.task.init()
         _check_vocabulary(config.model, self.data)
+        if module is not None:
+            check_batch(config, self.data, module)
         seed_random(config.seed)
         seed_param_ids(config.seed)
-        # made on the CPU, so that the initial values do not depend on the device
-        source, model = config.init_from, config.model
-        made = model.init("cpu") if source is None else model.init_from(source, "cpu")
-        self.model = self.task.prepare(made).to(self.device)
+        self.model = self.task.prepare(first_model(config)).to(self.device)
+        choose_trained(self.model, config)
         training = config.training
         steps = training.steps_per_epoch
         self.train_loader = self._loader(
@@ -121,6 +123,8 @@ class Job:
             on_bad_item=self.config.training.on_bad_item,
             rank=self.parallel.rank,
             world_size=self.parallel.world_size,
+            accumulation_steps=self.config.training.accumulation_steps,
+            fingerprint=getattr(self.data, "fingerprint", None),
         )
 
     def run(
@@ -145,9 +149,9 @@ class Job:
         renderer = renderer_of(renderer, self.parallel.is_main)
         interrupter = interrupter or Interrupter()
         self.learner.run = run
-        checkpointer = self.parallel.checkpointer(run.checkpoints, self.config.training.keep_checkpoints)
         try:
             with self.parallel.others_alive():
+                checkpointer = self.parallel.checkpointer(run.checkpoints, self.config.training.keep_checkpoints)
                 self._go_back(run, checkpointer, renderer)
             learning = self.learner.fit(
                 self.train_loader,
@@ -170,7 +174,7 @@ class Job:
 
     def _go_back(self, run: RunDir, checkpointer: Checkpointer, renderer: Renderer) -> None:
         """Take up the state of the last checkpoint, and remove what was written after it."""
-        checkpoint = self.parallel.broadcast(checkpointer.latest())
+        checkpoint = self.parallel.latest(checkpointer)
         if run.config.exists():
             before = TrainConfig.load(run.config)
             for change in check_resumable(before, self.config, str(run.path)):
@@ -182,6 +186,8 @@ class Job:
                 notes = self.learner.load_checkpoint(checkpoint, self.train_loader)
             except RecordError as error:
                 raise checkpoint.damaged(error) from error
+            except BatchSizeError as error:
+                raise CheckpointError(f"the run {run.path} can't go on from {checkpoint.path.name}: {error}") from error
             except DataError as error:
                 raise CheckpointError(
                     f"the data of the run {run.path} has changed since its checkpoint {checkpoint.path.name} "
@@ -231,6 +237,8 @@ def _check_vocabulary(model: Any, data: Any) -> None:
     own, needed = getattr(model, "vocab_size", None), getattr(data, "vocab_size", None)
     if own is not None and needed is not None and own < needed:
         raise ConfigError(f"model.vocab_size: expected at least {needed}, the vocabulary of the data, got {own}")
+    if own is not None and callable(getattr(data, "expect_vocabulary", None)):
+        data.expect_vocabulary(own)
 
 
 def whole_record(record: Record) -> Record:

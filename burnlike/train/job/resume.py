@@ -1,16 +1,18 @@
 """Checks whether a run may resume with a config: everything trained so far must have been trained the same way."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from ...errors import CheckpointError
+from ...config.file_paths import file_fields
+from ...config.node import FromEnvironment
+from ...errors import CheckpointError, ConfigError
 from .configs import TrainConfig
 
 MAY_CHANGE = (
-    "data.path",
-    "data.validation_path",
     "data.pattern",
     "device",
+    "distributed",
     "loggers",
     "metrics",
     "output",
@@ -29,11 +31,18 @@ MAY_CHANGE = (
     "training.on_bad_item",
     "training.validation_steps",
 )
-"""Fields that a resumed run may have other values of. Files may have moved: the text itself is compared."""
+"""Fields that a resumed run may have other values of, beside those that name files: files may have moved, and their
+content is compared when they are read."""
+
+_BATCHES = ("training.batch_size", "training.accumulation_steps")
+"""Fields that make an optimizer step's number of items, with the number of processes."""
 
 
 def check_resumable(before: TrainConfig, now: TrainConfig, run: str, said: Sequence[str] | None = None) -> list[str]:
     """Compare the config of a run with the one to go on with.
+
+    How many processes there were is not in a config. So where there may have been several, or are now, the data loader
+    compares the items of a step, when it takes up the position of a checkpoint.
 
     Args:
         said: the paths that were set for this resume; a field that differs must be one of them or below one. None
@@ -45,8 +54,10 @@ def check_resumable(before: TrainConfig, now: TrainConfig, run: str, said: Seque
     Raises:
         CheckpointError: a field differs that may not, or that nobody said.
     """
-    changes = _changes(before.to_dict(), now.to_dict(), "")
-    refused = [text for path, text in changes if not path.startswith(MAY_CHANGE)]
+    changes = _changes(_plain(before), _plain(now), "")
+    files = dict(file_fields(before)).keys() & dict(file_fields(now)).keys()
+    allowed = (*MAY_CHANGE, *files, *(_BATCHES if _may_divide_otherwise(before, now) else ()))
+    refused = [text for path, text in changes if not any(f"{path}.".startswith(f"{it}.") for it in allowed)]
     if refused:
         raise CheckpointError(
             f"the run {run} was started with another config: {'; '.join(refused)}. Put the old values back to "
@@ -61,8 +72,22 @@ def check_resumable(before: TrainConfig, now: TrainConfig, run: str, said: Seque
     return [text for _, text in changes]
 
 
+def _may_divide_otherwise(before: TrainConfig, now: TrainConfig) -> bool:
+    """Whether batches may be of another size, because a step still takes as many items, or may do so."""
+    items = [it.training.batch_size * it.training.accumulation_steps for it in (before, now)]
+    return items[0] == items[1] or any(it.distributed.strategy != "none" for it in (before, now))
+
+
 def _is_said(path: str, said: Sequence[str]) -> bool:
     return any(f"{path}.".startswith(f"{it}.") or it.startswith(f"{path}.") for it in said)
+
+
+def _plain(config: TrainConfig) -> dict[str, Any]:
+    """The config as plain data, with the directions that its metrics say."""
+    metrics = dict(zip(config.metric_names(), config.metrics, strict=True))
+    with suppress(ConfigError):  # of a metric that says none until it is made
+        config = config.replace(training=config.training.directed(metrics))
+    return config.to_dict()
 
 
 def _changes(before: Any, now: Any, path: str) -> list[tuple[str, str]]:
@@ -76,4 +101,6 @@ def _changes(before: Any, now: Any, path: str) -> list[tuple[str, str]]:
 
 
 def _show(value: Any) -> str:
+    if isinstance(value, FromEnvironment):
+        return value.reference
     return "a mapping" if isinstance(value, dict) else "null" if value is None else str(value)

@@ -1,7 +1,6 @@
 """Proves that a job which is stopped, killed and resumed does what one does that was not."""
 
 import io
-import json
 import multiprocessing
 import os
 import signal
@@ -18,6 +17,7 @@ from ...errors import TrainingError
 from ...record import SafetensorsRecorder
 from ..learner.interrupt import Interrupted, Interrupter
 from ..learner.learner import Learner
+from ..runs.metrics_log import MetricsLog
 from ..runs.run_dir import open_or_create
 from ..view.callback import Callback
 from ..view.renderers import PlainRenderer
@@ -170,5 +170,5 @@ def _distance(a: torch.Tensor, b: torch.Tensor) -> str:
 
 
 def _lines(run: Path) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines = MetricsLog(run / "metrics.jsonl").read()
     return [{name: it for name, it in line.items() if not name.endswith(_RATES)} for line in lines]

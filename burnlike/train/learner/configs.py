@@ -1,17 +1,25 @@
 """TrainingConfig: how long a Learner trains, in what steps, and what it keeps."""
 
-from collections.abc import Iterable
-from typing import Annotated, Literal
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, Self
 
 from ...config import Config, Meta
 from ...config.bounds import Count, NotNegative, Positive, at_most
+from ...errors import ConfigError, nearest
 
 _BATCH = at_most(2**20, "larger batches are made of several by training.accumulation_steps")
 
 Direction = Literal["lowest", "highest"]
 """Which value of a metric is the best one."""
 
+BEST = ("early_stopping", "keep_best")
+"""The fields of a TrainingConfig that a metric decides."""
+
 AutocastDtype = Literal["float32", "bfloat16", "float16"]
+
+
+def _direction(higher_is_better: bool) -> Direction:
+    return "highest" if higher_is_better else "lowest"
 
 
 class EmaConfig(Config):
@@ -34,11 +42,43 @@ class BestMetricConfig(Config):
 
     Attributes:
         metric: `loss`, or the name of a metric of the validation.
-        direction: whether low or high values are good.
+        direction: whether low or high values are good; None: as the metric says, and of the loss the lowest.
     """
 
     metric: Annotated[str, Meta(min_length=1)] = "loss"
-    direction: Direction = "lowest"
+    direction: Direction | None = None
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.metric == "loss" and self.direction == "highest":
+            yield "direction", self.contradiction(False)
+
+    def contradiction(self, higher_is_better: bool | None) -> str:
+        """What is wrong with a direction that the metric says otherwise; empty if nothing is."""
+        if higher_is_better is None or self.direction in (None, _direction(higher_is_better)):
+            return ""
+        right, good = ("highest", "high") if higher_is_better else ("lowest", "low")
+        return (
+            f"expected {right}, as {good} values of {self.metric} are good, got {self.direction}, which would keep the"
+            " worst model; leave `direction` out"
+        )
+
+    def directed(self, higher_is_better: bool | None = None) -> Self:
+        """The same with a direction.
+
+        Args:
+            higher_is_better: what the metric says; None if it does not.
+
+        Raises:
+            ConfigError: neither says it, or they contradict each other.
+        """
+        known = False if self.metric == "loss" else higher_is_better
+        if problem := self.contradiction(known):
+            raise ConfigError(f"direction: {problem}")
+        if self.direction is None and known is None:
+            raise ConfigError(
+                f"direction: expected lowest or highest, as nothing says whether high values of {self.metric} are good"
+            )
+        return self if self.direction is not None else self.replace(direction=_direction(bool(known)))
 
 
 class EarlyStoppingConfig(BestMetricConfig):
@@ -133,3 +173,28 @@ class TrainingConfig(Config):
     def steps_of(self, batches: int) -> int:
         """Optimizer steps of an epoch of so many batches."""
         return -(-batches // self.accumulation_steps)
+
+    def directed(self, metrics: Mapping[str, Any]) -> Self:
+        """The same with the directions of `keep_best` and `early_stopping`.
+
+        Args:
+            metrics: by name, or their configs; `higher_is_better` of each says its direction.
+
+        Raises:
+            ConfigError: a direction is the wrong one, or nothing says it; or there is no such metric.
+        """
+        found: dict[str, Any] = {}
+        for name in BEST:
+            config: BestMetricConfig | None = getattr(self, name)
+            if config is not None and config.metric.partition(".")[0] not in ("loss", *metrics):
+                known = ["loss", *metrics]
+                raise ConfigError(
+                    f"training.{name}.metric: the validation has no '{config.metric}', it has {', '.join(known)}"
+                    f"{nearest(config.metric, known)}"
+                )
+            if config is not None:
+                try:
+                    found[name] = config.directed(getattr(metrics.get(config.metric), "higher_is_better", None))
+                except ConfigError as error:
+                    raise ConfigError(f"training.{name}.{error}") from error
+        return self.replace(**found)

@@ -18,7 +18,12 @@ class MetricEarlyStoppingStrategy:
     """
 
     def __init__(self, config: EarlyStoppingConfig) -> None:
-        self.config = config
+        """Make a strategy that has seen no value.
+
+        Raises:
+            ConfigError: the config of another metric than the loss says no direction.
+        """
+        self.config = config.directed()
         self.best_value: float | None = None
         self.best_epoch = 0
 

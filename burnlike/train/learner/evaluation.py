@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from ...errors import ConfigError
-from .foreign_loader import items_of
-from .steps import StepOutput
+from .steps import StepOutput, output_of, saying_where
 
 if TYPE_CHECKING:
     from .learner import Learner
@@ -44,9 +43,9 @@ def evaluate(learner: "Learner[Any]", loader: Any) -> dict[str, float]:
     try:
         with learner.final_weights():
             for batch in loader:
-                with learner.autocast():
-                    output = learner.task.valid_step(model, batch)
-                output = output if isinstance(output, StepOutput) else StepOutput(output, items_of(batch))
+                with learner.autocast(), saying_where(batch, lambda: f"validation after step {learner.step}"):
+                    result = learner.task.valid_step(model, batch)
+                output = output_of(result, batch, is_training=False)
                 if getattr(loader, "is_padding", False):
                     continue
                 losses.append(output.loss if output.size else torch.zeros_like(output.loss))

@@ -27,6 +27,8 @@ from .saving import Saving, not_finite
 if TYPE_CHECKING:
     from .learner import Learner
 
+_VALID = "the validation loader", "training.validation_steps"
+
 
 class Fitting:
     """Trains a learner to the end of its epochs."""
@@ -40,7 +42,7 @@ class Fitting:
         interrupter: Interrupter | None,
     ) -> None:
         self.learner = learner
-        self.training = training
+        self.training = training = training.directed(learner.metrics)
         is_main = learner.parallel.is_main
         self.renderer = renderer_of(renderer, is_main)
         self.callbacks = Callbacks([*([RunLog()] if is_main else []), *callbacks])
@@ -67,7 +69,9 @@ class Fitting:
         steps = training.steps_per_epoch
         batches = None if steps is None else steps * training.accumulation_steps
         train = as_loader(train_loader, learner.device, batches)
-        valid = None if valid_loader is None else as_loader(valid_loader, learner.device, training.validation_steps)
+        valid = (
+            None if valid_loader is None else as_loader(valid_loader, learner.device, training.validation_steps, _VALID)
+        )
         check_ranks(train, learner.parallel.world_size)
         check_ranks(valid, learner.parallel.world_size)
         self._check(valid)
@@ -111,7 +115,7 @@ class Fitting:
         parallel = self.learner.parallel
         self.metrics_log = MetricsLog(run.metrics)
         self.checkpointer = parallel.checkpointer(run.checkpoints, self.training.keep_checkpoints)
-        checkpoint = parallel.broadcast(self.checkpointer.latest())
+        checkpoint = parallel.latest(self.checkpointer)
         if parallel.is_main:
             run.clean()
         self.checkpointer.clean()
@@ -275,7 +279,7 @@ class Fitting:
             "stopping": None if self.stopping is None else self.stopping.state_dict(),
             "stopped_early": self.stopped_early,
             "values": dict(self.values),
-            "callbacks": [it.state_dict() for it in self._stateful()],
+            "callbacks": self.callbacks.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -290,9 +294,4 @@ class Fitting:
                 if name in self.train_metrics:
                     put_states(self.train_metrics[name], states)
         self.stopped_early, self.values = state["stopped_early"], dict(state["values"])
-        for callback, saved in zip(self._stateful(), state["callbacks"], strict=False):
-            callback.load_state_dict(saved)
-
-    def _stateful(self) -> list[Any]:
-        """The callbacks that have a state."""
-        return [it for it in self.callbacks.all if hasattr(it, "state_dict") and hasattr(it, "load_state_dict")]
+        self.callbacks.load_state_dict(state["callbacks"])

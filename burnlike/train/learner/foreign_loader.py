@@ -11,6 +11,10 @@ from ...data import DataLoader
 from ...errors import ConfigError, DataError
 from ..state.parts import random_state, restore_random
 
+Names = tuple[str, str]
+
+_TRAIN = "the data loader", "training.steps_per_epoch"
+
 
 class ForeignLoader:
     """Goes on in the middle of an epoch by reading the epoch again from its start.
@@ -24,13 +28,16 @@ class ForeignLoader:
         position: of the next batch in the epoch.
     """
 
-    def __init__(self, loader: Any, device: torch.device, steps_per_epoch: int | None = None) -> None:
+    def __init__(
+        self, loader: Any, device: torch.device, steps_per_epoch: int | None = None, names: Names = _TRAIN
+    ) -> None:
         """Wrap a loader.
 
         Args:
             loader: an iterable of batches: tensors, or tuples, lists and dicts of them.
             device: where the batches go.
             steps_per_epoch: batches of an epoch; None: the loader's length.
+            names: what messages call the loader, and what says `steps_per_epoch`.
 
         Raises:
             DataError: its length is not known and `steps_per_epoch` is not given.
@@ -38,7 +45,8 @@ class ForeignLoader:
         self.loader = loader
         self.device = device
         self.epoch = self.position = 0
-        self._length = steps_per_epoch or _length_of(loader)
+        self._names = names
+        self._length = steps_per_epoch or _length_of(loader, names)
         self._random: dict[str, Any] | None = None
         self._own_state: Any = None
         self._has_state = all(hasattr(loader, name) for name in ("state_dict", "load_state_dict"))
@@ -56,7 +64,8 @@ class ForeignLoader:
             if self.position == 0:
                 return
         raise DataError(
-            f"the data loader ended after {self.position} batches, and has said that it has {self._length} in an epoch"
+            f"{self._names[0]} ended after {self.position} batches, and its length or {self._names[1]} says that it has"
+            f" {self._length} in an epoch"
         )
 
     def _started(self) -> Iterator[Any]:
@@ -102,11 +111,11 @@ class ForeignLoader:
         self._random, self._own_state = state.get("random"), state.get("loader")
 
 
-def as_loader(loader: Any, device: torch.device, steps_per_epoch: int | None = None) -> Any:
+def as_loader(loader: Any, device: torch.device, steps_per_epoch: int | None = None, names: Names = _TRAIN) -> Any:
     """The loader itself if it has an epoch and a position, as burnlike's; else one around it."""
     if isinstance(loader, DataLoader | ForeignLoader):
         return loader
-    return ForeignLoader(loader, device, steps_per_epoch)
+    return ForeignLoader(loader, device, steps_per_epoch, names)
 
 
 def check_ranks(loader: Any, world_size: int) -> None:
@@ -127,20 +136,12 @@ def move(batch: Any, device: torch.device) -> Any:
     return tree_map(lambda it: it.to(device, non_blocking=True) if isinstance(it, Tensor) else it, batch)
 
 
-def items_of(batch: Any) -> int:
-    """How many items a batch has: the first size of its first tensor; 1 where there is none."""
-    sizes: list[int] = []
-    tree_map(lambda it: sizes.append(len(it)) if isinstance(it, Tensor) and it.dim() else None, batch)
-    return sizes[0] if sizes else 1
-
-
-def _length_of(loader: Any) -> int:
+def _length_of(loader: Any, names: Names) -> int:
+    name, option = names
     try:
         length = len(loader)
     except TypeError as error:
-        raise DataError(
-            "the data loader has no length; say how many steps an epoch has by training.steps_per_epoch"
-        ) from error
+        raise DataError(f"{name} has no length; say how many steps of it an epoch has by {option}") from error
     if length < 1:
-        raise DataError("expected a data loader with at least one batch, got an empty one")
+        raise DataError(f"expected {name} to have at least one batch, got an empty one")
     return length

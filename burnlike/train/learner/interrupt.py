@@ -20,6 +20,29 @@ class Interrupted(BaseException):
         self.signal = signal_number
 
 
+class EarlySignals:
+    """Keeps a SIGUSR1 that comes while a program starts, for the first Interrupter; without it, it would kill.
+
+    SIGINT and SIGTERM end the program then, as there is nothing to finish yet.
+    """
+
+    came = False
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._previous = signal.signal(signal.SIGUSR1, self._keep)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGUSR1, self._previous)
+
+    def _keep(self, signal_number: int, frame: FrameType | None) -> None:
+        self.came = True
+
+
 class Interrupter:
     """Notes the first SIGINT, SIGTERM or SIGUSR1 for the training loop to see; the second one stops at once.
 
@@ -33,6 +56,9 @@ class Interrupter:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             self._previous = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+            early = getattr(self._previous[signal.SIGUSR1], "__self__", None)
+            if isinstance(early, EarlySignals) and early.came:
+                self._signal = signal.SIGUSR1
         return self
 
     def __exit__(

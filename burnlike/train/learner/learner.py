@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ...errors import ArgumentError
-from ...optim import GradientClipping, OptimizerAdaptor
+from ...optim import GradientClipping, Optimizer
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..runs.metrics_log import MetricsLog
 from ..state.training_state import TrainingState
@@ -20,13 +20,13 @@ from .counters import Counters
 from .ema import Ema
 from .evaluation import Metric, evaluate
 from .fitting import Fitting
-from .foreign_loader import as_loader, check_ranks, items_of
+from .foreign_loader import as_loader, check_ranks
 from .gradients import Accumulation
 from .interrupt import Interrupter
 from .parallel import SingleProcess
 from .result import LearningResult
-from .steps import LossFunction, StepOutput, TrainStep, task_of
-from .updates import Optimizer, Schedule, make_update
+from .steps import LossFunction, StepOutput, TrainStep, output_of, saying_where, task_of
+from .updates import AnyOptimizer, Schedule, make_update
 from .window import LossWindow
 
 Batch = TypeVar("Batch")
@@ -73,7 +73,7 @@ class Learner(Generic[Batch]):
     def __init__(
         self,
         model: nn.Module,
-        optimizer: Optimizer,
+        optimizer: AnyOptimizer,
         lr_scheduler: Schedule = None,
         *,
         loss: LossFunction | None = None,
@@ -89,7 +89,7 @@ class Learner(Generic[Batch]):
 
         Args:
             model: any module.
-            optimizer: an OptimizerAdaptor, such as `AdamWConfig().init()` gives, or one of `torch.optim`.
+            optimizer: one of burnlike, such as `AdamWConfig().init()` gives or your own, or one of `torch.optim`.
             lr_scheduler: a schedule of burnlike, one of `torch.optim.lr_scheduler`, or a rate; it is stepped once for
                 each optimizer step. One of torch's optimizers needs none.
             loss: `(model, batch) -> loss`, in place of a task: a scalar, or a StepOutput with what metrics compare.
@@ -183,10 +183,10 @@ class Learner(Generic[Batch]):
             is_last: whether the step has no further batch; processes exchange gradients then.
             counts: False for a batch that belongs to another process; its gradients are 0.
         """
-        with self.parallel.accumulating(self.model, is_last):
-            with self.autocast():
-                output = self.parallel.train_step(self.task.train_step, self.model, batch)
-            output = output if isinstance(output, StepOutput) else StepOutput(output, items_of(batch))
+        with self.parallel.accumulating(self.model, is_last, counts):
+            with self.autocast(), saying_where(batch, lambda: f"step {self.step + 1}, epoch {self.epoch + 1}"):
+                result = self.parallel.train_step(self.task.train_step, self.model, batch)
+            output = output_of(result, batch, is_training=True)
             output = output if counts else output._replace(size=0)
             loss = self._accumulation.weighed(output.loss, output.size)
             if loss is not None:
@@ -220,7 +220,7 @@ class Learner(Generic[Batch]):
             steps: batches at most; None is all.
         """
         check_ranks(loader, self.parallel.world_size)
-        return evaluate(self, as_loader(loader, self.device, steps))
+        return evaluate(self, as_loader(loader, self.device, steps, ("the loader", "evaluate(loader, steps=...)")))
 
     def autocast(self) -> AbstractContextManager[Any]:
         """The context of forward passes."""
@@ -232,7 +232,7 @@ class Learner(Generic[Batch]):
         """The model has the weights that are saved within the `with` block; they differ for rules such as
         ScheduleFreeAdamW."""
         optimizer = self.optimizer
-        return optimizer.eval_weights(self.model) if isinstance(optimizer, OptimizerAdaptor) else nullcontext()
+        return optimizer.eval_weights(self.model) if isinstance(optimizer, Optimizer) else nullcontext()
 
     @contextmanager
     def final_weights(self) -> Iterator[None]:
@@ -272,7 +272,7 @@ class Learner(Generic[Batch]):
         state = self.state(train_loader)
         counters: Counters = state.parts["counters"]
         state.load_records(checkpoint.records())
-        if isinstance(self.optimizer, OptimizerAdaptor):
+        if isinstance(self.optimizer, Optimizer):
             self.optimizer.use_training_weights(self.model)
         return counters.take_own()
 

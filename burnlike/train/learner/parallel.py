@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from ..checkpoint.checkpointer import Checkpointer
+from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from .steps import LossFunction
 
 
@@ -37,8 +37,14 @@ class SingleProcess:
         return step(model, batch)
 
     @contextmanager
-    def accumulating(self, model: nn.Module, is_last: bool) -> Iterator[None]:
-        """Around a forward and backward pass; gradients are exchanged in the last of a step."""
+    def accumulating(self, model: nn.Module, is_last: bool, counts: bool) -> Iterator[None]:
+        """Around a forward and backward pass; gradients are exchanged in the last of a step.
+
+        Args:
+            model: what `prepare` got.
+            is_last: whether the step has no further batch.
+            counts: False for a batch that belongs to another process.
+        """
         yield
 
     @contextmanager
@@ -80,8 +86,20 @@ class SingleProcess:
         return ""
 
     def checkpointer(self, directory: Path, keep: int) -> Checkpointer:
-        """What this process writes checkpoints with."""
+        """What this process writes checkpoints with.
+
+        Raises:
+            CheckpointError: each process is to write its part, and they see no common directory.
+        """
         return Checkpointer(directory, keep)
+
+    def latest(self, checkpointer: Checkpointer) -> Checkpoint | None:
+        """The last checkpoint, which all processes are about to read.
+
+        Raises:
+            CheckpointError: some don't see it.
+        """
+        return checkpointer.latest()
 
     def close(self) -> None:
         """Leave the group."""

@@ -23,14 +23,17 @@ from torch.distributed import PrefixStore, Store  # pyright: ignore[reportPrivat
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.rendezvous import rendezvous
 
-from ..._env import number_of_ranks, restart_count
-from ...errors import ArgumentError, ConfigError, TrainingError
+from ..._env import restart_count
+from ...errors import ArgumentError, CheckpointError, ConfigError, TrainingError
 from ...module import agree_ids
+from ...nn.joint_batch import JointBatch, join
 from ...record import Record
-from ..checkpoint.checkpointer import Checkpointer
+from ...record.distributed.one_directory import not_one_directory, not_the_same_files, sizes_of
+from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..checkpoint.several import FollowingCheckpointer, write_sharded
 from .activation_checkpointing import blocks_of
 from .configs import DistributedConfig
+from .launcher import check_launched
 from .parallel import SingleProcess
 from .steps import LossFunction
 
@@ -59,6 +62,7 @@ class _Several(SingleProcess):
         self._device = device
         self._store = store
         self._reference = 0
+        self._joint = JointBatch()
 
     @contextmanager
     def others_alive(self) -> Iterator[None]:
@@ -128,9 +132,19 @@ class _Several(SingleProcess):
     def checkpointer(self, directory: Path, keep: int) -> Checkpointer:
         """See `SingleProcess.checkpointer`."""
         kind = Checkpointer if self.is_main else FollowingCheckpointer
-        if self.is_sharded:
-            return kind(directory, keep, partial(write_sharded, is_main=self.is_main, broadcast=self.broadcast))
-        return kind(directory, keep) if self.is_main else kind(directory, keep, _write_nothing)
+        if not self.is_sharded:
+            return kind(directory, keep) if self.is_main else kind(directory, keep, _write_nothing)
+        if problem := not_one_directory(directory, self.rank, self.gather):
+            raise CheckpointError(f"each process of fsdp2 writes its part of a checkpoint: {problem}")
+        return kind(directory, keep, partial(write_sharded, is_main=self.is_main, broadcast=self.broadcast))
+
+    def latest(self, checkpointer: Checkpointer) -> Checkpoint | None:
+        """See `SingleProcess.latest`."""
+        found = checkpointer.latest() if self.is_main else None
+        found, sizes = self.broadcast(found and (found, sizes_of(found.path))) or (None, {})
+        if found is not None and (problem := not_the_same_files(found.path, sizes, self.gather)):
+            raise CheckpointError(f"each process reads the checkpoint to go on from: {problem}")
+        return found
 
     def close(self) -> None:
         """See `SingleProcess.close`."""
@@ -156,6 +170,7 @@ class Ddp(_Several):
     def prepare(self, model: nn.Module, optimizer: Any) -> None:
         """Wrap the model; it stays what it is for everyone else, with its names and ids."""
         agree_ids(model)
+        join(model, self._joint)
         self._wrapped = nn.parallel.DistributedDataParallel(_Forward(model))
 
     def train_step(self, step: LossFunction, model: nn.Module, batch: Any) -> Any:
@@ -163,9 +178,9 @@ class Ddp(_Several):
         return self._wrapped(step, batch)
 
     @contextmanager
-    def accumulating(self, model: nn.Module, is_last: bool) -> Iterator[None]:
+    def accumulating(self, model: nn.Module, is_last: bool, counts: bool) -> Iterator[None]:
         """See `SingleProcess.accumulating`."""
-        with contextlib.nullcontext() if is_last else self._wrapped.no_sync():
+        with self._joint.part(counts), contextlib.nullcontext() if is_last else self._wrapped.no_sync():
             yield
 
 
@@ -183,6 +198,7 @@ class Fsdp2(_Several):
         from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
         agree_ids(model)
+        join(model, self._joint)
         before = {name: id(it) for name, it in model.named_parameters(remove_duplicate=False)}
         for block in blocks_of(model):
             fully_shard(block, mesh=self._mesh())
@@ -203,10 +219,11 @@ class Fsdp2(_Several):
         return init_device_mesh(self._device.type, (self.world_size,), mesh_dim_names=("shard",))
 
     @contextmanager
-    def accumulating(self, model: Any, is_last: bool) -> Iterator[None]:
+    def accumulating(self, model: Any, is_last: bool, counts: bool) -> Iterator[None]:
         """See `SingleProcess.accumulating`."""
         model.set_requires_gradient_sync(is_last)
-        yield
+        with self._joint.part(counts):
+            yield
 
 
 def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProcess:
@@ -217,16 +234,13 @@ def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProc
         device: of this process; one of CUDA becomes torch's current device.
 
     Raises:
-        ConfigError: it asks for several, and this process was started alone.
+        ConfigError: it asks for several, and no launcher says where the others are.
         ArgumentError: torch's process group can't be made.
     """
     if config.strategy == "none":
         return SingleProcess()
-    if not dist.is_torchelastic_launched() and not dist.is_initialized() and number_of_ranks() == 1:
-        raise ConfigError(
-            f"distributed.strategy: {config.strategy} needs several processes: start them by torchrun"
-            " --nproc-per-node 2 -m burnlike train ..., or leave it out"
-        )
+    if not dist.is_initialized():
+        check_launched(config.strategy)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     store = None

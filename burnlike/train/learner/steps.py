@@ -1,11 +1,13 @@
 """What a Learner calls for each batch, and what it gets."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
-from ...errors import ConfigError
+from ..._torch_compat.pytree import tree_map
+from ...errors import AutodiffError, ConfigError, ShapeError, TableIndexError, TargetError
 
 
 class StepOutput(NamedTuple):
@@ -74,3 +76,73 @@ def task_of(model: nn.Module, loss: LossFunction | None, task: TrainStep | None)
         "expected a loss: `loss=lambda model, batch: ...`, a `task=` with train_step(model, batch), or a"
         f" {type(model).__name__} that defines train_step(batch)"
     )
+
+
+def output_of(result: Any, batch: Any, *, is_training: bool) -> StepOutput:
+    """What a step gave as a StepOutput, with a scalar loss.
+
+    Raises:
+        ConfigError: its loss is no tensor.
+        ShapeError: the loss is several numbers.
+        AutodiffError: in training, the loss depends on no parameter that is trained.
+    """
+    output = result if isinstance(result, StepOutput) else StepOutput(result, items_of(batch))
+    loss: Any = output.loss
+    if not isinstance(loss, Tensor):
+        raise ConfigError(
+            f"loss: expected a scalar tensor, or a StepOutput with one, got {type(loss).__name__}, {loss!r:.40}; return"
+            " what the model's parameters can be trained by, such as functional.cross_entropy(model(inputs), targets)"
+        )
+    if loss.numel() != 1:
+        raise ShapeError(
+            f"loss: expected a scalar, the mean over the items of the batch, got a tensor of {list(loss.shape)}; take"
+            " its mean(), or leave out reduction='none'"
+        )
+    if is_training and not loss.requires_grad:
+        raise AutodiffError(
+            "loss: expected one that depends on parameters that are trained, got one without a graph; compute it from"
+            " the model's output without detach(), item() or no_grad, and with a parameter whose requires_grad is True"
+        )
+    return output._replace(loss=loss.reshape(())) if loss.dim() else output
+
+
+@contextmanager
+def saying_where(batch: Any, where: Callable[[], str]) -> Iterator[None]:
+    """Say of an index without a row in a table, and of a target that is no class, in which batch it was met.
+
+    Raises:
+        TableIndexError: an index, such as the number of a token, is out of range.
+        TargetError: a target is.
+    """
+    try:
+        yield
+    except IndexError as error:
+        if isinstance(error, TableIndexError | TargetError):
+            kind = type(error)
+        elif any(it in str(error) for it in _OUT_OF_RANGE):
+            kind = TableIndexError
+        else:
+            raise
+        raise kind(f"{where()}: {error}; the whole numbers of the batch are {_ranges(batch)}") from error
+
+
+_OUT_OF_RANGE = ("index out of range in self", "is out of bounds")
+"""What torch's embedding and its losses say on the CPU; CUDA devices are not waited for."""
+
+
+def _ranges(batch: Any) -> str:
+    found: list[str] = []
+
+    def note(value: Any) -> None:
+        if isinstance(value, Tensor) and value.numel() and not value.is_floating_point() and not value.is_complex():
+            found.append(f"{int(value.min())}..{int(value.max())}")
+
+    tree_map(note, batch)
+    return " and ".join(found) or "not known"
+
+
+def items_of(batch: Any) -> int:
+    """How many items a batch has: the first size of its first tensor; 1 where there is none."""
+    sizes: list[int] = []
+    tree_map(lambda it: sizes.append(len(it)) if isinstance(it, Tensor) and it.dim() else None, batch)
+    return sizes[0] if sizes else 1

@@ -5,23 +5,26 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from ..._torch_compat import foreach
 from ...errors import ConfigError
+from ...interop.torch_module_optimizer import TorchModuleOptimizer
 from ...optim import (
     AnyLrScheduler,
     ConstantLrConfig,
     GradientClipping,
     GradientsParams,
+    Lbfgs,
     ModuleLearningRate,
     ModuleLrScheduler,
+    Optimizer,
     OptimizerAdaptor,
     clip,
 )
 from ...optim.core.sharded import local
 
-Optimizer = OptimizerAdaptor[Any] | torch.optim.Optimizer
+AnyOptimizer = Optimizer | torch.optim.Optimizer
 Schedule = AnyLrScheduler[float] | AnyLrScheduler[ModuleLearningRate] | LRScheduler | float | None
 
 
@@ -135,7 +138,7 @@ class TorchUpdate:
 
 
 def make_update(
-    model: nn.Module, optimizer: Optimizer, schedule: Schedule, clipping: GradientClipping | None
+    model: nn.Module, optimizer: AnyOptimizer, schedule: Schedule, clipping: GradientClipping | None
 ) -> tuple[Update, AnyLrScheduler[Any] | LRScheduler | None]:
     """The update of an optimizer, and the schedule, made where a rate was given.
 
@@ -144,20 +147,64 @@ def make_update(
     """
     if isinstance(schedule, int | float):
         schedule = ConstantLrConfig(lr=float(schedule)).init()
-    if isinstance(optimizer, OptimizerAdaptor):
+    if isinstance(optimizer, Lbfgs):
+        raise ConfigError("optimizer: Lbfgs asks for the loss several times in a step; step it by a loop of your own")
+    if isinstance(optimizer, Optimizer):
         if not isinstance(schedule, AnyLrScheduler):
             raise ConfigError(
                 "lr_scheduler: an optimizer of burnlike is told the learning rate at each step; expected a rate such as"
                 f" 1e-3, or a schedule of burnlike such as CosineAnnealingConfig(...).init(), got {schedule!r:.80}"
             )
+        if not isinstance(optimizer, OptimizerAdaptor):
+            if isinstance(schedule, ModuleLrScheduler):
+                raise ConfigError("lr_scheduler: rates of groups are for an OptimizerAdaptor, which has groups")
+            return TorchUpdate(TorchModuleOptimizer(model, optimizer, 0.0), schedule, clipping), schedule
         if clipping is not None:
             raise ConfigError("grad_clipping: an optimizer of burnlike has its own; set it in the optimizer's config")
         return AdaptorUpdate(model, optimizer, schedule), schedule
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise ConfigError(
-            "optimizer: expected an OptimizerAdaptor, such as AdamWConfig().init() gives, or one of torch.optim, got"
+            "optimizer: expected one of burnlike, such as AdamWConfig().init() gives, or one of torch.optim, got"
             f" {optimizer!r:.80}"
         )
+    if any(base.__name__ == "ZeroRedundancyOptimizer" for base in type(optimizer).__mro__):
+        raise ConfigError(
+            "optimizer: a checkpoint would have the states of one process, since ZeroRedundancyOptimizer divides them"
+            " by itself; give the Learner the optimizer alone, and parallel=make_parallel(DistributedConfig("
+            "strategy='fsdp2'), device), which divides states and parameters"
+        )
+    _check_optimizer(model, optimizer)
+    _check_schedule(optimizer, schedule)
+    return TorchUpdate(optimizer, schedule, clipping), schedule
+
+
+def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Refuse an optimizer that trains nothing of the model; it may train more, such as weights of a loss."""
+    own = {id(it) for it in model.parameters()}
+    if not any(id(it) in own for group in optimizer.param_groups for it in group["params"]):
+        raise ConfigError(
+            f"optimizer: none of the parameters of this {type(optimizer).__name__} is one of the model, a"
+            f" {type(model).__name__}: they are of another model, or of this one before its parameters were replaced;"
+            " make it from the parameters of the model that is trained"
+        )
+
+
+def _check_schedule(optimizer: torch.optim.Optimizer, schedule: Any) -> None:
+    """Refuse what can't be stepped once for each step of an optimizer of torch."""
     if isinstance(schedule, ModuleLrScheduler):
         raise ConfigError("lr_scheduler: rates of groups are for optimizers of burnlike; torch's have param_groups")
-    return TorchUpdate(optimizer, schedule, clipping), schedule
+    if schedule is None or isinstance(schedule, AnyLrScheduler):
+        return
+    if not isinstance(schedule, LRScheduler):
+        raise ConfigError(
+            "lr_scheduler: expected a schedule of burnlike, such as CosineAnnealingConfig(...).init(), one of"
+            f" torch.optim.lr_scheduler, or a rate, got {schedule!r:.80}"
+        )
+    if isinstance(schedule, ReduceLROnPlateau):
+        raise ConfigError(
+            "lr_scheduler: ReduceLROnPlateau is stepped with a metric, and a Learner steps schedules once for each"
+            " optimizer step, without one; leave it out here, and step it in a callback's on_metrics(learner, line)"
+            " where line['split'] is 'valid'"
+        )
+    if getattr(schedule, "optimizer", optimizer) is not optimizer:
+        raise ConfigError(f"lr_scheduler: this {type(schedule).__name__} is of another optimizer; make it of this one")

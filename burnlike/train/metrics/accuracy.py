@@ -13,7 +13,7 @@ class _ShareOfTargets(EpochMetric):
     """100 * right / counted, over all targets but pad tokens."""
 
     unit = "%"
-    higher_is_better = True
+    higher_is_better = AccuracyConfig.higher_is_better
     right: Tensor
     counted: Tensor
 

@@ -12,7 +12,7 @@ class _Score(DecisionCounts):
     """A fraction of the counts of each class, in percent."""
 
     unit = "%"
-    higher_is_better = True
+    higher_is_better = PrecisionConfig.higher_is_better
 
     def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Of `[4, classes]` counts the two sides of the fraction, and what stands for 0 / 0: all `[classes]`."""
@@ -70,7 +70,7 @@ class Hamming(ClassCounts):
     """How many labels are predicted as they are, in percent: 100 less the Hamming loss."""
 
     unit = "%"
-    higher_is_better = True
+    higher_is_better = HammingConfig.higher_is_better
 
     def __init__(self, config: HammingConfig | None = None) -> None:
         found = config or HammingConfig()

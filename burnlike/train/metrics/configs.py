@@ -27,6 +27,8 @@ NGram = Annotated[int, Meta(ge=1), at_most(9, "torchmetrics counts no longer n-g
 class LossConfig(MetricConfig, tag="Loss"):
     """The mean loss of all items."""
 
+    higher_is_better = False
+
     def init(self) -> "Loss":
         from .means import Loss
 
@@ -35,6 +37,8 @@ class LossConfig(MetricConfig, tag="Loss"):
 
 class LearningRateConfig(MetricConfig, tag="LearningRate"):
     """The mean learning rate of the steps."""
+
+    higher_is_better = False
 
     def init(self) -> "LearningRate":
         from .means import LearningRate
@@ -50,6 +54,7 @@ class AccuracyConfig(MetricConfig, tag="Accuracy"):
         class_dim: dimension of the classes in the predictions.
     """
 
+    higher_is_better = True
     pad_token: Token | None = None
     class_dim: ClassDim = -1
 
@@ -68,6 +73,7 @@ class TopKAccuracyConfig(MetricConfig, tag="TopKAccuracy"):
         class_dim: dimension of the classes in the predictions.
     """
 
+    higher_is_better = True
     k: Count = 1
     pad_token: Token | None = None
     class_dim: ClassDim = -1
@@ -86,6 +92,7 @@ class PerplexityConfig(MetricConfig, tag="Perplexity"):
         class_dim: dimension of the classes in the predictions.
     """
 
+    higher_is_better = False
     pad_token: Token | None = None
     class_dim: ClassDim = -1
 
@@ -103,6 +110,7 @@ class _ClassReductionConfig(MetricConfig):
         class_dim: dimension of the classes in the predictions.
     """
 
+    higher_is_better = True
     class_reduction: ClassReduction = "Macro"
     class_dim: ClassDim = -1
 
@@ -131,6 +139,8 @@ class _DecisionConfig(_ClassReductionConfig):
 
 class ConfusionStatsConfig(_DecisionConfig, tag="ConfusionStats"):
     """How many predictions are right and wrong, by class."""
+
+    higher_is_better = None
 
     def init(self) -> "ConfusionStats":
         from .confusion import ConfusionStats
@@ -180,6 +190,7 @@ class HammingConfig(MetricConfig, tag="Hamming"):
         class_dim: dimension of the labels in the predictions.
     """
 
+    higher_is_better = True
     threshold: Finite = 0.5
     sigmoid: bool = False
     class_dim: ClassDim = -1
@@ -221,6 +232,8 @@ class _TokensConfig(MetricConfig):
 class CharErrorRateConfig(_TokensConfig, tag="CharErrorRate"):
     """Edits for each token of the targets, where tokens are characters."""
 
+    higher_is_better = False
+
     def init(self) -> "CharErrorRate":
         from .error_rates import CharErrorRate
 
@@ -229,6 +242,8 @@ class CharErrorRateConfig(_TokensConfig, tag="CharErrorRate"):
 
 class WordErrorRateConfig(_TokensConfig, tag="WordErrorRate"):
     """Edits for each token of the targets, where tokens are words."""
+
+    higher_is_better = False
 
     def init(self) -> "WordErrorRate":
         from .error_rates import WordErrorRate
@@ -246,6 +261,7 @@ class BleuConfig(_TokensConfig, tag="Bleu"):
         epsilon: for `smoothing: epsilon`.
     """
 
+    higher_is_better = True
     max_n: NGram = 4
     smoothing: Literal["none", "epsilon", "exponential"] = "none"
     epsilon: Positive = 0.1
@@ -258,6 +274,8 @@ class BleuConfig(_TokensConfig, tag="Bleu"):
 
 class RougeLConfig(_TokensConfig, tag="RougeL"):
     """ROUGE-L: the longest common subsequence (Lin 2004)."""
+
+    higher_is_better = True
 
     def init(self) -> "RougeL":
         from .overlap import RougeL
@@ -272,6 +290,7 @@ class RougeNConfig(_TokensConfig, tag="RougeN"):
         n: length of the n-grams.
     """
 
+    higher_is_better = True
     n: NGram = 1
 
     def init(self) -> "RougeN":

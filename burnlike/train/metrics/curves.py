@@ -22,7 +22,7 @@ class _Area(EpochMetric):
     """
 
     unit = "%"
-    higher_is_better = True
+    higher_is_better = AurocConfig.higher_is_better
     classes: Tensor
     scores: list[Tensor]
     truth: list[Tensor]

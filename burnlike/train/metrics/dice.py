@@ -16,7 +16,7 @@ class Dice(EpochMetric):
     floats, of which the highest is predicted, with `[n, ...]` integers: the class of each pixel.
     """
 
-    higher_is_better = True
+    higher_is_better = DiceConfig.higher_is_better
     common: Tensor
     marked: Tensor
     pixels: Tensor

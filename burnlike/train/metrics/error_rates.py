@@ -15,7 +15,7 @@ class _ErrorRate(TokenMetric):
     Pad tokens count nowhere, also between others.
     """
 
-    higher_is_better = False
+    higher_is_better = CharErrorRateConfig.higher_is_better
 
     def kept(self, tokens: list[int]) -> list[int]:
         """A sequence without its pad tokens."""

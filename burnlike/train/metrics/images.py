@@ -7,12 +7,13 @@ from torch import Tensor
 
 from .base import EpochMetric
 from .inputs import expect_floats, expect_tensors, shape_error
+from .vision_configs import PsnrConfig
 
 
 class ImageMetric(EpochMetric):
     """The mean over all images of a comparison of `[n, channels, height, width]` floats."""
 
-    higher_is_better = True
+    higher_is_better = PsnrConfig.higher_is_better
     total: Tensor
     images: Tensor
 

@@ -13,7 +13,7 @@ from .configs import LearningRateConfig, LossConfig
 class _Mean(EpochMetric):
     """sum(value * weight) / sum(weight)."""
 
-    higher_is_better = False
+    higher_is_better = LossConfig.higher_is_better
     total: Tensor
     weight: Tensor
 

@@ -17,7 +17,7 @@ class Bleu(TokenMetric):
     predictions and of the targets. What is behind the first pad token does not count.
     """
 
-    higher_is_better = True
+    higher_is_better = BleuConfig.higher_is_better
 
     def __init__(self, config: BleuConfig | None = None) -> None:
         found = config or BleuConfig()
@@ -64,7 +64,7 @@ class _Rouge(TokenMetric):
     Two empty sequences have 100. What is behind the first pad token does not count.
     """
 
-    higher_is_better = True
+    higher_is_better = RougeLConfig.higher_is_better
 
     def __init__(self, name: str, pad_token: int | None, key: str, n: int) -> None:
         super().__init__(name, pad_token)

@@ -17,7 +17,7 @@ class Perplexity(EpochMetric):
     Takes `[n, ..., classes]` logits, or `[n, classes, ...]` with `class_dim` 1, and `[n, ...]` integers.
     """
 
-    higher_is_better = False
+    higher_is_better = PerplexityConfig.higher_is_better
     total: Tensor
     counted: Tensor
 

@@ -62,7 +62,7 @@ class IterationSpeed(_Timed):
     """Batches per second, from the end of the first batch on; over several ranks the mean."""
 
     unit = "iter/sec"
-    higher_is_better = True
+    higher_is_better = IterationSpeedConfig.higher_is_better
 
     def __init__(self, config: IterationSpeedConfig | None = None) -> None:
         super().__init__((config.name if config else None) or "Iteration Speed")
@@ -77,7 +77,7 @@ class CpuUse(_Timed):
     """How busy the CPUs of the machine are, in percent of all: the mean over the time since the first update."""
 
     unit = "%"
-    higher_is_better = False
+    higher_is_better = CpuUseConfig.higher_is_better
 
     def __init__(self, config: CpuUseConfig | None = None) -> None:
         super().__init__((config.name if config else None) or "CPU Usage")
@@ -97,7 +97,7 @@ class CudaUse(_Timed):
     """
 
     unit = "%"
-    higher_is_better = False
+    higher_is_better = CudaUseConfig.higher_is_better
 
     def __init__(self, config: CudaUseConfig | None = None) -> None:
         super().__init__((config.name if config else None) or "CUDA Usage")
@@ -115,7 +115,7 @@ class _Peak(EpochMetric):
     compares = False
 
     unit = "Gb"
-    higher_is_better = False
+    higher_is_better = CpuMemoryConfig.higher_is_better
     highest: Tensor
 
     def __init__(self, name: str) -> None:

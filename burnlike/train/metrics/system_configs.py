@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 class IterationSpeedConfig(MetricConfig, tag="IterationSpeed"):
     """Batches per second."""
 
+    higher_is_better = True
+
     def init(self) -> "IterationSpeed":
         from .system import IterationSpeed
 
@@ -19,6 +21,8 @@ class IterationSpeedConfig(MetricConfig, tag="IterationSpeed"):
 
 class CpuUseConfig(MetricConfig, tag="CpuUse"):
     """How busy the machine's CPUs are."""
+
+    higher_is_better = False
 
     def init(self) -> "CpuUse":
         from .system import CpuUse
@@ -29,6 +33,8 @@ class CpuUseConfig(MetricConfig, tag="CpuUse"):
 class CpuMemoryConfig(MetricConfig, tag="CpuMemory"):
     """The most memory of the machine that was in use."""
 
+    higher_is_better = False
+
     def init(self) -> "CpuMemory":
         from .system import CpuMemory
 
@@ -38,6 +44,8 @@ class CpuMemoryConfig(MetricConfig, tag="CpuMemory"):
 class CudaUseConfig(MetricConfig, tag="CudaUse"):
     """How busy the current CUDA device is; NaN without one, or without the package nvidia-ml-py."""
 
+    higher_is_better = False
+
     def init(self) -> "CudaUse":
         from .system import CudaUse
 
@@ -46,6 +54,8 @@ class CudaUseConfig(MetricConfig, tag="CudaUse"):
 
 class CudaMemoryConfig(MetricConfig, tag="CudaMemory"):
     """The most memory of the current CUDA device that was in use; NaN without one."""
+
+    higher_is_better = False
 
     def init(self) -> "CudaMemory":
         from .system import CudaMemory

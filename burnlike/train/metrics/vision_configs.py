@@ -23,6 +23,7 @@ class DiceConfig(MetricConfig, tag="Dice"):
         include_background: whether class 0 counts; it always does where there is only one.
     """
 
+    higher_is_better = True
     epsilon: Positive = 1e-7
     include_background: bool = False
 
@@ -40,6 +41,7 @@ class PsnrConfig(MetricConfig, tag="Psnr"):
         epsilon: the smallest mean squared error, so that equal images have a finite value.
     """
 
+    higher_is_better = True
     max_pixel_val: Positive = 1.0
     epsilon: Positive = 1e-10
 
@@ -60,6 +62,7 @@ class SsimConfig(MetricConfig, tag="Ssim"):
         sigma: standard deviation of the window in pixels.
     """
 
+    higher_is_better = True
     pixel_range: Positive = 1.0
     k1: Positive = 0.01
     k2: Positive = 0.03
@@ -89,6 +92,7 @@ class MsSsimConfig(MetricConfig, tag="MsSsim"):
         betas: the exponent of each scale, from the finest; there are as many scales.
     """
 
+    higher_is_better = True
     pixel_range: Positive = 1.0
     k1: Positive = 0.01
     k2: Positive = 0.03

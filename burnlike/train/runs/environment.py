@@ -1,15 +1,19 @@
 """What a run was started with: versions, the state of git, devices, the command line."""
 
 import json
+import os
 import platform
+import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ... import __version__
 from ..._atomic_file import replace_file
+from ..._regular_file import read_regular
 
 ENVIRONMENT_NAME = "environment.json"
 _GIT_TIMEOUT_S = 5
@@ -28,7 +32,7 @@ def environment() -> dict[str, Any]:
     devices = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": sys.orig_argv,
+        "command": masked(sys.orig_argv),
         "burnlike": __version__,
         "python": platform.python_version(),
         "torch": str(torch.__version__),
@@ -42,6 +46,26 @@ def environment() -> dict[str, Any]:
     }
 
 
+def masked(command: Sequence[str]) -> list[str]:
+    """A command line in which `KEY=VALUE` has no value where the last part of the key is the name of a secret.
+
+    Example:
+        >>> masked(["train", "a.yaml", "--set", "loggers.0.api_key=abc", "--set=seed=1"])
+        ['train', 'a.yaml', '--set', 'loggers.0.api_key=***', '--set=seed=1']
+    """
+    return [_ASSIGNED.sub(lambda found: f"{found[1]}***" if _is_secret(found[1]) else found[0], it) for it in command]
+
+
+_ASSIGNED = re.compile(r"((?:--[a-z]+=)?[\w.\[\]~-]+=).*", re.DOTALL)
+_SECRETS = frozenset(
+    ["apikey", "auth", "credential", "credentials", "key", "passphrase", "passwd", "password", "secret", "token"]
+)
+
+
+def _is_secret(key: str) -> bool:
+    return not _SECRETS.isdisjoint(re.split(r"[_\W]+", key.rstrip("=").rpartition(".")[2].lower()))
+
+
 def write_environment(run: Path) -> dict[str, tuple[Any, Any]]:
     """Write `environment.json` of a new run; that of a run which goes on is left as it is.
 
@@ -53,7 +77,7 @@ def write_environment(run: Path) -> dict[str, tuple[Any, Any]]:
     """
     path, now = run / ENVIRONMENT_NAME, environment()
     try:
-        before = json.loads(path.read_bytes())
+        before = json.loads(read_regular(path))
     except (OSError, ValueError, RecursionError):
         before = None
     if not isinstance(before, dict):
@@ -67,17 +91,27 @@ def git_state(directory: Path) -> dict[str, Any] | None:
     """The commit of the repository around a directory, and whether files that git knows are changed.
 
     Returns:
-        None outside of a repository, without git, and where git fails; `is_dirty` is None where git takes seconds.
+        None outside of a repository, without git, and where git fails; `is_dirty` is None where git takes seconds, and
+        where it would run programs that the repository's own settings name, as one that somebody sent could.
     """
     commit = _git(directory, "rev-parse", "HEAD")
     if not commit:
         return None
-    changed = _git(directory, "status", "--porcelain", "--untracked-files=no")
+    settings = _git(directory, "config", "--list", "--show-scope", "--includes", "--name-only")
+    if settings is None or any(_RUNS_PROGRAMS.fullmatch(line) for line in settings.splitlines()):
+        return {"commit": commit, "is_dirty": None}
+    changed = _git(directory, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty")
     return {"commit": commit, "is_dirty": None if changed is None else bool(changed)}
 
 
+_RUNS_PROGRAMS = re.compile(r"(local|worktree)\s+(core\.fsmonitor|filter\..*\.(clean|process))", re.IGNORECASE)
+# A repository of files alone is not used, a look at it writes nothing, and its hooks don't run.
+_HARMLESS = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}",
+             "-c", "safe.bareRepository=explicit")  # fmt: skip
+
+
 def _git(directory: Path, *arguments: str) -> str | None:
-    command = ["git", "-C", str(directory), *arguments]
+    command = ["git", "-C", str(directory), *_HARMLESS, *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_GIT_TIMEOUT_S)
     except (OSError, subprocess.SubprocessError, UnicodeError):

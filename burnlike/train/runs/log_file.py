@@ -64,7 +64,7 @@ class LogSummary(NamedTuple):
 def read_log(path: Path) -> LogSummary:
     """Read a log as far as it makes sense; a missing one says nothing."""
     try:
-        text = read_regular(path).decode("utf-8", "replace")
+        text = read_regular(path, within=path.parent).decode("utf-8", "replace")
     except OSError:
         return LogSummary()
     parts: list[list[datetime]] = []

@@ -44,7 +44,7 @@ class MetricsLog:
             RunDirError: the file can't be read or written.
         """
         try:
-            lines = self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else []
+            lines = read_regular(self.path).splitlines(keepends=True) if self.path.exists() else []
             kept = [line for line in lines if line.endswith(b"\n") and _step(line) <= step]
             if len(kept) != len(lines):
                 replace_file(self.path, b"".join(kept))
@@ -53,14 +53,26 @@ class MetricsLog:
 
     def read(self) -> list[dict[str, Any]]:
         """All lines."""
-        return [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines()]
+        return [json.loads(line) for line in read_regular(self.path).decode().splitlines()]
+
+
+_MOST_NAMES, _LONGEST_NAME = 500, 200
+"""Of metrics in a file, each split counted, and characters of a name: more can't be shown."""
+_ALWAYS = frozenset(("step", "epoch", "split", "time"))
 
 
 class MetricLines(NamedTuple):
-    """The lines of a file of metrics that can be used, and the numbers of those that can't."""
+    """What can be used of a file of metrics.
+
+    Attributes:
+        lines: those that can be used.
+        damaged: the numbers of those that can't.
+        left_out: how many metrics are left out as there are too many, or as their names are too long.
+    """
 
     lines: list[dict[str, Any]]
     damaged: list[int]
+    left_out: int = 0
 
 
 def read_metrics(path: Path) -> MetricLines:
@@ -74,7 +86,7 @@ def read_metrics(path: Path) -> MetricLines:
         RunDirError: the file can't be read.
     """
     try:
-        rows = read_regular(path).splitlines(keepends=True)
+        rows = read_regular(path, within=path.parent).splitlines(keepends=True)
     except FileNotFoundError:
         return MetricLines([], [])
     except OSError as error:
@@ -83,7 +95,17 @@ def read_metrics(path: Path) -> MetricLines:
         rows.pop()
     lines = [_usable(row) for row in rows]
     damaged = [number for number, line in enumerate(lines, 1) if line is None]
-    return MetricLines([line for line in lines if line is not None], damaged)
+    usable = [line for line in lines if line is not None]
+    names = dict.fromkeys((line["split"], name) for line in usable for name in line if name not in _ALWAYS)
+    kept = {it for it in [*names][:_MOST_NAMES] if max(map(len, it)) <= _LONGEST_NAME}
+    if len(kept) < len(names):
+        splits = {split for split, _ in kept}
+        usable = [
+            {name: value for name, value in line.items() if name in _ALWAYS or (line["split"], name) in kept}
+            for line in usable
+            if line["split"] in splits
+        ]
+    return MetricLines(usable, damaged, len(names) - len(kept))
 
 
 def _usable(row: bytes) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import IO
 
+from ..._regular_file import writable_regular
 from ...errors import CheckpointError, RunDirError
 
 LOCK_NAME = "run.lock"
@@ -108,7 +109,7 @@ class RunDir:
     @classmethod
     def _locked(cls, path: Path) -> "RunDir":
         try:
-            lock = open(path / LOCK_NAME, "a+", encoding="utf-8")  # noqa: SIM115 - it stays open as long as the run
+            lock = writable_regular(path / LOCK_NAME)
         except OSError as error:
             raise RunDirError(f"{path / LOCK_NAME} can't be opened: {error.strerror}; check the permissions") from error
         try:
@@ -123,7 +124,8 @@ class RunDir:
             raise RunDirError(
                 f"another process (id {owner}) is working on {path}; wait for it, stop it, or choose another directory"
             ) from error
-        lock.truncate(0)
+        lock.seek(0)
+        lock.truncate()
         lock.write(f"{os.getpid()}\n")
         lock.flush()
         return cls(path, lock)

@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..._regular_file import read_regular
+from ..._regular_file import open_regular, read_regular
 from ...config.document import parse_plain
 from ...errors import ConfigError, RunDirError
 from .environment import ENVIRONMENT_NAME
 from .log_file import DONE, FAILED, LOG_NAME, STOPPED, read_log
-from .metrics_log import read_metrics
+from .metrics_log import MetricLines, read_metrics
 from .results import RESULTS_NAME
 from .run_dir import CONFIG_NAME, LOCK_NAME
 
@@ -89,14 +89,20 @@ def read_run(path: Path) -> RunFiles:
     """Read the files of a run.
 
     Raises:
-        RunDirError: there is no run at `path`, or its metrics can't be read.
+        RunDirError: there is no run at `path`.
     """
     if not path.is_dir():
         raise RunDirError(f"there is no run at {path}; `burnlike runs` lists those in runs/")
     if not _is_run(path):
         raise RunDirError(f"{path} is not the directory of a run: it has no {LOCK_NAME} and no metrics.jsonl")
     problems: list[str] = []
-    metrics = read_metrics(path / "metrics.jsonl")
+    try:
+        metrics = read_metrics(path / "metrics.jsonl")
+    except RunDirError as error:
+        metrics = MetricLines([], [])
+        problems.append(str(error))
+    if metrics.left_out:
+        problems.append(f"metrics.jsonl: {metrics.left_out:,} metrics are left out; the first 500 can be shown")
     if metrics.damaged:
         problems.append(f"metrics.jsonl: {_numbered(metrics.damaged)} can't be read and left out")
     log = read_log(path / LOG_NAME)
@@ -154,7 +160,7 @@ def _state(path: Path, ending: str | None) -> str:
 def _is_locked(lock: Path) -> bool:
     """Whether a process works on the run; the lock can only be asked for by taking it for a moment, shared."""
     try:
-        with open(lock, "rb") as file:
+        with open_regular(lock) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -171,7 +177,7 @@ def _span(lines: list[dict[str, Any]]) -> float | None:
 
 def _config(path: Path, problems: list[str]) -> tuple[str, Any]:
     try:
-        text = read_regular(path, _MOST_BYTES).decode("utf-8", "replace")
+        text = read_regular(path, _MOST_BYTES, path.parent).decode("utf-8", "replace")
     except FileNotFoundError:
         return "", {}
     except OSError as error:
@@ -186,7 +192,7 @@ def _config(path: Path, problems: list[str]) -> tuple[str, Any]:
 
 def _json(path: Path, problems: list[str]) -> dict[str, Any]:
     try:
-        found = json.loads(read_regular(path, _MOST_BYTES))
+        found = json.loads(read_regular(path, _MOST_BYTES, path.parent))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:

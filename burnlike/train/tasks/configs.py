@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .classification import Classification
     from .fine_tuning import LoraFineTuning
     from .language_model.language_model import LanguageModel
+    from .model_loss import ModelLoss
     from .regression import Regression
     from .segmentation import Segmentation
 
@@ -83,6 +84,21 @@ class RegressionConfig(TaskConfig, tag="Regression"):
         from .regression import Regression
 
         return Regression(self)
+
+
+class ModelLossConfig(TaskConfig, tag="ModelLoss"):
+    """Makes what the model gives small: a graph that ends in its loss, such as an autoencoder.
+
+    Attributes:
+        with_targets: whether the model gets the targets of a batch after its inputs.
+    """
+
+    with_targets: bool = False
+
+    def init(self) -> "ModelLoss":
+        from .model_loss import ModelLoss
+
+        return ModelLoss(self)
 
 
 class LoraFineTuningConfig(TaskConfig, tag="LoraFineTuning"):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from ...errors import DataError
 from ..learner.steps import StepOutput
 
 if TYPE_CHECKING:
@@ -84,27 +85,53 @@ def inputs_and_targets(batch: Any, target: str = "labels") -> tuple[Any, Any]:
     """The two parts of a batch: a pair, or a mapping in which the target has a name of its own.
 
     Raises:
-        DataError: it is neither.
+        DataError: it is neither, or the targets are text.
     """
-    from ...errors import DataError
-
     if isinstance(batch, Mapping):
         if target not in batch:
             raise DataError(f"expected '{target}' among the entries of a batch, got {', '.join(map(str, batch))}")
-        return {name: value for name, value in batch.items() if name != target}, batch[target]
-    if isinstance(batch, tuple | list) and len(batch) == 2:
-        return batch[0], batch[1]
-    raise DataError(
-        f"expected batches of inputs and targets, (inputs, targets) or a mapping with '{target}', got"
-        f" {type(batch).__name__}"
-    )
+        inputs, targets = {name: value for name, value in batch.items() if name != target}, batch[target]
+    elif isinstance(batch, tuple | list) and len(batch) == 2:
+        inputs, targets = batch
+    else:
+        raise DataError(
+            f"expected batches of inputs and targets, (inputs, targets) or a mapping with '{target}', got"
+            f" {type(batch).__name__}"
+        )
+    if _is_text(targets):
+        raise DataError(
+            f"data: expected numbers as the targets of a batch, got text such as {targets[0]!r:.40}; number the classes"
+            " first (of Hugging Face's data sets: dataset.class_encode_column)"
+        )
+    return inputs, targets
 
 
 def call(model: nn.Module, inputs: Any) -> Any:
-    """The model's result: a mapping becomes keyword arguments, a tuple several arguments."""
-    if isinstance(inputs, Mapping):
-        return model(**inputs)
-    return model(*inputs) if isinstance(inputs, tuple) else model(inputs)
+    """The model's result: a mapping becomes keyword arguments, a tuple several arguments.
+
+    Raises:
+        DataError: the inputs are text, and the model does not take it.
+    """
+    named = inputs if isinstance(inputs, Mapping) else {"": inputs}
+    texts = {name: value for name, value in named.items() if _is_text(value)}
+    try:
+        if isinstance(inputs, Mapping):
+            return model(**inputs)
+        return model(*inputs) if isinstance(inputs, tuple) and not texts else model(inputs)
+    except (TypeError, AttributeError, ValueError, RuntimeError) as error:
+        for name, value in texts.items():
+            what = f"'{name}'" if name else "the inputs of a batch"
+            raise DataError(
+                f"data: expected numbers as {what}, got text such as {value[0]!r:.40}, which {type(model).__name__}"
+                " does not take; turn it into tokens first (of Hugging Face's data sets: dataset.map(tokenizer)), and"
+                " name their column in data.columns"
+            ) from error
+        raise
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a part of a batch is a list of texts."""
+    return isinstance(value, tuple | list) and bool(value) and all(isinstance(it, str) for it in value)
 
 
 def logits_of(output: Any) -> Tensor:

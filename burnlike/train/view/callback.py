@@ -12,7 +12,8 @@ class Callback:
     """Is called at each point of a training; each method does nothing unless a subclass defines it.
 
     An exception in a method ends the training. What the callback keeps belongs to a checkpoint if it has `state_dict()`
-    and `load_state_dict(state)` of plain values and tensors.
+    and `load_state_dict(state)` of plain values and tensors. It is found again by the name of its class, and among
+    several of one class by its attribute `name`, a text, or else by its number among them.
 
     Example:
         >>> from burnlike.train import Callback
@@ -73,3 +74,23 @@ class Callbacks:
         """Call the method `point` of each, in their order."""
         for method in self._methods[point]:
             method(*values)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The states of those that have one, by name."""
+        return {name: it.state_dict() for name, it in self._stateful().items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Give each its saved state; one that was not there begins anew."""
+        for name, callback in self._stateful().items():
+            if name in state:
+                callback.load_state_dict(state[name])
+
+    def _stateful(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for callback in self.all:
+            if hasattr(callback, "state_dict") and hasattr(callback, "load_state_dict"):
+                own = getattr(callback, "name", None)
+                name = f"{type(callback).__qualname__} {own}" if isinstance(own, str) else type(callback).__qualname__
+                number = sum(it.partition("#")[0] == name for it in found)
+                found[f"{name}#{number}" if number else name] = callback
+        return found

@@ -15,6 +15,8 @@ from torch.nn import functional
 
 from burnlike.data import DataLoader, TensorDataset
 from burnlike.errors import ConfigError
+from burnlike.interop import TorchOptimizer
+from burnlike.optim import SgdConfig
 from burnlike.train import DistributedConfig, Learner, Logger, StepOutput, TrainingConfig, make_parallel
 
 CPU = torch.device("cpu")
@@ -123,6 +125,20 @@ def used_optimizer(strategy: str, out: Path) -> None:
     optimizer.step()
     with pytest.raises(ConfigError, match="give the Learner a new one"):
         Learner(model, optimizer, parallel=parallel)
+    parallel.close()
+
+
+def zero_redundancy(strategy: str, out: Path) -> None:
+    """An optimizer that divides its states by itself, which no checkpoint would have."""
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    parallel = make_parallel(DistributedConfig(strategy=strategy), CPU)
+    model = normed()
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, lr=0.1)
+    with pytest.raises(ConfigError, match=r"give the Learner the optimizer alone, and .*strategy='fsdp2'"):
+        Learner(model, optimizer, parallel=parallel)
+    with pytest.raises(TypeError, match="not parameters alone, as ZeroRedundancyOptimizer gives them, got a list"):
+        ZeroRedundancyOptimizer(model.parameters(), TorchOptimizer, config=SgdConfig(), lr=0.1)
     parallel.close()
 
 

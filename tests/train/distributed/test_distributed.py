@@ -185,6 +185,7 @@ HABITS = [
     ("loaders_for_one", "ddp"),
     ("loggers", "ddp"),
     ("used_optimizer", "fsdp2"),
+    ("zero_redundancy", "ddp"),
 ]
 
 

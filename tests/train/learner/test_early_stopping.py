@@ -39,7 +39,7 @@ def test_stops_when_burn_does(name: str) -> None:
 
 
 def test_highest_min_delta_nan_and_a_saved_state() -> None:
-    config = EarlyStoppingConfig(direction="highest", n_epochs=2, min_delta=0.1)
+    config = EarlyStoppingConfig(metric="accuracy", direction="highest", n_epochs=2, min_delta=0.1)
     strategy = MetricEarlyStoppingStrategy(config)
     assert not strategy.should_stop(1, float("nan"))
     assert not strategy.should_stop(2, 0.5)

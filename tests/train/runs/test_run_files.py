@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 import pytest
 
 from burnlike.errors import RunDirError
-from burnlike.train import find_runs, read_run
-from burnlike.train.runs.environment import environment, git_state, write_environment
+from burnlike.train import RunDir, find_runs, read_run
+from burnlike.train.runs.environment import environment, git_state, masked, write_environment
 from burnlike.train.runs.log_file import LogFile, read_log
 from burnlike.train.runs.metrics_log import read_metrics
 from burnlike.train.runs.results import write_results
@@ -180,3 +181,99 @@ def test_the_state_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert (git_state(tmp_path) or {})["is_dirty"] is True
     monkeypatch.setenv("PATH", "")
     assert git_state(tmp_path) is None
+
+
+def test_pipes_and_links_out_of_a_run_are_not_read(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text('{"a": "secret"}')
+    path = make_run(tmp_path / "a")
+    for name in ("results.json", "environment.json", "log.txt"):
+        (path / name).symlink_to(secret)
+    (path / "config.yaml").unlink()
+    (path / "config.yaml").symlink_to(secret)
+    (path / "metrics.jsonl").unlink()
+    (path / "metrics.jsonl").symlink_to(secret)
+    run = read_run(path)
+    assert len(run.problems) == 4
+    assert all("it is a link to outside of" in it for it in run.problems)
+    assert "secret" not in repr(run._replace(problems=[]))
+    for name in ("run.lock", "metrics.jsonl", "config.yaml"):
+        (path / name).unlink()
+        os.mkfifo(path / name)
+    run = read_run(path)
+    assert sum("it is a pipe" in it for it in run.problems) == 2
+    (linked := tmp_path / "b").symlink_to(make_run(tmp_path / "c"))
+    assert read_run(linked).problems == []
+
+
+def test_a_lock_is_a_file_of_the_run(tmp_path: Path) -> None:
+    victim = tmp_path / "victim.txt"
+    victim.write_text("mine")
+    path = make_run(tmp_path / "a")
+    (path / "run.lock").unlink()
+    (path / "run.lock").symlink_to(victim)
+    with pytest.raises(RunDirError, match=r"run.lock can't be opened"):
+        RunDir.open(path)
+    assert victim.read_text() == "mine"
+    (path / "run.lock").unlink()
+    os.mkfifo(path / "run.lock")
+    with pytest.raises(RunDirError, match=r"run.lock can't be opened: it is a pipe"):
+        RunDir.open(path)
+
+
+def test_more_metrics_than_a_page_can_show_are_left_out(tmp_path: Path) -> None:
+    names = {f"m{number}": 1.0 for number in range(2000)}
+    path = make_run(tmp_path / "a", [LINE, {**LINE, **names, "x" * 1000: 1.0}])
+    run = read_run(path)
+    assert len(run.lines[1]) == 4 + 500
+    assert run.problems == ["metrics.jsonl: 1,502 metrics are left out; the first 500 can be shown"]
+    many = [{**LINE, "split": f"s{number}"} for number in range(2000)]
+    assert len(read_run(make_run(tmp_path / "b", many)).lines) == 500
+
+
+@pytest.mark.parametrize("setting", ["core.fsmonitor", "filter.own.clean", "filter.own.process"])
+def test_no_program_of_a_repository_is_run(tmp_path: Path, setting: str) -> None:
+    def git(*arguments: str) -> None:
+        user = ["-c", "user.name=n", "-c", "user.email=e"]
+        subprocess.run(["git", *user, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init", "-q")
+    (tmp_path / ".gitattributes").write_text("*.txt filter=own\n")
+    (tmp_path / "a.txt").write_text("a")
+    git("add", ".")
+    git("commit", "-qm", "m")
+    program = tmp_path / ".git" / "hooks" / "post-index-change"
+    program.write_text(f"#!/bin/sh\ntouch '{tmp_path / 'ran'}'\ncat\n")
+    program.chmod(0o755)
+    os.utime(tmp_path / "a.txt", (1, 1))
+    assert (git_state(tmp_path) or {})["is_dirty"] is False
+    git("config", setting, str(program))
+    state = git_state(tmp_path)
+    assert state is not None
+    assert len(state["commit"]) == 40
+    assert state["is_dirty"] is None
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_command_line_is_kept_without_secrets() -> None:
+    command = [
+        "burnlike",
+        "train",
+        "--set",
+        "a.api_key=x",
+        "--set=hf_token=x",
+        "auth.Password=x=y",
+        "max_tokens=3",
+        "k",
+    ]
+    shown = [
+        "burnlike",
+        "train",
+        "--set",
+        "a.api_key=***",
+        "--set=hf_token=***",
+        "auth.Password=***",
+        "max_tokens=3",
+        "k",
+    ]
+    assert masked(command) == shown

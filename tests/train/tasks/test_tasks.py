@@ -16,6 +16,8 @@ from burnlike.train import (
     LanguageModelConfig,
     LoraFineTuning,
     LoraFineTuningConfig,
+    ModelLoss,
+    ModelLossConfig,
     Regression,
     RegressionConfig,
     Segmentation,
@@ -146,3 +148,23 @@ def test_a_language_models_own_loss_is_used() -> None:
 def test_batches_that_do_not_fit_are_one_message(task: Any, batch: Any, message: str) -> None:
     with pytest.raises((DataError, ShapeError), match=message):
         task.train_step(linear(3), batch)
+
+
+class GivesLoss(nn.Module):
+    def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+        return (x if labels is None else x - labels[:, None]).square().mean(), x + 1
+
+
+def test_what_a_model_gives_is_its_loss() -> None:
+    x, y = torch.rand(4, 3), torch.rand(4)
+    found = ModelLoss().train_step(GivesLoss(), (x, y))
+    assert (found.loss, found.size) == (x.square().mean(), 4)
+    assert torch.equal(found.predictions, x + 1)
+    assert found.targets is x
+    task = ModelLoss(ModelLossConfig(with_targets=True))
+    for batch in ((x, y), {"x": x, "labels": y}):
+        found = task.train_step(GivesLoss(), batch)
+        assert found.loss == (x - y[:, None]).square().mean()
+        assert found.targets is y
+    with pytest.raises(ShapeError, match=r"ModelLoss: expected a model that gives its loss, one number, got \[4, 2\]"):
+        ModelLoss().train_step(nn.Linear(3, 2), (x, y))

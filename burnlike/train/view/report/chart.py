@@ -29,10 +29,24 @@ class Names(NamedTuple):
         """The name at the end of a curve: what tells it from the others."""
         if self.is_single:
             return split_name(series.split)
+        return self.differing[series.run]
+
+    @property
+    def differing(self) -> list[str]:
+        """The part of each run's name that tells it from the others.
+
+        Example:
+            >>> Names(["lr=1e-3,beta=0,seed=1", "lr=1e-3,beta=0.9,seed=1", "lr=1e-3,beta=0,seed=2"]).differing
+            ['0, 1', '0.9, 1', '0, 2']
+        """
+        parts = [[part.partition("=") for part in name.split(",")] for name in self.runs]
+        swept = [{key: value for key, _, value in found} for found in parts]
+        if all("=" in name and [*values] == [*swept[0]] for name, values in zip(self.runs, swept, strict=True)):
+            keys = [key for key in swept[0] if len({values[key] for values in swept}) > 1]
+            return [", ".join(values[key] for key in keys) for values in swept]
         same = next((place for place, it in enumerate(zip(*self.runs, strict=False)) if len({*it}) > 1), 0)
-        name = self.runs[series.run]
-        start = max(name.rfind(sign, 0, same) for sign in "-_/ ,=") + 1
-        return name[start:]
+        starts = [max(name.rfind(sign, 0, same) for sign in "-_/ ,=") + 1 for name in self.runs]
+        return [name[start:] for name, start in zip(self.runs, starts, strict=True)]
 
     def long_label(self, series: Series, curves: Curves) -> str:
         """The name where values are listed."""

@@ -8,6 +8,10 @@ _EMPTY = ("meta", "img", "path", "line")
 """Elements without content."""
 
 
+_MOST_ROWS = 1_000
+"""Of a table."""
+
+
 class Html(str):
     """Finished HTML; any other string is text and is escaped."""
 
@@ -47,8 +51,10 @@ def escaped(value: object) -> str:
 def grid(heads: "list[object]", rows: "list[list[object]]", **attributes: object) -> Html:
     """A table in a box that scrolls where it is too wide."""
     head = tag("tr", *(tag("th", it, scope="col") for it in heads))
+    left_out = len(rows) - _MOST_ROWS
     body = [
         tag("tr", *(it if isinstance(it, Html) and it.startswith("<td") else tag("td", it) for it in row))
-        for row in rows
+        for row in rows[:_MOST_ROWS]
     ]
+    body += [tag("tr", tag("td", f"... and {left_out:,} more", colspan=len(heads)))] if left_out > 0 else []
     return tag("div", tag("table", tag("thead", head), tag("tbody", *body), **attributes), class_="scroll")

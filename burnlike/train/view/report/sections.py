@@ -87,19 +87,16 @@ def comparison(runs: list[RunFiles], names: list[str], summaries: list[LearnerSu
         row: list[object] = [tag("td", swatch(place), names[place]), badge(run), f"{run.steps:,}", time]
         for name in metrics:
             metric = _shown(summary, name)
-            text = "-" if metric is None else f"{format_value(metric.best.value)} ({metric.best.epoch})"
-            is_best = len(runs) > 1 and metric is not None and metric.best.value == best[name]
-            row += [
-                tag("td", tag("b", text) if is_best else text),
-                "-" if metric is None else format_value(metric.last),
-            ]
+            if metric is None:
+                row.append("-")
+                continue
+            text = f"{format_value(metric.best.value)} ({metric.best.epoch})"
+            value = tag("b", text) if len(runs) > 1 and metric.best.value == best[name] else tag("span", text)
+            row.append(tag("td", value, tag("small", f"last {format_value(metric.last)}")))
         rows.append(row)
-    heads: list[object] = ["run", "state", "steps", "time"]
-    for name in metrics:
-        heads += [f"best {name}", f"last {name}"]
-    return tag(
-        "div", grid(heads, rows, class_="numbers"), tag("p", "In brackets: the epoch.", class_="note"), class_="top"
-    )
+    heads: list[object] = ["run", "state", "steps", "time", *(f"best {name}" for name in metrics)]
+    note = "In brackets: the epoch. Below: the value of the last epoch."
+    return tag("div", grid(heads, rows, class_="numbers"), tag("p", note, class_="note"), class_="top")
 
 
 def _shown(summary: LearnerSummary, name: str) -> MetricSummary | None:
@@ -140,19 +137,19 @@ def samples(run: RunFiles) -> list[Html]:
     for label, text in run.said.items():
         if label not in short:
             found.append(tag("figure", tag("figcaption", label), tag("pre", _cut(text)), class_="sample"))
-    return [*found, *_sample_files(run.path / SAMPLES_NAME)]
+    return [*found, *_sample_files(run.path)]
 
 
-def _sample_files(folder: Path) -> list[Html]:
+def _sample_files(run: Path) -> list[Html]:
     try:
-        files = sorted(it for it in folder.iterdir() if it.is_file())
+        files = sorted(it for it in (run / SAMPLES_NAME).iterdir() if it.is_file())
     except OSError:
         return []
     found: list[Html] = []
     images: list[Html] = []
     for file in files:
         try:
-            data = read_regular(file, _LARGEST_IMAGE + 1)
+            data = read_regular(file, _LARGEST_IMAGE + 1, run)
         except OSError:
             continue
         kind = next((name for head, name in _IMAGES.items() if data.startswith(head)), None)

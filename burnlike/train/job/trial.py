@@ -1,0 +1,199 @@
+"""One training step on a batch of the data's shapes, on the meta device: what can't be trained is told before it is."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ...config import ModuleConfig
+from ...data.making import BatchMaker, Request, bad_batch, to_device
+from ...data.sources.composed import classes_of
+from ...errors import BurnlikeError, ConfigError, DataError, DTypeError
+from ..learner.steps import StepOutput
+from ..tasks.task import Task
+from .configs import TrainConfig
+from .starting import untrained_problems
+
+_DIFFERENT_ITEMS = 4
+_OF_FLOATS = ("activation", "conv", "linear", "norm", "recurrent")
+_CPU, _META = torch.device("cpu"), torch.device("meta")
+
+WRONG = (BurnlikeError, RuntimeError, TypeError, ValueError, LookupError, AttributeError)
+"""What a model raises of inputs that do not fit it."""
+
+
+class Problem(NamedTuple):
+    """A mistake: its path in the config, and what is wrong."""
+
+    path: str
+    message: str
+
+
+def check_batch(config: TrainConfig, data: Any, module: nn.Module) -> None:
+    """Refuse a model that can't be trained on the data; see `batch_problems`.
+
+    Raises:
+        ConfigError: it can't; the message has the path in the config.
+    """
+    with suppress(DataError):  # the loader says so in its turn, or leaves bad items out
+        for path, message in batch_problems(config, data, module):
+            raise ConfigError(f"{path}: {message}")
+
+
+def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterator[Problem]:
+    """What is wrong with a model for its data: shapes, element types, number of classes, patterns that match nothing.
+
+    A model or task that looks at values can't be tried on the meta device, and is left alone.
+
+    Args:
+        data: what `config.data` made, with its transforms.
+        module: of `config.model`, on the meta device; it is changed.
+
+    Raises:
+        DataError: the items make no batch.
+    """
+    task: Task = config.task.init()
+    try:
+        model = task.prepare(module)
+    except WRONG as error:
+        yield from _told(error, "task")
+        return
+    yield from (Problem(*it) for it in untrained_problems(model, config))
+    batch = first_batch(config, data)
+    running: list[str] = []
+    hooks = [hook for path, child in model.named_modules() for hook in _noted(child, path, running)]
+    try:
+        with torch.random.fork_rng(devices=[]):
+            output = task.train_step(model.train(), to_device(batch, _META))
+    except WRONG as error:
+        where, rest = config_path(config.model, running[-1]) if running else ("", "")
+        place = ".".join(it for it in ("model", where) if it) if running else "task"
+        inside = f"{rest}: " if rest else ""
+        yield from _told(error, place, inside, f" (with a batch of {_shapes(batch)} from the data)")
+        return
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if isinstance(output, StepOutput):
+        yield from _class_problems(config, output, batch, data)
+
+
+def first_batch(config: TrainConfig, data: Any) -> Any:
+    """A batch of the configured size on the CPU, which repeats the first items.
+
+    Raises:
+        DataError: an item can't be read, or they make no batch.
+    """
+    count = max(1, min(len(data.train), _DIFFERENT_ITEMS))
+    makes_batches = data.batcher is None and callable(getattr(data.train, "batch", None))
+    items = data.train if makes_batches else FirstItems(data.train)
+    maker = BatchMaker(items, data.batcher, config.seed, config.training.on_bad_item)
+    made = maker.make(Request(0, 0, [number % count for number in range(config.training.batch_size)]), _CPU)
+    if made.batch is None:
+        raise bad_batch(made) from made.cause
+    return made.batch
+
+
+class FirstItems:
+    """The items of a data set, each read once."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.draws = getattr(dataset, "draws", True)
+        self._dataset = dataset
+        self._items: dict[int, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        if index not in self._items:
+            self._items[index] = self._dataset[index]
+        return self._items[index]
+
+
+def config_path(config: ModuleConfig, module_path: str) -> tuple[str, str]:
+    """The path in a config of what makes a module, or the nearest above it, and the module's path in that."""
+    places, names = [], module_path.split(".") if module_path else []
+    while names and (part := config.part(names[0])) is not None:
+        place, config = part
+        places += [place] if place else []
+        del names[0]
+    return ".".join(places), ".".join(names)
+
+
+def said(error: Exception) -> str:
+    """An error on one line, with its type where the text does not say it."""
+    kind, text = type(error).__name__, " ".join(str(error).split())
+    return text if isinstance(error, BurnlikeError) and text else f"{kind}: {text}"
+
+
+def needs_values(error: Exception) -> bool:
+    """Whether an error only says that tensors of the meta device have no values."""
+    return isinstance(error, NotImplementedError) or "meta" in str(error).lower()
+
+
+def _told(error: Exception, path: str, before: str = "", after: str = "") -> Iterator[Problem]:
+    if not needs_values(error):
+        yield Problem(path, f"{before}{said(error)}{after}")
+
+
+def _noted(module: nn.Module, path: str, running: list[str]) -> list[Any]:
+    """Hooks that keep the paths of the modules whose forward goes on, the innermost last."""
+
+    def begins(_: nn.Module, inputs: tuple[Any, ...]) -> None:
+        running.append(path)
+        _expect_floats(module, inputs)
+
+    def ended(*_: Any) -> None:
+        running.pop()
+
+    return [module.register_forward_pre_hook(begins), module.register_forward_hook(ended)]
+
+
+def _expect_floats(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+    """Refuse integers for a layer whose weights are multiplied with them, which the meta device lets pass.
+
+    Raises:
+        DTypeError: it gets some.
+    """
+    package = type(module).__module__.split(".")[:3]
+    is_one = package[:2] == ["burnlike", "nn"] and package[2] in _OF_FLOATS and module._parameters
+    first = inputs[0] if inputs else None
+    if is_one and isinstance(first, Tensor) and not (first.is_floating_point() or first.is_complex()):
+        raise DTypeError(
+            f"{type(module).__name__}: expected floats, got {_shapes(first)}; tokens go through an Embedding first"
+        )
+
+
+def _class_problems(config: TrainConfig, output: StepOutput, batch: Any, data: Any) -> Iterator[Problem]:
+    """Fewer classes among the logits than in the data, by its names, its vocabulary and its first targets."""
+    logits, targets = output.predictions, output.targets
+    if not (isinstance(logits, Tensor) and isinstance(targets, Tensor)):
+        return
+    if targets.is_floating_point() or logits.dim() != targets.dim() + 1:
+        return
+    given = logits.shape[-1 if logits.shape[:-1] == targets.shape else 1]
+    needed = max(getattr(data, "vocab_size", None) or 0, len(classes_of(data) or ()))
+    task: Any = config.task
+    ignored = getattr(getattr(task, "task", task), "ignore_index", None)
+    for tensor in _tensors(batch):
+        if tensor.shape == targets.shape and tensor.dtype == targets.dtype and tensor.numel():
+            counted = tensor if ignored is None else tensor[tensor != ignored]
+            needed = max(needed, int(counted.max()) + 1 if counted.numel() else 0)
+    if given < needed:
+        yield Problem("model", f"gives logits of {given} classes, and the data has {needed} at least")
+
+
+def _tensors(batch: Any) -> Iterator[Tensor]:
+    if isinstance(batch, Tensor):
+        yield batch
+    elif isinstance(batch, dict | list | tuple):
+        for it in batch.values() if isinstance(batch, dict) else batch:
+            yield from _tensors(it)
+
+
+def _shapes(batch: Any) -> str:
+    shown = (f"{str(it.dtype).removeprefix('torch.')}{list(it.shape)}" for it in _tensors(batch))
+    return ", ".join(shown) or type(batch).__name__
