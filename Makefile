@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-kills test-cuda test-dist test-torch fuzz fuzz-ops build dist lint format types docs cuda-compile asan bench clean
+.PHONY: train test test-slow test-families test-kills test-cuda test-dist test-torch fuzz fuzz-ops build dist lint format types docs cuda-compile arm-compile asan bench clean
 
 python := .venv/bin/python
 CONFIG ?= char_gpt
@@ -29,8 +29,12 @@ train: build
 test: build
 	$(python) -m pytest $(PARALLEL)
 
-test-slow: build
+test-slow: build .cache/families/.installed
 	$(python) -m pytest $(PARALLEL) -m "slow and not cuda"
+
+# Models of whole families of other libraries, converted or fused; about half an hour.
+test-families: build .cache/families/.installed
+	$(python) -m pytest $(PARALLEL) -m families
 
 # Fifty kills of a run of two processes; some minutes.
 test-kills: build
@@ -74,8 +78,9 @@ docs: build
 	$(python) -m tools.tensor_api
 	$(python) -m tools.nn_api
 
-cuda-compile: .venv/.packages
-	$(python) .ci/cuda_compile.py
+# Compile what this machine can't run: the CUDA sources by nvcc, and the CPU sources for aarch64.
+cuda-compile arm-compile: .venv/.packages
+	$(python) .ci/compile_check.py $(@:-compile=)
 
 asan: .venv/.packages
 	.ci/asan.sh
@@ -90,9 +95,16 @@ bench: build
 clean:
 	rm -rf .venv .cache build dist *.egg-info burnlike/*.so
 
-.venv/.packages: requirements.lock .ci/environment.sh
+.venv/.packages: requirements.lock requirements-torch.lock .ci/environment.sh
 	@mkdir -p .cache/tmp
 	@.ci/environment.sh
+	@touch $@
+
+.cache/families/.installed: requirements-families.lock | .venv/.packages
+	@rm -rf .cache/families
+	@echo "Installing torchvision and timm into .cache/families"
+	@$(python) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+	    --target .cache/families --requirement $<
 	@touch $@
 
 .venv/.native: .venv/.packages $(NATIVE_SOURCES)

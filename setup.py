@@ -35,6 +35,17 @@ except ImportError:  # with --no-build-isolation nobody else looks at what pypro
 ROOT = Path(__file__).parent.resolve()
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 CUDA_ARCHS = ["80", "90", "100"]
+# torch's names in TORCH_CUDA_ARCH_LIST, of the GPUs that it still supports.
+NAMED_ARCHS = {
+    "Turing": "7.5+PTX",
+    "Ampere+Tegra": "8.7",
+    "Ampere": "8.0;8.6+PTX",
+    "Ada": "8.9+PTX",
+    "Hopper": "9.0+PTX",
+    "Blackwell+Tegra": "11.0",
+    "Blackwell": "10.0;10.3;12.0;12.1+PTX",
+}
+LAUNCHERS = ("ccache", "sccache", "distcc", "icecc")
 WITHOUT = "set BURNLIKE_NATIVE=0 to go without native ops (slower)."
 # The stable ABI of torch 2.11.
 DEFINES = ["-DTORCH_TARGET_VERSION=0x020b000000000000", f'-DBURNLIKE_VERSION="{VERSION}"']
@@ -126,12 +137,32 @@ def cuda_compiler(torch_cuda: str | None) -> tuple[str | None, str]:
 
 
 def cuda_arch_flags(nvcc: str) -> list[str]:
-    """Machine code for each architecture that nvcc knows of, and portable code for later ones."""
-    listed = os.environ.get("TORCH_CUDA_ARCH_LIST", "").replace(";", " ").replace("+PTX", "").replace(".", "").split()
-    known = subprocess.run([nvcc, "--list-gpu-arch"], check=True, capture_output=True, text=True).stdout.split()
-    archs = listed or [arch for arch in CUDA_ARCHS if f"compute_{arch}" in known]
+    """Machine code for each architecture that is listed, or that nvcc knows of, and portable code for later ones."""
+    archs, portable = listed_archs(os.environ.get("TORCH_CUDA_ARCH_LIST", ""))
+    if not archs:
+        known = subprocess.run([nvcc, "--list-gpu-arch"], check=True, capture_output=True, text=True).stdout.split()
+        archs = [arch for arch in CUDA_ARCHS if f"compute_{arch}" in known]
     flags = [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in archs]
-    return [*flags, f"-gencode=arch=compute_{archs[-1]},code=compute_{archs[-1]}"]
+    return flags + [f"-gencode=arch=compute_{arch},code=compute_{arch}" for arch in portable or archs[-1:]]
+
+
+def listed_archs(text: str) -> tuple[list[str], list[str]]:
+    """The architectures of TORCH_CUDA_ARCH_LIST as nvcc writes them, and those of them that get portable code."""
+    words = [part for word in text.replace(";", " ").split() for part in NAMED_ARCHS.get(word, word).split(";")]
+    for word in words:
+        if not re.fullmatch(r"\d+\.\d[af]?(\+PTX)?", word):
+            names = ", ".join(NAMED_ARCHS)
+            sys.exit(
+                f"burnlike: TORCH_CUDA_ARCH_LIST: expected numbers such as 9.0 or 8.0+PTX, or {names}; got {word!r}"
+            )
+    archs = {word.removesuffix("+PTX").replace(".", ""): word.endswith("+PTX") for word in words}
+    return [*archs], [arch for arch, is_portable in archs.items() if is_portable]
+
+
+def host_flags(cxx: list[str], *flags: str) -> list[str]:
+    """nvcc's flags for the C++ compiler, which it starts itself, and for what that one is given."""
+    program, *own = cxx[1:] if Path(cxx[0]).name in LAUNCHERS and len(cxx) > 1 else cxx
+    return [f"-ccbin={program}", *(f"-Xcompiler={flag}" for flag in [*own, *flags])]
 
 
 class BuildNative(build_ext):
@@ -182,7 +213,7 @@ class BuildNative(build_ext):
         libraries = [f"-L{self.torch_folder / 'lib'}", "-ltorch_cpu"]
         linker = [*self.cxx, *flags]
         if ext.name.endswith("_cuda"):
-            linker = [str(self.nvcc), f"-ccbin={self.cxx[0]}", *(f"-Xcompiler={flag}" for flag in flags)]
+            linker = [str(self.nvcc), *host_flags(self.cxx, *flags)]
             libraries.append("-ltorch_cuda")
         subprocess.run([*linker, "-shared", *map(str, objects), "-o", str(target), *libraries], check=True, cwd=ROOT)
 
@@ -191,7 +222,8 @@ class BuildNative(build_ext):
         optimize = ["-O1", "-g", "-fno-omit-frame-pointer", f"-fsanitize={SANITIZE}"] if SANITIZE else ["-O3"]
         command = [*self.cxx, *CXX_FLAGS, *optimize, *words("CXXFLAGS")]
         if source.endswith(".cu"):
-            command = [str(self.nvcc), *NVCC_FLAGS, f"-ccbin={self.cxx[0]}", *cuda_arch_flags(str(self.nvcc))]
+            command = [str(self.nvcc), *NVCC_FLAGS, *host_flags(self.cxx, *words("CXXFLAGS"))]
+            command += cuda_arch_flags(str(self.nvcc))
         command += [*DEFINES, *without_paths(self.torch_folder, source.endswith(".cu"))]
         command += [*includes(self.torch_folder), "-c", source, "-o", str(target)]
         subprocess.run(command, check=True, cwd=ROOT)

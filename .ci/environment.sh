@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes .venv with the pinned packages of requirements.lock. PYTHON=... chooses the interpreter, else the first of
+# Makes .venv with torch and the packages of requirements.lock, whose hashes are checked. PYTHON=... chooses the interpreter, else the first of
 # python3.11, python3.12, python3.13 and python3 that is one of the three and can make environments.
 # TORCH=2.15.0 takes that version of torch in place of the pinned one (on Linux a build for CUDA: gigabytes).
 set -euo pipefail
@@ -21,12 +21,9 @@ fi
 
 [ -x .venv/bin/python ] || "$python" -m venv --clear .venv
 export PIP_DISABLE_PIP_VERSION_CHECK=1
-requirements=requirements.lock
-if [ -n "${TORCH:-}" ]; then
-    # `===` means this very text, so that a build with a suffix such as +cpu does not pass for it. Some versions of
-    # torch want an older setuptools than the pinned one.
-    requirements=.venv/requirements.txt
-    sed -e "s/^torch==.*/torch===$TORCH/" -e "s/^setuptools==.*/setuptools>=77/" requirements.lock > "$requirements"
-fi
-echo "Installing the packages of $requirements into .venv ($("$python" --version))"
-.venv/bin/python -m pip install --quiet --requirement "$requirements"
+# `===` means this very text, so that a build with a suffix such as +cpu does not pass for it.
+torch=${TORCH:+torch===$TORCH}
+torch=${torch:-$(grep '^torch==' requirements-torch.lock)}
+echo "Installing the packages of requirements.lock and $torch into .venv ($("$python" --version))"
+.venv/bin/python -m pip install --quiet --require-hashes --no-deps --requirement requirements.lock
+.venv/bin/python -m pip install --quiet "$torch"

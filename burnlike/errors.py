@@ -68,6 +68,10 @@ class DataError(BurnlikeError, ValueError):
     """A data set or corpus can't be used: empty, too short, or not readable as what it should be."""
 
 
+class BatchSizeError(DataError):
+    """A training can't go on where it was stopped, as its steps would take another number of items."""
+
+
 class ShapeError(BurnlikeError, ValueError):
     """A tensor has another shape than the operation needs."""
 

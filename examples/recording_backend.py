@@ -153,7 +153,7 @@ def main() -> None:
     print("x @ x + 1 =", (x.matmul(x) + 1.0).to_data())
     print("ran:", ", ".join(backend.log))
 
-    # Autodiff goes around any backend. torch records the functions that ran, so nothing more has to be written.
+    # Autodiff goes around any backend. Derivatives are made of the same functions, so nothing more has to be written.
     tracked = Autodiff(Recording(Cpu()))
     w = Tensor.ones((2, 2), tracked).require_grad()
     loss = (w * w).sum()

@@ -28,6 +28,8 @@ NOT_OF_BURN = {
     *("BasicBlock", "Bottleneck", "ConvNorm2d", "DepthwiseSeparableConv2d", "DropPath", "LayerScale"),
     *("PatchEmbedding", "SqueezeExcite"),
     *("Add", "Concat", "Flatten", "Mean", "Multiply", "Permute", "Reshape", "Select", "Split"),
+    *("Subtract", "Divide", "MatMul", "Negate", "Exp", "Log", "Sqrt", "Softmax", "ConstantTensor", "Parameter"),
+    *("Sum", "Max", "Min", "Stack", "Slice", "Pad", "MaxPool3d"),
     *("Graph", "Repeat", "Residual", "Sequential"),
 }
 
@@ -86,7 +88,8 @@ def configs() -> dict[str, type[ModuleConfig]]:
     """The configs of the layers of `burnlike.nn` by the names of the layers."""
     registry.load_built_in()
     found: dict[str, Any] = dict(registry.imported(ModuleConfig))
-    return {name: config for name, config in found.items() if config.__module__.startswith("burnlike.nn.")}
+    ours = (config for config in found.values() if config.__module__.startswith("burnlike.nn."))
+    return {config.__name__.removesuffix("Config"): config for config in ours}
 
 
 def row_of(name: str, config: type[ModuleConfig]) -> Row:

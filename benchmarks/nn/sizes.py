@@ -117,6 +117,7 @@ LAYERS: dict[str, Size] = {
     "PixelUnshuffle": Size(nn.PixelUnshuffleConfig(downscale_factor=2), IMAGE),
     "MaxPool1d": Size(nn.MaxPool1dConfig(kernel_size=2), SIGNAL),
     "MaxPool2d": Size(nn.MaxPool2dConfig(kernel_size=2), IMAGE),
+    "MaxPool3d": Size(nn.MaxPool3dConfig(kernel_size=2), VOLUME),
     "AvgPool1d": Size(nn.AvgPool1dConfig(kernel_size=2), SIGNAL),
     "AvgPool2d": Size(nn.AvgPool2dConfig(kernel_size=2), IMAGE),
     "AdaptiveAvgPool1d": Size(nn.AdaptiveAvgPool1dConfig(output_size=7), SIGNAL),

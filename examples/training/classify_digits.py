@@ -53,11 +53,11 @@ def main() -> None:
         task=Classification(),
         metrics={"accuracy": MulticlassAccuracy(10, average="micro")},
     )
-    best = BestMetricConfig(metric="accuracy", direction="highest")
+    best = BestMetricConfig(metric="accuracy")
     training = TrainingConfig(
         epochs=arguments.epochs,
         keep_best=best,
-        early_stopping=EarlyStoppingConfig(metric="accuracy", direction="highest", n_epochs=5),
+        early_stopping=EarlyStoppingConfig(metric="accuracy", n_epochs=5),
     )
     with Interrupter() as interrupter:
         learner.fit(train, valid, training, directory=arguments.out, interrupter=interrupter)

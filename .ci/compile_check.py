@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Compiles what this machine can't run: the CUDA sources for three GPUs, and the CPU sources for aarch64.
+"""Compiles what this machine can't run: `cuda`, the CUDA sources for three GPUs; `arm`, the CPU sources for aarch64.
 
 Fails on errors, on register spills, on memory of a thread's stack, and where an aarch64 object has an x86 variant.
-Needs nvcc and aarch64-linux-gnu-g++ (Debian: g++-aarch64-linux-gnu); without them it fails too, as nothing was checked.
+Needs nvcc or aarch64-linux-gnu-g++ (Debian: g++-aarch64-linux-gnu); without it it fails too, as nothing was checked.
 """
 
 import importlib.util
@@ -139,26 +139,29 @@ def compile_aarch64(setup, torch_folder: Path, folder: Path) -> list[str]:
 
 
 def main() -> int:
-    """Compile everything; 0 if nothing is wrong."""
+    """Compile everything of one kind; 0 if nothing is wrong."""
+    kind = sys.argv[1] if sys.argv[1:] in (["cuda"], ["arm"]) else sys.exit("compile-check: expected cuda or arm")
     setup = load_setup()
     torch_folder, torch_version = setup.torch_package()
     nvcc = setup.nvcc_path()
     missing = []
     if not torch_version:
         missing.append("torch (its headers): install requirements.lock and run this with .venv/bin/python")
-    if nvcc is None:
+    if kind == "cuda" and nvcc is None:
         missing.append("nvcc: install the CUDA toolkit (the compiler is enough) or set CUDA_HOME")
-    if shutil.which(CROSS) is None:
+    if kind == "arm" and shutil.which(CROSS) is None:
         missing.append(f"{CROSS}: apt-get install g++-aarch64-linux-gnu")
     if missing:
-        print("cuda-compile: nothing was checked, as these are missing:", *missing, sep="\n  ", file=sys.stderr)
+        print(f"{kind}-compile: nothing was checked, as these are missing:", *missing, sep="\n  ", file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory() as name:
-        problems = compile_cuda(setup, nvcc, torch_folder, Path(name))
-        problems += compile_aarch64(setup, torch_folder, Path(name))
+        if kind == "cuda":
+            problems, right = compile_cuda(setup, nvcc, torch_folder, Path(name)), "no errors, no spills"
+        else:
+            problems, right = compile_aarch64(setup, torch_folder, Path(name)), "no errors, no x86 code"
     for problem in problems:
-        print(f"cuda-compile: {problem}", file=sys.stderr)
-    print("cuda-compile:", f"{len(problems)} problems" if problems else "no errors, no spills, no x86 code for aarch64")
+        print(f"{kind}-compile: {problem}", file=sys.stderr)
+    print(f"{kind}-compile:", f"{len(problems)} problems" if problems else right)
     return 1 if problems else 0
 
 
