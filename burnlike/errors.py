@@ -244,8 +244,10 @@ def nearest(name: str, known: "list[str] | tuple[str, ...] | set[str]") -> str:
     return f"; did you mean '{found}'?" if found else ""
 
 
-def nearest_name(name: str, known: "list[str] | tuple[str, ...] | set[str]") -> str | None:
-    """The known name nearest to `name`, None where none is near.
+def nearest_name(
+    name: str, known: "list[str] | tuple[str, ...] | set[str]", *, likeness: float = 0.6
+) -> str | None:
+    """The known name nearest to `name`, None where none is as alike as `likeness`, of 0 to 1 for the same.
 
     Capital letters count little: `adamw` means AdamW and not Adam.
     """
@@ -257,7 +259,7 @@ def nearest_name(name: str, known: "list[str] | tuple[str, ...] | set[str]") -> 
     folded: dict[str, list[str]] = {}
     for other in candidates:
         folded.setdefault(other.casefold(), []).append(other)
-    found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=likeness)
     return difflib.get_close_matches(name, folded[found[0]], n=1, cutoff=0)[0] if found else None
 
 

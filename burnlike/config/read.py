@@ -162,7 +162,10 @@ class NodeReader:
         found = path_elsewhere(*self._root, key[:LONGEST_NAME], path, exactly=exactly)
         if not found:
             return ""
-        return f"; did you mean '{found}'" + ("?" if "." in found or not path else " at the root?")
+        is_above = bool(path) and "." not in found
+        if is_above and not exactly:  # `mode` of an inner mapping is no misspelling of `model`
+            return ""
+        return f"; did you mean '{found}'" + (" at the root?" if is_above else "?")
 
     def _union(self, node: Node, wanted: mi.UnionType, path: str) -> Any:
         """The member whose shape the node has; a mistake inside a list or mapping is reported as that member's."""

@@ -2,16 +2,19 @@
 
 import msgspec.inspect as mi
 
-from burnlike.errors import nearest
+from burnlike.errors import nearest, nearest_name
 
 from .node import Node
 from .registry import TAG_FIELD, ConfigType, fields_of, imported, is_role, load_built_in, other_role, untagged
-from .torch_names import ELEMENT_TYPES, OUR_TYPES
+from .torch_names import ELEMENT_TYPES, OTHER_FUNCTIONS, OUR_TYPES
 from .words import MOST_CHOICES, choices, describe, got, show, show_text, with_article
 
 LONGEST_NAME = 60
-_MOST_FITTING = 4
 """Characters of a key or type that are compared with the known ones."""
+_LIKENESS = 0.75
+"""Of a misspelling: `Sequentiall` means Sequential, and `QuickGelu` not Gelu."""
+_MOST_FITTING = 4
+"""More types that have a mapping's keys are not named."""
 
 
 def near_option(text: str, options: list[str]) -> str:
@@ -57,12 +60,7 @@ def unknown_type(given: Node, role: ConfigType) -> str:
     if forgotten := untagged(role, given.value):
         name = forgotten.__name__
         return f'{name} has no tag; write `class {name}({forgotten.__bases__[0].__name__}, tag="{given.value}")`'
-    meant = OUR_TYPES.get(given.value[:LONGEST_NAME].lower().replace("_", ""))
-    near = (
-        f"; did you mean '{meant}'?"
-        if meant in imported(role)
-        else nearest(given.value[:LONGEST_NAME], list(imported(role)))
-    )
+    near = f"; did you mean '{meant}'?" if (meant := _meant(given.value[:LONGEST_NAME], [*imported(role)])) else ""
     shown = f"'{show_text(given.value)}'"
     if other := other_role(given.value, role):
         return f"{shown} is a type of {other}; {with_article(role.__name__)} is due: {types_below(role)}{near}"
@@ -70,3 +68,12 @@ def unknown_type(given: Node, role: ConfigType) -> str:
         return f"unknown type {shown}{near} A class of your own comes in by --import MODULE"
     due = f"{with_article(role.__name__)} is due: {types_below(role)}"
     return f"unknown type {shown}; {due}; a class of your own comes in by --import MODULE"
+
+
+def _meant(name: str, known: list[str]) -> str | None:
+    """The type that a name stands for, or of which it is a misspelling; not one that computes something else."""
+    plain = name.lower().replace("_", "")
+    if plain in OTHER_FUNCTIONS:
+        return None
+    meant = OUR_TYPES.get(plain) or plain.removeprefix("lazy")
+    return meant if meant in known else nearest_name(meant, known, likeness=_LIKENESS)

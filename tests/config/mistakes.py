@@ -83,6 +83,20 @@ MISTAKES = [
     run("  initial_lr: 1e-2", "  lr: 1e-2", "18:3", "lr_scheduler.lr", "did you mean 'initial_lr'?"),
     run("  warmup_steps: 5", "  warmup: 5", "19:3", "lr_scheduler.warmup", "did you mean 'warmup_steps'?"),
     run("  batch_size: 4", "  batch_size: 4\n  device: cpu", "24:3", "training.device", "'device' at the root?"),
+    run(
+        "  batch_size: 4",
+        "  batch_size: 4\n  keep_best: {metric: loss, mode: min}",
+        "24:29",
+        "training.keep_best.mode",
+        "did you mean 'direction'?",
+    ),
+    run(
+        "  batch_size: 4",
+        "  batch_size: 4\n  keep_best: {metric: loss, modl: min}",
+        "24:29",
+        "training.keep_best.modl",
+        "unknown key 'modl'; BestMetricConfig has metric, direction",
+    ),
     run("seed: 1", "default: char_gpt", "1:1", "default", "did you mean 'defaults'?"),
     run(
         "seed: 1",

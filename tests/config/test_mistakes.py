@@ -3,8 +3,11 @@
 from pathlib import Path
 
 import pytest
+from torch import nn
 
 from burnlike.config import ModuleConfig
+from burnlike.config.registry import imported
+from burnlike.config.torch_names import OTHER_FUNCTIONS, OUR_TYPES
 from burnlike.errors import ConfigError
 from burnlike.train.job.configs import TrainConfig
 
@@ -36,3 +39,18 @@ def test_a_mistake_is_one_message_with_its_place_and_advice(
         assert f"{problem.line}:{problem.column}" == mistake.place
     assert problem.path == mistake.path
     assert mistake.advice in problem.message
+
+
+def test_no_layer_of_torch_is_told_another_function() -> None:
+    known = {tag.casefold() for tag in imported(ModuleConfig)}
+    for name in vars(nn):
+        if not isinstance(cls := getattr(nn, name), type) or not issubclass(cls, nn.Module):
+            continue
+        plain = name.casefold()
+        is_told = (
+            plain.removeprefix("lazy") in known or OUR_TYPES.get(plain.removeprefix("lazy"), "").casefold() in known
+        )
+        assert is_told != (plain in OTHER_FUNCTIONS), name
+        if plain in OTHER_FUNCTIONS:
+            with pytest.raises(ConfigError, match=f"unknown type '{name}'; a ModuleConfig is due"):
+                ModuleConfig.from_yaml(f"type: {name}")
