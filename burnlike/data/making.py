@@ -41,12 +41,14 @@ class Made(NamedTuple):
         skipped: indices of items that could not be read.
         error: a message, with the traceback where a worker met it.
         cause: the exception, where this process met it.
+        is_whole: whether the error is not one of an item, but of all together.
     """
 
     batch: Any
     skipped: tuple[int, ...] = ()
     error: str = ""
     cause: BaseException | None = None
+    is_whole: bool = False
 
 
 class BatchMaker:
@@ -95,7 +97,8 @@ class BatchMaker:
             return Made(self._collated(items, device), tuple(skipped))
         except Exception as error:
             taken = [index for index in indices if index not in skipped]
-            return Made(None, error=f"{_shown(taken)} of {self._name} make no batch: {_said(error)}", cause=error)
+            text = f"{_shown(taken)} of {self._name} make no batch: {_said(error)}"
+            return Made(None, error=text, cause=error, is_whole=True)
 
     def _of_dataset(self, indices: Sequence[int], device: torch.device) -> Made:
         """The batch that the dataset makes at once; where it can't, of the items that can be read one by one."""
@@ -160,7 +163,11 @@ def to_device(batch: Any, device: torch.device) -> Any:
 
 def bad_batch(made: Made) -> DataError:
     """The error of a batch that was not made."""
-    remedy = "Mend the data, or leave such items out by on_bad_item='skip' (training.on_bad_item in YAML)"
+    remedy = (
+        "A batch is of items of one shape and type: pad or cut them, or give a batcher of your own"
+        if made.is_whole
+        else "Mend the data, or leave such items out by on_bad_item='skip' (training.on_bad_item in YAML)"
+    )
     return DataError(
         f"{made.error.rstrip()}. {remedy}" if "\n" not in made.error else f"{made.error.rstrip()}\n{remedy}"
     )

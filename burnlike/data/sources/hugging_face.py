@@ -1,10 +1,13 @@
 """Data sets of Hugging Face's `datasets`, from the disk."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..._regular_file import regular_size
+import torch
+
+from ..._regular_file import read_regular, regular_size
 from ...errors import DataError, nearest
 from ..fingerprint import FileFingerprint, Fingerprint, Fingerprinted
 from .configs import HuggingFaceConfig
@@ -12,7 +15,7 @@ from .splits import Splits, existing, split
 
 
 class HuggingFaceDataset(Fingerprinted):
-    """Rows of a `datasets.Dataset`, with tensors for numbers.
+    """Rows of a `datasets.Dataset`, with tensors for numbers and for images, which are in 0..1.
 
     Items are mappings of the columns, or with two chosen columns pairs.
     """
@@ -32,8 +35,10 @@ class HuggingFaceDataset(Fingerprinted):
         """
         missing = [name for name in columns if name not in dataset.column_names]
         if missing:
-            raise DataError(f"there is no column '{missing[0]}'{nearest(missing[0], dataset.column_names)}")
+            hint = nearest(missing[0], dataset.column_names) or f"; there are {', '.join(dataset.column_names)}"
+            raise DataError(f"there is no column '{missing[0]}'{hint}")
         self.columns = list(columns)
+        self.images = [name for name, it in dataset.features.items() if type(it).__name__ == "Image"]
         self.dataset = dataset.with_format("torch", columns=self.columns or None)
         self.fingerprint = fingerprint
 
@@ -41,8 +46,21 @@ class HuggingFaceDataset(Fingerprinted):
         return len(self.dataset)
 
     def __getitem__(self, index: int, /) -> Any:
-        """The row at `index`."""
+        """The row at `index`.
+
+        Raises:
+            DataError: a value is missing, or an image has not 8 bits a channel.
+        """
         row = self.dataset[index]
+        for name, value in row.items():
+            is_tensor = isinstance(value, torch.Tensor)
+            if value is None or (is_tensor and value.isnan().any()):
+                raise DataError(f"row {index}, column '{name}': expected a value, got none, or NaN")
+            if name in self.images:
+                if not is_tensor or value.dtype != torch.uint8:
+                    got = value.dtype if is_tensor else type(value).__name__
+                    raise DataError(f"row {index}, column '{name}': expected an image of 8 bits a channel, got {got}")
+                row[name] = value.float() / 255
         return (row[self.columns[0]], row[self.columns[1]]) if len(self.columns) == 2 else row
 
 
@@ -66,7 +84,7 @@ def hugging_face(config: HuggingFaceConfig) -> Splits:
     }
     facts = {name: value for name, value in config.to_dict().items() if name != "path"}
     fingerprint = FileFingerprint(files, facts)
-    parts = {name: HuggingFaceDataset(it, config.columns, fingerprint) for name, it in parts.items()}
+    parts = {name: _part(path, name, it, config.columns, fingerprint) for name, it in parts.items()}
     if isinstance(found, datasets.Dataset):
         train, valid = split(parts[""], config.validation_fraction, config.split_seed, config.path)
         return Splits(train, valid, fingerprint=fingerprint)
@@ -79,16 +97,47 @@ def hugging_face(config: HuggingFaceConfig) -> Splits:
     return Splits(train, valid, splits=parts, fingerprint=fingerprint)
 
 
+def _part(path: Path, name: str, dataset: Any, columns: Sequence[str], fingerprint: Fingerprint) -> HuggingFaceDataset:
+    """A part of the data set at `path`; its name is empty where there is only one.
+
+    Raises:
+        DataError: it has no such column.
+    """
+    try:
+        return HuggingFaceDataset(dataset, columns, fingerprint)
+    except DataError as error:
+        raise DataError(f"{path / name}: {error}") from error
+
+
 def _opened(datasets: Any, path: Path) -> Any:
     """What `save_to_disk` has written.
 
     Raises:
-        DataError: the folder is none such, or has files that are not regular.
+        DataError: the folder is none such, has no rows, names files outside of it, or has files that are not regular.
+            Damaged ones make exceptions of many kinds.
     """
     try:
         for file in path.rglob("*"):
             if not file.is_dir():
                 regular_size(file)  # a pipe would be waited for
+            if file.name == "state.json":
+                _check_names(file)
         return datasets.load_from_disk(str(path))
-    except (FileNotFoundError, ValueError, OSError) as error:
+    except DataError:
+        raise
+    except Exception as error:
         raise DataError(f"{path}: expected a folder that `save_to_disk` of datasets has written: {error}") from error
+
+
+def _check_names(state: Path) -> None:
+    """Refuse a part without rows, which can't be loaded, and one of whose files lie elsewhere.
+
+    Raises:
+        DataError: it is such a part.
+    """
+    names = [it["filename"] for it in json.loads(read_regular(state))["_data_files"]]
+    if not names:
+        raise DataError(f"{state.parent} has no rows")
+    for name in names:
+        if name != Path(name).name:
+            raise DataError(f"{state} names a file outside of its folder, '{name}'")

@@ -124,7 +124,9 @@ def _opened(path: Path) -> Iterator[tuple[Any, Any, int]]:
     except DataError:
         raise
     except pillow.UnidentifiedImageError as error:
-        raise DataError(f"{path} can't be read as an image: expected one of {', '.join(FORMATS)}") from error
+        raise DataError(
+            f"{path} can't be read as an image: expected one of {', '.join(FORMATS)}, with pixels that Pillow reads"
+        ) from error
     except (pillow.DecompressionBombError, pillow.DecompressionBombWarning) as error:
         raise DataError(
             f"{path} can't be read as an image: {error}; more than {pillow.MAX_IMAGE_PIXELS} pixels may be a"

@@ -47,11 +47,13 @@ class CsvFile:
         line = 1
         try:
             self._head = head = next(reader, [])
+            known: set[str] = set()
             for place, name in enumerate(head):
-                if name in head[:place]:
+                if name in known:
                     raise DataError(
                         f"{self._at(1, place)}: expected a name of its own for each column, got '{name}' twice"
                     )
+                known.add(name)
             while True:
                 line = reader.line_num + 1
                 row = next(reader, None)

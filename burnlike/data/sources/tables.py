@@ -179,7 +179,8 @@ def _classes(
 
 def _cell(file: RowFile, line: int, row: Row, name: str) -> Any:
     if name not in row:
-        raise DataError(f"{file.place(line, name)}: there is no column '{name}'{nearest(name, [*row])}")
+        hint = nearest(name, [*row]) or f"; the columns are {', '.join(map(_shown, [*row][:8]))}"
+        raise DataError(f"{file.place(line, name)}: there is no column '{name}'{hint}")
     return row[name]
 
 

@@ -1,6 +1,7 @@
 """Data sets from files: what batches hold, and what damaged files say."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -222,3 +223,55 @@ def test_hugging_faces_data_sets(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="expected a folder that `save_to_disk`"):
         HuggingFaceConfig(path=str(tmp_path / "empty")).init()
+
+
+def test_missing_values_of_hugging_faces_data_are_named(tmp_path: Path) -> None:
+    columns = {
+        "number": [1.0, None, 2.0],
+        "class": [0, None, 1],
+        "text": ["a", None, "b"],
+        "list": [[1, 2], [1, None], [3, 4]],
+        "truth": [True, None, False],
+    }
+    datasets.Dataset.from_dict(columns).save_to_disk(str(tmp_path))
+    for name in columns:
+        data = HuggingFaceConfig(path=str(tmp_path), columns=(name,)).init().train.dataset
+        assert name in data[0]
+        with pytest.raises(DataError, match=f"row 1, column '{name}': expected a value, got none"):
+            data[1]
+
+
+def test_images_of_hugging_faces_data_are_in_0_to_1(tmp_path: Path) -> None:
+    for kind, scale in (("uint8", 1), ("uint16", 257)):
+        images = [Image.fromarray(numpy.full((2, 2), value * scale, kind)) for value in (0, 51, 255)]
+        rows = datasets.Dataset.from_dict(
+            {"image": images, "label": [0, 1, 1]},
+            features=datasets.Features(image=datasets.Image(), label=datasets.ClassLabel(names=["a", "b"])),
+        )
+        rows.save_to_disk(str(tmp_path / kind))
+    data = HuggingFaceConfig(path=str(tmp_path / "uint8"), columns=("image", "label")).init().train.dataset
+    assert [data[index][0].unique().item() for index in range(3)] == pytest.approx([0, 0.2, 1])
+    deep = HuggingFaceConfig(path=str(tmp_path / "uint16"), columns=("image", "label")).init().train.dataset
+    with pytest.raises(
+        DataError, match=r"row 1, column 'image': expected an image of 8 bits a channel, got torch\.uint"
+    ):
+        deep[1]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("state.json", '{"_data_files": [{"filename": "../pipe"}]}', r"names a file outside of its folder, '../pipe'"),
+        ("state.json", '{"_data_files": []}', "has no rows"),
+        ("state.json", "[1, 2]", "expected a folder that `save_to_disk`"),
+        ("state.json", "[" * 100_000, "expected a folder that `save_to_disk`"),
+        ("dataset_info.json", "null", "expected a folder that `save_to_disk`"),
+        ("dataset_info.json", '{"features": {"x": {"_type": "Nope"}}}', "expected a folder that `save_to_disk`"),
+    ],
+)
+def test_damaged_data_sets_of_hugging_face(tmp_path: Path, file: str, content: str, message: str) -> None:
+    datasets.Dataset.from_dict({"x": [1.0, 2.0]}).save_to_disk(str(tmp_path / "data"))
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "data" / file).write_text(content)
+    with pytest.raises(DataError, match=message):
+        HuggingFaceConfig(path=str(tmp_path / "data")).init()

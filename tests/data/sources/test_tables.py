@@ -53,6 +53,7 @@ NUMBERS: dict[str, Any] = {"kind": "numbers"}
         ("\ufeffa,y\n1,x\nz,x\n", {}, r":3:1: 'a': expected a number, got 'z'"),
         ("a,b\n1,2\n", {}, r":1:1: there is no column 'y'"),
         ("a, y\n1,2\n", {}, r":1:1: there is no column 'y'; did you mean ' y'"),
+        ("a;b;y\n1;2;x\n", {}, r":1:1: there is no column 'y'; the columns are 'a;b;y'"),
         ("a,y\n1,2,3\n", {}, r":2:1: expected 2 columns, as the first line has, got 3"),
         (",a,y\n0,1,x\n1,2,z\n", {}, r"each with a name, got \['', 'a'\]; pandas writes its index"),
         ("y\nx\nz\n", {}, r"expected columns beside 'y'"),
