@@ -38,15 +38,18 @@ class Names(NamedTuple):
         Example:
             >>> Names(["lr=1e-3,beta=0,seed=1", "lr=1e-3,beta=0.9,seed=1", "lr=1e-3,beta=0,seed=2"]).differing
             ['0, 1', '0.9, 1', '0, 2']
+            >>> Names(["seed=1,training=epochs_1", "seed=2,training=epochs_20"]).differing
+            ['1, 1', '2, 20']
+            >>> Names(["seed=1", "seed=1"]).differing  # of two sweeps
+            ['seed=1', 'seed=1']
         """
         parts = [[part.partition("=") for part in name.split(",")] for name in self.runs]
         swept = [{key: value for key, _, value in found} for found in parts]
         if all("=" in name and [*values] == [*swept[0]] for name, values in zip(self.runs, swept, strict=True)):
-            keys = [key for key in swept[0] if len({values[key] for values in swept}) > 1]
-            return [", ".join(values[key] for key in keys) for values in swept]
-        same = next((place for place, it in enumerate(zip(*self.runs, strict=False)) if len({*it}) > 1), 0)
-        starts = [max(name.rfind(sign, 0, same) for sign in "-_/ ,=") + 1 for name in self.runs]
-        return [name[start:] for name, start in zip(self.runs, starts, strict=True)]
+            columns = [[values[key] for values in swept] for key in swept[0]]
+            differing = [_without_common_start(it, "_/") for it in columns if len({*it}) > 1]
+            return [", ".join(it) for it in zip(*differing, strict=True)] or self.runs
+        return _without_common_start(self.runs, "-_/ ,=")
 
     def long_label(self, series: Series, curves: Curves) -> str:
         """The name where values are listed."""
@@ -59,6 +62,13 @@ class Names(NamedTuple):
             return series.run % COLORS
         known = {"train": 0, "valid": 1}
         return known.get(series.split, 2 + sum(map(ord, series.split)) % (COLORS - 2))
+
+
+def _without_common_start(names: list[str], signs: str) -> list[str]:
+    """What stands after the last of the signs up to which all names are the same."""
+    same = next((place for place, it in enumerate(zip(*names, strict=False)) if len({*it}) > 1), 0)
+    starts = [max(name.rfind(sign, 0, same) for sign in signs) + 1 for name in names]
+    return [name[start:] for name, start in zip(names, starts, strict=True)]
 
 
 def split_name(split: str) -> str:
