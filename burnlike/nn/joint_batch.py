@@ -38,16 +38,18 @@ class JointLayer:
 
     def _means(self, *tensors: Tensor, dims: tuple[int, ...] = (0,)) -> list[Tensor]:
         """The mean of each tensor over the dimensions, which are those of the items; over those of all processes."""
-        if not self._is_joint:
-            return [it.mean(dims) for it in tensors]
+        return self._means_and_count(*tensors, dims=dims)[0] if self._is_joint else [it.mean(dims) for it in tensors]
+
+    def _means_and_count(self, *tensors: Tensor, dims: tuple[int, ...]) -> tuple[list[Tensor], Tensor]:
+        """The means over all processes, 0 where there are no items, and of how many items they are."""
         sums = [it.sum(dims) for it in tensors]
         count = sums[0].new_tensor([tensors[0].numel() // sums[0].numel()])
         own = torch.cat([*(it.flatten() for it in sums), count])
         # What does not count stays in the graph, so that this process takes part in the sum of gradients.
         own = own.where(own.new_tensor(self._joint is None or self._joint.counts, dtype=torch.bool), 0)
         total: Tensor = _JointSum.apply(own)  # pyright: ignore[reportAssignmentType]
-        means = (total[:-1] / total[-1]).split([it.numel() for it in sums])
-        return [it.view(part.shape) for it, part in zip(means, sums, strict=True)]
+        means = (total[:-1] / total[-1].clamp(min=1)).split([it.numel() for it in sums])
+        return [it.view(part.shape) for it, part in zip(means, sums, strict=True)], total[-1].detach()
 
     @property
     def _is_joint(self) -> bool:

@@ -67,7 +67,7 @@ class BatchNorm(JointLayer, Layer):
         if batches is not None:
             batches.add_(1)
         if self._is_joint:
-            return self._normalize_jointly(x)
+            return self._normalize_jointly(x, is_twin=batches is not None)
         count = x.numel() // channels
         if count < 2:
             return self._normalize_single(x)
@@ -90,16 +90,18 @@ class BatchNorm(JointLayer, Layer):
             variance.copy_(step * part)
         return y
 
-    def _normalize_jointly(self, x: Tensor) -> Tensor:
+    def _normalize_jointly(self, x: Tensor, *, is_twin: bool) -> Tensor:
         """Normalize a part of a batch that several processes share, by the mean and the variance of all of it."""
         shape, dims = [1, -1] + [1] * (x.ndim - 2), (0, *range(2, x.ndim))
-        wide = x.to(torch.promote_types(x.dtype, self.running_mean.dtype))
-        (mean,) = self._means(wide, dims=dims)
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))  # 16 bits count to 256 only
+        (mean,), count = self._means_and_count(wide, dims=dims)
         centered = wide - mean.view(shape)
-        (variance,) = self._means(centered.square(), dims=dims)
+        (variance,), _ = self._means_and_count(centered.square(), dims=dims)
         with torch.no_grad():
-            self.running_mean.lerp_(mean, self.momentum)
-            self.running_var.lerp_(variance, self.momentum)
+            weight = self.momentum * count.clamp(max=1)  # no value leaves the statistics as they are
+            estimate = variance * (count / (count - 1).clamp(min=1)) if is_twin else variance
+            for running, found in ((self.running_mean, mean), (self.running_var, estimate)):
+                running.copy_(running.to(found.dtype).lerp(found, weight))
         scale = self.gamma * (variance + self.epsilon).rsqrt()
         return (centered * scale.view(shape) + self.beta.view(shape)).to(x.dtype)
 

@@ -23,9 +23,11 @@ from torch.nn import functional
 from burnlike import models, nn as layers, optim
 from burnlike.data import DataLoader, TensorDataset
 from burnlike.errors import ShapeError
+from burnlike.interop import from_torch
 from burnlike.models import DecoderLmConfig
 from burnlike.models.decoder_lm_configs import ExpertsPart, LearnedPositions, PlainPart
 from burnlike.module import seed_param_ids
+from burnlike.nn.joint_batch import JointBatch, join
 from burnlike.optim.core.sharded import whole
 from burnlike.train import DistributedConfig, Learner, StepOutput, TrainingConfig, make_parallel
 from burnlike.train.learner.parallel import SingleProcess
@@ -152,11 +154,12 @@ class Joint(nn.Module):
         self.first = nn.Linear(5, 8)
         self.norm = layers.BatchNormConfig(num_features=8).init()
         self.image_norm = layers.BatchNormConfig(num_features=2, momentum=0.3).init()
+        self.twin_norm: nn.Module = from_torch(nn.Sequential(nn.BatchNorm1d(8)))[0]
         self.experts = layers.MixtureOfExpertsConfig(d_model=8, d_ff=4, n_experts=4, n_selected=2).init()
         self.last = nn.Linear(8, 1)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        y = self.norm(self.first(x))
+        y = self.twin_norm(self.norm(self.first(x)))
         mixed, balance = self.experts.forward_balance(y + self.image_norm(y.view(-1, 2, 2, 2)).flatten(1))
         return self.last(mixed).squeeze(1), balance
 
@@ -190,11 +193,23 @@ def joint(strategy: str) -> float:
     return max(largest(learned(parallel, **it), expected) for it in ({}, {"activation_checkpointing": True}))
 
 
+def joint_statistics() -> float:
+    """Running statistics of more items than 16 bits can count, and of none, which leaves them as they were."""
+    norm, batch = layers.BatchNormConfig(num_features=2, momentum=1.0).init().half(), JointBatch()
+    join(norm, batch)
+    for rows in (torch.tensor([[1.0, 2.0], [3.0, 8.0]]).half().repeat(20_000, 1), torch.ones(0, 2).half()):
+        with batch.part(counts=True):
+            norm(rows)
+    found = torch.stack([norm.running_mean, norm.running_var])
+    return float((found - torch.tensor([[2.0, 5.0], [1.0, 9.0]])).abs().max())
+
+
 CHECKS: Mapping[str, Callable[[], float]] = {
     **{f"tensor parallel, {name}": lambda name=name: tensor_parallel(name) for name in LANGUAGE_MODELS},
     **{f"generated, {name}": lambda name=name: generated(name) for name in GENERATING},
     **{f"pipelined, {name}": lambda name=name: pipelined(name) for name in LANGUAGE_MODELS},
     **{f"joint, {strategy}": lambda strategy=strategy: joint(strategy) for strategy in ("ddp", "fsdp2")},
+    "joint statistics": joint_statistics,
     "too few heads": lambda: too_few_heads("grouped heads"),
 }
 

@@ -11,7 +11,13 @@ from .models_worker import CHECKS
 LARGEST = 1e-12
 
 
-QUICK = ["joint, ddp", "generated, grouped heads", "tensor parallel, norms of heads", "too few heads"]
+QUICK = [
+    "joint, ddp",
+    "joint statistics",
+    "generated, grouped heads",
+    "tensor parallel, norms of heads",
+    "too few heads",
+]
 SLOW = [name for name in CHECKS if name not in QUICK]
 Found = list[dict[str, float | str]]
 
