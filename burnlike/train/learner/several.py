@@ -26,6 +26,7 @@ from torch.distributed.rendezvous import rendezvous
 from ..._env import restart_count
 from ...errors import ArgumentError, CheckpointError, ConfigError, TrainingError
 from ...module import agree_ids
+from ...module.identity.torch_wrappers import is_distributed, part_of
 from ...nn.joint_batch import JointBatch, join
 from ...record import Record
 from ...record.distributed.one_directory import not_one_directory, not_the_same_files, sizes_of
@@ -262,15 +263,23 @@ def _replace_parameters(optimizer: torch.optim.Optimizer, new: Mapping[int, nn.P
     """Let an optimizer update other parameters, by the addresses of those before.
 
     Raises:
-        ConfigError: it has states of those before.
+        ConfigError: it has taken steps with those before.
     """
-    if optimizer.state:
+    before = dict(optimizer.state)
+    if any(float(state.get("step", 1)) for state in before.values()):
         raise ConfigError(
             f"optimizer: the {type(optimizer).__name__} has taken steps with the whole parameters, and fsdp2 shards"
             " them; give the Learner a new one"
         )
     for group in optimizer.param_groups:
         group["params"] = [new.get(id(it), it) for it in group["params"]]
+    optimizer.state.clear()
+    for old, state in before.items():  # those of Adagrad are there before the first step
+        parameter: Any = new.get(id(old), old)
+        optimizer.state[parameter] = {
+            name: part_of(it, parameter) if is_distributed(parameter) and it.shape == old.shape else it
+            for name, it in state.items()
+        }
 
 
 def _write_nothing(directory: Path, records: Mapping[str, Record]) -> None:

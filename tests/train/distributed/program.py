@@ -69,7 +69,8 @@ def train(strategy: str, optimizer: str, out: Path, stop: int | None = None) -> 
         learner = Learner(model, AdamWConfig(grad_clipping=clipping).init(), 0.02, **options)
     else:
         options["grad_clipping"] = clipping
-        learner = Learner(model, torch.optim.AdamW(model.parameters(), lr=0.02), **options)
+        made = {"torch": torch.optim.AdamW, "adagrad": torch.optim.Adagrad}[optimizer]
+        learner = Learner(model, made(model.parameters(), lr=0.02), **options)
     loader = DataLoader(
         TensorDataset(ROWS, fingerprint="rows"),
         batch_size=BATCH // parallel.world_size,

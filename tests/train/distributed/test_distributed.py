@@ -21,6 +21,7 @@ from .kills import kill_and_resume
 
 STRATEGIES = ["ddp", "fsdp2"]
 CASES = [(strategy, optimizer) for strategy in STRATEGIES for optimizer in ("burnlike", "torch")]
+CASES += [("fsdp2", "adagrad")]  # its states are there before the first step
 QUICK_CASES = [("ddp", "burnlike"), ("fsdp2", "torch")]
 
 
