@@ -197,6 +197,13 @@ class DataLoader(Generic[Item, Batch]):
                 f" and would take {now['batch_size']} now: batch_size {self.batch_size} x processes {self.world_size} x"
                 f" accumulation_steps {own_times}; choose these so that a step takes as many as before"
             )
+        old_data, data = ([it.get(name) for name in ("num_items", "fingerprint")] for it in (before, now))
+        if old_data != data:
+            shown = [f"{count} items with the fingerprint {hash_!s:.12}" for count, hash_ in (old_data, data)]
+            raise DataError(
+                "the saved loader position is one of other data: the content of its files, or what is taken of them,"
+                f" was {shown[0]}, is {shown[1]} now"
+            )
         for name, value in now.items():
             if before.get(name) != value:
                 raise DataError(

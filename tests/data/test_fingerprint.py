@@ -229,7 +229,7 @@ def test_large_data_are_read_once_and_again_when_they_change(tmp_path: Path, mon
 def test_a_loader_knows_data_without_a_fingerprint_by_its_own() -> None:
     state = DataLoader(InMemDataset([1, 2]), batch_size=1, fingerprint="a").state_dict()
     DataLoader(InMemDataset([1, 2]), batch_size=1, fingerprint="a").load_state_dict(state)
-    with pytest.raises(DataError, match="fingerprint was a, is b now"):
+    with pytest.raises(DataError, match="fingerprint a, is 2 items with the fingerprint b now"):
         DataLoader(InMemDataset([1, 2]), batch_size=1, fingerprint="b").load_state_dict(state)
 
 

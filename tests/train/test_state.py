@@ -153,7 +153,7 @@ def other_scheduler(training: Training) -> None:
     [
         (wider, r"model\.safetensors belongs to another model"),
         (wider_critic, r"critic\.safetensors does not fit Linear"),
-        (other_data, "the saved loader position is one of other batches"),
+        (other_data, "the saved loader position is one of other data"),
         (other_optimizer, "expected the record of a SGD of torch, got .* of Adam"),
     ],
 )

@@ -252,9 +252,7 @@ def test_images_of_hugging_faces_data_are_in_0_to_1(tmp_path: Path) -> None:
     data = HuggingFaceConfig(path=str(tmp_path / "uint8"), columns=("image", "label")).init().train.dataset
     assert [data[index][0].unique().item() for index in range(3)] == pytest.approx([0, 0.2, 1])
     deep = HuggingFaceConfig(path=str(tmp_path / "uint16"), columns=("image", "label")).init().train.dataset
-    with pytest.raises(
-        DataError, match=r"row 1, column 'image': expected an image of 8 bits a channel, got torch\.uint"
-    ):
+    with pytest.raises(DataError, match="row 1, column 'image': expected an image of 8 bits a channel"):
         deep[1]
 
 
