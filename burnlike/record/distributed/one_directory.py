@@ -1,13 +1,16 @@
 """Whether the processes of a job see one and the same directory, as those of nodes with a common file system do."""
 
+import contextlib
+import hashlib
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..._regular_file import read_regular
+from ..._regular_file import open_regular
+from ..safetensors.header import LENGTH_BYTES
 
 _WAITS_S = (0.0, 0.1, 0.4, 1.5, 3.0)
 """Before each look: a network file system may show what another node wrote some seconds later."""
@@ -26,39 +29,52 @@ def not_one_directory(directory: str | os.PathLike[str], rank: int, gather: Call
     Returns:
         Empty where they do; else a text that is the same on all processes: where each of them looked in vain.
     """
-    marker, problem = Path(directory, f".seen-{os.urandom(12).hex()}"), ""
+    marker, written, problem = Path(directory, f".seen-{os.urandom(12).hex()}"), "", ""
     try:
         if rank == 0:
             try:
                 marker.parent.mkdir(parents=True, exist_ok=True)
                 marker.write_text(marker.name)
+                written = fingerprint(marker)
             except OSError as error:
                 problem = f"{marker.parent} can't be written: {error.strerror}"
-        name, problem = gather((marker.name, problem))[0]
+        name, written, problem = gather((marker.name, written, problem))[0]
         if problem:
             return problem
-        places = gather((_reads(Path(directory, name)), _place(directory)))
+        places = gather((not _lacking_in_time(directory, {name: written}), _place(directory)))
     finally:
-        marker.unlink(missing_ok=True)
+        if rank == 0:
+            with contextlib.suppress(OSError):  # where it could not be written
+                marker.unlink()
     return _told([f"rank {it} looked at {place}" for it, (seen, place) in enumerate(places) if not seen], places[0][1])
 
 
 def not_the_same_files(
-    directory: str | os.PathLike[str], sizes: dict[str, int], gather: Callable[[Any], list[Any]]
+    directory: str | os.PathLike[str], files: Mapping[str, str], gather: Callable[[Any], list[Any]]
 ) -> str:
-    """As `not_one_directory`, for files of `directory` that each process expects there, with their sizes in bytes."""
-    lacking = {name: size for name, size in sizes.items() if not _has(Path(directory, name), size)}
-    places = gather((sorted(lacking), _place(directory)))
+    """As `not_one_directory`, for files of `directory` that each process expects there, with their fingerprints."""
+    places = gather((sorted(_lacking_in_time(directory, files)), _place(directory)))
     blind = [
-        f"rank {rank} misses {', '.join(names[:3])} at {place}" for rank, (names, place) in enumerate(places) if names
+        f"rank {rank} misses {', '.join(names[:3])} at {place}, or has others"
+        for rank, (names, place) in enumerate(places)
+        if names
     ]
     return _told(blind, places[0][1])
 
 
-def sizes_of(directory: str | os.PathLike[str]) -> dict[str, int]:
-    """The files in a directory and below it, with their sizes in bytes."""
+def fingerprints(directory: str | os.PathLike[str]) -> dict[str, str]:
+    """Those of the files in a directory and below it, by name."""
     root = Path(directory)
-    return {str(path.relative_to(root)): path.stat().st_size for path in root.rglob("*") if path.is_file()}
+    return {str(path.relative_to(root)): fingerprint(path) for path in root.rglob("*") if path.is_file()}
+
+
+def fingerprint(file: Path) -> str:
+    """The size of a safetensors file and a hash of its header, which has the checksums of what burnlike wrote."""
+    with open_regular(file) as opened:
+        size = os.fstat(opened.fileno()).st_size
+        length = opened.read(LENGTH_BYTES)
+        header = opened.read(min(int.from_bytes(length, "little"), size))
+    return f"{size} {hashlib.sha256(length + header).hexdigest()}"
 
 
 def _told(blind: list[str], first: str) -> str:
@@ -69,20 +85,18 @@ def _place(directory: str | os.PathLike[str]) -> str:
     return f"{platform.node()}:{os.path.abspath(directory)}"
 
 
-def _reads(file: Path) -> bool:
-    return _found_in_time(lambda: read_regular(file).decode() == file.name)
-
-
-def _has(file: Path, size: int) -> bool:
-    return _found_in_time(lambda: file.stat().st_size == size)
-
-
-def _found_in_time(look: Callable[[], bool]) -> bool:
+def _lacking_in_time(directory: str | os.PathLike[str], files: Mapping[str, str]) -> list[str]:
+    """The names of those that are not there with their fingerprints, after they were waited for."""
+    lacking = [*files]
     for wait_s in _WAITS_S:
-        time.sleep(wait_s)
-        try:
-            if look():
-                return True
-        except OSError:
-            continue
-    return False
+        if lacking:
+            time.sleep(wait_s)
+            lacking = [name for name in lacking if not _is_there(Path(directory, name), files[name])]
+    return lacking
+
+
+def _is_there(file: Path, expected: str) -> bool:
+    try:
+        return fingerprint(file) == expected
+    except OSError:
+        return False

@@ -36,7 +36,7 @@ from ..safetensors.format import build_header
 from ..safetensors.header import read_header
 from ..saving.convert import can_lose, check_floats, check_ints
 from ..saving.writing import plain_tensor
-from .one_directory import not_one_directory, not_the_same_files
+from .one_directory import fingerprint, not_one_directory, not_the_same_files
 from .tensors import DistributedTensors
 
 T = TypeVar("T")
@@ -89,8 +89,8 @@ class DistributedRecorder(Recorder):
                     partial.mkdir(parents=True)
             together.check_nothing(not_one_directory(partial, _rank(), together.gathered))
             with together:
-                sizes = _write_parts(partial, tensors)
-            written = {name: size for each in together.gathered(sizes) for name, size in each.items()}
+                own = _write_parts(partial, tensors)
+            written = {name: text for each in together.gathered(own) for name, text in each.items()}
             seen = written if _rank() == 0 else {}
             together.check_nothing(not_the_same_files(partial, seen, together.gathered))
             with together:
@@ -172,11 +172,11 @@ def _take_apart(tensors: dict[str, Tensor]) -> None:
         taken.add(address)
 
 
-def _write_parts(directory: Path, tensors: dict[str, Any]) -> dict[str, int]:
+def _write_parts(directory: Path, tensors: dict[str, Any]) -> dict[str, str]:
     """Write the parts of this process.
 
     Returns:
-        Its files, with their sizes in bytes.
+        Its files, with their fingerprints.
     """
     from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
@@ -198,7 +198,7 @@ def _write_parts(directory: Path, tensors: dict[str, Any]) -> dict[str, int]:
     except CheckpointException as error:  # no Exception, and its text is a page of tracebacks
         reasons = {f"rank {rank}: {type(it[0]).__name__}: {it[0]}" for rank, it in error.failures.items()}
         raise RecordIOError(f"{directory}: writing failed: {'; '.join(sorted(reasons))}") from error
-    return {name: (directory / name).stat().st_size for name in files}
+    return {name: fingerprint(directory / name) for name in files}
 
 
 def _write_details(directory: Path, record: Record, tensors: Mapping[str, Tensor]) -> None:

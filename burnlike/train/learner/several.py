@@ -29,7 +29,7 @@ from ...module import agree_ids
 from ...module.identity.torch_wrappers import is_distributed, part_of
 from ...nn.joint_batch import JointBatch, join
 from ...record import Record
-from ...record.distributed.one_directory import not_one_directory, not_the_same_files, sizes_of
+from ...record.distributed.one_directory import fingerprints, not_one_directory, not_the_same_files
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..checkpoint.several import FollowingCheckpointer, write_sharded
 from .activation_checkpointing import blocks_of
@@ -142,8 +142,8 @@ class _Several(SingleProcess):
     def latest(self, checkpointer: Checkpointer) -> Checkpoint | None:
         """See `SingleProcess.latest`."""
         found = checkpointer.latest() if self.is_main else None
-        found, sizes = self.broadcast(found and (found, sizes_of(found.path))) or (None, {})
-        if found is not None and (problem := not_the_same_files(found.path, sizes, self.gather)):
+        found, files = self.broadcast(found and (found, fingerprints(found.path))) or (None, {})
+        if found is not None and (problem := not_the_same_files(found.path, files, self.gather)):
             raise CheckpointError(f"each process reads the checkpoint to go on from: {problem}")
         return found
 
