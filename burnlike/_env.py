@@ -17,6 +17,14 @@ def user_variable(name: str) -> str | None:
     return os.environ.get(name)
 
 
+def without_transports() -> dict[str, str]:
+    """The variables of this process, by which a git that it starts reaches no other repository.
+
+    A repository may name a program that brings it objects it lacks, which any look at them would run.
+    """
+    return {**os.environ, "GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
+
+
 def library_dir() -> str | None:
     """`BURNLIKE_LIBRARY_DIR`: where the native libraries are, for a sanitizer's build; unset is the package itself."""
     return os.environ.get("BURNLIKE_LIBRARY_DIR") or None

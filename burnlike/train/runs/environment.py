@@ -13,6 +13,7 @@ from typing import Any
 
 from ... import __version__
 from ..._atomic_file import replace_file
+from ..._env import without_transports
 from ..._regular_file import read_regular
 
 ENVIRONMENT_NAME = "environment.json"
@@ -49,21 +50,29 @@ def environment() -> dict[str, Any]:
 def masked(command: Sequence[str]) -> list[str]:
     """A command line in which `KEY=VALUE` has no value where the last part of the key is the name of a secret.
 
+    Nor has it one that is a mapping with such a key.
+
     Example:
-        >>> masked(["train", "a.yaml", "--set", "loggers.0.api_key=abc", "--set=seed=1"])
-        ['train', 'a.yaml', '--set', 'loggers.0.api_key=***', '--set=seed=1']
+        >>> masked(["train", "a.yaml", "--set", "loggers.0.api_key=abc", "--set=seed=1", "x={token: abc}"])
+        ['train', 'a.yaml', '--set', 'loggers.0.api_key=***', '--set=seed=1', 'x=***']
     """
-    return [_ASSIGNED.sub(lambda found: f"{found[1]}***" if _is_secret(found[1]) else found[0], it) for it in command]
+    return [_ASSIGNED.sub(_without_secret, it) for it in command]
 
 
-_ASSIGNED = re.compile(r"((?:--[a-z]+=)?[\w.\[\]~-]+=).*", re.DOTALL)
+_ASSIGNED = re.compile(r"((?:--[a-z]+=)?[\w.\[\]~-]+=)(.*)", re.DOTALL)
+_KEY = re.compile(r"([\w.-]+)[\"']?\s*:")
 _SECRETS = frozenset(
     ["apikey", "auth", "credential", "credentials", "key", "passphrase", "passwd", "password", "secret", "token"]
 )
 
 
+def _without_secret(found: re.Match[str]) -> str:
+    keys = [found[1].rstrip("="), *_KEY.findall(found[2])]
+    return f"{found[1]}***" if any(map(_is_secret, keys)) else found[0]
+
+
 def _is_secret(key: str) -> bool:
-    return not _SECRETS.isdisjoint(re.split(r"[_\W]+", key.rstrip("=").rpartition(".")[2].lower()))
+    return not _SECRETS.isdisjoint(re.split(r"[_\W]+", key.rpartition(".")[2].lower()))
 
 
 def write_environment(run: Path) -> dict[str, tuple[Any, Any]]:
@@ -112,8 +121,11 @@ _HARMLESS = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", f"core.h
 
 def _git(directory: Path, *arguments: str) -> str | None:
     command = ["git", "-C", str(directory), *_HARMLESS, *arguments]
+    variables = without_transports()
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_GIT_TIMEOUT_S)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_GIT_TIMEOUT_S, env=variables
+        )
     except (OSError, subprocess.SubprocessError, UnicodeError):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

@@ -255,6 +255,33 @@ def test_no_program_of_a_repository_is_run(tmp_path: Path, setting: str) -> None
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_repository_that_lacks_objects_brings_none(tmp_path: Path) -> None:
+    def git(*arguments: str) -> str:
+        command = ["git", "-c", "user.name=n", "-c", "user.email=e", *arguments]
+        return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "-q")
+    git("commit", "-qm", "m", "--allow-empty")
+    (tmp_path / "a.txt").write_text("a")
+    git("add", ".")
+    git("commit", "-qm", "m")
+    tree = git("rev-parse", "HEAD^{tree}")
+    (tmp_path / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+    settings = {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.url": str(tmp_path),
+        "remote.origin.uploadPack": f"touch '{tmp_path / 'ran'}'; false",
+        "protocol.allow": "always",
+    }
+    for name, value in settings.items():
+        git("config", name, value)
+    state = git_state(tmp_path)
+    assert state == {"commit": git("rev-parse", "HEAD"), "is_dirty": None}
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_command_line_is_kept_without_secrets() -> None:
     command = [
         "burnlike",
@@ -264,6 +291,8 @@ def test_a_command_line_is_kept_without_secrets() -> None:
         "--set=hf_token=x",
         "auth.Password=x=y",
         "max_tokens=3",
+        "loggers=[{type: Own, 'api_key': x}]",
+        "data={path: a:b}",
         "k",
     ]
     shown = [
@@ -274,6 +303,8 @@ def test_a_command_line_is_kept_without_secrets() -> None:
         "--set=hf_token=***",
         "auth.Password=***",
         "max_tokens=3",
+        "loggers=***",
+        "data={path: a:b}",
         "k",
     ]
     assert masked(command) == shown
