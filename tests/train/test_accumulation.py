@@ -36,6 +36,7 @@ from burnlike.train import (
     StepOutput,
     TrainingConfig,
 )
+from burnlike.train.learner.parallel import SingleProcess
 
 from .samples import files_of, load_config, metrics_of
 
@@ -254,3 +255,33 @@ def test_a_warm_up_that_takes_the_whole_run_is_refused_with_its_place(tmp_path: 
 
 def test_a_warm_up_of_a_schedule_that_has_its_own_length_may_be_longer(tmp_path: Path) -> None:
     load_config(tmp_path, "lr_scheduler={type: NoamLr, factor: 1.0, warmup_steps: 4000}")
+
+
+class OneOfTwo(SingleProcess):
+    """A process that waits for the gradients of another one, which has no items either."""
+
+    world_size = 2
+
+    def reference(self, size: int) -> int:
+        return max(size, 1)
+
+
+@pytest.mark.filterwarnings("ignore:step. no parameter of the Linear")
+@pytest.mark.parametrize("is_torchs", [False, True])
+@pytest.mark.parametrize("options", [{}, {"precision": "float16"}, {"parallel": OneOfTwo()}])
+def test_a_step_of_no_items_moves_no_weight(options: dict[str, Any], is_torchs: bool) -> None:
+    """Also where there is momentum, and a scaler that would look for gradients."""
+    model, kept = nn.Linear(2, 1), [True, False]
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9) if is_torchs else AdamWConfig().init()
+
+    def loss(model: nn.Module, batch: Tensor) -> StepOutput:
+        rows = batch[: 3 if kept.pop(0) else 0]
+        return StepOutput(model(rows).square().mean(), len(rows))
+
+    learner = Learner(model, optimizer, None if is_torchs else 0.1, loss=loss, **options)
+    weights = []
+    for _ in range(2):
+        learner.train_step(torch.ones(3, 2))
+        weights.append(model.weight.detach().clone())
+    assert torch.equal(*weights)
+    assert learner.step == 2

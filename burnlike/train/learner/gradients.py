@@ -15,14 +15,14 @@ class Accumulation:
 
     def __init__(self, parallel: SingleProcess) -> None:
         self._parallel = parallel
-        self._reference = 0
-        self._total = 0
+        self.clear()
 
     def weighed(self, loss: Tensor, size: int) -> Tensor | None:
         """The loss to differentiate; None for a batch of no items, whose loss is NaN.
 
         Where other processes wait for this one's gradients, a loss of no items counts 0.
         """
+        self._has_batches = True
         if self._reference == 0 and (size or self._parallel.world_size > 1):
             self._reference = self._parallel.reference(size)
         if size == 0:
@@ -31,12 +31,13 @@ class Accumulation:
         return loss if size == self._reference else loss * (size / self._reference)
 
     def divisor(self) -> float:
-        """What the gradients are to be divided by; nothing is left."""
+        """What the gradients are to be divided by, 0 if no batch of any process had an item; nothing is left."""
         (total,) = self._parallel.sums([self._total])
-        divisor = total / (self._reference * self._parallel.world_size) if total else 1.0
+        divisor = total / (self._reference * self._parallel.world_size) if total else float(not self._has_batches)
         self.clear()
         return divisor
 
     def clear(self) -> None:
         """Forget the batches."""
         self._reference = self._total = 0
+        self._has_batches = False

@@ -196,7 +196,10 @@ class Learner(Generic[Batch]):
 
     def take_step(self) -> float:
         """Take the optimizer step of the gradients that are there; returns the learning rate."""
-        lr = self.update.step(self._accumulation.divisor(), self.scaler)
+        divisor = self._accumulation.divisor()
+        if divisor == 0.0:  # those of 0, with which several processes wait for each other, would move momentum
+            self.drop_gradients()
+        lr = self.update.step(divisor or 1.0, self.scaler if divisor else None)
         self.step += 1
         if self.ema is not None:
             self.ema.update()
