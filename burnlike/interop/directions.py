@@ -34,7 +34,7 @@ class TorchLayer:
     Attributes:
         kind: torch's class.
         inplace: whether torch's layer writes into its input.
-        options: torch's attributes that burnlike has in another form.
+        options: torch's attributes that burnlike has in another form, as `padding=0` for `Valid`.
         ids: numbers of the ids of tensors that are several in burnlike, by torch's name.
     """
 
@@ -123,7 +123,8 @@ class FromTorch(Direction):
             if (buffer := buffer_of(layer, name)) is not None:
                 made._buffers[hidden(name)] = buffer.clone()
                 made._non_persistent_buffers_set.add(hidden(name))
-        inplace, options = _is_inplace(layer, pair), {name: getattr(layer, name) for name in pair.options}
+        inplace, plain = _is_inplace(layer, pair), _options(self.plain(made, pair))
+        options = {name: value for name, value in _options(layer).items() if _differs(value, plain.get(name, value))}
         if whole or inplace or options or len(of_burnlike()[plain_class(type(made))]) > 1:
             made.__dict__[ORIGIN] = TorchLayer(pair.torch, inplace, options, whole)
 
@@ -215,9 +216,9 @@ class ToTorch(Direction):
         if origin.inplace:
             made.__dict__["inplace"] = True
         for name, value in origin.options.items():
-            means, now = pair.config(made), getattr(made, name)
+            means, now = _meant(made, pair), getattr(made, name)
             setattr(made, name, value)
-            if pair.config(made) != means:  # the twin was changed
+            if _meant(made, pair) != means:  # the twin was changed
                 setattr(made, name, now)
 
 
@@ -233,6 +234,24 @@ def _describe(source: tuple[nn.Module, str], target: tuple[nn.Module, str], para
     param_id = param_id or place_id(*target)
     if param_id is not None:
         keep_id(*target, param_id, noting_at(*target))
+
+
+def _options(layer: nn.Module) -> Mapping[str, Any]:
+    """The options of a layer of torch's."""
+    return {
+        name: value
+        for name, value in layer.__dict__.items()
+        if not name.startswith("_") and name not in ("training", "inplace") and not isinstance(value, Tensor)
+    }
+
+
+def _differs(value: Any, other: Any) -> bool:
+    return type(value) is not type(other) or value != other
+
+
+def _meant(layer: nn.Module, pair: Counterpart) -> Mapping[str, Any]:
+    """The options of a layer of torch's, in the form that those of twins have."""
+    return _options(pair.build(pair.config(layer).init("meta"), torch.device("meta")))
 
 
 def _origin_of(layer: nn.Module) -> TorchLayer | None:

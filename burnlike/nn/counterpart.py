@@ -50,7 +50,6 @@ class Counterpart:
         tensors: path of each parameter and buffer in the burnlike layer, to where it is in torch's. What is not there
             (no bias) is left out. A `*` stands for the numbers of the layers in a stack, on both sides.
         ignored: torch's buffers that burnlike does without; a twin has them as `_name`, which is no part of records.
-        options: torch's attributes that burnlike has in another form; on the way back they are what they were.
         constants: path of each plain tensor of the burnlike layer, to torch's buffer of the same values; `config` and
             `build` give them their values where the device has them.
         layer: the name of the burnlike class.
@@ -66,7 +65,6 @@ class Counterpart:
     build: Build
     tensors: Mapping[str, TorchTensor] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
     constants: Mapping[str, str] = field(default_factory=dict)
     call: Call = "same"
     fits: Callable[[Any], bool] = lambda layer: True

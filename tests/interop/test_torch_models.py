@@ -75,6 +75,33 @@ def test_a_residual_network() -> None:
     assert torch.equal(back(x), model(x))
 
 
+SPELLED = [
+    nn.Conv1d(2, 2, 3), nn.Conv2d(2, 2, 3, dilation=2, padding="same"), nn.Conv2d(2, 2, 3, padding="valid"),
+    nn.MaxPool1d(2), nn.MaxPool2d((2, 3), stride=1, padding=1), nn.MaxPool3d(2), nn.AvgPool2d(3, 2, padding=1),
+    nn.AdaptiveAvgPool2d(1), nn.Upsample(scale_factor=2), nn.Upsample(scale_factor=2.0, mode="bicubic"),
+    nn.RMSNorm(4), nn.PReLU(2, init=0.1), nn.Threshold(1, 2), nn.Unfold(2), nn.ReLU6(inplace=True),
+    nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("layer", SPELLED, ids=lambda it: type(it).__name__)
+def test_options_come_back_as_they_were_written(layer: nn.Module) -> None:
+    """Such as an int for one size of all dimensions, which code around it may read."""
+    back = to_torch(from_torch(layer))
+    assert repr(back) == repr(layer)
+    for name, value in layer.__dict__.items():
+        if not name.startswith("_"):
+            assert back.__dict__[name] == value, name
+
+
+def test_an_option_of_a_twin_that_was_changed_is_the_new_one() -> None:
+    model = nn.Sequential(nn.Conv2d(2, 2, 3), nn.RMSNorm(4), nn.ReLU(inplace=True))
+    twin: Any = from_torch(model)
+    twin[0].padding, twin[1].epsilon = (1, 1, 1, 1), 0.5
+    back: Any = to_torch(twin)
+    assert (back[0].padding, back[1].eps, back[2].inplace) == ((1, 1), 0.5, True)
+
+
 def test_its_file_has_burns_structs() -> None:
     record = Record.from_module(from_torch(ResNet()))
     names = set(record.tensors)

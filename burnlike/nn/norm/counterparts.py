@@ -134,6 +134,6 @@ COUNTERPARTS = [
     ),
     Counterpart("LayerNorm", nn.LayerNorm, _layer_norm, _build_layer_norm, _AFFINE),
     Counterpart("GroupNorm", nn.GroupNorm, _group_norm, _build_group_norm, _AFFINE),
-    Counterpart("RmsNorm", nn.RMSNorm, _rms_norm, _build_rms_norm, {"gamma": TorchTensor("weight")}, options=("eps",)),
+    Counterpart("RmsNorm", nn.RMSNorm, _rms_norm, _build_rms_norm, {"gamma": TorchTensor("weight")}),
     Counterpart("LocalResponseNorm", nn.LocalResponseNorm, _local_response_norm, _build_local_response_norm),
 ]

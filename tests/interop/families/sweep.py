@@ -120,6 +120,7 @@ def same(back: nn.Module, model: nn.Module, **near: float) -> None:
     assert [(name, type(it)) for name, it in back.named_modules()] == [
         (name, type(it)) for name, it in model.named_modules()
     ]
+    assert repr(back) == repr(model)  # with options as they were written
     found, expected = back.state_dict(), model.state_dict()
     assert list(found) == list(expected)
     for name, tensor in expected.items():
