@@ -17,7 +17,7 @@ def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
     """
     from burnlike.train import TrainConfig
     from burnlike.train.job.device import build_on_meta
-    from burnlike.train.job.starting import untrained_problems
+    from burnlike.train.job.starting import record_problems, untrained_problems
     from burnlike.train.job.trial import needs_values, said
 
     if not (isinstance(config, TrainConfig) and isinstance(config.model, ModuleConfig)):
@@ -27,8 +27,9 @@ def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
     except (BurnlikeError, RuntimeError, NotImplementedError) as error:
         return [] if needs_values(error) else [("model", said(error))]
     found = [*unmatched_groups(config, module)]
-    found += _data_problems(config, module) if data else untrained_problems(module, config)
-    return found
+    if not data:
+        return [*found, *untrained_problems(module, config)]
+    return [*found, *record_problems(config, module), *_data_problems(config, module)]
 
 
 def _data_problems(config: Any, module: Any) -> list[tuple[str, str]]:

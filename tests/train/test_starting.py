@@ -77,10 +77,32 @@ def test_what_does_not_fit_is_an_error(old: Path) -> None:
         job(f"init_from={{path: {old}, rename: {{body: backbone}}, skip: [head, tail]}}")
 
 
-def test_without_strict_a_record_may_lack_parameters(old: Path) -> None:
+def test_without_strict_a_record_may_lack_parameters_and_the_run_says_which(old: Path, tmp_path: Path) -> None:
     drawn = weights(job().model)
-    found = weights(job(f"init_from={{path: {old}, skip: [head], strict: false}}").model)
-    assert all(torch.equal(found[path], drawn[path]) for path in drawn)  # no name is the model's
+    found = job(f"init_from={{path: {old}, rename: {{'^body.w': backbone.w}}, skip: [head], strict: false}}")
+    changed = {path for path, it in weights(found.model).items() if not torch.equal(it, drawn[path])}
+    assert changed == {"backbone.weight"}
+    with closing(RunDir.create(tmp_path / "run")) as run:
+        (line,) = (it for it in found.describe(run) if it.startswith("weights"))
+    assert line == f"weights   1 of 4 tensors of {old}; drawn: backbone.bias, head.weight, head.bias"
+
+
+def test_a_record_of_which_nothing_is_taken_is_an_error(old: Path, tmp_path: Path, capsys: Any) -> None:
+    option = f"init_from={{path: {old}, skip: [head], strict: false}}"
+    with pytest.raises(ConfigError, match=r"init_from: nothing of .* the model has backbone\.weight.* body\.weight"):
+        job(option)
+    (tmp_path / "f.yaml").write_text(YAML)
+    assert main(["check", str(tmp_path / "f.yaml"), "--set", option]) == 2
+    assert "init_from: nothing of" in capsys.readouterr().out
+
+
+def test_check_knows_a_record_that_does_not_fit(old: Path, tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "f.yaml").write_text(YAML)
+    source = f"{{path: {old}, rename: {{'^body': backbone}}}}"
+    assert main(["check", str(tmp_path / "f.yaml"), "--set", f"init_from={source}"]) == 2
+    assert "head.weight: expected float32 [8, 10], got float32 [8, 3]" in capsys.readouterr().out
+    fitting = source.replace("}}", "}, skip: [head]}")
+    assert main(["check", str(tmp_path / "f.yaml"), "--set", f"init_from={fitting}"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,8 @@ class Job:
             check_batch(config, self.data, module)
         seed_random(config.seed)
         seed_param_ids(config.seed)
-        self.model = self.task.prepare(first_model(config)).to(self.device)
+        first, self.weights = first_model(config)
+        self.model = self.task.prepare(first).to(self.device)
         choose_trained(self.model, config)
         training = config.training
         steps = training.steps_per_epoch
@@ -102,6 +103,7 @@ class Job:
         n_params = sum(param.tensor.numel() for param in params(self.model, "weight"))
         lines = [f"run       {run.path}", f"device    {describe_device(self.device)}"]
         lines.append(f"model     {own_class(self.model).__name__}, {n_params:,} parameters")
+        lines += [f"weights   {self.weights}"] if self.weights else []
         lines.append(f"data      {len(self.data.train):,} items to train on, {len(self.data.valid):,} to validate on")
         training = self.config.training
         processes = self.parallel.world_size

@@ -2,48 +2,89 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 
-from ...errors import ConfigError, nearest
+from ...errors import ConfigError, RecordError, nearest
 from ...module import params
-from ...record import load
+from ...record import LoadReport, load
+from ...record.loading.load_into import prepare
+from ...record.loading.load_options import LoadOptions
+from ...record.shortcuts import open_for
 from .configs import InitFromConfig, TrainConfig
 
 _SHOWN = 5
 
 
-def first_model(config: TrainConfig) -> nn.Module:
-    """The model on the CPU with values of its record, or drawn ones.
+class FirstModel(NamedTuple):
+    """The model that a run starts with.
 
-    It is made on the CPU so that the initial values do not depend on the device.
+    Attributes:
+        module: on the CPU, so that the initial values do not depend on the device.
+        weights: where its values come from, for the user; empty if all were drawn.
+    """
+
+    module: nn.Module
+    weights: str = ""
+
+
+def first_model(config: TrainConfig) -> FirstModel:
+    """Build the model, with values of its record or drawn ones.
 
     Raises:
         RecordError: the record can't be read, or does not fit the model.
-        ConfigError: a pattern of `init_from.skip` matches nothing.
+        ConfigError: a pattern of `init_from.skip` matches nothing, or nothing is loaded.
     """
     source = config.init_from
     if source is None:
-        return config.model.init("cpu")
+        return FirstModel(config.model.init("cpu"))
     if isinstance(source, str):
-        return config.model.init_from(source, "cpu")
+        return FirstModel(config.model.init_from(source, "cpu"), source)
     model = config.model.init("cpu")
+    report = load(model, source.path, **_load_options(source))
+    for path, message in _wrong_with(report, source):
+        raise ConfigError(f"{path}: {message}")
+    loaded = {*report.applied}
+    drawn = [it.path for it in params(model) if it.path not in loaded]
+    rest = f"; drawn: {_listed(drawn)}" if drawn else ""
+    return FirstModel(model, f"{len(loaded)} of {len(loaded) + len(drawn)} tensors of {source.path}{rest}")
+
+
+def record_problems(config: TrainConfig, model: nn.Module) -> Iterator[tuple[str, str]]:
+    """The path in the config of an `init_from` that does not fit, and why.
+
+    Args:
+        model: may be on the meta device, and is not changed.
+    """
+    if config.init_from is None:
+        return
+    source = InitFromConfig(path=config.init_from) if isinstance(config.init_from, str) else config.init_from
+    try:
+        prepared = prepare(open_for(model, source.path), model, LoadOptions(**_load_options(source)))
+    except RecordError as error:
+        yield "init_from", " ".join(str(error).split())
+        return
+    prepared.undo()
+    yield from _wrong_with(prepared.report, source)
+
+
+def _load_options(source: InitFromConfig) -> dict[str, Any]:
     options: dict[str, Any] = {"strict": source.strict, "remap": source.rename}
     if source.skip:
-        options["filter"] = lambda path: not _is_skipped(source, path)
-    report = load(model, source.path, **options)
+        options["filter"] = lambda path: not any(re.search(pattern, path) for pattern in source.skip)
+    return options
+
+
+def _wrong_with(report: LoadReport, source: InitFromConfig) -> Iterator[tuple[str, str]]:
+    """The paths in the config of patterns that match nothing, and of a record of which nothing is taken."""
     for place, pattern in enumerate(source.skip):
         if not any(re.search(pattern, path) for path in report.skipped):
             known = _listed([*report.applied, *report.unexpected])
-            raise ConfigError(
-                f"init_from.skip.{place}: matches nothing in the model or in {source.path} ({known}): '{pattern}'"
-            )
-    return model
-
-
-def _is_skipped(source: InitFromConfig, path: str) -> bool:
-    return any(re.search(pattern, path) for pattern in source.skip)
+            yield f"init_from.skip.{place}", f"matches nothing in the model or in {source.path} ({known}): '{pattern}'"
+    if not report.applied:
+        known = f"the model has {_listed([*report.missing])}, the record {_listed([*report.unexpected])}"
+        yield "init_from", f"nothing of {source.path} is loaded: {known}; `rename` says which is which"
 
 
 def choose_trained(model: nn.Module, config: TrainConfig) -> None:
@@ -92,4 +133,4 @@ def _matches(patterns: Sequence[str], paths: Sequence[str]) -> bool:
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (", ..." if names[_SHOWN:] else "")
+    return ", ".join(names[:_SHOWN]) + (", ..." if names[_SHOWN:] else "") or "nothing"
