@@ -65,7 +65,19 @@ def test_shipped_trainings_are_ok(name: str, capsys: pytest.CaptureFixture[str])
         ("d_output: 10", "d_output: 9", "3:3: model: ", "gives logits of 9 classes, and the data has 10 at least"),
         ("flat: true", "flat: false", "5:7: model.layers.0: ", "expected [..., 64], got [32, 1, 8, 8]"),
         ("Classification", "Segmentation", "8:7: task: ", "expected [n, classes, height, width] logits"),
-        ("Classification", "LanguageModel", "8:7: task: ", ""),
+        (
+            "Classification",
+            "LanguageModel",
+            "8:7: task: ",
+            "expected batches of [n, length + 1] integer tokens, got list",
+        ),
+        ("device: cpu", "metrics: [{type: TopKAccuracy, k: 11}]", "12:11: metrics.0: ", "expected at least 11 classes"),
+        (
+            "device: cpu",
+            "metrics: [{type: Accuracy}, {type: Psnr}]",
+            "12:29: metrics.1: ",
+            "[n, channels, height, width]",
+        ),
         (
             "{type: ConstantLr, lr: 1e-3}",
             "{type: CosineAnnealing, initial_lr: 1e-2, warmup_steps: 82}",

@@ -11,7 +11,8 @@ from ...config import ModuleConfig
 from ...data.making import BatchMaker, Request, bad_batch, to_device
 from ...data.sources.composed import classes_of
 from ...errors import BurnlikeError, ConfigError, DataError, DTypeError
-from ..learner.steps import StepOutput
+from ..learner.evaluation import update_metrics
+from ..learner.steps import StepOutput, output_of
 from ..tasks.task import Task
 from .configs import TrainConfig
 from .starting import untrained_problems
@@ -78,6 +79,7 @@ def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterato
             hook.remove()
     if isinstance(output, StepOutput):
         yield from _class_problems(config, output, batch, data)
+        yield from _metric_problems(config, task, model.eval(), to_device(batch, _META))
 
 
 def first_batch(config: TrainConfig, data: Any) -> Any:
@@ -184,6 +186,23 @@ def _class_problems(config: TrainConfig, output: StepOutput, batch: Any, data: A
             needed = max(needed, int(counted.max()) + 1 if counted.numel() else 0)
     if given < needed:
         yield Problem("model", f"gives logits of {given} classes, and the data has {needed} at least")
+
+
+def _metric_problems(config: TrainConfig, task: Task, model: nn.Module, batch: Any) -> Iterator[Problem]:
+    """Metrics that don't take what the task gives of a validation batch."""
+    if not config.metrics:
+        return
+    try:
+        with torch.random.fork_rng(devices=[]):
+            output = output_of(task.valid_step(model, batch), batch, is_training=False)
+    except WRONG as error:
+        yield from _told(error, "task", "validation: ")
+        return
+    for place, (name, it) in enumerate(zip(config.metric_names(), config.metrics, strict=True)):
+        try:
+            update_metrics({name: it.init()}, output)
+        except WRONG as error:
+            yield from _told(error, f"metrics.{place}")
 
 
 def _tensors(batch: Any) -> Iterator[Tensor]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ....errors import DataError
 from ....ops import cross_entropy
 from ...learner.steps import StepOutput
 from ..task import logits_of
@@ -18,8 +19,14 @@ def next_token_loss(model: nn.Module, batch: Tensor) -> StepOutput:
 
     Args:
         model: `[batch, n] -> [batch, n, vocab_size]` logits, or an object with such `logits`.
-        batch: `[batch, n + 1]` int64 tokens.
+        batch: `[batch, n + 1]` integer tokens.
+
+    Raises:
+        DataError: the batch is none of tokens.
     """
+    if not isinstance(batch, Tensor) or batch.is_floating_point() or batch.dim() != 2 or batch.shape[1] < 2:
+        got = f"{batch.dtype}{list(batch.shape)}" if isinstance(batch, Tensor) else type(batch).__name__
+        raise DataError(f"LanguageModel: expected batches of [n, length + 1] integer tokens, got {got}")
     targets, balance = batch[:, 1:], None
     if model.training and getattr(model, "has_balance", False):
         logits, balance = model(batch[:, :-1], with_balance=True)
