@@ -22,7 +22,7 @@ def read_regular(
             `strerror` says which.
         IsADirectoryError: it is a directory.
     """
-    if within is not None and not Path(path).resolve().is_relative_to(Path(within).resolve()):
+    if within is not None and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(within)):
         raise OSError(errno.EINVAL, f"it is a link to outside of {os.fspath(within)}, and is not read", os.fspath(path))
     with open_regular(path) as file:
         return file.read(_size(os.fstat(file.fileno()), path) if most is None else most)
@@ -45,6 +45,16 @@ def writable_regular(path: "str | os.PathLike[str]") -> TextIO:
         OSError, IsADirectoryError: as `read_regular`.
     """
     return open(_descriptor(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW), "r+", encoding="utf-8")
+
+
+def appended_regular(path: "str | os.PathLike[str]") -> TextIO:
+    """Open a regular file to add text at its end, and make it where there is none; a link is not followed.
+
+    Raises:
+        OSError, IsADirectoryError: as `read_regular`.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+    return open(_descriptor(path, flags), "a", encoding="utf-8", errors="backslashreplace")
 
 
 def _descriptor(path: "str | os.PathLike[str]", flags: int) -> int:

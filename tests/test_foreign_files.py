@@ -23,8 +23,6 @@ OWN = {
     "record/saving/writing.py": "a descriptor",
     "train/checkpoint/whole_directory.py": "directories",
     "train/runs/environment.py": "/proc",
-    "train/runs/log_file.py": "appends to the log of the run that it has locked",
-    "train/runs/metrics_log.py": "appends to the metrics of the run that it has locked",
     "train/runs/run_dir.py": "/dev/null",
     "train/view/loggers/tensorboard.py": "the config of the run that it has locked",
     "train/view/report/page.py": "burnlike's own assets",

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         replace_file(out, tokenizer.to_str(pretty=True).encode() + b"\n")
     except OSError as error:
-        raise DataError(f"{out} can't be written: {error.strerror}") from error
+        raise DataError(f"{out} can't be written: {error.strerror or error}") from error
     read = TextTokenizer(out)
     tokens = len(read.encode(text))
     say(f"{out}: {read.vocab_size} tokens; {len(text):,} characters are {tokens:,} of them")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ..._regular_file import read_regular
+from ..._regular_file import appended_regular, read_regular
 from ..._terminal import harmless
 from ...errors import RunDirError
 
@@ -33,7 +33,7 @@ class LogFile:
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         try:
-            with open(self.path, "a", encoding="utf-8", errors="backslashreplace") as file:
+            with appended_regular(self.path) as file:
                 file.write(f"{now} {harmless(text.strip()).replace(chr(10), f'{chr(10)}  ')}\n")
         except OSError as error:
             raise RunDirError(f"{self.path} can't be written: {error.strerror}") from error
@@ -74,7 +74,10 @@ def read_log(path: Path) -> LogSummary:
         match = _LINE.fullmatch(line)
         if match is None:
             continue
-        time = datetime.fromisoformat(match[1])
+        try:
+            time = datetime.fromisoformat(match[1])
+        except ValueError:  # no such day
+            continue
         if _START.fullmatch(match[2]):
             parts.append([time, time])
             ending, reason = None, ""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..._atomic_file import replace_file
-from ..._regular_file import read_regular
+from ..._regular_file import appended_regular, read_regular
 from ...errors import RunDirError
 
 
@@ -30,7 +30,7 @@ class MetricsLog:
         text = json.dumps({key: _finite(value) for key, value in line.items()}) + "\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with open(self.path, "a", encoding="utf-8") as file:
+            with appended_regular(self.path) as file:
                 file.write(text)
         except OSError as error:
             raise RunDirError(
@@ -44,12 +44,13 @@ class MetricsLog:
             RunDirError: the file can't be read or written.
         """
         try:
-            lines = read_regular(self.path).splitlines(keepends=True) if self.path.exists() else []
+            is_there = os.path.lexists(self.path)
+            lines = read_regular(self.path, within=self.path.parent).splitlines(keepends=True) if is_there else []
             kept = [line for line in lines if line.endswith(b"\n") and _step(line) <= step]
             if len(kept) != len(lines):
                 replace_file(self.path, b"".join(kept))
         except OSError as error:
-            raise RunDirError(f"{self.path} can't be rewritten: {error.strerror}") from error
+            raise RunDirError(f"{self.path} can't be rewritten: {error.strerror or error}") from error
 
     def read(self) -> list[dict[str, Any]]:
         """All lines."""
@@ -140,7 +141,7 @@ def _step(line: bytes) -> float:
     """The step of a line; a damaged one counts as later than any."""
     try:
         return int(json.loads(line)["step"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return math.inf
 
 

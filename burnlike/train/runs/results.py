@@ -27,7 +27,7 @@ def write_results(run: Path, values: Mapping[str, Mapping[str, float]], said: Ma
     try:
         replace_file(run / RESULTS_NAME, text.encode("utf-8", "backslashreplace") + b"\n")
     except OSError as error:
-        raise RunDirError(f"{run / RESULTS_NAME} can't be written: {error.strerror}") from error
+        raise RunDirError(f"{run / RESULTS_NAME} can't be written: {error.strerror or error}") from error
 
 
 def _finite(value: Any) -> Any:

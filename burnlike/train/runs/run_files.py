@@ -3,6 +3,7 @@
 import fcntl
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -205,9 +206,11 @@ def _json(path: Path, problems: list[str]) -> dict[str, Any]:
 
 
 def _numbers(value: Any) -> dict[str, float]:
+    """Those of a mapping's values that a float can hold."""
     if not isinstance(value, dict):
         return {}
-    return {name: it for name, it in value.items() if isinstance(it, int | float) and not isinstance(it, bool)}
+    numbers = {name: it for name, it in value.items() if isinstance(it, int | float) and not isinstance(it, bool)}
+    return {name: it for name, it in numbers.items() if isinstance(it, float) or abs(it) <= sys.float_info.max}
 
 
 def _checkpoints(folder: Path) -> list[SavedCheckpoint]:

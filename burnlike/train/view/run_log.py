@@ -32,7 +32,9 @@ class RunLog(Callback):
         try:
             changes = write_environment(learner.run.path)
         except OSError as error:
-            raise RunDirError(f"{learner.run.path}: the environment can't be written: {error.strerror}") from error
+            raise RunDirError(
+                f"{learner.run.path}: the environment can't be written: {error.strerror or error}"
+            ) from error
         self._log.start(learner.step, learner.total_steps)
         for name, (before, now) in changes.items():
             self._log.write(f"changed since the run began: {name}: {before} -> {now}")

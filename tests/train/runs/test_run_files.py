@@ -13,7 +13,7 @@ from burnlike.errors import RunDirError
 from burnlike.train import RunDir, find_runs, read_run
 from burnlike.train.runs.environment import environment, git_state, masked, write_environment
 from burnlike.train.runs.log_file import LogFile, read_log
-from burnlike.train.runs.metrics_log import read_metrics
+from burnlike.train.runs.metrics_log import MetricsLog, read_metrics
 from burnlike.train.runs.results import write_results
 from burnlike.train.runs.run_files import config_differences, flattened
 
@@ -202,6 +202,11 @@ def test_pipes_and_links_out_of_a_run_are_not_read(tmp_path: Path) -> None:
         os.mkfifo(path / name)
     run = read_run(path)
     assert sum("it is a pipe" in it for it in run.problems) == 2
+    for name in ("config.yaml", "metrics.jsonl", "log.txt", "results.json", "environment.json"):
+        (path / name).unlink()
+        (path / name).symlink_to(name)
+    problems = read_run(path).problems
+    assert sum("Too many levels of symbolic links" in it for it in problems) == 4
     (linked := tmp_path / "b").symlink_to(make_run(tmp_path / "c"))
     assert read_run(linked).problems == []
 
@@ -219,6 +224,40 @@ def test_a_lock_is_a_file_of_the_run(tmp_path: Path) -> None:
     os.mkfifo(path / "run.lock")
     with pytest.raises(RunDirError, match=r"run.lock can't be opened: it is a pipe"):
         RunDir.open(path)
+
+
+def test_what_a_run_goes_on_with_is_a_file_of_the_run(tmp_path: Path) -> None:
+    victim = tmp_path / "victim.txt"
+    victim.write_text("mine\n")
+    run = make_run(tmp_path / "run")
+    (run / "metrics.jsonl").unlink()
+    for name, write in (
+        ("log.txt", lambda path: LogFile(path).write("text")),
+        ("metrics.jsonl", lambda path: MetricsLog(path).append(LINE)),
+        ("metrics.jsonl", lambda path: MetricsLog(path).cut_back(0)),
+    ):
+        (run / name).symlink_to(victim)
+        with pytest.raises(RunDirError, match=f"{name} can't be"):
+            write(run / name)
+        assert victim.read_text() == "mine\n"
+        (run / name).unlink()
+        os.mkfifo(run / name)
+        with pytest.raises(RunDirError, match=f"{name} can't be"):
+            write(run / name)
+        (run / name).unlink()
+
+
+def test_numbers_and_times_that_are_none_are_left_out(tmp_path: Path) -> None:
+    path = make_run(tmp_path / "a")
+    (path / "results.json").write_text('{"values": {"valid": {"loss": 1%s, "accuracy": 2}}}' % ("0" * 400))
+    (path / "log.txt").write_text("9999-99-99T99:99:99+00:00 starting at step 0 of 9\n")
+    run = read_run(path)
+    assert run.values == {"valid": {"accuracy": 2}}
+    metrics = tmp_path / "metrics.jsonl"
+    kept = json.dumps(LINE) + "\n"
+    metrics.write_text(kept + '{"step": 1e999}\n' + "[" * 100_000 + "\n")
+    MetricsLog(metrics).cut_back(1000)
+    assert metrics.read_text() == kept
 
 
 def test_more_metrics_than_a_page_can_show_are_left_out(tmp_path: Path) -> None:
