@@ -9,12 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from ..config import ModuleConfig
+from ..errors import DTypeError, RecordIOError
 from ..record import Record, init_from, open_record
 from ..record.files.sharded import INDEX_SUFFIX
 from ..record.recorder import recorder_for
 from .conversion import converted, record_to
 from .pretrained_building import build_on_meta, built_for
-from .pretrained_description import Description, describe
+from .pretrained_description import DTYPES, Description, describe
 from .vit_configs import VisionTransformerConfig
 from .vit_positions import differ_in_size, resized
 from .weights.table import WeightTable
@@ -77,7 +78,10 @@ def load_pretrained(
         ConfigError: the model has options that ours does not have, a key that nothing here knows, or an architecture
             without a table; or it asks for more memory than its weights explain.
         RecordMismatchError: the weights are not of this model.
+        DTypeError: no model has this dtype.
     """
+    if dtype not in (None, *DTYPES.values()):
+        raise DTypeError(f"dtype: expected one of {', '.join(map(str, DTYPES.values()))}, got {dtype!r}")
     found = describe(directory, architecture)
     chosen = config or found.config
     record = _record_for(chosen, found, open_record(_weights_of(directory)))
@@ -141,7 +145,14 @@ def _typed(
 
 
 def _weights_of(directory: str | os.PathLike[str]) -> str:
-    """The file or index of the weights, those of safetensors first; the directory where there is none."""
-    names = (_WEIGHTS_NAME, _OLD_WEIGHTS_NAME)
-    paths = [os.path.join(directory, f"{name}{suffix}") for name in names for suffix in ("", INDEX_SUFFIX)]
-    return next((path for path in paths if os.path.exists(path)), os.fspath(directory))
+    """The file or index of the weights, those of safetensors first.
+
+    Raises:
+        RecordIOError: there is none.
+    """
+    names = [f"{name}{suffix}" for name in (_WEIGHTS_NAME, _OLD_WEIGHTS_NAME) for suffix in ("", INDEX_SUFFIX)]
+    for name in names:
+        if os.path.exists(path := os.path.join(directory, name)):
+            return path
+    there = f"{os.fspath(directory)}: expected the weights of a model"
+    raise RecordIOError(f"{there}, got a directory without {', '.join(names[:-1])} and {names[-1]}")

@@ -19,7 +19,8 @@ from .weights.tables import weight_tables
 
 _NAME = "config.json"
 _MOST_BYTES = 16 * 2**20
-_DTYPES = {name: getattr(torch, name) for name in ("float16", "bfloat16", "float32", "float64")}
+DTYPES = {name: getattr(torch, name) for name in ("float16", "bfloat16", "float32", "float64")}
+"""Types of a model, by their names in a `config.json`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,11 @@ def describe(directory: str | os.PathLike[str], architecture: str | None = None)
         ConfigError: ours has no such model.
     """
     path = os.path.join(directory, _NAME)
+    if not os.path.isdir(os.path.dirname(path) or "."):
+        raise ConfigIOError(
+            f"{os.fspath(directory)}: expected a directory with the config.json of a model and its weights, found none;"
+            " one of the Hugging Face Hub is fetched by huggingface_hub.snapshot_download(...)"
+        )
     values = _read(path)
     table = _table_of(values, path)
     with _naming(path, table):
@@ -100,9 +106,9 @@ def _architecture(table: WeightTable, names: Any, wanted: str | None) -> str:
 def _dtype(values: Mapping[str, Any]) -> torch.dtype | None:
     name = values.get("dtype")
     name = values.get("torch_dtype") if name is None else name
-    if name is not None and (not isinstance(name, str) or name not in _DTYPES):
-        raise ConfigError(f"dtype: expected one of {', '.join(_DTYPES)}, got {shown(name)}")
-    return None if name is None else _DTYPES[name]
+    if name is not None and (not isinstance(name, str) or name not in DTYPES):
+        raise ConfigError(f"dtype: expected one of {', '.join(DTYPES)}, got {shown(name)}")
+    return None if name is None else DTYPES[name]
 
 
 def _table_of(values: Mapping[str, Any], path: str) -> WeightTable:

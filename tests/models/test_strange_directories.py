@@ -19,7 +19,7 @@ from transformers import (
     ResNetForImageClassification,
 )
 
-from burnlike.errors import BurnlikeError, ConfigError, ConfigIOError, RecordIOError
+from burnlike.errors import BurnlikeError, ConfigError, ConfigIOError, DTypeError, RecordIOError
 from burnlike.models import (
     BertEncoder,
     DecoderLmConfig,
@@ -75,11 +75,20 @@ def test_a_config_that_is_no_file_of_json(write: Callable[[Path], Any], message:
 
 def test_weights_that_are_no_file(directory: Path) -> None:
     (directory / "model.safetensors").unlink()
-    with pytest.raises(RecordIOError, match=r"got a directory without model\.safetensors"):
+    with pytest.raises(RecordIOError, match=r"got a directory without model\.safetensors, .* and pytorch_model\.bin\."):
         load_pretrained(directory)
     os.mkfifo(directory / "pytorch_model.bin")
     with pytest.raises(RecordIOError, match="expected a record's file"):
         load_pretrained(directory)
+
+
+def test_what_is_no_directory_or_no_type_of_a_model_is_said(directory: Path) -> None:
+    for name in ("meta-llama/Llama-2-7b-hf", directory / "model.safetensors"):
+        with pytest.raises(ConfigIOError, match=r"expected a directory with the config\.json .*snapshot_download"):
+            load_pretrained(name)
+    for dtype in ("float16", torch.int8):
+        with pytest.raises(DTypeError, match=r"dtype: expected one of torch\.float16, .*, got "):
+            load_pretrained(directory, dtype=dtype)  # pyright: ignore[reportArgumentType]
 
 
 WRONG: list[Any] = [None, "x", -1, 0, 10**12, 10**400, 1e300, float("nan"), float("inf"), [], {}, [[]], {"x": 1}, True]

@@ -8,17 +8,20 @@ HARMLESS: dict[str, tuple[str, ...]] = {
         "architectures",  # compared with those of the table before
         "dtype",  # read where weights are
         "finetuning_task",
+        "is_llama_config",
         "model_type",
         "name_or_path",
         "task_specific_params",
         "tokenizer_class",
         "torch_dtype",
+        "transformers.js_config",
         "transformers_version",
         "unsloth_fixed",
         "unsloth_version",
     ),
     "They say what a call returns beside the same logits, or by which program it computes them.": (
         "_attn_implementation_autoset",
+        "_flash_attn_2_enabled",
         "attn_implementation",
         "chunk_size_feed_forward",
         "experts_implementation",
@@ -55,7 +58,11 @@ HARMLESS: dict[str, tuple[str, ...]] = {
     "They name classes or choose the loss; the number of classes is read.": (
         *("id2label", "label2id", "num_labels", "problem_type"),
     ),
-    "Training began with them.": ("initializer_factor", "initializer_range"),
+    "Training began with them, or has them alone.": (
+        "initializer_factor",
+        "initializer_range",
+        "neftune_noise_alpha",
+    ),
 }
 """Why keys are harmless -> the keys."""
 

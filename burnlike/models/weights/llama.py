@@ -16,7 +16,7 @@ def config_of(values: Mapping[str, Any]) -> DecoderLmConfig:
     Raises:
         ConfigError: it has options that ours does not have.
     """
-    refuse_others(values, "DecoderLm", pretraining_tp=1, sliding_window=None)
+    refuse_others(values, "DecoderLm", pretraining_tp=1, sliding_window=None, rope_interleaved=False)
     bias = values.get("attention_bias", False)
     feed_forward = GatedPart(activation=activation_of(values, "silu"), bias=values.get("mlp_bias", False))
     return decoder_config(values).replace(attention_bias=bias, attention_output_bias=bias, feed_forward=feed_forward)

@@ -105,6 +105,15 @@ LLAMA = {
         "original_max_position_embeddings": 8192,
     },
 }
+SMALL_LLAMA = {
+    **LLAMA,
+    "rope_scaling": None,
+    "is_llama_config": True,
+    "rope_interleaved": False,
+    "transformers.js_config": {"kv_cache_dtype": {"q4f16": "float16", "fp16": "float16"}},
+    "_flash_attn_2_enabled": True,
+    "neftune_noise_alpha": 5,
+}
 QWEN = {
     "model_type": "qwen2",
     "architectures": ["Qwen2ForCausalLM"],
@@ -206,6 +215,7 @@ CONVNEXT = {
         (GPT2, DecoderLmConfig),
         (BERT, BertMaskedLmConfig),
         (LLAMA, DecoderLmConfig),
+        (SMALL_LLAMA, DecoderLmConfig),
         (QWEN, DecoderLmConfig),
         (T5, EncoderDecoderConfig),
         (VIT, VisionTransformerConfig),
