@@ -77,6 +77,7 @@ def test_a_residual_network() -> None:
 
 SPELLED = [
     nn.Conv1d(2, 2, 3), nn.Conv2d(2, 2, 3, dilation=2, padding="same"), nn.Conv2d(2, 2, 3, padding="valid"),
+    nn.Conv2d(2, 2, (2, 4), dilation=3, padding="same"), nn.Conv1d(2, 2, 1, dilation=2, padding="same"),
     nn.MaxPool1d(2), nn.MaxPool2d((2, 3), stride=1, padding=1), nn.MaxPool3d(2), nn.AvgPool2d(3, 2, padding=1),
     nn.AdaptiveAvgPool2d(1), nn.Upsample(scale_factor=2), nn.Upsample(scale_factor=2.0, mode="bicubic"),
     nn.RMSNorm(4), nn.PReLU(2, init=0.1), nn.Threshold(1, 2), nn.Unfold(2), nn.ReLU6(inplace=True),

@@ -42,19 +42,22 @@ def _conv_config(layer: nn.Conv1d | nn.Conv2d | nn.Conv3d) -> Any:
 def _padding(layer: nn.Conv1d | nn.Conv2d | nn.Conv3d) -> Any:
     """burnlike's padding of torch's, whose `same` is that of Burn but for the dilation."""
     dims = len(layer.kernel_size)
+    begin = end = layer.padding if isinstance(layer.padding, tuple) else (0,) * dims
     if layer.padding == "same":
         if all(gap == 1 for gap in layer.dilation) and dims < 3:
             return "Same"
-        total = [covered - 1 for covered in span(layer.kernel_size, layer.dilation)]
-        begin, end = tuple(it // 2 for it in total), tuple(it - it // 2 for it in total)
-        if dims < 3:
-            return begin + end
-        if begin != end:
+        begin, end = _same_ends(layer.kernel_size, layer.dilation)
+        if begin != end and dims == 3:
             raise refuse(layer, "padding='same' of an even kernel has no counterpart in 3 dimensions")
-        return begin
-    if layer.padding == "valid" or not any(layer.padding):
+    if not any(end):
         return "Valid"
-    return layer.padding if dims == 3 else (*layer.padding, *layer.padding)
+    return begin if dims == 3 else begin + end
+
+
+def _same_ends(kernel_size: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What torch's `same` adds before and after, in each dimension."""
+    total = [covered - 1 for covered in span(kernel_size, dilation)]
+    return tuple(it // 2 for it in total), tuple(it - it // 2 for it in total)
 
 
 def _conv_build(twin: Any) -> Callable[[Any, torch.device], nn.Module]:
@@ -68,9 +71,13 @@ def _conv_build(twin: Any) -> Callable[[Any, torch.device], nn.Module]:
                 raise refuse(layer, "padding Same with a stride or a dilation has no counterpart")
         elif padding != "Valid" and dims < 3:
             begin, end = padding[:dims], padding[dims:]
-            if begin != end:
+            kernel_size, stride, dilation = (each(it, dims) for it in (layer.kernel_size, layer.stride, layer.dilation))
+            if begin == end:
+                padding = begin
+            elif all(step == 1 for step in stride) and (begin, end) == _same_ends(kernel_size, dilation):
+                padding = "same"
+            else:
                 raise refuse(layer, f"padding {list(padding)} has no counterpart: the two ends differ")
-            padding = begin
         return twin(
             layer.weight.shape[1] * layer.groups,
             layer.weight.shape[0],
