@@ -14,7 +14,7 @@ def _activation(name: str, function: str, *defaults: float) -> None:
     def activated(t: Tables, tensor: Tensor, *options: Any) -> Tensor:
         x = at_least_1(tensor)
         values = [float(it) for it in (*options, *defaults[len(options) :])]
-        return like_rank(getattr(t.activation, function)(x, *values), tensor)
+        return like_rank(t.cast(getattr(t.activation, function)(x, *values), x.dtype), tensor)
 
 
 _ACTIVATIONS: tuple[Any, ...] = (

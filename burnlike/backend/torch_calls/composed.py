@@ -17,9 +17,17 @@ _IMPOSSIBLE = -1e30
 """The logarithm of no chance at all: -inf would make derivatives NaN."""
 
 
-def _max_pool1d(*args: Any, **kwargs: Any) -> Tensor:
-    kwargs.pop("return_indices", None)
-    return F.max_pool1d_with_indices(*args, **kwargs)[0]
+def _max_pool1d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    found = F.max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return found if return_indices else found[0]
 
 
 def _max_pool3d(
@@ -30,10 +38,13 @@ def _max_pool3d(
     dilation: Any = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-) -> Tensor:
+) -> Any:
+    if return_indices:
+        return F.max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
     kernel, pad, gap = (_three(it) for it in (kernel_size, padding, dilation))
     step = _three(stride) if stride else kernel
     windows = input
+    lowest = -torch.inf if input.dtype.is_floating_point else torch.iinfo(input.dtype).min
     for dim in range(3):
         place, span = dim - 3 + input.ndim, (kernel[dim] - 1) * gap[dim] + 1
         size = windows.shape[place]
@@ -42,9 +53,28 @@ def _max_pool3d(
             count = -(-(size + 2 * pad[dim] - span) // step[dim]) + 1
             count -= (count - 1) * step[dim] >= size + pad[dim]
             behind = max(behind, (count - 1) * step[dim] + span - size - pad[dim])
-        windows = F.pad(windows, [0, 0] * (windows.ndim - 1 - place) + [pad[dim], behind], value=-torch.inf)
+        windows = F.pad(windows, [0, 0] * (windows.ndim - 1 - place) + [pad[dim], behind], value=lowest)
         windows = windows.unfold(place, span, step[dim])[..., :: gap[dim]]
     return windows.flatten(-3).max(-1).values
+
+
+def _adaptive_max_pool(rank: int) -> Callable[..., Any]:
+    with_indices: Any = getattr(F, f"adaptive_max_pool{rank}d_with_indices")
+
+    def pooled(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+        if return_indices:
+            return with_indices(input, output_size)
+        sizes = [output_size] * rank if output_size is None or isinstance(output_size, int) else list(output_size)
+        for dim, size in zip(range(input.ndim - rank, input.ndim), sizes, strict=True):
+            length = input.shape[dim]
+            size = length if size is None else size
+            # The windows that torch takes: from the floor of a place to the ceiling of the next one.
+            bounds = [(place * length // size, -(-(place + 1) * length // size)) for place in range(size)]
+            windows = [input.narrow(dim, first, last - first).max(dim, keepdim=True).values for first, last in bounds]
+            input = torch.cat(windows, dim) if windows else input.narrow(dim, 0, 0)
+        return input
+
+    return pooled
 
 
 def _three(value: Any) -> list[int]:
@@ -172,6 +202,7 @@ _COMPOSED: dict[Any, Callable[..., Any]] = {
     F.max_pool1d: _max_pool1d,
     torch.max_pool3d: _max_pool3d,
     F.max_pool3d: _max_pool3d,
+    **{getattr(F, f"adaptive_max_pool{rank}d"): _adaptive_max_pool(rank) for rank in (1, 2, 3)},
     F.scaled_dot_product_attention: _attention,
     F.multi_margin_loss: _multi_margin_loss,
     F.grid_sample: _grid_sample,

@@ -131,9 +131,16 @@ def uniform(t: Tables, tensor: Tensor, low: float = 0.0, high: float = 1.0, *, g
     return _drawn(t, "uniform", tensor, low, high, generator)
 
 
-@translates("normal", "normal_functional")
-def normal(t: Tables, tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
+@translates("normal_functional")
+def normal_like(t: Tables, tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
     return _drawn(t, "normal", tensor, mean, std, generator)
+
+
+@translates("normal")
+def normal(t: Tables, mean: Any, std: Any = 1.0, *, generator: Any = None) -> Tensor:
+    wide = mean if isinstance(mean, Tensor) else mul(t, std, 0.0)
+    wide = add(t, wide, mul(t, std, 0.0)) if isinstance(std, Tensor) else wide
+    return add(t, mul(t, _drawn(t, "normal", wide, 0.0, 1.0, generator), std), mean)
 
 
 @translates("bernoulli")

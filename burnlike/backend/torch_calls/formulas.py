@@ -91,11 +91,9 @@ def logaddexp(t: Tables, lhs: Tensor, rhs: Tensor) -> Tensor:
 
 @translates("xlogy")
 def xlogy(t: Tables, lhs: Any, rhs: Any) -> Tensor:
-    if not isinstance(rhs, Tensor):
-        return mul(t, lhs, math.log(rhs))
+    dtype, device = torch.result_type(lhs, rhs), (lhs if isinstance(lhs, Tensor) else rhs).device
+    lhs, rhs = (it if isinstance(it, Tensor) else t.full((), it, float_dtype(dtype), device) for it in (lhs, rhs))
     product = mul(t, lhs, unary(t, "log", rhs))
-    if not isinstance(lhs, Tensor):
-        return product
     zero = binary(t, "bool_and", TRANSLATIONS["eq"](t, lhs, 0), logical_not(t, TRANSLATIONS["isnan"](t, rhs)))
     return masked_fill(t, product, zero, 0.0)
 

@@ -1,12 +1,13 @@
 """Operators that read and write elements that indices or masks name."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .pointwise import add, where
+from .pointwise import add, div, where
 from .shape import cat, expand, permute, unsqueeze
 from .tables import Tables, at_least_1, like_rank, translates
 
@@ -40,9 +41,27 @@ def scatter_add(t: Tables, tensor: Tensor, dim: int, index: Tensor, src: Tensor)
 def scatter_reduce(
     t: Tables, tensor: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    if reduce not in _UPDATES or not include_self:
-        raise NotImplementedError(f"scatter_reduce with reduce={reduce!r}, include_self={include_self}")
+    if reduce == "mean":
+        ones = t.full(src.shape, 1, tensor.dtype, tensor.device)
+        start = t.full(tensor.shape, 1, tensor.dtype, tensor.device)
+        total, count = (
+            scatter_reduce(t, first, dim, index, it, "sum", include_self=include_self)
+            for first, it in ((tensor, src), (start, ones))
+        )
+        return div(t, total, count, None if tensor.dtype.is_floating_point else "floor")
+    if not include_self:
+        tensor = scatter(t, tensor, dim, index, _nothing(reduce, tensor.dtype))
     return _scatter(t, tensor, dim, index, src, _UPDATES[reduce])
+
+
+def _nothing(reduce: str, dtype: torch.dtype) -> Any:
+    """What changes no result of a reduction."""
+    if reduce in ("sum", "prod"):
+        return int(reduce == "prod")
+    if dtype is torch.bool:
+        return reduce == "amin"
+    low, high = (-math.inf, math.inf) if dtype.is_floating_point else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+    return high if reduce == "amin" else low
 
 
 def _scatter(t: Tables, tensor: Tensor, dim: int, index: Tensor, src: Tensor, update: str) -> Tensor:
@@ -65,11 +84,12 @@ def index_copy(t: Tables, tensor: Tensor, dim: int, index: Tensor, source: Tenso
 
 @translates("index_fill")
 def index_fill(t: Tables, tensor: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    shape = list(tensor.shape)
+    x = at_least_1(tensor)
+    shape = list(x.shape)
     shape[dim] = index.numel()
     value = value if not isinstance(value, Tensor) else t.of(value).read_item(at_least_1(value))
-    values = t.full(shape, value, tensor.dtype, tensor.device)
-    return t.of(tensor).select_assign(tensor, dim, at_least_1(index), values, "Assign")
+    values = t.full(shape, value, x.dtype, x.device)
+    return like_rank(t.of(x).select_assign(x, dim, at_least_1(index), values, "Assign"), tensor)
 
 
 @translates("masked_select")
@@ -80,6 +100,7 @@ def masked_select(t: Tables, tensor: Tensor, mask: Tensor) -> Tensor:
 
 @translates("masked_scatter")
 def masked_scatter(t: Tables, tensor: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    tensor = expand(t, tensor, torch.broadcast_shapes(tensor.shape, mask.shape))
     flat = t.reshape(expand(t, mask, tensor.shape), [tensor.numel()])
     places = t.int.select_dim(t.bool.argwhere(flat, torch.int64), 1, 0)
     values = t.of(source).narrow(t.reshape(source, [source.numel()]), 0, 0, places.numel())
@@ -238,5 +259,7 @@ def _repeated(t: Tables, counts: Sequence[int], device: torch.device) -> Tensor:
 def bincount(t: Tables, tensor: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     size = max(minlength, int(t.int.bounds(tensor)[1]) + 1 if tensor.numel() else 0)
     values = t.full(tensor.shape, 1, torch.int64, tensor.device) if weights is None else weights
+    if weights is not None and weights.dtype is not torch.float32:
+        values = t.cast(weights, torch.float64)  # as torch
     zeros = t.full([size], 0, values.dtype, tensor.device)
     return t.of(zeros).select_assign(zeros, 0, t.cast(tensor, torch.int64), values, "Add") if tensor.numel() else zeros

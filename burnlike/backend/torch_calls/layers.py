@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .pointwise import add, mul
 from .shape import transpose
-from .tables import Tables, translates
+from .tables import Tables, kind_of, translates
 
 
 @translates("mm", "bmm")
@@ -41,6 +41,7 @@ def added_product(t: Tables, tensor: Tensor, lhs: Tensor, rhs: Tensor, *, beta: 
 
 
 def _added(t: Tables, tensor: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    beta, alpha = (kind_of(product.dtype)(it) for it in (beta, alpha))  # integers are multiplied by whole numbers
     product = product if alpha == 1 else mul(t, product, alpha)
     return product if beta == 0 else add(t, product, tensor if beta == 1 else mul(t, tensor, beta))
 
@@ -87,9 +88,23 @@ def convolution_backward(
     rank = tensor.ndim - 2
     stride, padding, dilation = (list(it) * rank if len(it) == 1 else list(it) for it in (stride, padding, dilation))
     to_tensor = to_weight = to_bias = None
+    wide = tensor
+    if transposed:  # output_padding of a whole stride or more leaves room for windows that no input has
+        sizes = [
+            (size + 2 * pad - gap * (span - 1) - 1) // step + 1
+            for size, pad, gap, span, step in zip(
+                grad.shape[2:], padding, dilation, weight.shape[2:], stride, strict=True
+            )
+        ]
+        behind = [
+            extra for had, size in zip(tensor.shape[:1:-1], sizes[::-1], strict=True) for extra in (0, size - had)
+        ]
+        wide = t.module.constant_pad(tensor, behind, 0.0) if any(behind) else tensor
     if mask[0] and transposed:
         conv = getattr(t.module, f"conv{rank}d")
         to_tensor = conv(grad, weight, None, stride, padding, dilation, groups)
+        if wide is not tensor:
+            to_tensor = t.float.slice(to_tensor, tuple(slice(0, size) for size in tensor.shape), ())
     elif mask[0]:
         # What the windows of the forward pass left over at the end gets no gradient.
         rests = [
@@ -100,7 +115,7 @@ def convolution_backward(
         ]
         to_tensor = t.module.conv_transpose(grad, weight, None, stride, padding, rests, groups, dilation)
     if mask[1]:
-        inputs, outputs = (grad, tensor) if transposed else (tensor, grad)
+        inputs, outputs = (grad, wide) if transposed else (tensor, grad)
         to_weight = _weight_gradient(t, inputs, outputs, weight, stride, padding, dilation, groups)
     if mask[2]:
         to_bias = t.float.sum_dim(grad, [0, *range(2, grad.ndim)], False)
@@ -169,6 +184,8 @@ def _avg_pool(name: str, rank: int) -> None:
     ) -> Tensor:
         x = tensor if tensor.ndim == rank + 2 else t.reshape(tensor, [1, *tensor.shape])
         kernel, step, pad = (list(it) * rank if len(it) == 1 else list(it) for it in (kernel_size, stride, padding))
+        if divisor_override is not None and (ceil_mode or not x.dtype.is_floating_point):
+            raise NotImplementedError("a divisor of one's own with ceil_mode, or of integers")
         include = count_include_pad or divisor_override is not None
         result = t.module.avg_pool(x, kernel, step or kernel, pad, pad, include, ceil_mode)
         if divisor_override is not None:
@@ -197,7 +214,7 @@ def native_layer_norm(
     t: Tables, tensor: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     kept = list(tensor.shape[: tensor.ndim - len(shape)])
-    rows = t.reshape(tensor, [max(1, math.prod(kept)), math.prod(shape)])
+    rows = t.reshape(tensor, [math.prod(kept), math.prod(shape)])
     gamma = t.full([rows.shape[1]], 1, tensor.dtype, tensor.device) if weight is None else _flat(t, weight)
     result = t.module.layer_norm(rows, gamma, None if bias is None else _flat(t, bias), eps)
     # The derivative reads these two.

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -112,13 +112,17 @@ class _OverBackend(TorchDispatchMode):
         if translation is not None:
             return self._translated(func, translation, args, kwargs)
         composed = decomposition_of(func)
-        if composed is None:
-            raise BackendError(
-                f"{self.tables.backend!r}: torch's {func} is not made of functions of the backend's tables; compute it"
-                " with methods of Tensor and functions of burnlike.tensor, or on a backend of torch's"
-            )
-        with self:
-            return composed(*args, **kwargs)
+        result: Any = NotImplemented  # which is also what some of torch's decompositions give
+        if composed is not None:
+            with self:
+                result = composed(*args, **kwargs)
+        return self._refuse(func) if result is NotImplemented else result
+
+    def _refuse(self, func: Any, why: str = "") -> NoReturn:
+        raise BackendError(
+            f"{self.tables.backend!r}: torch's {func} is not made of functions of the backend's tables{why}; compute it"
+            " with methods of Tensor and functions of burnlike.tensor, or on a backend of torch's"
+        )
 
     def _translated(self, func: Any, translation: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         _refuse_subclasses(args, kwargs)
@@ -126,7 +130,11 @@ class _OverBackend(TorchDispatchMode):
         operands = list(_tensors((args, tuple(kwargs.values()))))
         plain, named = _plain(args), {key: _plain(it) for key, it in kwargs.items()}
         with torch.no_grad():
-            result = translation(self.tables, *plain, **named)
+            try:
+                result = translation(self.tables, *plain, **named)
+            except (AttributeError, NotImplementedError, TypeError) as error:
+                # The table of this kind lacks a function, or the translation an option.
+                self._refuse(func, f" for these arguments ({error})")
             if _is_view(func) and isinstance(result, Tensor):
                 # torch writes through views, and differentiates that by their strides: theirs is the operand's memory.
                 # What the backend gave has the same elements, perhaps in memory of its own.

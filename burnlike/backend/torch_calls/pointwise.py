@@ -33,8 +33,11 @@ _elementwise(("neg", "sign", "abs"), {}, widen=False)
 
 def _rounding(name: str) -> None:
     @translates(name)
-    def rounded(t: Tables, tensor: Tensor) -> Tensor:
+    def rounded(t: Tables, tensor: Tensor, *, decimals: int = 0) -> Tensor:
         x = at_least_1(tensor)
+        if decimals:
+            factor, (first, then) = 10.0 ** abs(decimals), ("mul", "div") if decimals > 0 else ("div", "mul")
+            return binary(t, then, rounded(t, binary(t, first, tensor, factor)), factor)
         return like_rank(getattr(t.float, name)(x), tensor) if x.dtype.is_floating_point else tensor.detach()
 
 
@@ -78,7 +81,9 @@ def add(t: Tables, lhs: Any, rhs: Any, alpha: Any = 1) -> Tensor:
 
 
 @translates("sub", "subtract")
-def sub(t: Tables, lhs: Tensor, rhs: Any, alpha: Any = 1) -> Tensor:
+def sub(t: Tables, lhs: Any, rhs: Any, alpha: Any = 1) -> Tensor:
+    if not isinstance(lhs, Tensor):
+        return rsub(t, rhs, lhs, alpha)
     return binary(t, "sub", lhs, _scaled(t, rhs, alpha), torch.result_type(lhs, rhs))
 
 
@@ -105,11 +110,26 @@ def div(t: Tables, lhs: Any, rhs: Any, rounding_mode: str | None = None) -> Tens
     if rounding_mode is None:
         return binary(t, "div", lhs, rhs, float_dtype(dtype))
     if rounding_mode == "floor":
-        whole = binary(t, "sub", lhs, binary(t, "remainder", lhs, rhs, dtype), dtype)
-        quotient = binary(t, "div", whole, rhs, dtype)
-        return unary(t, "round", quotient) if dtype.is_floating_point else quotient
+        return _floor_of_floats(t, lhs, rhs) if dtype.is_floating_point else _floor_of_ints(t, lhs, rhs, dtype)
     quotient = binary(t, "div", lhs, rhs, dtype)
     return unary(t, "trunc", quotient) if dtype.is_floating_point else quotient
+
+
+def _floor_of_ints(t: Tables, lhs: Tensor, rhs: Any, dtype: torch.dtype) -> Tensor:
+    whole = binary(t, "sub", lhs, binary(t, "remainder", lhs, rhs, dtype), dtype)
+    return binary(t, "div", whole, rhs, dtype)
+
+
+def _floor_of_floats(t: Tables, lhs: Tensor, rhs: Any) -> Tensor:
+    # As torch: exact quotients stay what they are, and x / 0 is what it is without the floor.
+    compare, rest = TRANSLATIONS, fmod(t, lhs, rhs)
+    quotient = div(t, sub(t, lhs, rest), rhs)
+    negative = compare["lt"](t, rhs, 0) if isinstance(rhs, Tensor) else rhs < 0
+    below = binary(t, "bool_and", compare["ne"](t, rest, 0), compare["ne"](t, compare["lt"](t, rest, 0), negative))
+    rounded = unary(t, "round", where(t, below, sub(t, quotient, 1.0), quotient))
+    if not isinstance(rhs, Tensor):
+        return div(t, lhs, rhs) if rhs == 0 else rounded
+    return where(t, compare["eq"](t, rhs, 0), div(t, lhs, rhs), rounded)
 
 
 def unary(t: Tables, function: str, tensor: Tensor) -> Tensor:
@@ -255,12 +275,12 @@ def masked_fill(t: Tables, tensor: Tensor, mask: Tensor, value: Any) -> Tensor:
     return t.reshape(t.of(x).mask_fill(x, m, kind(value)), shape)
 
 
-@translates("maximum", "fmax")
+@translates("maximum")
 def maximum(t: Tables, lhs: Tensor, rhs: Tensor) -> Tensor:
     return _extreme(t, "max_pair", lhs, rhs)
 
 
-@translates("minimum", "fmin")
+@translates("minimum")
 def minimum(t: Tables, lhs: Tensor, rhs: Tensor) -> Tensor:
     return _extreme(t, "min_pair", lhs, rhs)
 
@@ -271,3 +291,16 @@ def _extreme(t: Tables, function: str, lhs: Tensor, rhs: Tensor) -> Tensor:
         return result
     # The tables' functions leave a NaN of the second operand out, torch's don't.
     return where(t, TRANSLATIONS["isnan"](t, rhs), rhs, result)
+
+
+def _without_nan(name: str, function: str) -> None:
+    @translates(name)
+    def extreme(t: Tables, lhs: Tensor, rhs: Tensor) -> Tensor:
+        isnan, result = TRANSLATIONS["isnan"], binary(t, function, lhs, rhs)
+        if not result.dtype.is_floating_point:
+            return result
+        return where(t, isnan(t, lhs), rhs, where(t, isnan(t, rhs), lhs, result))
+
+
+_without_nan("fmax", "max_pair")
+_without_nan("fmin", "min_pair")

@@ -140,7 +140,7 @@ def std_mean(t: Tables, tensor: Tensor, *args: Any, **kwargs: Any) -> tuple[Tens
 
 @translates("logsumexp")
 def logsumexp(t: Tables, tensor: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
-    x, dims = at_least_1(tensor), dims_of(tensor, dim)
+    x, dims = t.cast(at_least_1(tensor), float_dtype(tensor.dtype)), dims_of(tensor, dim)
     largest = t.float.max_dim(x, dims)
     largest = where(t, TRANSLATIONS["isfinite"](t, largest), largest, 0.0)
     total = t.float.log(t.float.sum_dim(t.float.exp(t.float.sub(x, largest)), dims, True))
@@ -166,13 +166,13 @@ def norm(
 def _truth(name: str) -> None:
     @translates(name)
     def truth(t: Tables, tensor: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-        x = at_least_1(tensor)
+        x, dtype = at_least_1(tensor), torch.uint8 if tensor.dtype is torch.uint8 else torch.bool  # as torch
         if dim is None:
-            return getattr(t.of(x), name)(x).reshape(())
+            return t.cast(getattr(t.of(x), name)(x), dtype).reshape(())
         dims = dims_of(tensor, dim)
         for each in dims:
             x = getattr(t.of(x), f"{name}_dim")(x, each)
-        return without(t, x, dims, keepdim, tensor)
+        return without(t, t.cast(x, dtype), dims, keepdim, tensor)
 
 
 _truth("any")
@@ -220,9 +220,17 @@ def kthvalue(t: Tables, tensor: Tensor, k: int, dim: int = -1, keepdim: bool = F
 @translates("median")
 def median(t: Tables, tensor: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     if dim is None:
-        flat = t.reshape(tensor, [tensor.numel()])
-        return t.of(tensor).median(flat, 0).reshape(())
-    found = t.of(tensor).median_with_indices(tensor, dim, torch.int64)
+        return median(t, t.reshape(tensor, [tensor.numel()]), 0)[0]
+    x = at_least_1(tensor)
+    found = t.float.median_with_indices(x, dim, torch.int64) if x.dtype.is_floating_point else None
+    if found is None:  # the table of integers has no median
+        place = (x.shape[dim] - 1) // 2
+        found = [narrow(t, it, dim, place, 1) for it in sort(t, x, dim)]
+    else:  # the tables' median leaves NaN out, torch's does not
+        missing = TRANSLATIONS["isnan"](t, x)
+        first = t.int.argmax(t.cast(missing, torch.int64), dim, torch.int64)
+        has = t.bool.any_dim(missing, dim)
+        found = [where(t, has, math.nan, found[0]), where(t, has, first, found[1])]
     return tuple(without(t, it, dims_of(tensor, dim), keepdim, tensor) for it in found)
 
 

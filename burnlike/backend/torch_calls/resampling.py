@@ -74,16 +74,20 @@ for _mode, _rank in (("linear", 1), ("bilinear", 2), ("trilinear", 3), ("bicubic
     _upsample(_mode, _rank, corners=True)
 
 
-@translates("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")
-def adaptive_avg_pool_backward(t: Tables, grad: Tensor, tensor: Tensor) -> Tensor:
-    rank = len(tensor.shape) - 2
-    sizes = grad.shape[-rank:]
-    return separable_backward(
-        t,
-        grad,
-        tensor.shape[-rank:],
-        lambda rows, place: torch.adaptive_avg_pool1d(rows, sizes[place]),
-    )
+def _adaptive_avg_pool(rank: int) -> None:
+    @translates(f"_adaptive_avg_pool{rank}d_backward")
+    def backward(t: Tables, grad: Tensor, tensor: Tensor) -> Tensor:
+        sizes = grad.shape[-rank:]
+        return separable_backward(
+            t,
+            grad,
+            tensor.shape[-rank:],
+            lambda rows, place: torch.adaptive_avg_pool1d(rows, sizes[place]),
+        )
+
+
+_adaptive_avg_pool(2)
+_adaptive_avg_pool(3)
 
 
 _MODES = {"upsample_nearest": "Nearest", "_upsample_nearest_exact": "NearestExact"}
@@ -93,6 +97,8 @@ _MODES |= {"upsample_bilinear": "Bilinear", "upsample_bicubic": "Bicubic"}
 def _interpolate(name: str, mode: str) -> None:
     @translates(f"{name}2d")
     def interpolate(t: Tables, tensor: Tensor, output_size: Sequence[int], *options: Any) -> Tensor:
+        if not tensor.dtype.is_floating_point:
+            raise NotImplementedError("of integers")
         corners = bool(options[0]) if mode in ("Bilinear", "Bicubic") else False
         scales = options[1:] if mode in ("Bilinear", "Bicubic") else options
         if any(it is not None for it in scales):  # they move the places that are read
