@@ -17,7 +17,7 @@ from ..module.identity.torch_wrappers import own_class, unwrap
 from ..module.transforms.placement import copy_with
 from ..module.tree.traversal import slots_of
 from ..nn.counterpart import Call, Counterpart
-from .other_classes import OtherClass, Parts, replaced_method, why_not
+from .other_classes import OtherClass, Parts, function_around, replaced_method, why_not
 from .twins import KEPT, Direction, Form, Part, Twin, owner_of, tensors_of
 
 Place = Literal["root", "sequential", "program"]
@@ -37,6 +37,7 @@ class Conversion:
 
     def __init__(self, module: nn.Module, direction: Direction) -> None:
         self._root = unwrap(module)
+        self._originals = {id(it) for it in (*self._root.modules(), *self._root.parameters())}
         self._direction = direction
         self._problems: dict[tuple[str, str], None] = {}
         self._twins: dict[int, tuple[Twin, Counterpart]] = {}
@@ -117,6 +118,11 @@ class Conversion:
             place: of the modules in it.
             without: a layer whose tensors and modules are not looked at.
         """
+        if name := function_around(module, self._originals):
+            remedy = "make it a method, or a functools.partial of one"
+            self._problem(
+                path, module, f"its {name} is a function around the original's layers, also in a copy; {remedy}"
+            )
         passed = set() if without is None else {*without._modules, *without._parameters, *without._buffers}
         for name, tensor in _tensors_held(module):
             if name not in passed:

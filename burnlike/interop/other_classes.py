@@ -1,14 +1,16 @@
 """What makes a module more than a layer of its class: own methods, hooks and parts; objects of registered classes."""
 
 import inspect
-from types import MethodType
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator
+from types import CellType, FunctionType, MethodType
+from typing import Any, NamedTuple
 
 from torch import nn
 
 from .._torch_compat.modules import HOOKS
 from ..errors import NoCounterpartError
 from ..module.identity.field_metadata import KEPT as FIELDS, change_field, fields_of
+from ..module.identity.plain_attributes import DEEPEST
 from .twin_classes import READERS
 from .twins import ORIGIN, change_class, hidden
 
@@ -26,6 +28,42 @@ def replaced_method(module: nn.Module) -> str:
         if inspect.isroutine(getattr(type(module), name, None)) and callable(value):
             return "" if isinstance(value, MethodType) and value.__self__ is module else name
     return ""
+
+
+def function_around(module: nn.Module, parts: Collection[int]) -> str:
+    """The attribute of `module` with a function that holds some of these objects, empty if there is none.
+
+    A copy has the function itself, which computes with the original's objects.
+
+    Args:
+        module: a program.
+        parts: addresses of modules and tensors.
+    """
+    for name, value in module.__dict__.items():
+        if name not in _GROUPS and any(id(it) in parts for it in _held_by_functions([value], 0)):
+            return name
+    return ""
+
+
+def _held_by_functions(values: Iterable[Any], depth: int, *, within: bool = False) -> Iterator[Any]:
+    """What functions among the values, also in lists and mappings, have in their closures and defaults."""
+    for value in values if depth <= DEEPEST else ():
+        if within:
+            yield value
+        if isinstance(value, FunctionType):
+            cells = map(_content, value.__closure__ or ())
+            held = [*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+            yield from _held_by_functions(held, depth + 1, within=True)
+        elif isinstance(value, list | tuple | dict):
+            items = value.values() if isinstance(value, dict) else value
+            yield from _held_by_functions(items, depth + 1, within=within)
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a variable that has no value yet
+        return None
 
 
 def why_not(layer: nn.Module, *, whole: bool) -> str:

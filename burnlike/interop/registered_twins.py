@@ -50,7 +50,8 @@ def register_twin(
 
     * `theirs` is derived from a layer of torch's that has a twin: `ours` is derived from that twin. Tensors and options
       of torch's layer become those of the twin; what the class has beside them (parameters, modules, attributes)
-      is there under the same names, its modules converted. `forward` computes the same with burnlike's layer.
+      is there under the same names, its modules converted. `forward` computes the same with burnlike's layer,
+      whose `weight` is `[d_input, d_output]` if it is a `Linear`.
     * `theirs` is any other class, which calls a layer that its twin is called differently from (`nn.LSTM`,
       `nn.MultiheadAttention`, ...): `ours` is derived from `theirs`, with that call changed.
 

@@ -1,6 +1,7 @@
 """A twin trains as the layer of torch's that it was made of: in-place layers, running statistics, 16-bit types."""
 
 import copy
+import functools
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -164,6 +165,59 @@ def test_a_method_as_forward_computes_with_the_copy() -> None:
     layer.forward = Own.other.__get__(layer)
     with pytest.raises(NoCounterpartError, match="forward is not that of its class"):
         from_torch(layer)
+
+
+class Calls(nn.Module):
+    """A program that computes by a function which it has been given."""
+
+    def __init__(self, function: Callable[["Calls"], Any]) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.functions = [function(self)]
+
+    def doubled(self, x: Tensor) -> Tensor:
+        return 2 * self.linear(x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.functions[0](x)
+
+
+def with_default(program: Calls) -> Any:
+    def function(x: Tensor, layer: nn.Module = program.linear) -> Tensor:
+        return layer(x)
+
+    return function
+
+
+def within_a_function(program: Calls) -> Any:
+    function = with_default(program)
+    return lambda x: function(x)
+
+
+@pytest.mark.parametrize("function", [lambda it: lambda x: it.doubled(x), with_default, within_a_function])
+def test_a_function_around_the_originals_layers_is_refused(function: Callable[[Calls], Any]) -> None:
+    """A copy would go on to compute with the original."""
+    for convert in (from_torch, to_torch):
+        with pytest.raises(NoCounterpartError, match="its functions is a function around the original's layers"):
+            convert(nn.Sequential(Calls(function)))
+
+
+def test_a_hook_around_the_originals_layers_is_refused() -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Sequential(nn.ReLU()))
+    handle = model[1].register_forward_hook(lambda module, inputs, output: model[0](output))
+    with pytest.raises(NoCounterpartError, match=r"1 .*its _forward_hooks is a function around the original's layers"):
+        from_torch(model)
+    handle.remove()
+    from_torch(model)
+
+
+@pytest.mark.parametrize("function", [lambda it: it.doubled, lambda it: functools.partial(Calls.doubled, it)])
+def test_a_method_and_a_partial_function_compute_with_the_copy(function: Callable[[Calls], Any]) -> None:
+    twin = from_torch(Calls(function))
+    with torch.no_grad():
+        for param in twin.parameters():
+            param.zero_()
+    assert (twin(torch.ones(2, 3)) == 0).all()
 
 
 def test_a_class_whose_forward_was_replaced_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
