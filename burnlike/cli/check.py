@@ -9,6 +9,7 @@ import burnlike.config.registry as registry
 from burnlike._terminal import one_line
 from burnlike.config import Config
 from burnlike.config.file_paths import missing_files
+from burnlike.config.hiding import hide_values
 from burnlike.config.node import Node, Tree, find
 from burnlike.config.overrides import reading
 from burnlike.config.shipped import config_file
@@ -93,7 +94,9 @@ def examine(
         if not (found or fast) and hasattr(config, "data") and find_spec("torch") is not None:
             from .trial import trial_problems
 
-            found = trial_problems(config, data=paths and inputs is None)
+            text = config.to_yaml()
+            problems = trial_problems(config, data=paths and inputs is None)
+            found = [(path, hide_values(message, text)) for path, message in problems]
         if found:
             raise ConfigError.of(find(tree.root, path).place.problem(path, message) for path, message in found)
         return tree, config

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from burnlike._terminal import one_line, table
 from burnlike.config.file_paths import missing_files
+from burnlike.config.hiding import values_hidden
 from burnlike.config.node import find
 from burnlike.config.overrides import Option, paths_of, reading
 from burnlike.config.tree import read_tree
@@ -144,7 +145,8 @@ def train_all(
     for number, (run, config) in enumerate(zip(runs, configs, strict=True), 1):
         renderer.note(f"\nrun {number} of {len(runs)}: {run.name}")
         try:
-            result = _train(config, folder / run.name, paths_of([*said, *run.overrides]), renderer)
+            with values_hidden(config):
+                result = _train(config, folder / run.name, paths_of([*said, *run.overrides]), renderer)
         except BurnlikeError as error:
             renderer.note(f"{run.name} failed: {one_line(str(error))}")
             result = error

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import burnlike.config.registry as registry
 from burnlike._env import global_rank, number_of_ranks, shorten_spinning
 from burnlike._memory import keep_freed_memory
+from burnlike.config.hiding import values_hidden
 from burnlike.config.overrides import Option, paths_of
 from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError, BurnlikeError, CheckpointError, ConfigError
@@ -84,6 +85,7 @@ def _run(args: argparse.Namespace) -> int:
 
     renderer = choose_renderer()
     with ExitStack() as stack:
+        stack.enter_context(values_hidden(config))
         directory = None
         if resumed is not None and global_rank() == 0:
             directory = stack.enter_context(closing(_resumed(resumed, file)))

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from burnlike.cli.main import main
 from burnlike.config import ModuleConfig
 from burnlike.config.file_paths import missing_files
+from burnlike.config.hiding import hide_values, values_hidden
 from burnlike.errors import ConfigError
 from burnlike.train import TrainConfig
 
@@ -69,6 +71,37 @@ def test_no_mistake_shows_a_value(option: str) -> None:
         read("device=${env:KEY}", option)
     assert SECRET not in str(caught.value)
     assert "${" in str(caught.value)
+
+
+def test_texts_have_the_references_in_place_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LONGER", f"{SECRET}/more")
+    config = "a: ${env:KEY}\nb: x${env:LONGER,d}\nc: ${env:COUNT}\nd: ${env:UNSET_X}\n"
+    assert hide_values(f"3 {SECRET} {SECRET}/more", config) == "3 ${env:KEY} ${env:LONGER}"
+
+
+def fail() -> None:
+    try:
+        Path(f"/nowhere/{SECRET}").read_bytes()
+    except OSError as error:
+        raise OSError(f"no {SECRET}") from error
+
+
+def test_no_error_of_a_training_shows_a_value() -> None:
+    with pytest.raises(OSError, match=r"\$\{env:KEY\}") as caught, values_hidden(read("data.pattern=${env:KEY}")):
+        fail()
+    assert SECRET not in f"{caught.value} {caught.value.__cause__}"
+
+
+@pytest.mark.parametrize("more", [[], ["--debug"], ["--sweep", "seed=1,2"]])
+@pytest.mark.parametrize("option", ["data={type: Csv, path: '${env:FOLDER}', target: y}", "freeze=['${env:KEY}']"])
+def test_no_command_shows_a_value(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, more: list[str]
+) -> None:
+    assert main(["train", str(SHIPPED), "--set", option, "--run-dir", str(tmp_path / "run"), *more]) == 2
+    assert main(["check", str(SHIPPED), "--set", option]) == 2
+    out = capsys.readouterr()
+    assert "${env:" in out.out + out.err
+    assert SECRET not in out.out + out.err
 
 
 def test_a_literal_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from ..._regular_file import read_regular
+from ...config.hiding import hide_values
 from ...errors import RunDirError
 from ..runs.environment import write_environment
 from ..runs.log_file import DONE, FAILED, LOG_NAME, STOPPED, LogFile
@@ -23,6 +25,7 @@ class RunLog(Callback):
 
     def __init__(self) -> None:
         self._log: LogFile | None = None
+        self._config = ""
 
     def on_fit_start(self, learner: "Learner[Any]") -> None:
         """Write the environment, and what has changed in it since the run began."""
@@ -35,6 +38,8 @@ class RunLog(Callback):
             raise RunDirError(
                 f"{learner.run.path}: the environment can't be written: {error.strerror or error}"
             ) from error
+        with suppress(OSError):  # a program may train without a config
+            self._config = read_regular(learner.run.config).decode("utf-8", "replace")
         self._log.start(learner.step, learner.total_steps)
         for name, (before, now) in changes.items():
             self._log.write(f"changed since the run began: {name}: {before} -> {now}")
@@ -63,8 +68,8 @@ class RunLog(Callback):
         is_error = isinstance(error, Exception)
         reason = f"{type(error).__name__}: {error}" if is_error else str(error)
         with suppress(RunDirError):  # a full disk must not hide the error itself
-            self._log.end(FAILED if is_error else STOPPED, reason)
+            self._log.end(FAILED if is_error else STOPPED, hide_values(reason, self._config))
 
     def _write(self, text: str) -> None:
         if self._log is not None:
-            self._log.write(text)
+            self._log.write(hide_values(text, self._config))

@@ -78,3 +78,17 @@ def test_without_a_directory_nothing_is_written(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     fit(None)
     assert list(tmp_path.iterdir()) == []
+
+
+class Leak(Callback):
+    def on_step_end(self, learner: Learner[Any]) -> None:
+        raise TrainingError("s3cr3t failed")
+
+
+def test_values_of_environment_variables_stay_out_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEY", "s3cr3t")
+    fit(tmp_path / "run", epochs=1)
+    (tmp_path / "run" / "config.yaml").write_text("a: ${env:KEY}\n")
+    with pytest.raises(TrainingError):
+        fit(tmp_path / "run", Leak())
+    assert log_of(tmp_path / "run")[-1] == "failed: TrainingError: ${env:KEY} failed"
