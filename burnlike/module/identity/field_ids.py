@@ -100,6 +100,12 @@ RENAMED = [0]
 _CHANGES = count(1)
 
 
+def made_elsewhere(module: nn.Module, tensor: Tensor | None) -> bool:
+    """Whether the id on a tensor was made for another module, which still lives."""
+    kept = None if tensor is None else tensor.__dict__.get(ON_TENSOR)
+    return type(kept) is KeptId and kept.home is not None and kept.home() not in (None, module)
+
+
 def note_move(tensor: Tensor | None, is_move: bool) -> None:
     """Note on a tensor's id whether another tree than that of its first module has the tensor."""
     kept = None if tensor is None else tensor.__dict__.get(ON_TENSOR)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from ...errors import DuplicateParamIdError
-from ..identity.field_ids import keep_id, known_id, note_move, noted_id, noting, place_id, shape_text
+from ..identity.field_ids import keep_id, known_id, made_elsewhere, note_move, noted_id, noting, place_id, shape_text
 from ..identity.field_metadata import Kind, meta_of, set_meta
 from ..identity.param_id import ParamId
 from ..identity.torch_wrappers import own_class, unwrap
@@ -82,7 +82,7 @@ class Identities:
         place = place_id(module, name)
         arrived = place is not param_id and place != param_id
         self._decided.append(Decision(module, name, param_id, True if arrived else None, tensor))
-        if arrived:
+        if arrived or made_elsewhere(module, tensor):
             self._moves[param_id.value] = tensor, True
         return param_id
 

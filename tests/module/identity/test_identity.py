@@ -176,8 +176,13 @@ def test_an_optimizer_goes_on_with_the_state_of_a_parameter_that_moved(make: Any
         torch.testing.assert_close(found, wanted)
 
 
-def test_a_parameter_that_moved_to_another_model_leaves_its_id_to_nobody() -> None:
-    teacher, student = nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False)
+@pytest.mark.parametrize(
+    "make",
+    [lambda: nn.Linear(2, 2, bias=False), lambda: LinearConfig(d_input=2, d_output=2, bias=False).init()],
+    ids=["torch", "burnlike"],
+)
+def test_a_parameter_that_moved_to_another_model_leaves_its_id_to_nobody(make: Any) -> None:
+    teacher, student = make(), make()
     (before,) = [param.id for param in params(teacher)]
     student.weight = teacher.weight
     assert [param.id for param in params(student)] == [before]
