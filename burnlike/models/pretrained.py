@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import torch
@@ -123,8 +123,17 @@ def _record_for(config: ModuleConfig, found: Description, weights: Record) -> Re
             source = config.replace(image_size=trained.image_size)
             return resized(_record_for(source, found, weights), source, config)
         case _:
-            unused = found.table.head if found.is_backbone else ()
+            unused = _of_heads(found.table, weights) if found.is_backbone else ()
             return converted(found.table, build_on_meta(config, weights, found.path), weights, unused)
+
+
+def _of_heads(table: WeightTable, weights: Record) -> Collection[str]:
+    """The names of theirs that are of no backbone: those without its prefix, where the file has it."""
+    names = [*weights.tensors, *weights.aliases]
+    prefix = table.backbone or table.prefixes[-1]
+    if any(name.startswith(prefix) for name in names if prefix):
+        return {table.current_name(name) for name in names if not name.startswith(prefix)}
+    return table.head
 
 
 def _typed(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+import transformers
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, LlamaModel, ViTConfig, ViTModel
 
 from burnlike.cli import convert
@@ -157,6 +158,35 @@ def test_a_backbone_alone_has_no_head(theirs: Any, directory: Path, tmp_path: Pa
         assert torch.equal(again.embed_tokens.weight, theirs.model.embed_tokens.weight)
     with pytest.raises(RecordMismatchError, match=r"missing in the record: lm_head\.weight"):
         load_pretrained(tmp_path / "alone", architecture="LlamaForCausalLM")
+
+
+OF_TOKENS = {**SIZES, "num_attention_heads": 4, "max_position_embeddings": 64, "pad_token_id": 0}
+OF_IMAGES = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12}
+OTHER_HEADS = [
+    ("LlamaForTokenClassification", OF_TOKENS, "LlamaModel"),
+    ("GPT2DoubleHeadsModel", GPT2, "GPT2Model"),
+    ("BertForQuestionAnswering", OF_TOKENS, "BertModel"),
+    ("ViTForMaskedImageModeling", {**OF_IMAGES, "image_size": 8, "patch_size": 4, "encoder_stride": 4}, "ViTModel"),
+]
+
+
+@pytest.mark.parametrize(("name", "sizes", "backbone"), OTHER_HEADS, ids=lambda it: it if isinstance(it, str) else "")
+def test_the_backbone_of_a_model_with_a_head_that_has_no_table(
+    name: str, sizes: dict[str, Any], backbone: str, tmp_path: Path
+) -> None:
+    kind: Any = getattr(transformers, name)
+    theirs = kind(kind.config_class(**sizes)).eval()
+    theirs.save_pretrained(tmp_path)
+    with pytest.raises(ConfigError, match=rf"got '{name}'; to load what it shares .* pass architecture="):
+        load_pretrained(tmp_path)
+    config: Any = pretrained_config(tmp_path, backbone)
+    config = config.replace(pooler=False) if backbone == "BertModel" else config
+    ours: Any = load_pretrained(tmp_path, architecture=backbone, config=config)
+    x = torch.randn(2, 3, 8, 8) if backbone == "ViTModel" else torch.randint(32, (2, 9))
+    with torch.no_grad():
+        found, expected = ours(x), theirs.base_model(x).last_hidden_state
+    found = found.hidden if backbone == "BertModel" else found
+    torch.testing.assert_close(found, expected[:, 0] if backbone == "ViTModel" else expected)
 
 
 def test_a_backbone_of_images_gets_another_head(tmp_path: Path) -> None:

@@ -41,7 +41,8 @@ VIT = WeightTable(
     # Of the decoder of masked images, and of the pooler, which ours lacks.
     harmless=("encoder_stride", "pooler_act", "pooler_output_size"),
     backbone="vit.",
-    ignored=(r"vit\.pooler\.dense\.(weight|bias)",),
+    # The mask's vector stands for hidden patches, which ours does not take.
+    ignored=(r"vit\.pooler\.dense\.(weight|bias)", r"vit\.embeddings\.mask_token"),
     config=config_of,
     tensors={
         "class_token": "vit.embeddings.cls_token",
