@@ -9,6 +9,7 @@ import torch
 from ..core.axes import axis, whole
 from ..core.base import B, D, K, TensorBase, wrap
 from ..core.kinds import D1, Bool, Float, Kind
+from ..core.numbers import unboxed
 from ..core.operands import fail, operand, scalar, tensor_operand
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def compare_mixed(name: str, tensor: Any, other: Any) -> Any:
     """A comparison whose other operand is a scalar, a torch tensor, or does not fit."""
-    spec = tensor.spec
+    spec, other = tensor.spec, unboxed(other)
     if isinstance(other, int | float) and spec.kind is not Float and _is_no_element(spec.kind, other):
         return _with_no_element(name, tensor, other)
     value = operand(name, spec, other)
@@ -29,7 +30,7 @@ def compare_mixed(name: str, tensor: Any, other: Any) -> Any:
 
 def compare_scalar(name: str, tensor: Any, value: Any) -> Any:
     """A comparison with a number, never with a tensor."""
-    spec = tensor.spec
+    spec, value = tensor.spec, unboxed(value)
     return compare_mixed(name, tensor, value if isinstance(value, int | float) else scalar(name, spec, value))
 
 
@@ -163,7 +164,8 @@ class ComparisonMethods(TensorBase[B, D, K]):
 
 
 def _comparable(other: Any) -> bool:
-    return isinstance(other, torch.Tensor | int | float | numbers.Number)
+    # NumPy's bool is no Number.
+    return isinstance(other, torch.Tensor | int | float | numbers.Number) or getattr(other, "ndim", 1) == 0
 
 
 class FloatCheckMethods(TensorBase[B, D, K]):

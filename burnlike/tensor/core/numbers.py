@@ -23,9 +23,9 @@ def scalar(name: str, spec: Spec, value: Any) -> Any:
         TensorTypeError: not a number.
         TensorValueError: a number that the tensor's elements can't be.
     """
-    if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
-        return value
     if not isinstance(value, int | float):
+        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+            return value
         value = _python_number(name, spec, value)
     if spec.kind is Float:
         return float(value) if abs(value) < _FLOAT_LIMIT else _large(name, value)
@@ -46,6 +46,13 @@ def scalar(name: str, spec: Spec, value: Any) -> Any:
 
 _FLOAT_LIMIT = 2**1023
 _RANGES = {dtype: (torch.iinfo(dtype).min, torch.iinfo(dtype).max) for dtype, kind in KINDS.items() if kind is Int}
+
+
+def unboxed(value: Any) -> Any:
+    """The number in one of NumPy's scalars; anything else as it is."""
+    if isinstance(value, int | float | torch.Tensor) or getattr(value, "ndim", 1) != 0:
+        return value
+    return value.item()
 
 
 def _large(name: str, value: float) -> float:

@@ -1,6 +1,8 @@
 import operator
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -109,6 +111,21 @@ def test_what_is_no_tensor_and_no_number_is_not_equal_as_a_whole() -> None:
     assert (x != "a") is True
     with pytest.raises(TensorTypeError, match="got NoneType"):
         operator.lt(x, None)
+
+
+@pytest.mark.parametrize("number", [True, 1, 1.5, NAN])
+@pytest.mark.parametrize(
+    "tensor", [torch.tensor([0.0, 1.0, 1.5]), torch.tensor([0, 1, 2]), torch.tensor([True, False])]
+)
+def test_numpys_numbers_compare_as_pythons_do(tensor: torch.Tensor, number: Any) -> None:
+    x: Any = Tensor(tensor, CPU)
+    for boxed in (np.array(number), np.bool_(number), np.float32(number)):
+        plain = boxed.item()
+        for compare in (operator.eq, operator.ne):
+            assert compare(x, boxed).inner.equal(compare(x, plain).inner)
+    if tensor.dtype is not torch.bool:
+        assert (x > np.float32(number)).inner.equal((x > number).inner)
+        assert x.lower_elem(np.float32(number)).inner.equal(x.lower_elem(number).inner)
 
 
 def test_tensors_are_hashed_by_identity() -> None:
