@@ -13,6 +13,7 @@ import torch
 
 from ..._env import ignore_leaks_of_killed_processes
 from ...config import registry
+from ...config.hiding import values_hidden
 from ...errors import TrainingError
 from ...record import SafetensorsRecorder
 from ..learner.interrupt import Interrupted, Interrupter
@@ -106,8 +107,9 @@ def _run_leg(text: str, directory: str, leg: Leg, imports: list[str]) -> None:
 
     registry.import_modules(imports)
     interrupter = Interrupter()
-    with closing(open_or_create(directory)) as run:
-        job = Job(TrainConfig.from_yaml(text))
+    config = TrainConfig.from_yaml(text)
+    with values_hidden(config), closing(open_or_create(directory)) as run:
+        job = Job(config)
         try:
             job.run(run, PlainRenderer(io.StringIO()), interrupter, [_Stop(leg, interrupter)])
         except Interrupted:
