@@ -189,6 +189,21 @@ def test_the_class_and_the_functions_of_torch_stay_what_they_are() -> None:
     assert model.seen == [Loss, Loss]
 
 
+def test_a_part_of_the_rotation_that_is_patched_later_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    transformers = pytest.importorskip("transformers")
+    from transformers.models.llama import modeling_llama
+
+    config = transformers.LlamaConfig(
+        vocab_size=16, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2
+    )
+    model, ids = transformers.LlamaModel(config).eval(), torch.arange(12).view(2, 6)
+    assert ("attention", "rotary") in [it.ops for it in fuse(model).fused]
+    monkeypatch.setattr(modeling_llama, "rotate_half", lambda x: x * 2)
+    got = model(ids).last_hidden_state
+    unfuse(model)
+    torch.testing.assert_close(got, model(ids).last_hidden_state)
+
+
 def test_an_attention_function_that_is_registered_later_is_called() -> None:
     transformers = pytest.importorskip("transformers")
     from transformers import AttentionInterface, LlamaConfig

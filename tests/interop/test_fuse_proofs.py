@@ -12,6 +12,7 @@ from torch import Tensor, nn
 import burnlike as bl
 from burnlike.interop import fuse, unfuse
 
+READS_MORE = "its activation has hooks, or reads more than settings"
 OTHER = "its forward gives other results than the fused op"
 LIMIT = 1e9
 
@@ -98,10 +99,45 @@ class LongRmsNorm(RmsNorm):
         return self.weight * self.normalized(y.float()).to(y.dtype)
 
 
+class AskingRmsNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * self.normalized(x.float() * getattr(self, "scale", 1.0)).to(x.dtype)
+
+
+class ImportingRmsNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        import operator
+
+        return self.weight * self.normalized(x.float() * operator.neg(-1.0)).to(x.dtype)
+
+
+class CountingRmsNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen = x
+        return self.weight * self.normalized(x.float()).to(x.dtype)
+
+
+class LookedUpRmsNorm(RmsNorm):
+    """Has `scale` without having it in a dict."""
+
+    def __getattr__(self, name: str) -> Any:
+        return LIMIT / 1e9 if name == "scale" else super().__getattr__(name)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * self.normalized(x.float() * self.scale).to(x.dtype)
+
+
+READ_MORE: list[tuple[Callable[[], nn.Module], str]] = [
+    (AskingRmsNorm, "`getattr`"),
+    (ImportingRmsNorm, "`neg`"),
+    (CountingRmsNorm, "`seen`"),
+    (LookedUpRmsNorm, "`scale`"),
+]
+
+
 class TrainedRmsNorm(RmsNorm):
     def forward(self, x: Tensor) -> Tensor:
-        y = F.dropout(self.normalized(x.float()), 0.0, self.training)
-        return self.weight * y.to(x.dtype)
+        return self.weight * self.normalized(x.float() + 0 * self.training).to(x.dtype)
 
 
 class GlobalRmsNorm(RmsNorm):
@@ -112,6 +148,21 @@ class GlobalRmsNorm(RmsNorm):
 class LimitedRmsNorm(RmsNorm):
     def forward(self, x: Tensor) -> Tensor:
         return self.weight * self.normalized(x.float()).clamp(max=self.limit).to(x.dtype)
+
+
+class ScaledRmsNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * self.normalized(x.float() * self.scale).to(x.dtype)
+
+
+class WrongRmsNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * self.normalized(x) + "eps"  # pyright: ignore[reportOperatorIssue]
+
+
+class LimitedSiLU(nn.SiLU):
+    def forward(self, input: Tensor) -> Tensor:
+        return F.silu(input).clamp(max=1e9)
 
 
 class DerivedRmsNorm(RmsNorm):
@@ -135,19 +186,22 @@ class TwoRmsNorm(RmsNorm):
         (ShiftedRmsNorm(), OTHER),
         (OutsideRmsNorm(1e-2), OTHER),
         (OutsideRmsNorm(1e-10), OTHER),
-        (ClampedRmsNorm(1e-10), OTHER),
-        (NoisyRmsNorm(), OTHER),
+        (ClampedRmsNorm(1e-10), "its code reads `clamp`"),
+        (NoisyRmsNorm(), "its code reads `rand`"),
         (LotteryRmsNorm(), "its code reads the global `random`"),
         (FloatRmsNorm(), OTHER),
         (HalfRmsNorm(), OTHER),
-        (DetachedRmsNorm(), OTHER),
-        (InPlaceRmsNorm(), OTHER),
-        (LongRmsNorm(), "its code has a branch, and reads `shape`"),
+        (DetachedRmsNorm(), "its code reads `detach`"),
+        (InPlaceRmsNorm(), "its code reads `copy_`"),
+        (LongRmsNorm(), "its code compares sizes or values"),
         (TrainedRmsNorm(), "its code reads `training`"),
+        *((it(), f"its code reads {what}") for it, what in READ_MORE),
         (GlobalRmsNorm(), "its code reads the global `LIMIT`"),
-        (LimitedRmsNorm(limit=1e9), "its code reads `limit`"),
+        (LimitedRmsNorm(limit=1e9), "its code reads `clamp`"),
+        (ScaledRmsNorm(scale=1.0), "its code reads `scale`"),
         (DerivedRmsNorm(), "its code reads `super`"),
-        (RaisingRmsNorm(), "it could not be tried: RuntimeError: not now"),
+        (RaisingRmsNorm(), "its code reads `RuntimeError`"),
+        (WrongRmsNorm(), "it could not be tried: TypeError: unsupported operand type(s) for +: 'Tensor' and 'str'"),
         (TwoRmsNorm(), "its forward requires several arguments"),
         (nn.LayerNorm((2, 4)), "it normalizes 2 dimensions, the native op the last one"),
         (nn.LayerNorm(4, elementwise_affine=False), "it has no weight, which the native op needs"),
@@ -160,6 +214,47 @@ def test_what_computes_something_else_is_kept_with_the_reason(module: nn.Module,
     report = fuse(module)
     assert not report.fused
     assert report.kept[0].reason == reason
+
+
+def test_code_that_reads_what_is_around_it_is_kept() -> None:
+    scales = [1.0]
+
+    class AroundRmsNorm(RmsNorm):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.weight * self.normalized(x.float() * scales[0]).to(x.dtype)
+
+    class DefaultRmsNorm(RmsNorm):
+        def forward(self, x: Tensor, scales: list[float] = scales) -> Tensor:
+            return self.weight * self.normalized(x.float() * scales[0]).to(x.dtype)
+
+    assert fuse(AroundRmsNorm()).kept[0].reason == "its code reads `scales` of the function around it"
+    assert fuse(DefaultRmsNorm()).kept[0].reason == "its code has an object as the default of an argument"
+
+
+def test_a_method_that_is_replaced_later_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, own, x = RmsNorm(), RmsNorm(), torch.randn(2, 8)
+    fuse(module)
+    fuse(own)
+    own.normalized = lambda x: 3 * x
+    torch.testing.assert_close(own(x), 3 * x)
+    monkeypatch.setattr(RmsNorm, "normalized", lambda self, x: 2 * x)
+    torch.testing.assert_close(module(x), 2 * x)
+
+
+@pytest.mark.parametrize("change", [{"eps": None}, {"weight": None}, {"eps": "1e-6"}])
+def test_what_a_norm_can_t_compute_with_later_is_an_error_of_its_own_code(change: dict[str, Any]) -> None:
+    module = RmsNorm()
+    fuse(module)
+    for name, value in change.items():
+        setattr(module, name, value)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        module(torch.ones(2, 8))
+
+
+def test_a_norm_without_its_weight_yet_is_kept() -> None:
+    module = RmsNorm()
+    module.weight = nn.UninitializedParameter()
+    assert not fuse(module).fused
 
 
 @pytest.mark.parametrize("norm", [RmsNorm, RmsNormOfHiddenStates])
@@ -238,12 +333,14 @@ class GatedWithDropout(Gated):
     [
         (Gated(nn.ReLU()), OTHER),
         (Gated(F.relu), OTHER),
-        (LimitedGated(), OTHER),
-        (DroppedGated(nn.SiLU(), rate=0.0), "its code reads `rate`"),
+        (LimitedGated(), "its code reads `clamp`"),
+        (DroppedGated(nn.SiLU(), rate=0.0), "its code reads `dropout`"),
         (OtherOrderGated(nn.SiLU()), OTHER),
-        (WeightsGated(nn.SiLU()), OTHER),
-        (Gated(hooked(nn.SiLU())), "its activation has hooks or more than settings"),
-        (Gated(nn.PReLU()), "its activation has hooks or more than settings"),
+        (WeightsGated(nn.SiLU()), "its code reads `linear`"),
+        (Gated(lambda x: x * torch.sigmoid(LIMIT * x)), READS_MORE),
+        (Gated(LimitedSiLU()), READS_MORE),
+        (Gated(hooked(nn.SiLU())), READS_MORE),
+        (Gated(nn.PReLU()), READS_MORE),
         (GatedWithDropout(), "it has `dropout` beside its products and activation"),
     ],
     ids=lambda it: type(it).__name__ if isinstance(it, nn.Module) else "",

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ... import ops
 from ..._torch_compat.modules import CALL_HOOKS
 from ...ops._autocast import for_products
-from .reading import names_of, read_otherwise
+from .reading import names_of, read_otherwise, reads_only
 from .trials import CALLS, Proven, proven_dtypes, stand_in
 from .usable import takes
 
@@ -38,9 +38,9 @@ Kind = tuple[Any, ...]
 
 
 def kind_of(activation: Any) -> Kind | None:
-    """The kind of an activation; None for a module with more than settings: weights, children, hooks, a forward."""
+    """The kind of an activation; None for one with more than settings: weights, children, hooks, other code."""
     if not isinstance(activation, nn.Module):
-        return (activation,)
+        return (activation,) if reads_only(activation) else None
     own = activation.__dict__
     if _is_watched(activation) or any(own[name] for name in ("_parameters", "_buffers", "_modules")):
         return None
@@ -49,7 +49,9 @@ def kind_of(activation: Any) -> Kind | None:
         hash(settings)
     except TypeError:
         return None
-    return (type(activation), *settings)
+    is_alone = reads_only(activation, frozenset(name for name, _ in settings))
+    is_alone = is_alone and all(reads_only(value) for _, value in settings if callable(value))
+    return (type(activation), *settings) if is_alone else None
 
 
 def _is_watched(module: nn.Module) -> bool:
@@ -116,7 +118,7 @@ def prove_gated(gate: Gate, module: nn.Module, stock: types.FunctionType) -> tup
         return None, reason
     kind = kind_of(getattr(module, activation)) if activation else ()
     if kind is None:
-        return None, "its activation has hooks or more than settings"
+        return None, "its activation has hooks, or reads more than settings"
     dtypes, reason = proven_dtypes(
         lambda: _made_small(module, products, activation),
         stock,

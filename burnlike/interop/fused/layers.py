@@ -9,14 +9,18 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from ... import ops
 from ...ops.linear import machine_gains
 from .forwards import FusedForward, fused_forward, stock_forward
 from .gated import GEGLU, GEGLU_TANH, SWIGLU, gated_forward, is_gated, kind_of, prove_gated
-from .reading import names_of, one_argument, read_otherwise
+from .reading import methods_of, names_of, one_argument, read_otherwise
 from .trials import Proven, proven_dtypes, stand_in, untouched_state, with_weights
 from .usable import takes, takes_norm
+
+Methods = tuple[tuple[str, types.FunctionType], ...]
+"""Methods of a class, by name, that its forward calls."""
 
 Compute = Callable[[Any, Any], Tensor | None]
 """Of a module and its input: the result, or None for what the op does not take."""
@@ -59,7 +63,7 @@ def fuse_layer(module: nn.Module, proven: dict[Any, tuple[Any, str]]) -> tuple[F
                 proven[key] = rule.prove(module, stock)
         details, reason = proven[key]
         if not reason:
-            return layer_forward(owner, rule.name, details), ""
+            return layer_forward(owner, rule.name, methods_of(type(module), stock), details), ""
     return None, reason
 
 
@@ -72,27 +76,30 @@ def _same_proof(module: nn.Module) -> tuple[Any, ...]:
     return type(module), own, others, children, tuple(it.shape for it in module.parameters(recurse=False))
 
 
-def layer_forward(owner: type[nn.Module], name: str, details: Any) -> FusedForward:
-    """The forward of a rule of `LAYER_RULES` for modules with these details."""
+def layer_forward(owner: type[nn.Module], name: str, methods: Methods, details: Any) -> FusedForward:
+    """The forward of a rule of `LAYER_RULES` for modules with these details, while the class has these methods."""
     rule, stock = LAYER_RULES[name], stock_forward(owner)[1]
     assert stock is not None
     return fused_forward(
         owner,
-        (name, details),
+        (name, methods, details),
         lambda: (
-            _with_op(stock, one_argument(stock) or "", rule.compute(details)),
+            _with_op(stock, one_argument(stock) or "", methods, rule.compute(details)),
             (rule.op,),
-            (layer_forward, owner, name, details),
+            (layer_forward, owner, name, methods, details),
         ),
     )
 
 
-def _with_op(stock: types.FunctionType, name: str, compute: Compute) -> Callable[..., Any]:
-    """The stock forward with another way for a single argument."""
+def _with_op(stock: types.FunctionType, name: str, methods: Methods, compute: Compute) -> Callable[..., Any]:
+    """The stock forward with another way for a single argument, while its methods are what they were."""
 
     def forward(module: Any, *arguments: Any, **keywords: Any) -> Any:
         x = arguments[0] if arguments else keywords.get(name)
-        result = compute(module, x) if len(arguments) + len(keywords) == 1 and x is not None else None
+        is_proven = len(arguments) + len(keywords) == 1 and x is not None
+        for method, function in methods:
+            is_proven = is_proven and getattr(type(module), method, None) is function and method not in module.__dict__
+        result = compute(module, x) if is_proven else None
         return stock(module, *arguments, **keywords) if result is None else result
 
     # With the stock function's globals, of which it uses none: torch.jit.script compiles the stock function, by these.
@@ -120,7 +127,7 @@ def _is_conv1d(module: nn.Module) -> bool:
 
 
 def _prove_conv1d(module: Any, stock: types.FunctionType) -> tuple[Any, str]:
-    if reason := read_otherwise(module, stock, frozenset({"weight", "bias", "nf"})):
+    if reason := read_otherwise(module, stock, frozenset({"weight", "bias", "nf", "size", "view", "addmm"})):
         return None, reason
     shapes: Any = {"weight": (3, module.weight.shape[1]), "bias": module.bias.shape}
     _, reason = proven_dtypes(lambda: with_weights(stand_in(module), shapes), stock, conv1d_forward, 3)
@@ -133,7 +140,7 @@ _EPSILONS = frozenset({"variance_epsilon", "eps", "epsilon"})
 def _is_rms_norm(module: nn.Module) -> bool:
     name, own = type(module).__name__.lower(), dict(module.named_parameters(recurse=False))
     is_called_so = "rmsnorm" in name or name.endswith("layernorm")
-    has_one_weight = list(own) == ["weight"] and own["weight"].dim() == 1
+    has_one_weight = list(own) == ["weight"] and not is_lazy(own["weight"]) and own["weight"].dim() == 1
     return (
         is_called_so
         and has_one_weight
@@ -169,9 +176,11 @@ def rms_norm_forward(proven: tuple[str, Proven]) -> Compute:
     epsilon, results = proven[0], dict(proven[1])
 
     def compute(module: Any, x: Any) -> Tensor | None:
-        weight = module.weight
-        dtype = results.get((x.dtype, weight.dtype)) if takes_norm(x, weight.shape, weight) else None
-        return None if dtype is None else ops.rms_norm(x, weight, getattr(module, epsilon)).to(dtype)
+        weight, value = module.weight, getattr(module, epsilon)
+        if weight is None or not isinstance(value, float) or not takes_norm(x, weight.shape, weight):
+            return None
+        dtype = results.get((x.dtype, weight.dtype))
+        return None if dtype is None else ops.rms_norm(x, weight, value).to(dtype)
 
     return compute
 

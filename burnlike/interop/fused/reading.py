@@ -1,24 +1,27 @@
 """What the code of a forward reads: only code that reads nothing else than a native op may be replaced by it.
 
-A trial shows what a module computes now. It does not show what a number in the module will change later, nor a branch
-that the trial did not take. So this is a list of what the code may read, and what is not in it is left alone.
+A trial shows what a module computes now, with some inputs. It does not show what a number in the module will change
+later, nor a clamp at a value that no input reaches. So this is a list of what the code may read and call, and code with
+anything else in it is left alone.
 """
 
-import dis
 import inspect
 import math
 import types
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
+import torch
 from torch import nn
 
+from .forwards import stock_forward
 from .rebinding import codes_of, instructions_of, is_plain, uses_of_globals
 
-# What code with branches may ask of tensors and torch: no sizes, of which a trial has few.
-_JUMPS = {*dis.hasjrel, *dis.hasjabs}
-_FORMATS = frozenset({"dtype", "to", "float", "half", "bfloat16", "float16", "float32", "type_as"})
-_IN_BRANCHES = _FORMATS | {"nn", "functional", "silu", "gelu", "pow", "square", "mean", "rsqrt", "sqrt"}
+# What code may ask of tensors and torch. Each of these does the same to numbers of any size, and to any number of rows.
+_FORMATS = {"dtype", "to", "type_as", "float", "half", "double", "bfloat16", "float16", "float32", "float64"}
+_FUNCTIONS = {"pow", "square", "mean", "rsqrt", "sqrt", "mul", "add", "div", "silu", "gelu", "tanh", "sigmoid", "erf"}
+_ALLOWED = _FORMATS | _FUNCTIONS | {"torch", "nn", "functional", "math", "pi"}
+_ORDERS = ("<", "<=", ">", ">=")
 
 
 def one_argument(function: types.FunctionType) -> str | None:
@@ -33,60 +36,75 @@ def one_argument(function: types.FunctionType) -> str | None:
 
 def names_of(module: nn.Module, function: types.FunctionType) -> frozenset[str]:
     """Names of attributes and globals in a forward, and in methods of the class that it calls."""
-    codes = (code for it in _functions(type(module), function, {function}) for code in codes_of(it.__code__))
-    return frozenset(name for code in codes for name in code.co_names)
+    functions = (function, *(it for _, it in methods_of(type(module), function)))
+    return frozenset(name for it in functions for code in codes_of(it.__code__) for name in code.co_names)
 
 
-def read_otherwise(module: nn.Module, function: types.FunctionType, known: frozenset[str]) -> str:
+def read_otherwise(module: object, function: types.FunctionType, known: frozenset[str]) -> str:
     """What a module's forward reads beside its attributes `known` and torch's functions; empty for nothing."""
-    for part in _functions(type(module), function, {function}):
+    methods = dict(methods_of(type(module), function))
+    for part in (function, *methods.values()):
         if not is_plain(part):
             return "its forward is decorated"
-        codes = list(codes_of(part.__code__))
-        names = {name for code in codes for name in code.co_names}
-        for name in ("training", "super"):
-            if name in names:
+        if reason := _read_from_elsewhere(part):
+            return reason
+        uses = uses_of_globals(part.__code__)
+        for name in sorted({name for code in codes_of(part.__code__) for name in code.co_names} - uses.keys() - known):
+            if name in getattr(module, "__dict__", {}) or not (name in methods or _is_of_tensors(module, name)):
                 return f"its code reads `{name}`"
-        for name in sorted(uses_of_globals(part.__code__)):
-            if name in part.__globals__ and not _is_of_torch(part.__globals__[name]):
-                return f"its code reads the global `{name}`"
-        for name in sorted(names - known - uses_of_globals(part.__code__).keys()):
-            if _is_own(module, name):
-                return f"its code reads `{name}`"
-        methods = {name for name in names if isinstance(_method(type(module), name), types.FunctionType)}
-        allowed = _IN_BRANCHES | known | methods | uses_of_globals(part.__code__).keys()
-        if names - allowed and any(it.opcode in _JUMPS for code in codes for it in instructions_of(code)):
-            return f"its code has a branch, and reads `{min(names - allowed)}`"
     return ""
 
 
-def _functions(owner: type, function: Any, seen: set[Any]) -> Iterator[Any]:
-    """The function, and methods of the class that it names."""
-    yield function
-    for code in codes_of(function.__code__):
-        for name in code.co_names:
-            method = _method(owner, name)
-            if isinstance(method, types.FunctionType) and method not in seen:
-                seen.add(method)
-                yield from _functions(owner, method, seen)
+def _read_from_elsewhere(function: types.FunctionType) -> str:
+    """What a function reads of globals, of the function around it, and of objects in its defaults."""
+    for name in sorted(uses_of_globals(function.__code__)):
+        if name not in function.__globals__:  # of Python itself, such as `getattr` and `super`
+            return f"its code reads `{name}`"
+        value = function.__globals__[name]
+        is_known = isinstance(value, types.ModuleType | torch.dtype) or getattr(value, "__name__", "") in _ALLOWED
+        if not (is_known and _is_of_torch(value)):
+            return f"its code reads the global `{name}`"
+    if function.__code__.co_freevars:
+        return f"its code reads `{function.__code__.co_freevars[0]}` of the function around it"
+    defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    if any(it is not None and not isinstance(it, bool | int | float | str) for it in defaults):
+        return "its code has an object as the default of an argument"
+    instructions = (it for code in codes_of(function.__code__) for it in instructions_of(code))
+    if any(it.opname == "COMPARE_OP" and it.argval in _ORDERS for it in instructions):
+        return "its code compares sizes or values"
+    return ""
 
 
-def _method(owner: type, name: str) -> Any:
-    """An attribute of the class that `nn.Module` has not."""
-    return None if hasattr(nn.Module, name) else inspect.getattr_static(owner, name, None)
+def methods_of(owner: type, function: types.FunctionType) -> tuple[tuple[str, types.FunctionType], ...]:
+    """The methods of a class that a function names, and those that these name; but for those of every module."""
+    found: dict[str, types.FunctionType] = {}
+    left = [function]
+    while left:
+        names = {name for code in codes_of(left.pop().__code__) for name in code.co_names}
+        for name in sorted(names - found.keys()):
+            method = None if hasattr(nn.Module, name) else inspect.getattr_static(owner, name, None)
+            if isinstance(method, types.FunctionType) and method is not function:
+                found[name] = method
+                left.append(method)
+    return tuple(sorted(found.items()))
 
 
-def _is_own(module: nn.Module, name: str) -> bool:
-    if hasattr(nn.Module, name):
-        return False
-    if isinstance(inspect.getattr_static(type(module), name, None), types.FunctionType):
-        return False  # read by itself
-    return hasattr(type(module), name) or name in {
-        *vars(module),
-        *module._parameters,
-        *module._buffers,
-        *module._modules,
-    }
+def _is_of_tensors(module: object, name: str) -> bool:
+    """Whether a name stands for an attribute of tensors or torch: the module has none of this name itself."""
+    own = {*module._parameters, *module._buffers, *module._modules} if isinstance(module, nn.Module) else {}
+    return name in _ALLOWED and name not in own and (hasattr(nn.Module, name) or not hasattr(type(module), name))
+
+
+def reads_only(activation: Any, settings: frozenset[str] = frozenset()) -> bool:
+    """Whether an activation is torch's, or code that reads nothing but these attributes of it."""
+    if isinstance(activation, partial):
+        return reads_only(activation.func)
+    if isinstance(activation, nn.Module):
+        stock = stock_forward(type(activation))[1]
+        return stock is not None and (_is_of_torch(stock) or not read_otherwise(activation, stock, settings))
+    return _is_of_torch(activation) or (
+        isinstance(activation, types.FunctionType) and not read_otherwise(None, activation, frozenset())
+    )
 
 
 def _is_of_torch(value: Any) -> bool:

@@ -11,7 +11,7 @@ from torch import nn
 
 from . import functions
 from .forwards import fuse_code
-from .rebinding import Use, instead_of, is_plain, rebound
+from .rebinding import Use, instead_of, is_plain, rebound, uses_of_globals
 from .trials import same_rotation
 from .usable import takes_rotary
 
@@ -127,10 +127,14 @@ def _is_rotary(function: Any) -> bool:
     return same_rotation(function, functions.rotary, with_dim="unsqueeze_dim" in parameters)
 
 
-def _rotary(stock: Callable[..., Any]) -> Callable[..., Any]:
+def _rotary(stock: Any) -> Callable[..., Any]:
+    names = stock.__globals__
+    helpers = {name: names.get(name) for name in uses_of_globals(stock.__code__)}
+
     def apply(q: Any, k: Any, cos: Any, sin: Any, **keywords: Any) -> Any:
         unsqueeze_dim = keywords.get("unsqueeze_dim", 1)
-        if not takes_rotary(q, k, cos, sin, unsqueeze_dim):
+        is_proven = all(names.get(name) is value for name, value in helpers.items())
+        if not is_proven or not takes_rotary(q, k, cos, sin, unsqueeze_dim):
             return stock(q, k, cos, sin, **keywords)
         return functions.rotary(q, k, cos, sin, unsqueeze_dim)
 
