@@ -7,7 +7,9 @@ from itertools import islice
 from pathlib import Path
 
 import burnlike.config.registry as registry
+from burnlike._env import number_of_ranks
 from burnlike.config.shipped import config_file
+from burnlike.errors import ArgumentError
 from burnlike.train.job.configs import TrainConfig
 
 from .options import add_import_option, add_set_option
@@ -35,6 +37,12 @@ def run(args: argparse.Namespace) -> int:
     """Prove it; 0 if both runs are equal, 1 if they differ."""
     registry.import_modules(args.imports)
     config = TrainConfig.load(args.file, args.overrides)
+    if number_of_ranks() > 1 or config.distributed.strategy != "none":
+        raise ArgumentError(
+            "verify-resume starts its own processes, one after the other: expected distributed.strategy none and no"
+            f" launcher, got {config.distributed.strategy} in one of {number_of_ranks()} processes; leave out torchrun,"
+            " and add --set distributed.strategy=none"
+        )
     from burnlike.train.job.verify import Leg, differences, legs_of, run_legs, shortened
 
     config = shortened(config, args.steps)

@@ -68,3 +68,6 @@ def test_wrong_arguments_are_one_message(tmp_path: Path, capsys: pytest.CaptureF
     with pytest.raises(SystemExit):
         main(["verify-resume", str(write_config(tmp_path)), "--steps", "3"])
     assert "at least 4 steps" in capsys.readouterr().err
+    config = str(write_config(tmp_path))
+    assert main(["verify-resume", config, "--set", "distributed.strategy=fsdp2"]) == 2
+    assert "expected distributed.strategy none and no launcher, got fsdp2 in one of 1" in capsys.readouterr().err
