@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -112,8 +112,17 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
             self._optimizer.load_record(record, self._module)
         return self
 
-    def state_dict(self) -> dict[str, Any]:
-        """The state and the group in torch's layout; copies nothing."""
+    def state_dict(self, *, form: Literal["burnlike", "torch"] = "burnlike") -> dict[str, Any]:
+        """The state and the group in torch's layout; copies nothing.
+
+        Raises:
+            RecordMismatchError: `form` is `torch`, which optimizers without a rule for each parameter don't have.
+        """
+        if form == "torch":
+            raise RecordMismatchError(
+                f"{type(self._optimizer).__name__}: form='torch' is for optimizers with a rule for each parameter;"
+                " state_dict() without it gives what this optimizer loads"
+            )
         found = super().state_dict()
         record = self._optimizer.into_record()
         group = {name: [*it] if isinstance(it, list) else it for name, it in found["param_groups"][0].items()}

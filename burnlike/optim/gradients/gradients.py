@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ...backend import GradientMap
-from ...errors import DeviceError, DTypeError, ShapeError
+from ...errors import DeviceError, DTypeError, ModuleTreeError, ShapeError
 from ...module import Param, ParamId
 from ...module.tree.param_values import IS_GRADIENT
 from ...module.tree.walk import weights
@@ -191,7 +191,14 @@ def check_gradient(param: Param, tensor: Tensor, grad: Tensor, otherwise: str = 
 
 
 def _id(param: Param | ParamId) -> ParamId:
-    return param.id if isinstance(param, Param) else param
+    if isinstance(param, Param):
+        return param.id
+    if isinstance(param, ParamId):
+        return param
+    raise ModuleTreeError(
+        f"GradientsParams: expected a Param or a ParamId, as burnlike.module.params(module) gives them, got a"
+        f" {type(param).__name__}"
+    )
 
 
 class MultiGradientsParams:

@@ -1,11 +1,13 @@
 """Containers of gradients: taking, registering, moving, and sums of several devices."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
 
 import burnlike as bl
-from burnlike.errors import DeviceError, DTypeError, ShapeError
+from burnlike.errors import DeviceError, DTypeError, ModuleTreeError, ShapeError
 from burnlike.module import ParamId, params
 from burnlike.optim import GradientsParams, MultiGradientsParams
 
@@ -141,3 +143,14 @@ def test_the_sum_begins_at_the_container_that_the_id_says() -> None:
             only.containers[place].remove(weight)
     assert only.remove(weight) is given[start][0]
     assert only.remove(bias) is not None
+
+
+def test_a_parameter_is_named_by_its_param_or_its_id() -> None:
+    model = model_of()
+    backward(model)
+    grads = GradientsParams.from_module(model)
+    weight = params(model)[0]
+    assert grads.get(weight) is grads.get(weight.id) is not None
+    wrong: Any = model[0].weight
+    with pytest.raises(ModuleTreeError, match=r"expected a Param or a ParamId, .* got a Parameter"):
+        grads.get(wrong)

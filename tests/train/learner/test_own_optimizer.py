@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import burnlike as bl
-from burnlike.errors import ConfigError
+from burnlike.errors import ConfigError, RecordMismatchError
 from burnlike.optim import ClipByGlobalNorm, GradientsParams, LbfgsConfig, ModuleLearningRate, Optimizer
 from burnlike.train import Learner, TrainingConfig
 
@@ -119,3 +119,9 @@ def test_what_it_can_not_be_is_said() -> None:
         Learner(model, Sign(), loss=loss)
     with pytest.raises(ConfigError, match="Lbfgs asks for the loss several times"):
         Learner(model, LbfgsConfig().init(), 0.1, loss=loss)  # type: ignore[arg-type]
+
+
+def test_its_state_has_no_form_of_torchs() -> None:
+    optimizer: Any = bl.interop.TorchOptimizer(model_of(), Sign(), 0.1)
+    with pytest.raises(RecordMismatchError, match="Sign: form='torch' is for optimizers with a rule"):
+        optimizer.state_dict(form="torch")
