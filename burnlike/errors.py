@@ -244,9 +244,7 @@ def nearest(name: str, known: "list[str] | tuple[str, ...] | set[str]") -> str:
     return f"; did you mean '{found}'?" if found else ""
 
 
-def nearest_name(
-    name: str, known: "list[str] | tuple[str, ...] | set[str]", *, likeness: float = 0.6
-) -> str | None:
+def nearest_name(name: str, known: "list[str] | tuple[str, ...] | set[str]", *, likeness: float = 0.6) -> str | None:
     """The known name nearest to `name`, None where none is as alike as `likeness`, of 0 to 1 for the same.
 
     Capital letters count little: `adamw` means AdamW and not Adam.
