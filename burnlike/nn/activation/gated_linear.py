@@ -6,12 +6,13 @@ from torch import Tensor
 from ...module import Content
 from ...ops._autocast import for_products
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer, expect_shape
 from ..linear.configs import LinearConfig
 from .configs import GatedLinearConfig
 
 
-class GatedLinear(Layer):
+class GatedLinear(KeepsType, Layer):
     """activation(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5): GEGLU with GELU, ReGLU with ReLU.
 
     Torch: -.

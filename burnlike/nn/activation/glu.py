@@ -5,11 +5,12 @@ from torch.nn import functional
 
 from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import shape_error
 from .configs import GLUConfig
 
 
-class GLU(Module):
+class GLU(KeepsType, Module):
     """a * sigmoid(b), a and b the halves of x along the dimension `dim` (Dauphin et al. 2017, eq. 1).
 
     Torch: `nn.GLU`.

@@ -6,12 +6,13 @@ from torch.nn import functional
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..initializers.configs import Constant
 from ..layer import Layer, shape_error, torch_name
 from .configs import PReluConfig
 
 
-class PRelu(Layer):
+class PRelu(KeepsType, Layer):
     """x where x >= 0, alpha * x elsewhere (He et al. 2015, eq. 1).
 
     Torch: `nn.PReLU`.

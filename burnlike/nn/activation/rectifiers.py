@@ -6,6 +6,7 @@ from torch.nn import functional
 from ...module import Content, Module
 from ...tensor.activation.pointwise import largest_exponent
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer
 from .rectifier_configs import (
     CeluConfig,
@@ -18,7 +19,7 @@ from .rectifier_configs import (
 )
 
 
-class Relu(Layer):
+class Relu(KeepsType, Layer):
     """max(0, x).
 
     Torch: `nn.ReLU`.
@@ -30,7 +31,7 @@ class Relu(Layer):
         return functional.relu(x)
 
 
-class Relu6(Layer):
+class Relu6(KeepsType, Layer):
     """min(max(0, x), 6).
 
     Torch: `nn.ReLU6`.
@@ -42,7 +43,7 @@ class Relu6(Layer):
         return functional.relu6(x)
 
 
-class LeakyRelu(Layer):
+class LeakyRelu(KeepsType, Layer):
     """x where x >= 0, negative_slope * x elsewhere (Maas et al. 2013).
 
     Torch: `nn.LeakyReLU`.
@@ -61,7 +62,7 @@ class LeakyRelu(Layer):
         return content.add("negative_slope", self.negative_slope)
 
 
-class ThresholdedRelu(Layer):
+class ThresholdedRelu(KeepsType, Layer):
     """x where x > alpha, 0 elsewhere.
 
     Torch: `nn.Threshold(alpha, 0)`.
@@ -80,7 +81,7 @@ class ThresholdedRelu(Layer):
         return content.add("alpha", self.alpha)
 
 
-class Threshold(Layer):
+class Threshold(KeepsType, Layer):
     """x where x > threshold, value elsewhere.
 
     Torch: `nn.Threshold`.
@@ -100,7 +101,7 @@ class Threshold(Layer):
         return content.add("threshold", self.threshold).add("value", self.value)
 
 
-class Elu(Layer):
+class Elu(KeepsType, Layer):
     """x where x > 0, alpha * (e^x - 1) elsewhere (Clevert et al. 2016, eq. 15).
 
     Torch: `nn.ELU`.
@@ -119,7 +120,7 @@ class Elu(Layer):
         return content.add("alpha", self.alpha)
 
 
-class Selu(Layer):
+class Selu(KeepsType, Layer):
     """ELU with a scale and an alpha that keep mean 0 and variance 1 (Klambauer et al. 2017, eq. 2).
 
     Torch: `nn.SELU`.
@@ -131,7 +132,7 @@ class Selu(Layer):
         return functional.selu(x)
 
 
-class Celu(Layer):
+class Celu(KeepsType, Layer):
     """max(0, x) + min(0, alpha * (e^(x / alpha) - 1)) (Barron 2017, eq. 2).
 
     Torch: `nn.CELU`.
@@ -150,7 +151,7 @@ class Celu(Layer):
         return content.add("alpha", self.alpha)
 
 
-class Softplus(Layer):
+class Softplus(KeepsType, Layer):
     """log(1 + e^(beta * x)) / beta, and x itself where beta * x > threshold (Dugas et al. 2001).
 
     Torch: `nn.Softplus`.
@@ -171,7 +172,7 @@ class Softplus(Layer):
         return content.add("beta", self.beta).add("threshold", self.threshold)
 
 
-class Gelu(Module):
+class Gelu(KeepsType, Module):
     """x * Phi(x), Phi the distribution function of the normal distribution (Hendrycks & Gimpel 2016).
 
     Torch: `nn.GELU`.
@@ -188,7 +189,7 @@ class Gelu(Module):
         return functional.gelu(x, approximate="tanh" if self.approximate else "none")
 
 
-class SiLU(Layer):
+class SiLU(KeepsType, Layer):
     """x * sigmoid(x) (Elfwing et al. 2018, eq. 2).
 
     Torch: `nn.SiLU`.
@@ -200,7 +201,7 @@ class SiLU(Layer):
         return functional.silu(x)
 
 
-class Mish(Layer):
+class Mish(KeepsType, Layer):
     """x * tanh(softplus(x)) (Misra 2020, eq. 1).
 
     Torch: `nn.Mish`.
@@ -212,7 +213,7 @@ class Mish(Layer):
         return functional.mish(x)
 
 
-class HardSwish(Layer):
+class HardSwish(KeepsType, Layer):
     """x * min(max(0, x + 3), 6) / 6 (Howard et al. 2019).
 
     Torch: `nn.Hardswish`.

@@ -7,11 +7,12 @@ from torch.nn import functional
 from ...mlax.random_key import Key, uniform
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer
 from .configs import RReluConfig
 
 
-class RRelu(Layer):
+class RRelu(KeepsType, Layer):
     """x where x >= 0, a slope times x elsewhere (Xu et al. 2015, eq. 3).
 
     In training the slope is drawn from U(lower, upper) for each value, in evaluation it is (lower + upper) / 2.

@@ -5,11 +5,12 @@ from torch.nn import functional
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer
 from .configs import HardShrinkConfig, ShrinkConfig, SoftShrinkConfig
 
 
-class Tanhshrink(Layer):
+class Tanhshrink(KeepsType, Layer):
     """x - tanh(x).
 
     Torch: `nn.Tanhshrink`.
@@ -21,7 +22,7 @@ class Tanhshrink(Layer):
         return functional.tanhshrink(x)
 
 
-class HardShrink(Layer):
+class HardShrink(KeepsType, Layer):
     """x where |x| > lambd, 0 elsewhere.
 
     Torch: `nn.Hardshrink`.
@@ -40,7 +41,7 @@ class HardShrink(Layer):
         return content.add("lambda", self.lambd)
 
 
-class SoftShrink(Layer):
+class SoftShrink(KeepsType, Layer):
     """x moved by lambd towards 0 where |x| > lambd, 0 elsewhere.
 
     Torch: `nn.Softshrink`.
@@ -59,7 +60,7 @@ class SoftShrink(Layer):
         return content.add("lambda", self.lambd)
 
 
-class Shrink(Layer):
+class Shrink(KeepsType, Layer):
     """x - sign(x) * bias where |x| > lambd, 0 elsewhere (ONNX).
 
     Torch: -.

@@ -6,11 +6,12 @@ from torch.nn import functional
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer
 from .configs import HardSigmoidConfig, HardtanhConfig
 
 
-class Sigmoid(Layer):
+class Sigmoid(KeepsType, Layer):
     """1 / (1 + e^-x).
 
     Torch: `nn.Sigmoid`.
@@ -22,7 +23,7 @@ class Sigmoid(Layer):
         return torch.sigmoid(x)
 
 
-class LogSigmoid(Layer):
+class LogSigmoid(KeepsType, Layer):
     """log(1 / (1 + e^-x)).
 
     Torch: `nn.LogSigmoid`.
@@ -34,7 +35,7 @@ class LogSigmoid(Layer):
         return functional.logsigmoid(x)
 
 
-class HardSigmoid(Layer):
+class HardSigmoid(KeepsType, Layer):
     """alpha * x + beta, at least 0 and at most 1.
 
     Torch: `nn.Hardsigmoid`.
@@ -57,7 +58,7 @@ class HardSigmoid(Layer):
         return content.add("alpha", self.alpha).add("beta", self.beta)
 
 
-class Tanh(Layer):
+class Tanh(KeepsType, Layer):
     """The hyperbolic tangent.
 
     Torch: `nn.Tanh`.
@@ -69,7 +70,7 @@ class Tanh(Layer):
         return torch.tanh(x)
 
 
-class Hardtanh(Layer):
+class Hardtanh(KeepsType, Layer):
     """x, at least min_val and at most max_val.
 
     Torch: `nn.Hardtanh`.
@@ -89,7 +90,7 @@ class Hardtanh(Layer):
         return content.add("min_val", self.min_val).add("max_val", self.max_val)
 
 
-class Softsign(Layer):
+class Softsign(KeepsType, Layer):
     """x / (1 + |x|).
 
     Torch: `nn.Softsign`.

@@ -7,12 +7,13 @@ from ...module import Content
 from ...ops import swiglu, swiglu_reference
 from ...ops._autocast import for_products
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer, exports_to_onnx
 from ..linear.configs import LinearConfig
 from .configs import SwiGluConfig
 
 
-class SwiGlu(Layer):
+class SwiGlu(KeepsType, Layer):
     """silu(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5).
 
     Torch: -.

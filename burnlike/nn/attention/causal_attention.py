@@ -8,6 +8,7 @@ from ...module import Module
 from ...module.identity.torch_wrappers import local
 from ...ops._autocast import for_products
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import expect_shape
 from ..linear.configs import LinearConfig
 from ..norm.configs import RmsNormConfig
@@ -18,7 +19,7 @@ from .masks import causally_visible, hidden_keys
 from .rotary_encoding import RotaryEncoding
 
 
-class CausalAttention(Module):
+class CausalAttention(KeepsType, Module):
     """softmax(q k^T / sqrt(d_head)) v over the past (Vaswani et al. 2017, eq. 1).
 
     Torch: `functional.scaled_dot_product_attention(..., is_causal=True)` between two `nn.Linear`.

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..dropout.configs import DropoutConfig
 from ..initializers.configs import KaimingUniform
 from ..layer import expect_shape
@@ -27,7 +28,7 @@ class CrossAttentionCache:
         self.k, self.v = TensorCache(), TensorCache()
 
 
-class CrossAttention(Module):
+class CrossAttention(KeepsType, Module):
     """softmax(q k^T / sqrt(d_head)) v, each head of keys and values for a group of queries (Ainslie et al. 2023).
 
     Torch: `nn.MultiheadAttention(kdim=, vdim=)`.

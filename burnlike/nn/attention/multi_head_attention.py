@@ -1,12 +1,13 @@
 """Multi-head attention."""
 
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import T
 from ..dropout.configs import DropoutConfig
 from ..layer import Layer, expect_shape, shape_error
 from ..linear.configs import LinearConfig
@@ -16,7 +17,7 @@ from .configs import MultiHeadAttentionConfig
 from .masks import hidden_keys
 
 
-class MhaOutput(NamedTuple):
+class MhaOutput(NamedTuple, Generic[T]):
     """What attention computes.
 
     Attributes:
@@ -24,8 +25,8 @@ class MhaOutput(NamedTuple):
         context: `[batch, queries, d_model]`.
     """
 
-    weights: Tensor | None
-    context: Tensor
+    weights: T | None
+    context: T
 
 
 class MhaCache:
@@ -64,6 +65,10 @@ class MultiHeadAttention(Layer):
         query: Linear `d_model -> d_model`, and so are `key`, `value` and `output`.
         dropout: of the attention weights.
     """
+
+    if TYPE_CHECKING:
+
+        def __call__(self, query: T, *others: Any, **named: Any) -> MhaOutput[T]: ...
 
     def __init__(self, config: MultiHeadAttentionConfig, device: torch.device | str | None = None) -> None:
         super().__init__()

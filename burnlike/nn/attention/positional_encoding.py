@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer, shape_error
 from .configs import PositionalEncodingConfig
 
@@ -24,7 +25,7 @@ def generate_sinusoids(
     return torch.stack((angle.sin(), angle.cos()), -1).flatten(1).float().to(device or torch.get_default_device())
 
 
-class PositionalEncoding(Layer):
+class PositionalEncoding(KeepsType, Layer):
     """x + sinusoids of the position (Vaswani et al. 2017, section 3.5).
 
     Torch: -.

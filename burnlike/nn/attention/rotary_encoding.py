@@ -10,11 +10,12 @@ from ...errors import ArgumentError
 from ...module import Content
 from ...ops import rotary, rotary_reference
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer, exports_to_onnx, shape_error
 from .configs import RotaryEncodingConfig
 
 
-class RotaryEncoding(Layer):
+class RotaryEncoding(KeepsType, Layer):
     """Rotate the pair (x[2i], x[2i+1]) at position p by p * theta^(-2i/d) (Su et al. 2021, eq. 34).
 
     With `interleaved=False` the pair is (x[i], x[i + d/2]), as in GPT-NeoX and Llama's weights of `transformers`. The

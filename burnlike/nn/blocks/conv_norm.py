@@ -5,11 +5,12 @@ from torch import Tensor
 
 from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..conv.configs import Conv2dConfig
 from .configs import ConvNorm2dConfig
 
 
-class ConvNorm2d(Module):
+class ConvNorm2d(KeepsType, Module):
     """activation(norm(conv(x))), the convolution without a bias.
 
     Torch: `nn.Conv2d`, `nn.BatchNorm2d` and `nn.ReLU` in an `nn.Sequential`.

@@ -5,12 +5,13 @@ from torch import Tensor
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..initializers.configs import Constant
 from ..layer import Layer, expect_shape
 from .configs import LayerScaleConfig
 
 
-class LayerScale(Layer):
+class LayerScale(KeepsType, Layer):
     """x * gamma, gamma learned, for each element of the last dimension (Touvron et al. 2021, eq. 4).
 
     Torch: -.

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..initializers.configs import Zeros
 from ..layer import expect_shape
 from ..linear.configs import IdentityConfig
@@ -14,7 +15,7 @@ from .configs import BasicBlockConfig, BottleneckConfig, ConvNorm2dConfig
 from .conv_norm import ConvNorm2d
 
 
-class _Residual(Module):
+class _Residual(KeepsType, Module):
     """activation(branch(x) + shortcut(x)); the shortcut is x itself, or a convolution of 1 x 1 where shapes differ."""
 
     def __init__(self, config: BasicBlockConfig | BottleneckConfig, device: torch.device | str | None) -> None:

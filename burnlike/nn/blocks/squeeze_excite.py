@@ -5,12 +5,13 @@ from torch import Tensor
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer, expect_shape
 from ..linear.configs import LinearConfig
 from .configs import SqueezeExciteConfig
 
 
-class SqueezeExcite(Layer):
+class SqueezeExcite(KeepsType, Layer):
     """x * gate(expand(activation(reduce(mean of x over height and width)))) (Hu et al. 2018, eq. 2 to 4).
 
     Torch: -.

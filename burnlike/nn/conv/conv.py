@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer, expect_shape, torch_name
 from ..padding import (
     Padding,
@@ -27,7 +28,7 @@ from .configs import Conv1dConfig, Conv2dConfig, Conv3dConfig
 _CONV: dict[int, Any] = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
 
 
-class _Conv(Layer):
+class _Conv(KeepsType, Layer):
     """What the convolutions share. Sizes are ints in one dimension, tuples in more."""
 
     _axes: ClassVar[tuple[str, ...]]

@@ -10,12 +10,13 @@ from ...backend.torch_ops.conv import TorchConvOps
 from ...errors import ShapeError
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer, expect_shape, torch_name
 from ..padding import each, layer_size, shown_size, span
 from .configs import ConvTranspose1dConfig, ConvTranspose2dConfig, ConvTranspose3dConfig
 
 
-class _ConvTranspose(Layer):
+class _ConvTranspose(KeepsType, Layer):
     """What the transposed convolutions share. Sizes are ints in one dimension, tuples in more."""
 
     _axes: ClassVar[tuple[str, ...]]

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from ...backend.torch_ops.conv import TorchConvOps
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer, expect_shape
 from ..padding import (
     Padding,
@@ -23,7 +24,7 @@ from ..padding import (
 from .configs import DeformConv2dConfig
 
 
-class DeformConv2d(Layer):
+class DeformConv2d(KeepsType, Layer):
     """y(p) = sum over k of weight(k) * x(p + k + offset(p, k)) * mask(p, k) (Zhu et al. 2018, eq. 1).
 
     x between its elements is bilinear, and 0 outside.

@@ -6,12 +6,13 @@ from torch.nn import functional
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import ChangesRank
 from ..layer import Layer, expect_shape, shape_error
 from ..padding import each, expect_window, shown_size, span, window_counts
 from .window_configs import Fold4dConfig, Unfold4dConfig
 
 
-class Unfold4d(Layer):
+class Unfold4d(ChangesRank, Layer):
     """Windows as columns (im2col), `[batch, channels, height, width] -> [batch, channels * taps, windows]`.
 
     Torch: `nn.Unfold`.
@@ -42,7 +43,7 @@ class Unfold4d(Layer):
         return content
 
 
-class Fold4d(Layer):
+class Fold4d(ChangesRank, Layer):
     """The sum of windows (col2im), `[batch, channels * taps, windows] -> [batch, channels, *output_size]`.
 
     Torch: `nn.Fold`.

@@ -6,11 +6,12 @@ from torch.nn import functional
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer, expect_shape, shape_error
 from .window_configs import PixelShuffleConfig, PixelUnshuffleConfig
 
 
-class PixelShuffle(Layer):
+class PixelShuffle(KeepsType, Layer):
     """`[batch, channels * r * r, height, width] -> [batch, channels, height * r, width * r]` (Shi et al. 2016, eq. 4).
 
     Channel c * r * r + i * r + j gives the pixels (y * r + i, x * r + j) of channel c.
@@ -39,7 +40,7 @@ class PixelShuffle(Layer):
         return content.add("upscale_factor", self.upscale_factor)
 
 
-class PixelUnshuffle(Layer):
+class PixelUnshuffle(KeepsType, Layer):
     """`[batch, channels, height * r, width * r] -> [batch, channels * r * r, height, width]`: PixelShuffle undone.
 
     Torch: `nn.PixelUnshuffle`.

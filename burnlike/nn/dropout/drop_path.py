@@ -7,11 +7,12 @@ from torch.nn import functional
 from ...mlax.random_key import Key, uniform
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer, expect_shape
 from .configs import DropPathConfig
 
 
-class DropPath(Layer):
+class DropPath(KeepsType, Layer):
     """Zero each item of the batch with probability `prob` in training and scale the rest by 1 / (1 - prob).
 
     Before the sum of a residual block it leaves the block out for some items (Huang et al. 2016, section 3).

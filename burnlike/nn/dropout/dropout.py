@@ -7,11 +7,12 @@ from torch.nn import functional
 from ...mlax.random_key import Key, uniform
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer, torch_name
 from .configs import DropoutConfig
 
 
-class Dropout(Layer):
+class Dropout(KeepsType, Layer):
     """Zero each value with probability `prob` in training and scale the rest by 1 / (1 - prob).
 
     Torch: `nn.Dropout`.

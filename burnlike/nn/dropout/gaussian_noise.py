@@ -6,11 +6,12 @@ from torch import Generator, Tensor
 from ...mlax.random_key import Key, normal
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer
 from .configs import GaussianNoiseConfig
 
 
-class GaussianNoise(Layer):
+class GaussianNoise(KeepsType, Layer):
     """Add a number of N(0, std^2) to each value in training.
 
     Torch: -.

@@ -7,11 +7,12 @@ from torch.nn import functional
 from ...errors import TableIndexError
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import EmbedsIndices
 from ..layer import Layer, torch_name
 from .configs import EmbeddingConfig
 
 
-class Embedding(Layer):
+class Embedding(EmbedsIndices, Layer):
     """Rows of a table.
 
     Torch: `nn.Embedding`.

@@ -11,6 +11,7 @@ from ...backend.torch_ops.grid import TorchGridOps
 from ...errors import ArgumentError, ShapeError
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer, expect_shape
 from ..padding import each, shown_size
 from .configs import Interpolate1dConfig, Interpolate2dConfig
@@ -52,7 +53,7 @@ def calculate_output_size(
     return found
 
 
-class Interpolate1d(Layer):
+class Interpolate1d(KeepsType, Layer):
     """Resize `[batch, channels, length]` to `[batch, channels, length_out]`.
 
     Torch: `nn.Upsample` of mode `nearest`, `linear`.
@@ -89,7 +90,7 @@ class Interpolate1d(Layer):
         return content.add("scale_factor", self.scale_factor)
 
 
-class Interpolate2d(Layer):
+class Interpolate2d(KeepsType, Layer):
     """Resize `[batch, channels, height, width]` to `[batch, channels, height_out, width_out]`.
 
     An input in torch's `channels_last` format gives an output in it (but for Lanczos).

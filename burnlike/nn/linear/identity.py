@@ -2,10 +2,11 @@
 
 from torch import Tensor
 
+from ..call_types import KeepsType
 from ..layer import Layer
 
 
-class Identity(Layer):
+class Identity(KeepsType, Layer):
     """y = x, in place of a layer that is left out.
 
     Torch: `nn.Identity`.

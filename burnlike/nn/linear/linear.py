@@ -7,6 +7,7 @@ from ...module import Content
 from ...module.adapters.lora import adapter_of
 from ...ops import linear, lora_linear
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer, expect_shape
 from .configs import LinearConfig
 
@@ -16,7 +17,7 @@ def transposed(weight: Tensor) -> Tensor:
     return weight.mT
 
 
-class Linear(Layer):
+class Linear(KeepsType, Layer):
     """y = x @ weight + bias.
 
     Torch: `nn.Linear`.

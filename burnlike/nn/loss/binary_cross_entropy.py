@@ -7,12 +7,13 @@ from torch.nn import functional
 from ...errors import ArgumentError
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import GivesLoss
 from ..layer import Layer, shape_error
 from .configs import BinaryCrossEntropyLossConfig
 from .inputs import expect_equal_shapes, expect_integers, expect_range
 
 
-class BinaryCrossEntropyLoss(Layer):
+class BinaryCrossEntropyLoss(GivesLoss, Layer):
     """-(t * log p + (1 - t) * log(1 - p)), the mean over all values; p = sigmoid(x) of logits x, logarithms >= -100.
 
     With smoothing a the target t is t * (1 - a) + a / n, where n is the size of the last dimension, or 2 if there is

@@ -6,6 +6,7 @@ from torch.nn import functional
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import GivesLoss
 from ..layer import Layer, expect_shape
 from .configs import Reduction
 from .inputs import expect_equal_shapes, reduced, wide
@@ -15,7 +16,7 @@ _EPSILON = 1e-8
 """The least norm of a vector."""
 
 
-class CosineEmbeddingLoss(Layer):
+class CosineEmbeddingLoss(GivesLoss, Layer):
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1, 0 elsewhere.
 
     Torch: `nn.CosineEmbeddingLoss`.

@@ -7,6 +7,7 @@ from torch.nn import functional
 from ...module import Content
 from ...ops import cross_entropy, cross_entropy_reference
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import GivesLoss
 from ..layer import Layer, exports_to_onnx
 from .configs import CrossEntropyLossConfig
 from .inputs import expect_range, expect_rows, range_error
@@ -15,7 +16,7 @@ NO_CLASS = -(2**63)
 """For torch's `ignore_index` where no target is ignored."""
 
 
-class CrossEntropyLoss(Layer):
+class CrossEntropyLoss(GivesLoss, Layer):
     """-log p(target), the mean over the rows whose target is no pad token.
 
     With weights w: sum(w[target] * -log p(target)) / sum(w[target]). With smoothing a the target is 1 - a + a/classes

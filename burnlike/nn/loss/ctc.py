@@ -7,12 +7,13 @@ from torch.nn import functional
 from ...errors import ArgumentError, TargetError
 from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import ChangesRank
 from ..layer import expect_shape
 from .configs import CTCLossConfig, Reduction
 from .inputs import expect_integers, expect_range, mean_or_sum, readable, wide
 
 
-class CTCLoss(Module):
+class CTCLoss(ChangesRank, Module):
     """-log of the probability of all alignments of the target with the sequence (Graves et al. 2006, eq. 3 and 8).
 
     Gradients are those with respect to logits whose `log_softmax` the inputs are, as torch computes them.

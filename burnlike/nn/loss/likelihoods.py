@@ -9,12 +9,13 @@ from torch.nn import functional
 from ...errors import ArgumentError, TargetError
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import GivesLoss
 from ..layer import Layer, shape_error
 from .configs import GaussianNLLLossConfig, KLDivLossConfig, PoissonNllLossConfig, Reduction
 from .inputs import expect_equal_shapes, readable, reduced
 
 
-class KLDivLoss(Layer):
+class KLDivLoss(GivesLoss, Layer):
     """target * (log target - prediction), of predictions that are logarithms (Kullback & Leibler 1951, eq. 2.4).
 
     Torch: `nn.KLDivLoss`.
@@ -50,7 +51,7 @@ class KLDivLoss(Layer):
         return functional.kl_div(predictions, targets, reduction="none", log_target=self.log_target)
 
 
-class PoissonNllLoss(Layer):
+class PoissonNllLoss(GivesLoss, Layer):
     """rate - target * log(rate), without log(target!) unless `full`.
 
     Torch: `nn.PoissonNLLLoss`.
@@ -102,7 +103,7 @@ class PoissonNllLoss(Layer):
         return content.add("log_input", self.log_input).add("full", self.full).add("eps", self.eps)
 
 
-class GaussianNLLLoss(Layer):
+class GaussianNLLLoss(GivesLoss, Layer):
     """(log(var) + (input - target)^2 / var) / 2 (Nix & Weigend 1994); variances below `eps` count as `eps`.
 
     Torch: `nn.GaussianNLLLoss`.

@@ -5,6 +5,7 @@ from torch.nn import functional
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import GivesLoss
 from ..layer import Layer, expect_shape
 from .configs import Reduction
 from .inputs import expect_equal_shapes, expect_rows, mean_or_sum, range_error, reduced, wide
@@ -16,7 +17,7 @@ from .margin_configs import (
 )
 
 
-class HingeEmbeddingLoss(Layer):
+class HingeEmbeddingLoss(GivesLoss, Layer):
     """x where the target is 1, max(0, margin - x) elsewhere; x are distances (Hadsell et al. 2006).
 
     Torch: `nn.HingeEmbeddingLoss`.
@@ -51,7 +52,7 @@ class HingeEmbeddingLoss(Layer):
         return content.add("margin", self.margin)
 
 
-class MarginRankingLoss(Layer):
+class MarginRankingLoss(GivesLoss, Layer):
     """max(0, margin - target * (first - second)); a target of 1 ranks `first` higher, -1 `second`.
 
     Torch: `nn.MarginRankingLoss`.
@@ -87,7 +88,7 @@ class MarginRankingLoss(Layer):
         return content.add("margin", self.margin)
 
 
-class MultiMarginLoss(Layer):
+class MultiMarginLoss(GivesLoss, Layer):
     """sum over j != y of max(0, margin - x[y] + x[j])^p, divided by the number of classes; y is the target.
 
     Torch: `nn.MultiMarginLoss`.
@@ -136,7 +137,7 @@ class MultiMarginLoss(Layer):
         return content.add("margin", self.margin).add("p", self.p)
 
 
-class SoftMarginLoss(Layer):
+class SoftMarginLoss(GivesLoss, Layer):
     """log(1 + exp(-target * logit)), of targets -1 and 1.
 
     Torch: `nn.SoftMarginLoss`.
@@ -164,7 +165,7 @@ class SoftMarginLoss(Layer):
         return functional.softplus(-targets * logits)
 
 
-class TripletMarginLoss(Layer):
+class TripletMarginLoss(GivesLoss, Layer):
     """max(0, d(anchor, positive) - d(anchor, negative) + margin) with distances in the p-norm (Balntas et al. 2016).
 
     Torch: `nn.TripletMarginLoss`.

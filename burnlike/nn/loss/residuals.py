@@ -7,12 +7,13 @@ from torch.nn import functional
 
 from ...module import Content, Module
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import GivesLoss, KeepsType
 from ..layer import Layer
 from .configs import HuberLossConfig, LpLossConfig, Reduction, SmoothL1LossConfig
 from .inputs import expect_equal_shapes, mean_or_sum, mean_over
 
 
-class MseLoss(Layer):
+class MseLoss(GivesLoss, Layer):
     """(predictions - targets)^2.
 
     Torch: `nn.MSELoss`.
@@ -41,7 +42,7 @@ class MseLoss(Layer):
         return functional.mse_loss(predictions, targets, reduction="none")
 
 
-class HuberLoss(Layer):
+class HuberLoss(GivesLoss, Layer):
     """r^2 / 2 where |r| <= delta, delta * (|r| - delta / 2) elsewhere; r = targets - predictions (Huber 1964).
 
     Torch: `nn.HuberLoss`.
@@ -83,7 +84,7 @@ class HuberLoss(Layer):
         return content.add("delta", self.delta).add("lin_bias", self.lin_bias)
 
 
-class SmoothL1Loss(Module):
+class SmoothL1Loss(KeepsType, Module):
     """r^2 / (2 beta) where |r| < beta, |r| - beta / 2 elsewhere; r = predictions - targets (Girshick 2015, eq. 3).
 
     Torch: `nn.SmoothL1Loss`.
@@ -126,7 +127,7 @@ class SmoothL1Loss(Module):
         return mean_over(self.forward(predictions, targets), dims)
 
 
-class LpLoss(Module):
+class LpLoss(GivesLoss, Module):
     """|predictions - targets|^p.
 
     Torch: `nn.L1Loss` (p = 1), `nn.MSELoss` (p = 2).

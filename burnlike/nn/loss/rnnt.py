@@ -6,6 +6,7 @@ from torch import Tensor
 from ...errors import ShapeError
 from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import ChangesRank
 from ..layer import expect_shape
 from .alignments import arc_scores, minus_log_likelihood
 from .configs import Reduction, RNNTLossConfig
@@ -13,7 +14,7 @@ from .ctc import expect_class
 from .inputs import expect_integers, expect_range, reduced
 
 
-class RNNTLoss(Module):
+class RNNTLoss(ChangesRank, Module):
     """-log of the probability of all alignments of the target with the sequence (Graves 2012, eq. 16 and 17).
 
     Torch: `torchaudio.functional.rnnt_loss`.

@@ -7,13 +7,14 @@ from torch.nn import functional
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..initializers.configs import Ones, Zeros
 from ..joint_batch import JointLayer
 from ..layer import Layer, expect_shape, torch_name
 from .configs import BatchNormConfig
 
 
-class BatchNorm(JointLayer, Layer):
+class BatchNorm(KeepsType, JointLayer, Layer):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (Ioffe & Szegedy 2015, algorithm 1).
 
     In training mode the mean and the variance are those of the batch, and the running ones move towards them by

@@ -5,12 +5,13 @@ from torch import Tensor, nn
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..initializers.configs import Ones, Zeros
 from ..layer import Layer, expect_shape, torch_name
 from .configs import GroupNormConfig
 
 
-class GroupNorm(Layer):
+class GroupNorm(KeepsType, Layer):
     """(x - mean) / sqrt(variance + epsilon) over each group of channels, then * gamma + beta (Wu & He 2018, eq. 7).
 
     Torch: `nn.GroupNorm`.

@@ -5,12 +5,13 @@ from torch import Tensor, nn
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..initializers.configs import Ones, Zeros
 from ..layer import Layer, expect_shape, torch_name
 from .configs import InstanceNormConfig
 
 
-class InstanceNorm(Layer):
+class InstanceNorm(KeepsType, Layer):
     """(x - mean) / sqrt(variance + epsilon) for each item and channel, then * gamma + beta (Ulyanov et al. 2016).
 
     Torch: `nn.InstanceNorm1d`, `2d`, `3d`.

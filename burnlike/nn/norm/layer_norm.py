@@ -8,12 +8,13 @@ from ...module import Content
 from ...ops import layer_norm
 from ...ops._function import takes_references
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..initializers.configs import Ones, Zeros
 from ..layer import Layer, expect_shape, exports_to_onnx, torch_name
 from .configs import LayerNormConfig
 
 
-class LayerNorm(Layer):
+class LayerNorm(KeepsType, Layer):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last dimension (Ba et al. 2016, eq. 4).
 
     Torch: `nn.LayerNorm`.

@@ -5,11 +5,12 @@ from torch.nn import functional
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer, shape_error
 from .configs import LocalResponseNormConfig
 
 
-class LocalResponseNorm(Layer):
+class LocalResponseNorm(KeepsType, Layer):
     """x / (k + alpha * mean(x^2))^beta over a window of channels (Krizhevsky et al. 2012, section 3.3).
 
     The mean is over `size` channels, those outside counting as 0. Of an even size the channel behind is one more than

@@ -6,12 +6,13 @@ from torch import Tensor
 from ...module import Content
 from ...ops import rms_norm, rms_norm_reference
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..initializers.configs import Ones
 from ..layer import Layer, expect_shape, exports_to_onnx, torch_name
 from .configs import RmsNormConfig
 
 
-class RmsNorm(Layer):
+class RmsNorm(KeepsType, Layer):
     """x / sqrt(mean(x^2) + epsilon) * gamma over the last dimension (Zhang & Sennrich 2019, eq. 4).
 
     Torch: `nn.RMSNorm`.

@@ -8,12 +8,13 @@ from torch import Tensor
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer, shape_error
 from .arithmetic_configs import ConstantTensorConfig, SoftmaxConfig
 from .joining import expect_alike, expect_dim
 
 
-class _OfTwo(Layer):
+class _OfTwo(KeepsType, Layer):
     """One operation between two inputs."""
 
     operation: ClassVar[Callable[[Tensor, Tensor], Tensor]]
@@ -71,7 +72,7 @@ class MatMul(_OfTwo):
         return torch.matmul(x, other)
 
 
-class _OfOne(Layer):
+class _OfOne(KeepsType, Layer):
     """One operation on each element."""
 
     operation: ClassVar[Callable[[Tensor], Tensor]]
@@ -121,7 +122,7 @@ class Sqrt(_OfOne):
     operation = torch.sqrt
 
 
-class Softmax(Layer):
+class Softmax(KeepsType, Layer):
     """exp(x) / sum(exp(x)), the sum over the dimension `dim`.
 
     Torch: `nn.Softmax`.

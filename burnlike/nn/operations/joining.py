@@ -9,11 +9,12 @@ from torch import Tensor
 
 from ...errors import ArgumentError
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import ChangesRank, KeepsType
 from ..layer import Layer, shape_error
 from .configs import ConcatConfig, StackConfig
 
 
-class _Elementwise(Layer):
+class _Elementwise(KeepsType, Layer):
     """One operation between all inputs."""
 
     operation: ClassVar[Callable[[Tensor, Tensor], Tensor]]
@@ -48,7 +49,7 @@ class Multiply(_Elementwise):
     operation = torch.mul
 
 
-class Concat(Layer):
+class Concat(KeepsType, Layer):
     """Tensors one after the other in the dimension `dim`.
 
     Torch: `torch.cat`.
@@ -79,7 +80,7 @@ class Concat(Layer):
         return torch.cat(inputs, self.dim)
 
 
-class Stack(Layer):
+class Stack(ChangesRank, Layer):
     """Tensors side by side in a new dimension `dim`.
 
     Torch: `torch.stack`.

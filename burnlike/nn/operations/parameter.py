@@ -5,11 +5,12 @@ from torch import Tensor
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import ChangesRank
 from ..layer import Layer, shape_error
 from .configs import ParameterConfig
 
 
-class Parameter(Layer):
+class Parameter(ChangesRank, Layer):
     """A trained tensor for each item of the batch of its input, whose values do not count.
 
     Torch: `nn.Parameter`, expanded.

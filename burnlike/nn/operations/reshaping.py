@@ -4,12 +4,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import ChangesRank, KeepsType
 from ..layer import Layer, shape_error
 from .configs import FlattenConfig, PadConfig, PermuteConfig, ReshapeConfig
 from .joining import expect_dim
 
 
-class Flatten(Layer):
+class Flatten(ChangesRank, Layer):
     """The dimensions from `start_dim` to `end_dim` as one.
 
     Torch: `nn.Flatten`.
@@ -33,7 +34,7 @@ class Flatten(Layer):
         return x.flatten(self.start_dim, self.end_dim)
 
 
-class Reshape(Layer):
+class Reshape(ChangesRank, Layer):
     """The same elements in `shape`.
 
     Torch: `Tensor.reshape`.
@@ -62,7 +63,7 @@ class Reshape(Layer):
         return x.reshape(sizes)
 
 
-class Permute(Layer):
+class Permute(KeepsType, Layer):
     """The dimensions in the order `dims`.
 
     Torch: `Tensor.permute`.
@@ -84,7 +85,7 @@ class Permute(Layer):
         return x.permute(self.dims)
 
 
-class Pad(Layer):
+class Pad(KeepsType, Layer):
     """`before` and `after` more elements at the ends of the dimension `dim`.
 
     Torch: `nn.functional.pad`.

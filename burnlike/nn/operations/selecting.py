@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import ChangesRank, KeepsType
 from ..layer import Layer, shape_error
 from .configs import ReductionConfig, SelectConfig, SliceConfig, SplitConfig
 from .joining import expect_dim
@@ -35,7 +36,7 @@ class Split(Layer):
         return x.split(self.sizes, self.dim)
 
 
-class Select(Layer):
+class Select(ChangesRank, Layer):
     """The elements at `index` of the dimension `dim`.
 
     Torch: `Tensor.select`.
@@ -58,7 +59,7 @@ class Select(Layer):
         return x.select(self.dim, self.index)
 
 
-class Slice(Layer):
+class Slice(KeepsType, Layer):
     """Every `step`-th element of the dimension `dim` from `start` to `end`.
 
     Torch: slicing.
@@ -87,7 +88,7 @@ class Slice(Layer):
         return x[*place, start:end:step]
 
 
-class _Reduction(Layer):
+class _Reduction(ChangesRank, Layer):
     """One operation over dimensions."""
 
     operation: ClassVar[Callable[..., Tensor]]

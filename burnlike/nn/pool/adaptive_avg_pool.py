@@ -8,6 +8,7 @@ from torch.nn import functional
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer, expect_shape
 from ..padding import layer_size, shown_size
 from .configs import AdaptiveAvgPool1dConfig, AdaptiveAvgPool2dConfig, AdaptiveAvgPool3dConfig
@@ -19,7 +20,7 @@ _POOL: dict[int, Any] = {
 }
 
 
-class _AdaptiveAvgPool(Layer):
+class _AdaptiveAvgPool(KeepsType, Layer):
     """What the adaptive pools share. Sizes are ints in one dimension, tuples in more."""
 
     _axes: ClassVar[tuple[str, ...]]

@@ -8,6 +8,7 @@ from torch import Tensor
 from ...backend.torch_ops.pool import TorchPoolOps
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer, expect_shape
 from ..padding import (
     Padding,
@@ -22,7 +23,7 @@ from ..padding import (
 from .configs import AvgPool1dConfig, AvgPool2dConfig
 
 
-class _AvgPool(Layer):
+class _AvgPool(KeepsType, Layer):
     """What average pools share. Sizes are ints in one dimension, tuples in two."""
 
     _axes: ClassVar[tuple[str, ...]]

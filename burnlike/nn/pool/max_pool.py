@@ -8,6 +8,7 @@ from torch import Tensor
 from ...backend.torch_ops.pool import TorchPoolOps
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer, expect_shape
 from ..padding import (
     Padding,
@@ -22,7 +23,7 @@ from ..padding import (
 from .configs import MaxPool1dConfig, MaxPool2dConfig, MaxPool3dConfig
 
 
-class _MaxPool(Layer):
+class _MaxPool(KeepsType, Layer):
     """What max pools share. Sizes are ints in one dimension, tuples in two."""
 
     _axes: ClassVar[tuple[str, ...]]

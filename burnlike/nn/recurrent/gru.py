@@ -1,5 +1,7 @@
 """Gated recurrent units, in one direction and in both."""
 
+from typing import TYPE_CHECKING, Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -7,12 +9,13 @@ from torch.nn import functional
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..activation.activation import Activation
+from ..call_types import KeepsType, T
 from .configs import BiGruConfig, GruConfig
 from .gate_controller import GateController
 from .recurrence import Bidirectional, Direction, Kernel, States, add_sizes, clipped, run, run_both
 
 
-class Gru(Direction):
+class Gru(KeepsType, Direction):
     """Gated recurrent unit (Cho et al. 2014, eq. 5-8).
 
     With z = sigmoid(update gate), r = sigmoid(reset gate): h_t = (1 - z) * n + z * h_(t-1), where
@@ -94,6 +97,10 @@ class BiGru(Bidirectional):
     Torch: `nn.GRU` with `bidirectional=True`.
     Differs: one layer, each gate's weights in its own tensors; the batch is first by default.
     """
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: T, state: Any = None) -> tuple[T, T]: ...
 
     def __init__(self, config: BiGruConfig, device: torch.device | str | None = None) -> None:
         super().__init__(config, GruConfig, device)

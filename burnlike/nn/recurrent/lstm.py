@@ -1,6 +1,6 @@
 """Long short-term memory, in one direction and in both."""
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -9,6 +9,7 @@ from torch.nn import functional
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..activation.activation import Activation
+from ..call_types import T
 from .configs import BiLstmConfig, LstmConfig
 from .gate_controller import GateController
 from .recurrence import Bidirectional, Direction, Kernel, States, add_sizes, clipped, run, run_both
@@ -38,6 +39,10 @@ class Lstm(Direction):
     forget_gate: Any
     output_gate: GateController
     cell_gate: GateController
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: T, state: Any = None) -> tuple[T, LstmState]: ...
 
     def __init__(self, config: LstmConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
@@ -106,6 +111,10 @@ class BiLstm(Bidirectional):
     Differs: one layer, each gate's weights in its own tensors; the batch is first by default, the cell before the
         hidden state.
     """
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: T, state: Any = None) -> tuple[T, LstmState]: ...
 
     def __init__(self, config: BiLstmConfig, device: torch.device | str | None = None) -> None:
         super().__init__(config, LstmConfig, device)

@@ -1,5 +1,7 @@
 """The plain recurrent layer, in one direction and in both."""
 
+from typing import TYPE_CHECKING, Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -7,6 +9,7 @@ from torch.nn import functional
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..activation.activation import Activation
+from ..call_types import T
 from .configs import BiRnnConfig, RnnConfig
 from .gate_controller import GateController
 from .recurrence import Bidirectional, Direction, Kernel, States, add_sizes, clipped, run, run_both
@@ -27,6 +30,10 @@ class Rnn(Direction):
     """
 
     gate: GateController
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: T, state: Any = None) -> tuple[T, RnnState]: ...
 
     def __init__(self, config: RnnConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
@@ -72,6 +79,10 @@ class BiRnn(Bidirectional):
     Torch: `nn.RNN` with `bidirectional=True`.
     Differs: one layer, the gates' weights in their own tensors; the batch is first by default.
     """
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: T, state: Any = None) -> tuple[T, RnnState]: ...
 
     def __init__(self, config: BiRnnConfig, device: torch.device | str | None = None) -> None:
         super().__init__(config, RnnConfig, device)

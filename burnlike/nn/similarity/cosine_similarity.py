@@ -5,12 +5,13 @@ from torch.nn import functional
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import ChangesRank
 from ..layer import Layer, shape_error
 from .configs import CosineSimilarityConfig
 from .pairs import expect_pair
 
 
-class CosineSimilarity(Layer):
+class CosineSimilarity(ChangesRank, Layer):
     """The sum of x1 / max(|x1|, eps) * x2 / max(|x2|, eps) along the dimension `dim`.
 
     Torch: `nn.CosineSimilarity`.

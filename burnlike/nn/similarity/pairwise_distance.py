@@ -5,12 +5,13 @@ from torch.nn import functional
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import ChangesRank
 from ..layer import Layer, expect_shape
 from .configs import PairwiseDistanceConfig
 from .pairs import expect_pair
 
 
-class PairwiseDistance(Layer):
+class PairwiseDistance(ChangesRank, Layer):
     """The p-norm of x1 - x2 + eps along the last dimension.
 
     Torch: `nn.PairwiseDistance`.

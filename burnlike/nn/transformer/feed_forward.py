@@ -5,13 +5,14 @@ from torch import Tensor
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..dropout.configs import DropoutConfig
 from ..layer import Layer, expect_shape
 from ..linear.configs import LinearConfig
 from .configs import PositionWiseFeedForwardConfig
 
 
-class PositionWiseFeedForward(Layer):
+class PositionWiseFeedForward(KeepsType, Layer):
     """linear_outer(dropout(activation(linear_inner(x)))) at each position (Vaswani et al. 2017, section 3.3).
 
     Torch: the feed-forward part of `nn.TransformerEncoderLayer`.

@@ -5,12 +5,13 @@ from torch import Tensor
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..layer import Layer, expect_shape
 from ..linear.configs import LinearConfig
 from .configs import GatedFeedForwardConfig
 
 
-class GatedFeedForward(Layer):
+class GatedFeedForward(KeepsType, Layer):
     """linear(gate(x)), the gate activation(x w) * (x v) (Shazeer 2020, eq. 6).
 
     Torch: -.

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from ..._torch_compat.transforms import transforming
 from ...module import Content, Module
 from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
 from ..joint_batch import JointLayer
 from ..layer import expect_shape
 from ..linear.configs import LinearConfig
@@ -28,7 +29,7 @@ class MixtureOutput(NamedTuple):
     balance: Tensor
 
 
-class MixtureOfExperts(JointLayer, Module):
+class MixtureOfExperts(KeepsType, JointLayer, Module):
     """sum_i p_i expert_i(x) over the `n_selected` experts of the largest p = softmax(router(x)) (Jiang et al. 2024).
 
     Eager code computes the chosen experts only. Which those are is in the data, so compiled and exported code,

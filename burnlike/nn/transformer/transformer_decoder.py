@@ -9,6 +9,7 @@ from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
 from ..attention.caches import TensorCache
 from ..attention.multi_head_attention import MhaCache
+from ..call_types import KeepsType
 from ..dropout.configs import DropoutConfig
 from ..layer import expect_shape
 from .configs import TransformerDecoderConfig
@@ -43,7 +44,7 @@ class TransformerDecoderAutoregressiveCache:
         self.layers = [TransformerDecoderLayerAutoregressiveCache() for _ in range(n_layers)]
 
 
-class TransformerDecoderLayer(Module):
+class TransformerDecoderLayer(KeepsType, Module):
     """Self-attention, attention to the memory, and the feed-forward part (Vaswani et al. 2017, section 3.1).
 
     Each part's result is added to what it got, and the sum is normalized: by `norm_1`, `norm_2` and `norm_3`. With
@@ -129,7 +130,7 @@ class TransformerDecoderLayer(Module):
         return x if self.norm_first else self.norm_3(x)
 
 
-class TransformerDecoder(Stack):
+class TransformerDecoder(KeepsType, Stack):
     """Layers of self-attention, attention to a memory, and a feed-forward part (Vaswani et al. 2017, section 3.1).
 
     The memory is used as it is, and there is no norm at the end.

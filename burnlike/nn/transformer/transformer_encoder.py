@@ -9,6 +9,7 @@ from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
 from ..attention.caches import TensorCache
 from ..attention.multi_head_attention import MhaCache
+from ..call_types import KeepsType
 from ..dropout.configs import DropoutConfig
 from ..layer import expect_shape
 from .configs import TransformerEncoderConfig
@@ -39,7 +40,7 @@ class TransformerEncoderAutoregressiveCache:
         self.layers = [TransformerEncoderLayerAutoregressiveCache() for _ in range(n_layers)]
 
 
-class TransformerEncoderLayer(Module):
+class TransformerEncoderLayer(KeepsType, Module):
     """norm_2(y + feed_forward(y)) of y = norm_1(x + attention(x)) (Vaswani et al. 2017, section 3.1).
 
     With `norm_first` y + feed_forward(norm_1(y)) of y = x + attention(norm_2(x)): Burn has the norms in this order,
@@ -100,7 +101,7 @@ class TransformerEncoderLayer(Module):
         return self.norm_2(x + self.dropout(self.pwff(x)))
 
 
-class TransformerEncoder(Stack):
+class TransformerEncoder(KeepsType, Stack):
     """Layers of self-attention and a feed-forward part (Vaswani et al. 2017, section 3.1); no norm at the end.
 
     Torch: `nn.TransformerEncoder`.
