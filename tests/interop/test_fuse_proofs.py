@@ -381,6 +381,20 @@ def test_an_activation_that_changes_later_is_called(activation: Callable[[], Any
         check(lambda module: setattr(module.act_fn, "approximate", "tanh"))
 
 
+def test_hooks_for_all_modules_see_the_activation() -> None:
+    module, x = Gated(nn.SiLU()), torch.randn(2, 3, 4)
+    assert fuse(module).fused[0].ops == ("swiglu",)
+    hook = nn.modules.module.register_module_forward_hook(
+        lambda module, inputs, output: output * 0 if isinstance(module, nn.SiLU) else None
+    )
+    try:
+        got = module(x)
+        unfuse(module)
+        assert torch.equal(got, module(x))
+    finally:
+        hook.remove()
+
+
 def test_a_trial_runs_no_hooks_and_draws_no_numbers() -> None:
     seen: list[int] = []
     model = nn.Sequential(Gated(nn.SiLU()), RmsNorm(), NoisyRmsNorm())

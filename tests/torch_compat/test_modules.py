@@ -11,6 +11,14 @@ from torch.nn.utils import prune
 from burnlike._torch_compat import modules
 
 
+def test_has_global_hooks() -> None:
+    assert not modules.has_global_hooks()
+    hook = nn.modules.module.register_module_forward_hook(lambda *_: None)
+    assert modules.has_global_hooks()
+    hook.remove()
+    assert not modules.has_global_hooks()
+
+
 def test_buffer_registration_hooks() -> None:
     assert not modules.buffer_registration_hooks
     handle = nn.modules.module.register_module_buffer_registration_hook(lambda *_: None)

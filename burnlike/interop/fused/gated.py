@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ... import ops
-from ..._torch_compat.modules import CALL_HOOKS
+from ..._torch_compat.modules import CALL_HOOKS, has_global_hooks
 from ...ops._autocast import for_products
 from .reading import names_of, read_otherwise, reads_only
 from .trials import CALLS, Proven, proven_dtypes, stand_in
@@ -55,7 +55,8 @@ def kind_of(activation: Any) -> Kind | None:
 
 
 def _is_watched(module: nn.Module) -> bool:
-    return "forward" in module.__dict__ or any(len(getattr(module, name)) > 0 for name in CALL_HOOKS)
+    has_hooks = bool(has_global_hooks()) or any(len(getattr(module, name)) > 0 for name in CALL_HOOKS)
+    return has_hooks or "forward" in module.__dict__
 
 
 def _is_still(activation: Any, kind: Kind) -> bool:
