@@ -15,6 +15,7 @@ from .derived.entries import OwnState, own_state
 from .derived.module_layout import deferred_layout
 from .derived.own_code import parts_with_records, with_own_records
 from .derived.state_tree import is_array, tensor_of
+from .derived.tensor_parts import classes_of, in_parts, tensor_part
 from .parts import names_below, step
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ class Record:
         For a child whose class defines `into_record` that method makes its part of the record. This function is the
         default of the method.
 
+        A tensor that is made of others, as torchao's quantized ones are, is in the record as these, each by its name.
+
         A parameter with a save mapper has the form after the mapper; a lazy parameter is initialized.
 
         Args:
@@ -97,14 +100,16 @@ class Record:
         own = OwnState() if group is not None else own_state(module, found)
         if own.left_out:
             found = [param for param in found if param.path not in own.left_out]
+        found = in_parts(found)
+        is_modules = group is None and not own.changes_tensors and not any(map(tensor_part, found))
         record = cls(
             tensors={**{param.path: saved_form(param) for param in found}, **own.tensors, **own.entries},
-            values=own.values,
-            ids={param.path: param.id for param in found},
+            values={**own.values, **classes_of(found)},
+            ids={param.path: param.id for param in found if not tensor_part(param)},
             aliases={alias: param.path for param in found for alias in param.aliases},
             source=f"the record of {type(module).__name__}",
             states=frozenset(param.path for param in found if param.kind == "state"),
-            layout=deferred_layout(module) if group is None and not own.changes_tensors else None,
+            layout=deferred_layout(module) if is_modules else None,
             metadata=own.metadata,
         )
         parts = {} if group is not None else parts_with_records(module)

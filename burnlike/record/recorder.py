@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import RecordError, RecordFormatError
-from .derived.entries import entry_tensors
+from .derived.tensor_parts import kept_tensors
 from .dtypes import file_dtype
 from .files.reading import read_source
 from .files.source import BytesSource, FileSource, Source
@@ -217,7 +217,7 @@ def outline_of(record: Record, precision: PrecisionRule, with_values: bool = Tru
     """
     tensors, names = record.tensors, names_of(record)
     in_memory = not isinstance(tensors, StoredTensors)
-    kept = entry_tensors(record.values)
+    kept = kept_tensors(record.values)
     entries = {}
     for name in tensors:
         if with_values and in_memory:

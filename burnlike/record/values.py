@@ -13,6 +13,9 @@ from .layout import join
 ENTRY = "$entry"
 """The key of a value that is an entry of a state dict; see `burnlike.record.derived.entries`."""
 
+PARTS = "$parts"
+"""The key of a value that says of which class the tensors below its name are parts; see `...derived.tensor_parts`."""
+
 IDS = "$ids"
 """The key of the ids that a record of several records has more than once: name of a tensor -> its id, as a text."""
 

@@ -55,7 +55,7 @@ def tensors_in(tree: Any, name: str) -> Iterator[str]:
 
 
 def entry_tensors(values: Mapping[str, Any]) -> set[str]:
-    """The names of all tensors of entries; they are stored in their own types, as nothing says what is to be loaded."""
+    """The names of all tensors of entries."""
     return {at for name, tree in entries_of(values) for at in tensors_in(tree, name)}
 
 

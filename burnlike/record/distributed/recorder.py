@@ -22,7 +22,8 @@ from ..._atomic_file import sync_directory
 from ...errors import RecordError, RecordFormatError, RecordIOError
 from ...module.identity.torch_wrappers import is_distributed
 from .. import metadata
-from ..derived.entries import entries_of, entry_tensors
+from ..derived.entries import entries_of
+from ..derived.tensor_parts import kept_tensors
 from ..dtypes import file_dtype, shown
 from ..files.budget import Budget
 from ..files.json_scan import texts_of
@@ -75,7 +76,7 @@ class DistributedRecorder(Recorder):
         try:
             with together:
                 record = record_to_save(record)
-                names, kept = names_of(record), entry_tensors(record.values)
+                names, kept = names_of(record), kept_tensors(record.values)
                 tensors = {
                     name: self._stored(names[name], tensor, name in kept) for name, tensor in record.tensors.items()
                 }

@@ -13,6 +13,7 @@ from torch.nn.parameter import is_lazy as is_shapeless
 from ...errors import ArgumentError, RecordError
 from ...module import Param
 from ...module.identity.torch_wrappers import is_distributed
+from ..derived.tensor_parts import part_names, tensor_part
 from ..dtypes import kind_of, plain, shown
 from ..files.stored_tensors import LazyTensors, StoredTensors, dtype_in, shape_in
 from ..saving.convert import can_lose, check_floats, check_ints
@@ -37,6 +38,21 @@ def mismatches(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor]) ->
             yield Mismatch(match.param.path, shown(target.dtype, target.shape), f"{shown(dtype, shape)}, {unreadable}")
         elif expected is not None and (shape != expected.shape or kind_of(dtype) != kind_of(expected.dtype)):
             yield Mismatch(match.param.path, shown(*expected), shown(dtype, shape))
+
+
+def other_parts(
+    matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], values: Mapping[str, Any]
+) -> Iterator[Mismatch]:
+    """Parts that are of another class in the record, or of another type: a conversion would change what they mean."""
+    saved = dict(part_names(values))
+    for match in matches:
+        if not (part := tensor_part(match.param)):
+            continue
+        target, dtype = match.param.tensor.dtype, dtype_in(tensors, match.name)
+        if (found := saved.get(match.name, part.of)) != part.of:
+            yield Mismatch(match.param.path, f"a part of a {part.of}", f"one of a {found}")
+        elif dtype != target and kind_of(dtype) == kind_of(target):
+            yield Mismatch(match.param.path, plain(target), plain(dtype))
 
 
 def check_has_shape(found: Sequence[Param]) -> None:

@@ -11,13 +11,24 @@ from ...errors import RecordMismatchError, RecordPathError
 from ...module import Param, ParamId, params
 from ...module.identity.device import find_device
 from ..derived.own_code import below, parts_with_records
+from ..derived.tensor_parts import in_parts, tensor_part
 from ..dtypes import plain
 from ..files.stored_tensors import dtype_in
 from ..owners import load_undoably
 from ..parts import part_of, without
 from ..record import Record
 from .filling import fill
-from .fitting import check_targets, check_values, give_shapes, in_file_order, mapped, misfits, mismatches, untied
+from .fitting import (
+    check_targets,
+    check_values,
+    give_shapes,
+    in_file_order,
+    mapped,
+    misfits,
+    mismatches,
+    other_parts,
+    untied,
+)
 from .load_options import LoadOptions
 from .matching import Matching, TensorMatch, match
 from .meta_modules import compute_unsaved, registered
@@ -68,14 +79,14 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
 def _prepare(record: Record, module: nn.Module, options: LoadOptions, undo: ExitStack) -> PreparedLoad:
     device = find_device(options.device)
     record, own = _load_parts(record, module, options, undo)
-    found = [param for param in params(module) if not param.path.startswith(own.below)]
+    found = in_parts(param for param in params(module) if not param.path.startswith(own.below))
     matching = match(found, record, module, options)
     matching, entries = run_own_code(found, record, module, matching, device, undo)
     missing = [name for name in matching.missing if not name.startswith(own.below)]
     matching, entries = replace(matching, missing=[*missing, *own.missing]), [*entries, *own.loaded]
     tensors = record.tensors
     give_shapes(matching.matches, tensors, undo)
-    wrong = [*mismatches(matching.matches, tensors)]
+    wrong = [*mismatches(matching.matches, tensors), *other_parts(matching.matches, tensors, record.values)]
     if options.match == "path":
         wrong += untied(matching.matches, tensors, matching.names)
     matches, report = _without(wrong, matching.matches, _report(matching, wrong, entries))
@@ -200,10 +211,12 @@ def _new_ids(
     Raises:
         RecordMismatchError: two parameters of the module would have one id.
     """
-    heir = {name: param for name, param in _heirs(matches).items() if name in ids}
+    heir = {name: param for name, param in _heirs(matches).items() if name in ids and not tensor_part(param)}
     new_id = {param.path: ids[name] for name, param in heir.items()}
     path_of: dict[ParamId, str] = {}
     for param in found:
+        if tensor_part(param):
+            continue
         param_id = new_id.get(param.path, param.id)
         if param_id in path_of:
             raise RecordMismatchError(

@@ -1,0 +1,101 @@
+"""Tensors that are made of others, as torchao's quantized ones are: each part is a tensor of the record, by its name.
+
+Beside them, among the values, stands under the parameter's path which class they make: `{"$parts": {"qdata":
+"Int8Tensor", ...}}`. It is only compared. Parts are stored and loaded in their own types.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from ..._torch_compat.dispatch import is_traceable_wrapper_subclass
+from ...errors import RecordError
+from ...module import Param
+from ...module.identity.torch_wrappers import is_distributed
+from ..layout import join
+from ..values import PARTS
+from .entries import entry_tensors
+
+
+def in_parts(found: Iterable[Param]) -> list[Param]:
+    """The parameters, with those of the parts in the place of each that is made of some.
+
+    A part shares memory with the tensor, and its path is below the parameter's: `layer.weight.scale`.
+
+    Raises:
+        RecordError: a part is on the meta device.
+    """
+    return [it for param in found for it in (_parts_of(param) if _has_parts(param) else (param,))]
+
+
+def tensor_part(param: Param) -> "Part | None":
+    """The part that it is, if it is no parameter of a module."""
+    holder = param.home[0]
+    return holder if isinstance(holder, Part) else None
+
+
+def classes_of(found: Iterable[Param]) -> dict[str, Any]:
+    """For the values of a record: path of a parameter -> the class that its parts make."""
+    classes: dict[str, Any] = {}
+    for param in found:
+        if part := tensor_part(param):
+            classes.setdefault(part.path, {PARTS: {}})[PARTS][part.name] = part.of
+    return classes
+
+
+def part_names(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """The name of each part among a record's tensors, and the class that it belongs to."""
+    for key, value in values.items():
+        if not isinstance(value, Mapping):
+            continue
+        if len(value) == 1 and isinstance(parts := value.get(PARTS), Mapping):
+            yield from ((join(prefix, join(key, name)), str(it)) for name, it in parts.items())
+        else:
+            yield from part_names(value, join(prefix, key))
+
+
+def kept_tensors(values: Mapping[str, Any]) -> set[str]:
+    """The names of tensors that are stored in their own types: parts, and those of entries, whose use is not known."""
+    return entry_tensors(values) | {name for name, _ in part_names(values)}
+
+
+class Part(nn.Module):
+    """Holds a part, as a module does its buffer.
+
+    Attributes:
+        path: of the parameter.
+        name: of the part within it.
+        of: the name of the parameter's class.
+    """
+
+    def __init__(self, param: Param, name: str, tensor: Tensor) -> None:
+        super().__init__()
+        self.path, self.name, self.of = param.path, name, type(param.tensor).__name__
+        self.register_buffer("tensor", tensor.detach())
+
+
+def _has_parts(param: Param) -> bool:
+    tensor = param.tensor
+    if type(tensor) in (Tensor, nn.Parameter) or tensor.is_nested or is_distributed(tensor):
+        return False
+    return is_traceable_wrapper_subclass(tensor) and param.mappers.save is None and param.mappers.load is None
+
+
+def _parts_of(param: Param) -> Iterator[Param]:
+    for name, tensor in _tensors_in(param.tensor):
+        if tensor.is_meta:
+            kind = type(param.tensor).__name__
+            raise RecordError(f"'{param.path}' is a {kind} on the meta device, whose parts have no memory to load into")
+        aliases = tuple(join(alias, name) for alias in param.aliases)
+        yield Param(param.id, join(param.path, name), "state", ((Part(param, name, tensor), "tensor"),), aliases)
+
+
+def _tensors_in(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
+    names: Iterable[str] = tensor.__tensor_flatten__()[0]  # pyright: ignore[reportAttributeAccessIssue]
+    for name in names:
+        part: Tensor = getattr(tensor, name)
+        if is_traceable_wrapper_subclass(part):
+            yield from ((join(name, below), it) for below, it in _tensors_in(part))
+        else:
+            yield name, part
