@@ -39,7 +39,9 @@ def values_hidden(config: "Config") -> Iterator[None]:
         with suppress(BurnlikeError):  # of a config that no YAML can say
             text = config.to_yaml()
         found: BaseException | None = error
-        while found is not None:
+        seen: set[int] = set()
+        while found is not None and id(found) not in seen:  # causes may go in a circle
+            seen.add(id(found))
             found.args = tuple(hide_values(it, text) if isinstance(it, str) else it for it in found.args)
             if isinstance(found, OSError) and isinstance(found.filename, str):
                 found.filename = hide_values(found.filename, text)

@@ -123,3 +123,11 @@ def test_a_literal_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch
 def test_layers_within_repeated_layers_are_counted(text: str, count: str) -> None:
     with pytest.raises(ConfigError, match=f"makes {count} layers, those within repeated layers counted; expected at"):
         ModuleConfig.from_yaml(text)
+
+
+def test_errors_that_are_each_others_cause_are_changed_once() -> None:
+    first, second = ValueError(f"no {SECRET}"), ValueError(f"nor {SECRET}")
+    first.__cause__, second.__cause__ = second, first
+    with pytest.raises(ValueError, match=r"^no \$\{env:KEY\}$"), values_hidden(read("data.pattern=${env:KEY}")):
+        raise first
+    assert str(second) == "nor ${env:KEY}"
