@@ -168,7 +168,7 @@ class ToTorch(Direction):
         """See `Direction`."""
         if kind.__module__.startswith(_MADE_OF_LAYERS):
             return False
-        return kind.__module__.startswith("burnlike.nn.") and kind is not Layer
+        return kind.__module__.startswith("burnlike.nn.") and issubclass(kind, nn.Module) and kind is not Layer
 
     def tensor_names(self, pair: Counterpart) -> Container[str]:
         """See `Direction`."""

@@ -301,7 +301,7 @@ if child == 0:
     try:
         handle.wait()
     except RecordIOError as error:
-        gate.set()
+        os.replace = replace  # the parent's thread may have held the lock of `gate` when it was forked
         SafetensorsRecorder().save(Record({"a": torch.zeros(3_000_000)}), sys.argv[1] + "-child")
         os._exit(7 if "another process" in str(error) else 8)
     os._exit(9)
