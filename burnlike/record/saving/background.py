@@ -133,6 +133,9 @@ def _forget_frames(error: BaseException | None) -> None:
 def start_save(write: Callable[[], str], path: str, recorder: object) -> SaveHandle:
     """Let a thread of its own call `write`, which returns the path written, on behalf of `recorder`."""
     thread = _SaveThread(write, _real(path), recorder)
+    # What the thread imports: a child that is forked while the thread imports it would wait for the import forever.
+    from ...ops import convert_, crc32  # noqa: F401
+
     thread.start()
     return SaveHandle(thread)
 
