@@ -64,9 +64,9 @@ class ForkServer:
 
 def _serve() -> None:
     # imported once, for all children
-    import burnlike.nn.decoder_lm
     import torch
 
+    import burnlike.models.decoder_lm
     import burnlike.tensor.tensor
     import burnlike.train.job.job  # noqa: F401
     from burnlike.cli.main import main

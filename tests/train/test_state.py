@@ -15,12 +15,13 @@ from burnlike.errors import (
     BurnlikeError,
     CheckpointError,
     RecordError,
+    RecordFormatError,
     RecordIOError,
     RecordMismatchError,
 )
 from burnlike.module import params
 from burnlike.optim import AdamWConfig, CosineAnnealingConfig, GradientsParams
-from burnlike.record import SafetensorsRecorder
+from burnlike.record import Record, SafetensorsRecorder
 from burnlike.train import TrainingState
 from tests.train.test_learner import loader
 
@@ -298,3 +299,14 @@ def test_a_place_that_can_not_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CheckpointError, match=r"file/saved can't be written: .*[Nn]ot a directory"):
         TrainingState(counters={}).save(tmp_path / "file" / "saved")
+
+
+def test_another_version_and_other_records_are_refused_and_change_nothing() -> None:
+    state = TrainingState(counters={"step": 3})
+    records = state.to_records()
+    values = dict(records["training"].values)
+    with pytest.raises(RecordFormatError, match="expected version 1 of .*, got 2: another version of burnlike wrote it"):
+        state.load_records({"training": Record(values={**values, "version": 2})})
+    with pytest.raises(RecordMismatchError, match="is no record of a training: it has no parts"):
+        state.load_records({"training": Record(values={"version": 1})})
+    assert state.parts["counters"] == {"step": 3}

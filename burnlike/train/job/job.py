@@ -20,7 +20,7 @@ from ..learner.several import make_parallel
 from ..runs.metrics_log import MetricsLog
 from ..runs.results import write_results
 from ..runs.run_dir import RunDir
-from ..state.parts import seed_random
+from ..state.random_generators import seed_random
 from ..tasks.task import Task
 from ..view.callback import Callback
 from ..view.renderers import Renderer, renderer_of

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..state.parts import random_state, restore_random, seed_random
+from ..state.random_generators import random_state, restore_random, seed_random
 
 if TYPE_CHECKING:
     from .learner import Learner

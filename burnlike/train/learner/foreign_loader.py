@@ -9,7 +9,7 @@ from torch import Tensor
 from ..._torch_compat.pytree import tree_map
 from ...data import DataLoader
 from ...errors import ConfigError, DataError
-from ..state.parts import random_state, restore_random
+from ..state.random_generators import random_state, restore_random
 
 Names = tuple[str, str]
 

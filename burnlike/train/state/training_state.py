@@ -11,26 +11,28 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from ...errors import ArgumentError, CheckpointError, RecordError, RecordMismatchError, nearest
+from ...errors import ArgumentError, CheckpointError, RecordError, RecordFormatError, RecordMismatchError, nearest
 from ...module import ParamId, params
 from ...optim import Lbfgs, OptimizerAdaptor, torch_record
 from ...optim.states.matching import StateOwner
 from ...optim.states.torch_records import read_torch_record, trained_by
 from ...record import EXTENSIONS, LoadReport, Record, SafetensorsRecorder, open_record, save as save_record, verify
-from ...record.derived.own_code import overrides
-from ...record.derived.state_tree import decode_tree, encode_tree
 from ...record.formats import check_name
 from ...record.loading.load_into import PreparedLoad, prepare
 from ...record.loading.load_options import LoadOptions, Remap
-from ...record.owners import Handling, load_undoably, put_state
-from ...record.parts import names_below, part_of
+from ...record.nesting import names_below, part_of
+from ...record.state_dict.own_code import overrides
+from ...record.state_dict.state_tree import decode_tree, encode_tree
+from ...record.stateful import Handling, load_undoably, put_state
 from ..checkpoint.checkpointer import write_records
-from .old_states import VERSION, upgraded
-from .parts import handling_of, is_large, random_state, restore_random
+from .random_generators import random_state, restore_random
+from .small_parts import handling_of, is_large
 
 SMALL = "training"
 """Name of the record of all parts but modules and optimizers."""
 _RANDOM = "random"
+_VERSION = 1
+"""Of the record `training`; one of another version is refused."""
 
 
 class TrainingState:
@@ -92,7 +94,7 @@ class TrainingState:
             records[name] = torch_record(part, *self._modules.values()) if is_torchs else Record.of(part)
         tensors: dict[str, torch.Tensor] = {}
         states = {name: encode_tree(it.take(), name, tensors) for name, it in self._small.items()}
-        values = {"version": VERSION, "parts": states}
+        values = {"version": _VERSION, "parts": states}
         records[SMALL] = Record(tensors, values, source="the record of the training")
         return records
 
@@ -117,7 +119,7 @@ class TrainingState:
             raise RecordMismatchError(f"the record '{missing[0]}' is missing{nearest(missing[0], [*records])}")
         if unknown := [name for name in remap or () if name not in self._modules]:
             raise ArgumentError(f"remap: no module has the name '{unknown[0]}'{nearest(unknown[0], [*self._modules])}")
-        small = upgraded(records[SMALL])
+        small = records[SMALL]
         states = self._decoded(small)
         with ExitStack() as undo:
             options: dict[str, dict[str, Any]] = {name: {"remap": pairs} for name, pairs in (remap or {}).items()}
@@ -140,23 +142,11 @@ class TrainingState:
             restore_random(states[_RANDOM])
 
     def into_record(self) -> Record:
-        """One record of all parts, which are reached by their names: `record.model`; copies nothing.
-
-        Raises:
-            RecordError: see `to_records`.
-        """
+        """One record of all parts, which are reached by their names: `record.model`; copies nothing."""
         return replace(Record.of(self.to_records()), source="the record of TrainingState")
 
     def load_record(self, record: Record, remap: Mapping[str, Remap] | None = None) -> Self:
-        """Put every part back; see `load_records`. Returns the object.
-
-        Args:
-            record: what `into_record` gave.
-            remap: see `load_records`.
-
-        Raises:
-            ArgumentError, RecordError, BurnlikeError: see `load_records`.
-        """
+        """Put every part back from what `into_record` gave, as `load_records` does; returns the object."""
         record = Record.of(record)
         self.load_records({name: part_of(record, name) for name in names_below(record, "")}, remap)
         return self
@@ -234,6 +224,7 @@ class TrainingState:
                 yield name
 
     def _decoded(self, record: Record) -> dict[str, Any]:
+        _check_version(record)
         states = dict(record.values["parts"])
         if _RANDOM not in self._small:
             states.pop(_RANDOM, None)
@@ -282,6 +273,17 @@ class TrainingState:
             for name, handling in self._small.items():
                 handling.put(decode_tree(before[name], tensors, "the state before"))
             raise
+
+
+def _check_version(record: Record) -> None:
+    version = record.values.get("version")
+    if isinstance(version, int) and version != _VERSION:
+        raise RecordFormatError(
+            f"{record.source}: expected version {_VERSION} of a training's state, got {version}: another version of"
+            " burnlike wrote it; go on with that version, or load only the records of the modules beside it"
+        )
+    if version is None or not isinstance(record.values.get("parts"), dict):
+        raise RecordMismatchError(f"{record.source} is no record of a training: it has no parts")
 
 
 def _verified(record: Record) -> Record:
