@@ -95,9 +95,6 @@ class TreeForm(NamedTuple):
         return (level.type, level.names, level.node) == (self.type, self.names, self.node)
 
 
-Form = TreeForm  # its name in older pickles
-
-
 class DataTree(nn.Module):
     """The data of one Parameter that is a pytree of tensors: one level of it.
 

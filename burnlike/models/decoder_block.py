@@ -25,7 +25,6 @@ class DecoderBlock(Module):
     A gated feed-forward part lies in `gate` and `linear`, any other in `feed_forward`.
     """
 
-    # Pickles of versions that had no other kind lack it.
     gated = True
 
     def __init__(

@@ -15,8 +15,7 @@ from torch import nn
 
 import burnlike.nn
 from burnlike.func import stack, unstack
-from burnlike.module import Module, Param, ParamId, fresh_ids, params, valid
-from burnlike.module.identity.field_metadata import Meta
+from burnlike.module import Module, Param, fresh_ids, params, valid
 
 from .fields import ids
 
@@ -130,20 +129,3 @@ def test_a_parameter_of_its_own_loads_by_weights_only() -> None:
     (loaded,) = torch.load(saved([layer.weight]), weights_only=True)
     torch.testing.assert_close(loaded, layer.weight)
     assert isinstance(loaded, nn.Parameter)
-
-
-def test_pickles_of_older_versions_keep_their_ids() -> None:
-    """They have ParamIds and Metas, and None in the place of the traversal."""
-    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
-    model[1].weight = model[0].weight
-    model.__dict__["_burnlike_walk"] = None
-    model[0].__dict__["_burnlike_ids"] = {"weight": ParamId(11), "bias": ParamId(12)}
-    model[1].__dict__["_burnlike_ids"] = {"weight": ParamId(11), "bias": ParamId(13)}
-    model[1].__dict__["_burnlike_metas"] = {"weight": Meta(tied=True), "bias": Meta(name="old", trainable=False)}
-    loaded = pickle.loads(pickle.dumps(model))
-    assert ids(loaded) == {"0.weight": 11, "0.bias": 12, "1.bias": 13}
-    assert params(loaded)[2].name == "old"
-    assert not params(loaded)[2].trainable
-    loaded[1].weight = nn.Parameter(torch.zeros(2, 2))
-    assert ids(loaded)["0.weight"] == 11
-    assert ids(loaded)["1.weight"] != 11

@@ -88,13 +88,6 @@ class ContainerModule(Module):
         self.__dict__.update(parts)
         self._refresh()
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        if "_burnlike_held" in state:  # a pickle of an older version
-            names = {"_burnlike_held": USER_CONTAINER, "_holder": "_above", "_synced": "_known"}
-            state = {names.get(name, name): value for name, value in state.items() if name != "_holder_name"}
-            state["_known"] = OrderedDict({**state.pop("_shown"), **state["_known"]})
-        super().__setstate__(state)
-
     @property
     def container(self) -> Any:
         """The user's container, or the list, tuple or dict in one."""
@@ -202,10 +195,6 @@ class ContainerModule(Module):
         super()._apply(fn, recurse)
         self.refresh()
         return self
-
-
-Held = ContainerModule
-"""Its name in pickles of older versions."""
 
 
 _METHODS = ("module_children", "with_module_children")

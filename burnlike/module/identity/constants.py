@@ -36,9 +36,6 @@ class MarkedConstant(Generic[T]):
         return f"constant({type(self.value).__name__})"
 
 
-Constant = MarkedConstant  # its name in older pickles
-
-
 def _advice(marked: MarkedConstant[Any], asked: str) -> str:
     return (
         f"{marked!r} was {asked}, but only marks the {type(marked.value).__name__}: assign it to an attribute of a"

@@ -134,25 +134,12 @@ KEPT = "_burnlike"
 
 NO_FIELD: Field = {}
 _NO_FIELDS: dict[str, Field] = {}
-OLD_ENTRIES = (
-    "_burnlike_ids",
-    "_burnlike_metas",
-    "_burnlike_fields",
-    "_burnlike_constants",
-    "_burnlike_lists",
-    "_burnlike_items",
-)
-"""Where pickles of older versions have the same: each a dict by attribute name."""
 
 
 def fields_of(module: nn.Module) -> Mapping[str, Field]:
     """The Fields of `module`, to be read only."""
-    parts = module.__dict__
-    found = parts.get(KEPT)
-    if found is None:
-        is_old = "_burnlike_ids" in parts or "_burnlike_fields" in parts or "_burnlike_metas" in parts
-        return _upgraded(parts) if is_old else _NO_FIELDS
-    return found
+    found = module.__dict__.get(KEPT)
+    return _NO_FIELDS if found is None else found
 
 
 def fields_with(module: nn.Module, key: str, value: object = None) -> list[str]:
@@ -169,7 +156,6 @@ def change_field(module: nn.Module, name: str, changes: Field) -> Field:
 def own_fields(module: nn.Module) -> dict[str, Field]:
     """The Fields of `module`, to be changed by the functions here; made if there are none yet."""
     if KEPT not in module.__dict__:
-        fields_of(module)  # upgrades what is from an older pickle
         if torch.compiler.is_compiling():  # torch 2.11 traces no `setdefault` of a module's `__dict__`
             module.__dict__[KEPT] = {}
         else:
@@ -232,26 +218,6 @@ def hold_as(module: nn.Module, name: str, holds: Holds | None) -> None:
             put_field(module, name, {**field, "holds": holds} if holds else field)
 
 
-def _upgraded(parts: dict[str, Any]) -> dict[str, Field]:
-    """The Fields of a module that comes from a pickle of an older version."""
-    with FIRST_USE:
-        if KEPT in parts:  # another thread has just made them
-            return parts[KEPT]
-        ids, metas, declared, constants, lists, items = (parts.get(key, {}) for key in OLD_ENTRIES)
-        fields: dict[str, Any] = {name: {} for name in (*declared, *ids, *metas)}
-        for name, kept in ids.items():
-            fields[name]["id"] = KeptId(kept) if type(kept) is ParamId else kept
-        for name, meta in metas.items():
-            fields[name]["meta"] = meta.plain() if isinstance(meta, Meta) else meta
-        for holds, names in (("constant", constants), ("list", lists), ("item", items)):
-            for name in names:
-                fields.setdefault(name, {})["holds"] = holds
-        parts[KEPT] = fields
-        for key in OLD_ENTRIES:
-            parts.pop(key, None)
-        return fields
-
-
 def group_of(module: nn.Module, kind: Kind) -> dict[str, Any]:
     """torch's dict of the tensors of `kind` that `module` itself has, by attribute name."""
     return module._parameters if kind == "weight" else module._buffers
@@ -259,7 +225,7 @@ def group_of(module: nn.Module, kind: Kind) -> dict[str, Any]:
 
 def meta_of(module: nn.Module, name: str) -> Meta:
     """The Meta of the tensor `name`, read only."""
-    field = (module.__dict__.get(KEPT) or fields_of(module)).get(name, NO_FIELD)  # the call is slow for many
+    field = module.__dict__.get(KEPT, _NO_FIELDS).get(name, NO_FIELD)  # a call of fields_of is slow for many
     return Meta(**field["meta"]) if "meta" in field else _DEFAULT
 
 

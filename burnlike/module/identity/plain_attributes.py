@@ -15,7 +15,7 @@ from ...errors import BackendError, ModuleTreeError
 from ...tensor.core.base import TensorBase, wrap
 from ...tensor.core.spec import family_of
 from .constants import references_of
-from .field_metadata import KEPT, OLD_ENTRIES
+from .field_metadata import KEPT
 
 USER_CONTAINER = "_burnlike_user_container"
 """Where the module that stands for a user's container in the tree has that container."""
@@ -28,8 +28,7 @@ def refresh_container(module: nn.Module) -> None:
 
 
 _TORCHS = tuple(nn.Module().__dict__)
-# The walk is in pickles of older versions.
-_OURS = frozenset({KEPT, *OLD_ENTRIES, "_burnlike_walk", "_burnlike_stack_members", COMPILED_CALL})
+_OURS = frozenset({KEPT, "_burnlike_stack_members", COMPILED_CALL})
 
 
 def plain_names(parts: dict[str, Any]) -> list[str]:

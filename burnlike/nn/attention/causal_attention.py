@@ -33,7 +33,6 @@ class CausalAttention(KeepsType, Module):
         norm_key: the same of the keys.
     """
 
-    # Pickles of versions that had none of these lack them.
     sliding_window: int | None = None
     soft_cap: float | None = None
     query_key_norm: bool = False

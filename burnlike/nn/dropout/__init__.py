@@ -1,5 +1,1 @@
 """Layers that are random in training."""
-
-from ..._moved import names_of_file
-
-__getattr__ = names_of_file(__name__)

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
-from ..._moved import names_of_file
 from ...config import Meta, ModuleConfig
 from ...config.bounds import Layers, NotNegative, Size
 from ..activation.configs import GatedLinearConfig, SwiGluConfig
@@ -173,6 +172,3 @@ class TransformerDecoderConfig(_StackConfig, tag="TransformerDecoder"):
         from .transformer_decoder import TransformerDecoder
 
         return TransformerDecoder(self, device)
-
-
-__getattr__ = names_of_file(__name__)

@@ -1,5 +1,1 @@
 """L-BFGS, whose steps evaluate the loss several times."""
-
-from ..._moved import names_of_file
-
-__getattr__ = names_of_file(__name__)

@@ -44,8 +44,6 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         stochastic_rounding: whether values that are stored in 16 or 8 bits are rounded stochastically.
     """
 
-    _batches: Sequence[ParamBatch] = ()  # pickles of the first version lack it
-
     def __init__(
         self,
         optimizer: SimpleOptimizer[State] | None,
@@ -77,7 +75,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         self._skipped = SkippedSteps()
         # What was stepped last, where, with which groups of rates: while these stay, a step looks nothing up.
         self._last: tuple[Any, Any, Any] = _NOTHING
-        self._batches = []
+        self._batches: Sequence[ParamBatch] = []
         self._checked: Any = None
         self._ranks = Ranks()
 

@@ -74,8 +74,7 @@ def register(tensor: type[TensorBase[Any, Any, Any]]) -> None:
         from_dumpable_context=_load_spec,
     )
     default_collate_fn_map[tensor] = _collate
-    before: Any = (rebuild, "burnlike.tensor.interop.rebuild")  # as older pickles name it
-    torch.serialization.add_safe_globals([rebuild, before, Autodiff, Cpu, Cuda])
+    torch.serialization.add_safe_globals([rebuild, Autodiff, Cpu, Cuda])
 
 
 def _dump_spec(spec: Spec) -> list[Any]:

@@ -127,7 +127,7 @@ def test_the_parameter_keeps_its_place_and_what_it_is_computed_by_follows_it(lay
 
 def test_folding_leaves_the_module_as_if_there_never_had_been_one(layer: nn.Module) -> None:
     cls, keys, before = type(layer), list(layer.state_dict()), state(layer)
-    attributes = set(layer.__dict__) | {"_burnlike_walk"}
+    attributes = set(layer.__dict__)
     param_at(layer, "weight").with_name("first").save_mapper(torch.neg).load_mapper(torch.neg)
     apply_reparameterization(layer, scaled)
     with torch.no_grad():

@@ -1,1 +1,0 @@
-"""Pickles that an older version wrote, and what it said about each."""
