@@ -11,6 +11,8 @@ import hypothesis
 import pytest
 import torch
 
+from burnlike._torch_compat.inductor import quote_paths
+
 HERE = Path(__file__).parent
 
 # Nothing here may depend on how busy the machine is.
@@ -26,6 +28,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 # A shell that starts the suite in the background has it ignore SIGINT, and so would the processes that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# The checkout has the environment with torch, and the caches of its compiler.
+if " " in str(HERE):
+    quote_paths()
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..._torch_compat.inductor import quote_paths
 from ...errors import ConfigError, nearest
 from ..checkpoint.checkpointer import Checkpointer
 from ..runs.metrics_log import MetricsLog
@@ -83,6 +84,7 @@ class Fitting:
             self._begin(train)
             stack.push(self._end)
             if training.compile:
+                quote_paths()
                 learner.model.compile()
             if training.activation_checkpointing:
                 stack.enter_context(checkpointed(learner.model))
