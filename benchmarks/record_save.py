@@ -28,7 +28,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder
-from burnlike.record.files.checksums import PartSums
+from burnlike.record.bytes.checksums import PartSums
 
 from ._harness import Comparison, compare, main
 from ._memory import with_extra_bytes

@@ -20,7 +20,7 @@ import sys, burnlike
 assert "torch" not in sys.modules, "import burnlike loads torch"
 import burnlike.nn, burnlike.optim, burnlike.data, burnlike.record, burnlike.module
 assert "torch" not in sys.modules, "a package of burnlike loads torch"
-import burnlike.record.loading.materialize  # a submodule that is imported first must not hide a function
+import burnlike.record.materialize  # a submodule that is imported first must not hide a function
 assert callable(burnlike.record.init_from)
 for package in (burnlike, burnlike.nn, burnlike.optim, burnlike.data, burnlike.record, burnlike.module):
     for name in dir(package):

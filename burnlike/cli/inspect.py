@@ -11,11 +11,10 @@ from typing import Any
 from burnlike._terminal import table
 
 from ..module.identity.param_id import ParamId
-from ..record.files.checksums import verify_outline
-from ..record.files.gzip_source import GzipSource
-from ..record.files.reading import read_outline
+from ..record.bytes.gzip_source import GzipSource
+from ..record.bytes.source import FileSource
+from ..record.files.reading import read_outline, verify_outline
 from ..record.files.sharded import INDEX_SUFFIX
-from ..record.files.source import FileSource
 from ..record.formats import detect
 from ..record.outline import Outline, StoredTensor, TensorEntry
 from ..record.values import to_json

@@ -91,7 +91,7 @@ def _limits(args: argparse.Namespace) -> contextlib.AbstractContextManager[objec
     factor = getattr(args, "limits", None)
     if factor is None:
         return contextlib.nullcontext()
-    from burnlike.record.files.budget import ReadLimits
+    from burnlike.record.bytes.budget import ReadLimits
 
     return ReadLimits().times(factor)
 

@@ -10,8 +10,8 @@ from burnlike.config.document import parse_plain
 from burnlike.config.shipped import config_file
 from burnlike.config.source_text import read_text
 from burnlike.errors import ConfigIOError, RecordError, RecordIOError, nearest
+from burnlike.record.bytes.source import FileSource
 from burnlike.record.files.sharded import INDEX_SUFFIX, find_record
-from burnlike.record.files.source import FileSource
 from burnlike.record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, detect, format_of_path
 
 from .options import add_import_option
@@ -193,7 +193,7 @@ def layout_of(args: argparse.Namespace, model: "nn.Module | None") -> Any:
         return _read_layout(args.layout)
     if model is None:
         return None
-    from burnlike.record.derived.module_layout import layout_of as layout_of_module
+    from burnlike.record.state_dict.module_layout import layout_of as layout_of_module
 
     return layout_of_module(model)
 

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from ..errors import RecordMismatchError
 from ..module import Param, params
 from ..module.identity.field_metadata import meta_of
-from ..nn.counterpart import joined, parts_of
+from ..nn.tensor_source import inverse, whole
 from ..record import LoadReport, Record
-from ..record.derived.module_layout import deferred_layout
 from ..record.files.stored_tensors import shape_in
+from ..record.state_dict.module_layout import deferred_layout
 from .torch_form import TorchForm
 
 
@@ -66,17 +66,18 @@ def record_to_torch(module: nn.Module, record: Record | None = None) -> Record:
     form = TorchForm(module)
     values = {param.path: _module_form(param, record.tensors[param.path]) for param in params(module)}
     values |= {alias: values[path] for alias, path in form.tied.items()}
-    parts = parts_of(form.places.items())
+    recipes = inverse(whole(form.places))
     aliases = {
         form.places[alias].name: form.places[path].name
         for alias, path in form.tied.items()
-        if form.places[alias].chunk == form.places[path].chunk == (0, 1)
+        if form.places[alias].is_whole
+        and form.places[path].is_whole
         and form.places[alias].transposed == form.places[path].transposed
     }
-    tensors = {name: joined(found, values) for name, found in parts.items() if name not in aliases}
+    tensors = {name: it.make(values).contiguous() for name, it in recipes.items() if name not in aliases}
     tensors |= {name: torch.zeros(it.shape, dtype=it.dtype) for name, it in form.ignored.items()}
-    whole = {name: found[0][0] for name, found in parts.items() if name in tensors and len(found) == 1}
-    ids = {name: record.ids[path] for name, path in whole.items() if path in record.ids}
+    sole = {name: it.sources[0].name for name, it in recipes.items() if name in tensors and len(it.sources) == 1}
+    ids = {name: record.ids[path] for name, path in sole.items() if path in record.ids}
     return Record(tensors, ids=ids, aliases=aliases, source=record.source)
 
 

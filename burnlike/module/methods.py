@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 if TYPE_CHECKING:
     from ..record import LoadReport, Record, Recorder
-    from ..record.parts import RecordPart
+    from ..record.nesting import RecordPart
     from ..record.precision import PrecisionRule
     from .adapters.configs import LoraConfig
     from .adapters.reparameterization import Reparameterization

@@ -11,14 +11,13 @@ from .burn.recorders import (
     NamedMpkGzFileRecorder as NamedMpkGzFileRecorder,
     PrettyJsonFileRecorder as PrettyJsonFileRecorder,
 )
-from .derived.module_layout import layout_of as layout_of
+from .bytes.budget import ReadLimits as ReadLimits
 from .distributed.recorder import DistributedRecorder as DistributedRecorder
-from .files.budget import ReadLimits as ReadLimits
 from .files.stored_tensors import LazyTensors as LazyTensors
 from .formats import EXTENSIONS as EXTENSIONS
 from .loading.load_options import LoadOptions as LoadOptions
-from .loading.materialize import init_from as init_from
 from .loading.report import LoadReport as LoadReport, Mismatch as Mismatch
+from .materialize import init_from as init_from
 from .precision import (
     BFloat16Precision as BFloat16Precision,
     DoublePrecision as DoublePrecision,
@@ -37,3 +36,4 @@ from .shortcuts import (
     save_async as save_async,
     verify as verify,
 )
+from .state_dict.module_layout import layout_of as layout_of

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from .._lazy import resolve
 from ..errors import RecordError, RecordFormatError
-from .files.source import Source
+from .bytes.source import Source
 from .outline import Outline, Segment
 
 
@@ -19,12 +19,14 @@ class Format(ABC):
         extension: of such files.
         compressed: whether the segments are gzipped on their way into the file.
         has_names: whether a file tells the names of its tensors; else its reader needs a layout.
+        has_top_level_keys: whether `read` takes a third argument, the key of the outermost map under which to read.
     """
 
     name: str
     extension: str
     compressed: bool
     has_names = True
+    has_top_level_keys = False
 
     @abstractmethod
     def segments(self, outline: Outline) -> Iterable[Segment]:
@@ -117,7 +119,7 @@ def detect(source: Source) -> Format:
     Raises:
         RecordFormatError: it is none of them.
     """
-    from .files.gzip_source import GzipSource, is_gzip
+    from .bytes.gzip_source import GzipSource, is_gzip
 
     compressed = is_gzip(source)
     inner = GzipSource(source) if compressed else source

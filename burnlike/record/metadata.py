@@ -10,8 +10,8 @@ from typing import Any
 
 from ..errors import RecordError, RecordFormatError
 from ..module.identity.param_id import ParamId
-from .files.budget import Budget
-from .files.json_scan import NotThisError, load_json, text_map, text_pairs, texts_of
+from .bytes.budget import Budget
+from .bytes.json_scan import NotThisError, load_json, text_map, text_pairs, texts_of
 from .layout import LayoutOf, check_layout
 from .outline import Outline, TensorEntry
 from .values import dump_values, load_values

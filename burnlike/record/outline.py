@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from .._dtypes import DTYPES
 from ..errors import RecordFormatError
 from ..module.identity.param_id import ParamId
-from .files.source import Source
+from .bytes.source import Source
 
 DTYPE_BITS: Mapping[str, int] = {it.record: it.bits for it in DTYPES}
 """Bits of one element of each dtype; the names are those of the safetensors format, here for every format."""

@@ -11,12 +11,12 @@ from ..errors import RecordError
 from ..module import ParamGroup, ParamId
 from ..module.groups.param_group import selected
 from ..tensor.core.base import TensorBase
-from .derived.entries import OwnState, own_state
-from .derived.module_layout import deferred_layout
-from .derived.own_code import parts_with_records, with_own_records
-from .derived.state_tree import is_array, tensor_of
-from .derived.tensor_parts import classes_of, in_parts, tensor_part
-from .parts import names_below, step
+from .nesting import names_below, step
+from .state_dict.entries import OwnState, own_state
+from .state_dict.module_layout import deferred_layout
+from .state_dict.own_code import parts_with_records, with_own_records
+from .state_dict.state_tree import is_array, tensor_of
+from .state_dict.wrapper_subclasses import classes_of, in_parts, tensor_part
 
 if TYPE_CHECKING:
     from .loading.report import LoadReport
@@ -128,9 +128,9 @@ class Record:
         Raises:
             RecordError: it, or something in it, is none of these.
         """
-        from .derived.leaves import leaves_and_records
-        from .owners import own_record
-        from .parts import nested
+        from .nesting import nested
+        from .pytree.flatten import leaves_and_records
+        from .stateful import own_record
 
         record = own_record(source)
         if record is not None:
@@ -148,7 +148,7 @@ class Record:
         Raises:
             RecordMismatchError: a field is missing, or has something that does not fit it.
         """
-        from .derived.leaves import from_leaves
+        from .pytree.flatten import from_leaves
 
         return from_leaves(kind, self.tensors, self.values)
 
@@ -177,7 +177,7 @@ class Record:
         A module is loaded by `LoadOptions`, without calling its own `load_record`, which may call this function; other
         objects are loaded by their `load_record`.
         """
-        from .owners import given_options, load_module, load_own
+        from .stateful import given_options, load_module, load_own
 
         load = load_module if isinstance(target, nn.Module) else load_own
         return load(target, self, **given_options(strict, device, options))

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from ..errors import RecordError, RecordFormatError
-from .derived.tensor_parts import kept_tensors
+from .bytes.source import BytesSource, FileSource, Source
 from .dtypes import file_dtype
 from .files.reading import read_source
-from .files.source import BytesSource, FileSource, Source
 from .files.stored_tensors import LazyTensors, StoredTensors, dtype_in, shape_in
 from .formats import DEFAULT_EXTENSION, EXTENSIONS, Format, check_name, detect, format_of_path
 from .outline import Outline, TensorEntry
@@ -21,6 +20,7 @@ from .precision import Precision, PrecisionRule, stored_dtype_of
 from .record import Record
 from .saving.background import OnBusy, SaveHandle, snapshot, start_save, wait_for_saves
 from .saving.writing import content_of, plain_tensor, write_file, write_sequential
+from .state_dict.wrapper_subclasses import kept_tensors
 
 
 class Recorder(ABC):

@@ -7,17 +7,16 @@ import torch
 from torch import nn
 
 from ..errors import ArgumentError, RecordError
-from .files.checksums import verify_outline
-from .files.reading import read_outline
+from .files.reading import read_outline, verify_outline
 from .files.sharded import is_distributed_record
 from .files.stored_tensors import LazyTensors
 from .loading.report import LoadReport
-from .owners import given_options, layout_for, load_own
-from .parts import RecordPart
+from .nesting import RecordPart
 from .precision import PrecisionRule
 from .record import Record
 from .recorder import FileRecorder, Recorder, record_of, recorder_for
 from .saving.background import OnBusy, SaveHandle
+from .stateful import given_options, layout_for, load_own
 
 R = TypeVar("R", bound=Recorder)
 

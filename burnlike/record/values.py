@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import RecordError, RecordFormatError
-from .files.budget import Budget
-from .files.json_scan import load_json
+from .bytes.budget import Budget
+from .bytes.json_scan import load_json
 from .layout import join
 
 ENTRY = "$entry"
-"""The key of a value that is an entry of a state dict; see `burnlike.record.derived.entries`."""
+"""The key of a value that is an entry of a state dict; see `burnlike.record.state_dict.entries`."""
 
 PARTS = "$parts"
 """The key of a value that says of which class the tensors below its name are parts; see `...derived.tensor_parts`."""

@@ -15,7 +15,7 @@ import torch
 import burnlike.record
 from burnlike.errors import RecordError
 from burnlike.record import FileRecorder, Precision, Record
-from burnlike.record.files.source import FileSource
+from burnlike.record.bytes.source import FileSource
 from burnlike.record.formats import detect
 
 from .folder import Golden

@@ -17,7 +17,7 @@ import burnlike as bl
 from burnlike.cli.main import main
 from burnlike.errors import CheckpointError, RecordFormatError
 from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder, open_record, verify
-from burnlike.record.files.checksums import combined
+from burnlike.record.bytes.checksums import combined
 from burnlike.train import Checkpointer, TrainingState
 
 KEY = "burnlike.checksums"

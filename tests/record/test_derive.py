@@ -16,8 +16,8 @@ from torch import Tensor
 import burnlike as bl
 from burnlike.errors import RecordError, RecordMismatchError
 from burnlike.record import Record, SafetensorsRecorder
-from burnlike.record.derived.leaves import from_leaves, to_leaves
-from burnlike.record.derived.type_layout import layout_of_type
+from burnlike.record.pytree.flatten import from_leaves, to_leaves
+from burnlike.record.pytree.type_layout import layout_of_type
 
 
 class Kind(Enum):

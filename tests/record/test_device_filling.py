@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder, load, save
-from burnlike.record.loading import device_filling
-from burnlike.record.loading.device_filling import fill_device
+from burnlike.record.bytes import side_stream
+from burnlike.record.loading import filling
+from burnlike.record.loading.filling import fill_device
 
 
 class FakeStream:
@@ -46,7 +47,7 @@ class FakeStream:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_filling, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(filling, "BLOCK_BYTES", 64)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -79,9 +80,9 @@ def test_all_copies_of_a_device_go_by_one_stream(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
     first, second = torch.device("cuda", 6), torch.device("cuda", 7)
     for device in (first, second, first):
-        device_filling.CudaSideStream(device)
+        side_stream.CudaSideStream(device)
     assert made == [first, second]
-    device_filling._stream_of.cache_clear()
+    side_stream._stream_of.cache_clear()
 
 
 @pytest.mark.cuda

@@ -10,7 +10,7 @@ from torch import nn
 import burnlike as bl
 from burnlike.errors import RecordError, RecordFormatError
 from burnlike.record import BinFileRecorder, Record, SafetensorsRecorder, layout_of, open_record
-from burnlike.record.files.source import BytesSource
+from burnlike.record.bytes.source import BytesSource
 from burnlike.record.formats import EXTENSIONS, detect, format_of_path
 
 BURN_EXTENSIONS = (".mpk", ".mpk.gz", ".json", ".json.gz", ".bin", ".bin.gz", ".bpk")

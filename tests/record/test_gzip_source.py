@@ -9,8 +9,8 @@ import zlib
 import pytest
 
 from burnlike.errors import RecordFormatError
-from burnlike.record.files.gzip_source import GzipSource, is_gzip
-from burnlike.record.files.source import BytesSource, Cursor
+from burnlike.record.bytes.gzip_source import GzipSource, is_gzip
+from burnlike.record.bytes.source import BytesSource, Cursor
 
 LENGTH = 3_000_000
 

@@ -13,8 +13,8 @@ from burnlike import nn as layers
 from burnlike.errors import ModuleTreeError, RecordError, RecordFormatError
 from burnlike.module import LoraConfig, Module, ModuleArray, ModuleEnum, ModuleVec, Param, params
 from burnlike.record import BinFileRecorder, Record, SafetensorsRecorder
-from burnlike.record.derived.module_layout import layout_of
 from burnlike.record.layout import check_layout
+from burnlike.record.state_dict.module_layout import layout_of
 from tests.golden.layouts import LAYERS, MODELS
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from burnlike.errors import RecordError, RecordFormatError
-from burnlike.record.derived.state_tree import decode_tree, encode_tree
+from burnlike.record.state_dict.state_tree import decode_tree, encode_tree
 from burnlike.record.values import dump_values, load_values
 
 

@@ -12,7 +12,7 @@ from ..._lazy import resolve
 from ...errors import BurnlikeError
 from .field_metadata import fields_with
 
-_DERIVE = "burnlike.record.derived.leaves"
+_DERIVE = "burnlike.record.pytree.flatten"
 
 
 def is_item(value: Any) -> bool:

@@ -9,9 +9,9 @@ from typing import Any
 from torch import Tensor
 
 from ...errors import RecordError
-from ...record.derived.leaf_reader import field_hints
-from ...record.derived.leaves import fields_of, from_leaves, to_leaves
 from ...record.layout import join
+from ...record.pytree.flatten import fields_of, from_leaves, to_leaves
+from ...record.pytree.unflatten import field_hints
 from ...record.values import leaves
 from ...tensor.core.base import TensorBase
 

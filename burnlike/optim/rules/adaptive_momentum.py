@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from ...ops import StepOptions, adamw_step_
-from ...record.derived.type_layout import NOT_IN_LAYOUT
+from ...record.pytree.type_layout import NOT_IN_LAYOUT
 from .config_base import AdaptiveMomentumConfig
 from .kernel_optimizer import KernelOptimizer, ReadyStates
 from .moments import Moment

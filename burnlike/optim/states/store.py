@@ -9,8 +9,8 @@ from torch import Size, Tensor
 from ...errors import RecordError, RecordMismatchError, ShapeError
 from ...module import Param, ParamId
 from ...record import LoadReport, Mismatch, Record
-from ...record.derived.type_layout import fits_layout, layout_of_type
 from ...record.files.stored_tensors import shape_in
+from ...record.pytree.type_layout import fits_layout, layout_of_type
 from ..core.sharded import Division, divided_state, division_of, local, local_state
 from ..core.state import flatten, map_tensors, unflatten
 from ..rules.simple_optimizer import SimpleOptimizer

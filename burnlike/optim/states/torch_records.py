@@ -12,8 +12,8 @@ from ...errors import RecordError, RecordMismatchError
 from ...module import Param, ParamId, params
 from ...module.identity.torch_wrappers import is_distributed, part_of
 from ...record import LoadReport, Mismatch, Record
-from ...record.derived.state_tree import decode_tree, encode_tree
 from ...record.files.stored_tensors import shape_in
+from ...record.state_dict.state_tree import decode_tree, encode_tree
 from .matching import (
     GROUPS,
     OptimizerLoadReport,

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
-from ..files.source import Cursor, Source
+from ..bytes.source import Cursor, Source
 from ..layout import Layout, check_layout, is_map, join, known_layout, tag_of
 from ..outline import Outline, Payload, Segment
 from ..values import ENTRY

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
-from ..files.budget import CONTAINER, MAX_DIMENSIONS, NUMBER, TEXT, TensorCost
-from ..files.source import Cursor
+from ..bytes.budget import CONTAINER, MAX_DIMENSIONS, NUMBER, TEXT, TensorCost
+from ..bytes.source import Cursor
 from ..layout import Layout, holds_states, is_map, join, tag_of
 from ..outline import Outline, StoredTensor
 from ..values import flat

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...errors import RecordFormatError
-from ..files.budget import CONTAINER
-from ..files.source import Cursor, Source
+from ..bytes.budget import CONTAINER
+from ..bytes.source import Cursor, Source
 from ..outline import Outline, StoredTensor
 from .bincode_reader import take_envelope, take_tensor, take_text, version_of
 from .gathered import Gathered

@@ -13,8 +13,8 @@ from math import prod
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
-from ..files.budget import MAX_DIMENSIONS, MAX_NAME
-from ..files.source import Source
+from ..bytes.budget import MAX_DIMENSIONS, MAX_NAME
+from ..bytes.source import Source
 from ..formats import Format
 from ..outline import Outline, Payload, Segment, StoredTensor, TensorEntry, byte_count
 from . import cbor

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
-from ..files.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT, Budget, TensorCost
-from ..files.source import BytesSource
+from ..bytes.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT, Budget, TensorCost
+from ..bytes.source import BytesSource
 
 _UNSIGNED, _NEGATIVE, _BYTES, _TEXT, _ARRAY, _MAP, _TAG, _SIMPLE = range(8)
 _INDEFINITE = 31

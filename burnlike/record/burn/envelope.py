@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ...errors import RecordError, RecordFormatError
-from ..files.source import Source
+from ..bytes.source import Source
 from ..formats import Format
 from ..metadata import FORMAT_VERSION
 from ..outline import Outline, StoredTensor, kind_of_name

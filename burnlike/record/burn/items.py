@@ -6,8 +6,8 @@ from typing import Any
 
 from ...errors import RecordError
 from ...module.identity.param_id import ParamId
-from ..files.budget import MAX_DIMENSIONS, MAX_NAME
-from ..files.source import Source
+from ..bytes.budget import MAX_DIMENSIONS, MAX_NAME
+from ..bytes.source import Source
 from ..layout import SCALARS, Layout, join, known_layout, tag_of
 from ..outline import Outline, StoredTensor
 from ..values import flat

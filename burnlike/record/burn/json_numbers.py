@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...errors import RecordFormatError
-from ..files.source import Source
+from ..bytes.source import Source
 from ..outline import StoredTensor
 
 _FIRST_CHUNK_BYTES, _CHUNK_BYTES = 1 << 10, 1 << 16

@@ -7,8 +7,8 @@ import sys
 from typing import Any, NoReturn
 
 from ...errors import RecordFormatError
-from ..files.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT, TensorCost
-from ..files.source import Source
+from ..bytes.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT, TensorCost
+from ..bytes.source import Source
 from .items import Blob, has_values
 from .json_numbers import BYTES_PER_STEP, bytes_of, runs
 

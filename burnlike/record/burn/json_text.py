@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..files.source import Source
+from ..bytes.source import Source
 from ..outline import Outline, Payload, Segment
 from .dtypes import burn_dtype
 from .envelope import EnvelopeFormat, artifact_of, no_text, outline_of_artifact

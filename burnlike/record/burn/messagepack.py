@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from ...errors import RecordError, RecordFormatError
-from ..files.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT, TensorCost
-from ..files.source import Cursor, Source
+from ..bytes.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT, TensorCost
+from ..bytes.source import Cursor, Source
 from ..outline import Outline, Payload, Segment
 from .dtypes import burn_dtype
 from .envelope import EnvelopeFormat, artifact_of, no_text, outline_of_artifact

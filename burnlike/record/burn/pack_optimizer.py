@@ -12,7 +12,7 @@ from typing import Any
 from ...errors import RecordFormatError
 from ...module.identity.param_id import ParamId
 from .. import metadata
-from ..files.budget import Budget
+from ..bytes.budget import Budget
 from ..layout import Layout, join, tag_of
 from ..outline import Outline, TensorEntry
 from .pack import LEAVES, Pack, Scalar, has_tag, nested, scalar_of

@@ -12,7 +12,7 @@ from typing import Any, cast
 from ...errors import RecordError, RecordFormatError
 from ...module.identity.param_id import ParamId
 from .. import metadata
-from ..files.source import Source
+from ..bytes.source import Source
 from ..layout import Layout, LayoutOf, known_layout, tag_of
 from ..outline import Outline, StoredTensor
 from . import pack_optimizer

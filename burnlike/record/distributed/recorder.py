@@ -22,21 +22,21 @@ from ..._atomic_file import sync_directory
 from ...errors import RecordError, RecordFormatError, RecordIOError
 from ...module.identity.torch_wrappers import is_distributed
 from .. import metadata
-from ..derived.entries import entries_of
-from ..derived.tensor_parts import kept_tensors
+from ..bytes.budget import Budget
+from ..bytes.convert import can_lose, check_floats, check_ints
+from ..bytes.json_scan import texts_of
+from ..bytes.source import FileSource
 from ..dtypes import file_dtype, shown
-from ..files.budget import Budget
-from ..files.json_scan import texts_of
 from ..files.sharded import DETAILS
-from ..files.source import FileSource
 from ..outline import Outline, TensorEntry
 from ..precision import PrecisionRule, stored_dtype_of
 from ..record import Record
 from ..recorder import Recorder, checked_precision, names_of, record_to_save
 from ..safetensors.format import build_header
 from ..safetensors.header import read_header
-from ..saving.convert import can_lose, check_floats, check_ints
 from ..saving.writing import plain_tensor
+from ..state_dict.entries import entries_of
+from ..state_dict.wrapper_subclasses import kept_tensors
 from .one_directory import fingerprint, not_one_directory, not_the_same_files
 from .tensors import DistributedTensors
 

@@ -9,17 +9,17 @@ import torch
 from torch import Tensor
 
 from ...errors import RecordFormatError, RecordIOError
+from ..bytes.budget import Budget
+from ..bytes.source import FileSource
 from ..dtypes import file_dtype
-from ..files.budget import Budget
 from ..files.sharded import DETAILS
-from ..files.source import FileSource
-from ..files.stored_tensors import StoredTensors
+from ..files.stored_tensors import ShardedTensors
 from ..formats import DEFAULT_EXTENSION
 from ..outline import TensorEntry
 from ..safetensors.header import read_header
 
 
-class DistributedTensors(StoredTensors):
+class DistributedTensors(ShardedTensors):
     """Name -> tensor of a directory that `DistributedRecorder` wrote; each access reads the whole tensor."""
 
     def __init__(self, path: str, budget: Budget | None = None) -> None:
@@ -27,23 +27,16 @@ class DistributedTensors(StoredTensors):
         super().__init__(path, self._metadata.state_dict_metadata)
 
     def dtype(self, name: str) -> torch.dtype:
-        """The type in the files."""
         return self._entries[name].properties.dtype
 
     def shape(self, name: str) -> torch.Size:
-        """The shape of the whole tensor."""
         return self._entries[name].size
 
     def entries(self) -> dict[str, TensorEntry]:
         """Names, types and shapes."""
         return {name: TensorEntry(name, file_dtype(self.dtype(name), name), tuple(self.shape(name))) for name in self}
 
-    def copy_into(self, name: str, target: Tensor) -> None:
-        """See `read_into`, which reads several in one go."""
-        self.read_into({name: target})
-
     def read_into(self, targets: Mapping[str, Tensor]) -> None:
-        """Fill tensors of the right shapes, in their own types; of a DTensor, the part that this process holds."""
         from torch.distributed.checkpoint.api import CheckpointException
         from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
         from torch.distributed.checkpoint.state_dict_loader import load

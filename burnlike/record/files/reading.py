@@ -1,19 +1,26 @@
-"""Reads a record's file except its tensors' values, whatever its format is. Imports no torch."""
+"""Reads a record's file of any format except its tensors' values, and compares these with their checksums.
+
+Imports no torch.
+"""
 
 import gc
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from ...errors import ArgumentError
+from ...errors import ArgumentError, RecordFormatError
+from ..bytes.budget import Budget
+from ..bytes.checksums import checksum_of
+from ..bytes.gzip_source import GzipSource
+from ..bytes.source import FileSource, Source
 from ..formats import Format, detect
-from ..outline import Outline
-from ..torch_files.torch_file import TorchFormat
-from .budget import Budget
-from .gzip_source import GzipSource
+from ..outline import Outline, StoredTensor
 from .sharded import INDEX_SUFFIX, find_record, read_sharded
-from .source import FileSource, Source
+
+_READERS = 4
+_REMEDY = "the file is damaged, or another program has changed it; fetch or save it again"
 
 
 def read_outline(
@@ -46,7 +53,7 @@ def read_file(
     """As `read_outline`, of a single file; `budget` is that of the set of files which it is one of."""
     source = FileSource(path, budget)
     found = detect(source)
-    if top_level_key is not None and not isinstance(found, TorchFormat):
+    if top_level_key is not None and not found.has_top_level_keys:
         raise ArgumentError(f"{source.path}: top_level_key is for files of torch.save, this is {found.name}")
     options = () if top_level_key is None else (top_level_key,)
     return read_source(source, found, layout, *options, ends=budget is None)
@@ -82,3 +89,45 @@ def _without_collecting() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def verify_outline(outline: Outline) -> int:
+    """Read the values of a record's tensors and compare them, and its header, with their checksums.
+
+    Args:
+        outline: of a file; tensors without a checksum are left out.
+
+    Returns:
+        How many tensors were compared.
+
+    Raises:
+        RecordFormatError: the header or the values of a tensor are not those that were saved; says which.
+        RecordIOError: reading fails.
+    """
+    if outline.changed:
+        raise RecordFormatError(
+            f"{outline.changed}: the header, which has names, ids and plain values, is not the one that was saved (its"
+            f" checksum differs): {_REMEDY}"
+        )
+    entries = outline.entries.values()
+    stored = [it for it in entries if isinstance(it, StoredTensor)]
+    known = [it for it in stored if it.crc32 is not None]
+    others = [it for it in stored if it.crc32 is None]
+    sources = list({id(it.source): it.source for it in others}.values())
+    with ThreadPoolExecutor(_READERS) as pool:
+        list(pool.map(_verify, known))
+        have = {
+            id(source)
+            for source, it_has in zip(sources, pool.map(lambda it: it.verify(), sources), strict=True)
+            if it_has
+        }
+    return len(known) + sum(id(it.source) in have for it in others)
+
+
+def _verify(entry: StoredTensor) -> None:
+    found = checksum_of(entry.source, entry.start, entry.stored_bytes)
+    if found != entry.crc32:
+        raise RecordFormatError(
+            f"{entry.source.path}: the values of '{entry.name[:80]}' are not those that were saved (checksum"
+            f" {found:08x}, expected {entry.crc32:08x}): {_REMEDY}"
+        )

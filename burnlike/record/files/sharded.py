@@ -17,12 +17,11 @@ import msgspec
 
 from ...errors import RecordError, RecordFormatError, RecordIOError, nearest
 from ...module.identity.param_id import ParamId
+from ..bytes.budget import MAX_HEADER_BYTES, Budget
+from ..bytes.json_scan import NotThisError, text_map
+from ..bytes.source import FileSource, Source
 from ..formats import DEFAULT_EXTENSION, INDEX_SUFFIX
 from ..outline import Outline, TensorEntry
-from ..safetensors.header import MAX_HEADER_BYTES
-from .budget import Budget
-from .json_scan import NotThisError, text_map
-from .source import FileSource, Source
 
 DETAILS = "record.safetensors"
 """In a directory that `DistributedRecorder` wrote, the file without tensors that has what burnlike adds to torch's."""

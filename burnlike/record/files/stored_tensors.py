@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 
 from ...errors import RecordFormatError
+from ..bytes.convert import pieces
+from ..bytes.source import Source
+from ..bytes.workers import BLOCK_BYTES, MAX_WORKERS, bytes_at, run_steps
 from ..dtypes import torch_dtype
 from ..outline import Outline, StoredTensor
-from ..saving.convert import pieces
-from ..saving.stream import bytes_at
-from ..saving.workers import BLOCK_BYTES, MAX_WORKERS, run_steps
-from .source import Source
 
 _CHUNK_BYTES = 4 << 20
 
@@ -65,6 +64,21 @@ class StoredTensors(Mapping[str, Tensor]):
         Raises:
             RecordIOError: reading fails.
         """
+
+
+class ShardedTensors(StoredTensors):
+    """As `StoredTensors`, of files each of which has parts of tensors: those that are wanted are read in one go."""
+
+    @abstractmethod
+    def read_into(self, targets: Mapping[str, Tensor]) -> None:
+        """Fill tensors of the right shapes, in their own types; of a DTensor, the part that this process holds.
+
+        Raises:
+            RecordIOError: reading fails.
+        """
+
+    def copy_into(self, name: str, target: Tensor) -> None:
+        self.read_into({name: target})
 
 
 def dtype_in(tensors: Mapping[str, Tensor], name: str) -> torch.dtype:

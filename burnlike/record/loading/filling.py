@@ -1,8 +1,13 @@
-"""Fills the tensors of a module with a record's values, converted while they are read, by several threads."""
+"""Fills the tensors of a module with a record's values, converted while they are read, by several threads.
+
+Into tensors of a GPU: read into pinned memory, copied by a side stream, converted there. While the GPU copies one
+buffer, the next is read. The device is busy for no longer than the copies.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,20 +16,19 @@ from ..._torch_compat.fsdp import reshard
 from ...errors import RecordFormatError, RecordIOError
 from ...module.identity.torch_wrappers import is_distributed, part_of
 from ...ops import can_read_values, read_values_
-from ..distributed.tensors import DistributedTensors
-from ..files.source import FileSource
-from ..files.stored_tensors import FileValues, LazyTensors, StoredTensors
+from ..bytes.convert import pieces
+from ..bytes.side_stream import CudaSideStream, SideStream
+from ..bytes.source import FileSource
+from ..bytes.workers import BLOCK_BYTES, MAX_WORKERS, bytes_at, run_steps
+from ..files.stored_tensors import FileValues, LazyTensors, ShardedTensors, StoredTensors
 from ..outline import StoredTensor
-from ..saving.convert import pieces
-from ..saving.stream import bytes_at
-from ..saving.workers import MAX_WORKERS, run_steps
-from .device_filling import fill_device
 from .fitting import replacing_type
 from .matching import TensorMatch
 
 _LEAST_BYTES = 4 << 20  # less is read faster than threads start
 _PIECE_BYTES = 512 << 10  # stays in a core's cache from being read to being converted
 _NATIVE_PIECE_BYTES = 8 << 20  # is cut further in native code
+_DEVICE_BUFFERS = 2  # how many pieces are on their way to a device at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,7 @@ def _copy(targets: Sequence[Destination], tensors: Mapping[str, Tensor]) -> None
     from_parts: dict[str, Tensor] = {}
     for target in targets:
         match, into = target.match, target.into.detach()
-        if isinstance(tensors, DistributedTensors) and match.values is None and match.name not in from_parts:
+        if isinstance(tensors, ShardedTensors) and match.values is None and match.name not in from_parts:
             from_parts[match.name] = into
         elif match.values is not None or not isinstance(tensors, LazyTensors) or is_distributed(into):
             values = tensors[match.name] if match.values is None else match.values
@@ -126,7 +130,7 @@ def _copy(targets: Sequence[Destination], tensors: Mapping[str, Tensor]) -> None
             from_file.append((tensors.values_of(match.name), into))
         else:
             tensors.copy_into(match.name, into)
-    if isinstance(tensors, DistributedTensors):
+    if isinstance(tensors, ShardedTensors):
         tensors.read_into(from_parts)
     from_file.sort(key=lambda it: it[0].entry.start)
     read_all([it for it in from_file if it[1].device.type == "cpu"])
@@ -195,3 +199,37 @@ def _read_natively(step: _Step) -> bool:
         return read_values_(part, entry.source.descriptor, offset, stored) == part.numel() * stored.itemsize  # pyright: ignore[reportAttributeAccessIssue]
     except OSError:
         return False
+
+
+def fill_device(
+    readings: Sequence[tuple[FileValues, Tensor]], device: torch.device, stream: SideStream | None = None
+) -> None:
+    """Read the values of tensors into tensors of `device`, in their types and strides.
+
+    Args:
+        readings: what to read, and where to; in the order in which it is in the file.
+        device: where the targets are.
+        stream: its queue; None makes one of CUDA.
+    """
+    stream = stream or CudaSideStream(device)
+    slots: list[tuple[Tensor, Any]] = [(stream.buffer(BLOCK_BYTES), None) for _ in range(_DEVICE_BUFFERS)]
+    done = 0
+    try:
+        for values, into in readings:
+            count = BLOCK_BYTES // values.stored.itemsize
+            for start in range(0, into.numel(), count):
+                buffer, mark = slots[done % _DEVICE_BUFFERS]
+                if mark is not None:
+                    stream.wait(mark)
+                found = values.read(start, min(start + count, into.numel()), buffer)
+                with stream.queue():
+                    staged = found.to(device, non_blocking=True)
+                    for piece, before in pieces(into, start, start + found.numel()):
+                        piece.copy_(staged[before : before + piece.numel()].view(piece.shape))
+                    slots[done % _DEVICE_BUFFERS] = (buffer, stream.mark())
+                done += 1
+    finally:
+        for _, mark in slots:
+            if mark is not None:
+                stream.wait(mark)
+        stream.finish()

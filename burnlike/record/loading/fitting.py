@@ -13,10 +13,10 @@ from torch.nn.parameter import is_lazy as is_shapeless
 from ...errors import ArgumentError, RecordError
 from ...module import Param
 from ...module.identity.torch_wrappers import is_distributed
-from ..derived.tensor_parts import part_names, tensor_part
+from ..bytes.convert import can_lose, check_floats, check_ints
 from ..dtypes import kind_of, plain, shown
 from ..files.stored_tensors import LazyTensors, StoredTensors, dtype_in, shape_in
-from ..saving.convert import can_lose, check_floats, check_ints
+from ..state_dict.wrapper_subclasses import part_names, tensor_part
 from .matching import TensorMatch
 from .report import Mismatch
 

@@ -10,13 +10,13 @@ from torch import nn
 from ...errors import RecordMismatchError, RecordPathError
 from ...module import Param, ParamId, params
 from ...module.identity.device import find_device
-from ..derived.own_code import below, parts_with_records
-from ..derived.tensor_parts import in_parts, tensor_part
 from ..dtypes import plain
 from ..files.stored_tensors import dtype_in
-from ..owners import load_undoably
-from ..parts import part_of, without
+from ..nesting import part_of, without
 from ..record import Record
+from ..state_dict.own_code import below, parts_with_records
+from ..state_dict.wrapper_subclasses import in_parts, tensor_part
+from ..stateful import load_undoably
 from .filling import fill
 from .fitting import (
     check_targets,

@@ -20,11 +20,11 @@ from ...errors import RecordMismatchError
 from ...module import Param
 from ...module.identity.torch_wrappers import bare_name, unwrap
 from ...module.tree.walk import walk_of
-from ..derived.entries import assigned, decoded, entries_of, entry_tensors, is_entry, state_dict_of, versions_in
-from ..derived.own_code import OwnCode, origin, own_code, path_of
 from ..layout import join
 from ..metadata import PICKLED, USUAL_VERSION, VERSIONS
 from ..record import Record
+from ..state_dict.entries import assigned, decoded, entries_of, entry_tensors, is_entry, state_dict_of, versions_in
+from ..state_dict.own_code import OwnCode, origin, own_code, path_of
 from .fitting import check_has_shape
 from .matching import Matching, TensorMatch
 from .stand_ins import StandIns

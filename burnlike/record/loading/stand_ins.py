@@ -13,7 +13,7 @@ from ...module import Param
 from ...module.identity.field_metadata import group_of
 from ...module.identity.lazy_parameter import is_lazy
 from ...module.identity.torch_wrappers import is_distributed
-from ..derived.own_code import OwnCode, origin
+from ..state_dict.own_code import OwnCode, origin
 
 _GROUPS = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 

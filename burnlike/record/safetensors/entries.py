@@ -6,8 +6,8 @@ from typing import NamedTuple, TypeGuard
 import msgspec
 
 from ...errors import RecordFormatError
-from ..files.budget import MAX_DIMENSIONS
-from ..files.json_scan import why_not
+from ..bytes.budget import MAX_DIMENSIONS
+from ..bytes.json_scan import why_not
 from ..outline import DTYPE_BITS, byte_count
 
 _ENTRY_QUOTES = 8  # three keys and the dtype: with more, a key comes twice

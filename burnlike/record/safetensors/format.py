@@ -13,11 +13,12 @@ from typing import Any
 
 from ...errors import RecordError, RecordFormatError
 from .. import metadata
-from ..files.checksums import HEX_DIGITS
-from ..files.source import Source
+from ..bytes.budget import MAX_HEADER_BYTES
+from ..bytes.checksums import HEX_DIGITS
+from ..bytes.source import Source
 from ..formats import Format
 from ..outline import DTYPE_BITS, ChecksumSlot, Outline, Payload, Segment, StoredTensor, TensorEntry
-from .header import LENGTH_BYTES, MAX_HEADER_BYTES, METADATA, checksums_start, read_header
+from .header import LENGTH_BYTES, METADATA, checksums_start, read_header
 
 
 def build_header(entries: Iterable[TensorEntry], texts: Mapping[str, str]) -> tuple[bytes, list[TensorEntry]]:

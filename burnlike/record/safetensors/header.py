@@ -10,15 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...errors import RecordFormatError
-from ..files.budget import MAX_NAME
-from ..files.json_scan import BLANK, TEXT, NotThisError, text_map, text_of, why_not
-from ..files.source import Source
+from ..bytes.budget import MAX_HEADER_BYTES, MAX_NAME
+from ..bytes.json_scan import BLANK, TEXT, NotThisError, text_map, text_of, why_not
+from ..bytes.source import Source
 from ..metadata import CHECKSUMS
 from ..outline import StoredTensor
 from .entries import TensorForm, fields_in, fields_of, form_of, naturals, no_naturals, wrong_header
-
-MAX_HEADER_BYTES = 100_000_000
-"""Longer headers are refused, here and by the safetensors library."""
 
 LENGTH_BYTES = 8
 METADATA = "__metadata__"

@@ -7,10 +7,10 @@ from typing import Any
 from torch import Tensor
 
 from ...errors import ArgumentError
-from ..files.budget import Budget
+from ..bytes.budget import Budget
+from ..bytes.source import FileSource
 from ..files.reading import read_source
 from ..files.sharded import INDEX_SUFFIX, divide, find_record, read_sharded, single_path
-from ..files.source import FileSource
 from ..formats import Format
 from ..outline import Outline
 from ..precision import PrecisionRule

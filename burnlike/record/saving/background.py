@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from ...errors import ArgumentError, RecordError, RecordIOError, SavePendingError
+from ..bytes.workers import BLOCK_BYTES, run_steps
 from ..files.stored_tensors import LazyTensors
 from ..outline import Outline, Payload
 from .stream import Part
-from .workers import BLOCK_BYTES, run_steps
 from .writing import part_of
 
 OnBusy = Literal["wait", "refuse"]

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from ..._dtypes import NATIVE, torch_dtypes
 from ...ops import convert_
-from ..loading.device_filling import CudaSideStream, SideStream
-from .convert import can_lose, check_floats, check_ints, pieces
+from ..bytes.convert import can_lose, check_floats, check_ints, pieces
+from ..bytes.side_stream import CudaSideStream, SideStream
 from .stream import Part
 
 RANGE_BYTES = 32 << 20

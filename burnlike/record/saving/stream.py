@@ -8,7 +8,6 @@ neither a copy nor gigabytes of page cache, which a training run has better uses
 """
 
 import contextlib
-import ctypes
 import errno
 import fcntl
 import itertools
@@ -22,14 +21,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ..files.checksums import PartSums
+from ..bytes.checksums import PartSums
+from ..bytes.convert import can_lose, check_ints, convert_checked, pieces
+from ..bytes.workers import BLOCK_BYTES, MAX_WORKERS, bytes_at, run_steps
 from ..outline import ChecksumSlot
-from .convert import can_lose, check_ints, convert_checked, pieces
-from .workers import BLOCK_BYTES, MAX_WORKERS, run_steps
 
 if TYPE_CHECKING:
+    from ..bytes.side_stream import SideStream
     from ..files.stored_tensors import FileValues
-    from ..loading.device_filling import SideStream
 
 DIRECT_BYTES = 16 << 20
 """Files from this size on bypass the page cache."""
@@ -145,7 +144,7 @@ class _Writer:
 
     def write_from_device(self, device: torch.device, stream: "SideStream | None") -> None:
         """Write all blocks, a number of them at a time, while the values of the next come from a device."""
-        from ..loading.device_filling import CudaSideStream
+        from ..bytes.side_stream import CudaSideStream
         from .device_copy import RANGE_BYTES, images, slices_of
 
         starts = [0, *self.stops[:-1]]
@@ -231,11 +230,6 @@ def _direct(descriptor: int, file_bytes: int) -> Iterator[None]:
     finally:
         fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
     os.ftruncate(descriptor, file_bytes)
-
-
-def bytes_at(address: int, count: int) -> memoryview:
-    """The memory at `address` for reading and writing; whoever uses it keeps its tensor alive."""
-    return memoryview((ctypes.c_ubyte * count).from_address(address)).cast("B")
 
 
 def _write_all(descriptor: int, buffer: memoryview, count: int, offset: int) -> None:

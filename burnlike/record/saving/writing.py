@@ -16,12 +16,13 @@ from torch import Tensor
 from ..._atomic_file import AtomicFile
 from ...errors import RecordError, RecordIOError
 from ...module.identity.torch_wrappers import is_distributed
+from ..bytes.checksums import crc32
+from ..bytes.workers import bytes_at
 from ..dtypes import torch_dtype
-from ..files.checksums import crc32
 from ..files.stored_tensors import FileValues, LazyTensors
 from ..formats import Format
 from ..outline import ChecksumSlot, Outline, Payload
-from .stream import Part, Piece, bytes_at, total_bytes, write_pieces
+from .stream import Part, Piece, total_bytes, write_pieces
 
 CHUNK_BYTES = 1 << 19
 """Bytes of a tensor that are converted at a time."""

@@ -7,10 +7,10 @@ from typing import Any
 
 from ...errors import RecordError
 from ...module.identity.param_id import ParamId
-from ..derived.entries import is_entry, renamed_versions
 from ..files.stored_tensors import renamed_tensors
 from ..layout import Layout, tag_of
 from ..record import Record
+from ..state_dict.entries import is_entry, renamed_versions
 
 
 def is_optimizer_record(record: Record) -> bool:

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ..bytes.workers import BLOCK_BYTES, MAX_WORKERS
 from ..formats import Format
 from ..outline import ChecksumSlot, Outline
 from ..saving.device_copy import RANGE_BYTES
-from ..saving.workers import BLOCK_BYTES, MAX_WORKERS
 from ..saving.writing import CHUNK_BYTES, TEXT_BYTES
 
 _DEFLATE_BLOCK = 16_383

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from ...errors import RecordFormatError
-from ..files.source import FileSource
+from ..bytes.source import FileSource
 from ..files.stored_tensors import LazyTensors
 from ..outline import Outline
 from .pickled import Opaque, PickledTensor, Symbol, Tagged

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import ArgumentError, RecordFormatError, nearest
-from ..files.budget import MAX_NAME
-from ..files.source import Source
+from ..bytes.budget import MAX_NAME
+from ..bytes.source import Source
 from ..layout import join
 from ..metadata import dump_versions
 from ..values import ENTRY
@@ -30,7 +30,7 @@ def flatten(
 
     Returns:
         Name -> tensor; the plain values, in lists and maps as they were, what state dicts have beside tensors as
-        entries (`burnlike.record.derived.entries`); and what torch notes in state dicts about modules, as text.
+        entries (`burnlike.record.state_dict.entries`); and what torch notes in state dicts about modules, as text.
 
     Raises:
         RecordFormatError: it has an object that only code could make, or it can't be a record.

@@ -13,8 +13,8 @@ from math import prod
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
-from ..files.checksums import CheckedSource
-from ..files.source import Cursor, Source
+from ..bytes.checksums import CheckedSource
+from ..bytes.source import Cursor, Source
 from ..formats import Format
 from ..metadata import PICKLED, VERSIONS
 from ..outline import DTYPE_BITS, Outline, Segment, StoredTensor
@@ -48,6 +48,7 @@ class TorchFormat(Format):
     """See `burnlike.record.formats.Format`; it reads only."""
 
     name, extension, compressed = "pt", ".pt", False
+    has_top_level_keys = True
 
     def segments(self, outline: Outline) -> list[Segment]:
         """None: other formats say the same without pickle."""

@@ -12,8 +12,8 @@ from io import IOBase
 from typing import Any, ClassVar
 
 from ...errors import RecordFormatError
-from ..files.budget import Budget, TensorCost
-from ..files.source import Source
+from ..bytes.budget import Budget, TensorCost
+from ..bytes.source import Source
 from .pickled import MAX_INT_BITS, STORAGE_DTYPES, Opaque, PickledMap, PickledTensor, Storage, Symbol, called, symbol_of
 
 

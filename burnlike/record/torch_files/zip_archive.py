@@ -7,8 +7,8 @@ import struct
 from typing import NamedTuple
 
 from ...errors import RecordFormatError
-from ..files.budget import TensorCost
-from ..files.source import Source
+from ..bytes.budget import TensorCost
+from ..bytes.source import Source
 
 ZIP_MAGIC = b"PK\x03\x04"
 

@@ -13,7 +13,7 @@ from burnlike.errors import ArgumentError, ConfigError
 from burnlike.module import Module, display, params
 from burnlike.nn import Activation, ActivationConfig
 from burnlike.record import BinFileRecorder, PrettyJsonFileRecorder, load, save
-from burnlike.record.derived.module_layout import variants_of
+from burnlike.record.state_dict.module_layout import variants_of
 from tests.golden.layouts import ACTIVATIONS
 from tests.nn.test_every_layer import CONFIGS
 

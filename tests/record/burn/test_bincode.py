@@ -19,7 +19,7 @@ from burnlike.record import (
     open_record,
 )
 from burnlike.record.burn.bincode import BIN
-from burnlike.record.files.source import BytesSource
+from burnlike.record.bytes.source import BytesSource
 from burnlike.record.precision import HalfPrecision
 from tests.golden.layouts import layout_for
 

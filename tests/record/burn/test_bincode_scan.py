@@ -8,7 +8,7 @@ import pytest
 from burnlike.errors import RecordFormatError
 from burnlike.record.burn.bincode import BIN
 from burnlike.record.burn.bincode_scan import scan
-from burnlike.record.files.source import BytesSource, FileSource
+from burnlike.record.bytes.source import BytesSource, FileSource
 from burnlike.record.outline import StoredTensor
 from tests.golden.layouts import layout_for
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from burnlike.errors import RecordError, RecordFormatError
 from burnlike.record.burn import burnpack
 from burnlike.record.burn.burnpack import BURNPACK
-from burnlike.record.files.source import BytesSource, Source
+from burnlike.record.bytes.source import BytesSource, Source
 from burnlike.record.outline import Outline, TensorEntry
 
 from .packs import descriptor, made, read

@@ -17,7 +17,7 @@ from burnlike.module import ParamId
 from burnlike.record import FullPrecision, JsonGzFileRecorder, PrettyJsonFileRecorder, Record, open_record
 from burnlike.record.burn.json_numbers import Numbers, runs
 from burnlike.record.burn.json_text import float_text
-from burnlike.record.files.source import BytesSource
+from burnlike.record.bytes.source import BytesSource
 
 from .samples import unpacked
 

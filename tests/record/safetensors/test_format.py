@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from burnlike.errors import RecordError, RecordFormatError, RecordIOError
-from burnlike.record.files.source import FileSource, open_file
+from burnlike.record.bytes.source import FileSource, open_file
 from burnlike.record.outline import TensorEntry
 from burnlike.record.safetensors.format import build_header
 from burnlike.record.safetensors.header import Header, read_header

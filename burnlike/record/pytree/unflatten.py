@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ...errors import RecordError, RecordMismatchError, nearest
 from ...tensor.core.base import TensorBase
 from ..layout import join
-from ..parts import value_at
+from ..nesting import value_at
 from ..values import flat
 
 _PLAIN = (bool, int, float, str)

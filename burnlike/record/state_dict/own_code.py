@@ -120,7 +120,7 @@ def with_own_records(record: "Record", parts: Mapping[str, nn.Module]) -> "Recor
     Raises:
         RecordError: a tensor that one of the parts leaves out is tied to one elsewhere.
     """
-    from ..parts import nested, without
+    from ..nesting import nested, without
     from ..record import Record
 
     records = {path: Record.of(part) for path, part in parts.items()}

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from ..errors import RecordPathError, nearest
 from ..module import ParamId
-from .derived.entries import decoded, entries_of, renamed_versions, versions_together
 from .files.stored_tensors import LazyTensors, merged, renamed_tensors
 from .layout import LayoutOf, join, known_layout, tag_of
+from .state_dict.entries import decoded, entries_of, renamed_versions, versions_together
 from .values import ENTRY, IDS
 
 if TYPE_CHECKING:

@@ -7,18 +7,14 @@ multiplies a checksum by a fixed matrix over GF(2) (M. Adler, zlib's crc32_combi
 import sys
 import threading
 import zlib
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 from ...errors import RecordFormatError
-from ..outline import Outline, StoredTensor
 from .source import Source
 
 HEX_DIGITS = 8
 _POLYNOMIAL = 0xEDB88320
 _STEP_BYTES = 1 << 20
-_READERS = 4
-_REMEDY = "the file is damaged, or another program has changed it; fetch or save it again"
 
 
 def combined(first: int, second: int, second_bytes: int) -> int:
@@ -92,48 +88,6 @@ class PartSums:
         for _, count, checksum in sorted(blocks):
             total = combined(total, checksum, count) if total else checksum
         return total
-
-
-def verify_outline(outline: Outline) -> int:
-    """Read the values of a record's tensors and compare them, and its header, with their checksums.
-
-    Args:
-        outline: of a file; tensors without a checksum are left out.
-
-    Returns:
-        How many tensors were compared.
-
-    Raises:
-        RecordFormatError: the header or the values of a tensor are not those that were saved; says which.
-        RecordIOError: reading fails.
-    """
-    if outline.changed:
-        raise RecordFormatError(
-            f"{outline.changed}: the header, which has names, ids and plain values, is not the one that was saved (its"
-            f" checksum differs): {_REMEDY}"
-        )
-    entries = outline.entries.values()
-    stored = [it for it in entries if isinstance(it, StoredTensor)]
-    known = [it for it in stored if it.crc32 is not None]
-    others = [it for it in stored if it.crc32 is None]
-    sources = list({id(it.source): it.source for it in others}.values())
-    with ThreadPoolExecutor(_READERS) as pool:
-        list(pool.map(_verify, known))
-        have = {
-            id(source)
-            for source, it_has in zip(sources, pool.map(lambda it: it.verify(), sources), strict=True)
-            if it_has
-        }
-    return len(known) + sum(id(it.source) in have for it in others)
-
-
-def _verify(entry: StoredTensor) -> None:
-    found = checksum_of(entry.source, entry.start, entry.stored_bytes)
-    if found != entry.crc32:
-        raise RecordFormatError(
-            f"{entry.source.path}: the values of '{entry.name[:80]}' are not those that were saved (checksum"
-            f" {found:08x}, expected {entry.crc32:08x}): {_REMEDY}"
-        )
 
 
 def checksum_of(source: Source, start: int, count: int) -> int:

@@ -1,22 +1,11 @@
-"""Loads a file's values into tensors of a GPU: read into pinned memory, copied by a side stream, converted there.
+"""A device's own queue of copies: it fetches and fills while the device goes on computing."""
 
-While the GPU copies one buffer, the next is read. The device is busy for no longer than the copies.
-"""
-
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-
-from ..files.stored_tensors import FileValues
-from ..saving.convert import pieces
-from ..saving.workers import BLOCK_BYTES
-
-BUFFERS = 2
-"""How many pieces are on their way at a time."""
 
 
 class SideStream(Protocol):
@@ -79,37 +68,3 @@ class CudaSideStream:
     def finish(self) -> None:
         """The current stream waits for this one."""
         torch.cuda.current_stream(self._device).wait_stream(self._stream)
-
-
-def fill_device(
-    readings: Sequence[tuple[FileValues, Tensor]], device: torch.device, stream: SideStream | None = None
-) -> None:
-    """Read the values of tensors into tensors of `device`, in their types and strides.
-
-    Args:
-        readings: what to read, and where to; in the order in which it is in the file.
-        device: where the targets are.
-        stream: its queue; None makes one of CUDA.
-    """
-    stream = stream or CudaSideStream(device)
-    slots: list[tuple[Tensor, Any]] = [(stream.buffer(BLOCK_BYTES), None) for _ in range(BUFFERS)]
-    done = 0
-    try:
-        for values, into in readings:
-            count = BLOCK_BYTES // values.stored.itemsize
-            for start in range(0, into.numel(), count):
-                buffer, mark = slots[done % BUFFERS]
-                if mark is not None:
-                    stream.wait(mark)
-                found = values.read(start, min(start + count, into.numel()), buffer)
-                with stream.queue():
-                    staged = found.to(device, non_blocking=True)
-                    for piece, before in pieces(into, start, start + found.numel()):
-                        piece.copy_(staged[before : before + piece.numel()].view(piece.shape))
-                    slots[done % BUFFERS] = (buffer, stream.mark())
-                done += 1
-    finally:
-        for _, mark in slots:
-            if mark is not None:
-                stream.wait(mark)
-        stream.finish()

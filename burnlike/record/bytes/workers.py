@@ -1,6 +1,7 @@
 """A few threads that take work from one list, each with its own buffer and one thread of torch's."""
 
 import contextlib
+import ctypes
 import mmap
 import os
 import threading
@@ -155,3 +156,8 @@ def _buffers(count: int, buffer_bytes: int) -> list[Tensor]:
     whole = torch.frombuffer(memory, dtype=torch.uint8)
     skipped = -whole.data_ptr() % buffer_bytes
     return list(whole[skipped : skipped + count * buffer_bytes].split(buffer_bytes))
+
+
+def bytes_at(address: int, count: int) -> memoryview:
+    """The memory at `address` for reading and writing; whoever uses it keeps its tensor alive."""
+    return memoryview((ctypes.c_ubyte * count).from_address(address)).cast("B")

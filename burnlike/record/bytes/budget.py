@@ -22,6 +22,9 @@ MAX_DIMENSIONS = 64
 MAX_NAME = 4096
 """Characters of a tensor's name, or of the path of a value."""
 
+MAX_HEADER_BYTES = 100_000_000
+"""Longer headers of safetensors files are refused, here and by the safetensors library; longer indices, too."""
+
 CONTAINER, NUMBER, TEXT = 240, 32, 64
 """Bytes that a map or list, a number, and a text beside its characters take, with what the outline keeps of each."""
 

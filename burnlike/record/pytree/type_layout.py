@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...tensor.core.base import TensorBase
 from ..layout import Layout
-from .leaf_reader import custom_item, field_hints, stripped
+from .unflatten import custom_item, field_hints, stripped
 
 NOT_IN_LAYOUT: Mapping[str, bool] = {"not_in_layout": True}
 """Metadata of a dataclass field that Burn's form of the type doesn't have; what fills it has no layout."""

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from ..._torch_compat.dispatch import TorchDispatchMode, schema_of
-from ..._torch_compat.pytree import tree_flatten, tree_map
-from ...errors import ArgumentError, BurnlikeError, RecordError
-from ...module import params
-from ...module.identity.device import find_device
-from ..owners import load_own
-from ..parts import RecordPart
-from ..record import Record
-from ..shortcuts import open_for
-from .meta_modules import RESET, all_tensors, compute_unsaved, registered, replace_tensors, unset_tensors
+from .._torch_compat.dispatch import TorchDispatchMode, schema_of
+from .._torch_compat.pytree import tree_flatten, tree_map
+from ..errors import ArgumentError, BurnlikeError, RecordError
+from ..module import params
+from ..module.identity.device import find_device
+from .loading.meta_modules import RESET, all_tensors, compute_unsaved, registered, replace_tensors, unset_tensors
+from .nesting import RecordPart
+from .record import Record
+from .shortcuts import open_for
+from .stateful import load_own
 
 _SHOWN = 10
 

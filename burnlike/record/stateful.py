@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from .._lazy import resolve
 from ..errors import BurnlikeError, RecordError, RecordMismatchError
 from ..module.identity.torch_wrappers import unwrap
-from .derived.module_layout import deferred_layout
-from .derived.state_tree import decode_tree, encode_tree
 from .layout import LayoutOf
 from .loading.report import LoadReport
 from .record import Record
+from .state_dict.module_layout import deferred_layout
+from .state_dict.state_tree import decode_tree, encode_tree
 
 _OPTIMIZERS = "burnlike.optim.states.torch_records"
 """What knows torch's optimizers; it is above this package."""

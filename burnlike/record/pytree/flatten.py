@@ -20,8 +20,8 @@ from ...errors import RecordError
 from ...tensor.core.base import TensorBase
 from ..layout import join
 from ..record import Record
+from ..state_dict.state_tree import is_array, tensor_of
 from ..values import MAX_DEPTH
-from .state_tree import is_array, tensor_of
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ def from_leaves(
         RecordMismatchError: a field is missing, has something that does not fit it, or there is more than `kind` has.
         RecordError: `kind` declares a type that can't be derived.
     """
-    from .leaf_reader import LeafReader
+    from .unflatten import LeafReader
 
     reader = LeafReader(tensors, values, typed)
     found = reader.build(kind, "", getattr(kind, "__name__", str(kind)))
@@ -109,7 +109,7 @@ def item_of_tree(kind: type[T], tree: Any, name: str) -> T:
     Raises:
         RecordMismatchError: something is missing in it, or does not fit.
     """
-    from .leaf_reader import LeafReader
+    from .unflatten import LeafReader
 
     tensors: dict[str, Tensor] = {}
     values = _without_tensors(tree, name, tensors)
