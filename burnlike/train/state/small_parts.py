@@ -8,7 +8,7 @@ from torch import nn
 
 from ...errors import RecordError
 from ...optim import AnyLrScheduler
-from ...record import owners
+from ...record import stateful
 from ...record.stateful import Handling
 
 
@@ -28,7 +28,7 @@ def handling_of(name: str, part: Any) -> Handling:
     """
     if isinstance(part, AnyLrScheduler):
         return Handling(part.to_record, part.load_record)
-    if (found := owners.handling_of(part)) is not None:
+    if (found := stateful.handling_of(part)) is not None:
         return found
     if isinstance(part, MutableMapping):
         return Handling(lambda: dict(part), lambda state: _refill(part, state))
