@@ -1,17 +1,16 @@
 """Board: what the live view shows of a training, and its layout in rows."""
 
+import math
 import threading
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..._terminal import one_line
-from .clock import Clock
 from .formats import format_bytes, format_elapsed, format_eta, format_value
 from .history import FullHistory, RecentHistory
 from .lines import RATE, is_quality, lower_is_better, values_of_line
-from .numeric import NumericMetricState
 from .plot import FRAME, Piece, plot
-from .usage import Usage
+from .process import Clock, Usage
 
 MAX_PLOT_ROWS, MIN_PLOT_ROWS, MIN_PLOT_COLUMNS = 14, 6, 36
 _POINTS, _RECENT_POINTS = 250, 100
@@ -25,6 +24,29 @@ class Best(NamedTuple):
 
     value: float
     epoch: int
+
+
+class NumericMetricState:
+    """The last value of a metric, and its mean so far, each value weighted by the items that it is of."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all values, as at the start of an epoch."""
+        self.value = math.nan
+        self._sum, self._count = 0.0, 0
+
+    def update(self, value: float, count: int) -> None:
+        """Take a value of `count` items."""
+        self.value = value
+        self._sum += value * count
+        self._count += count
+
+    @property
+    def running_value(self) -> float:
+        """The mean so far; NaN of nothing."""
+        return self._sum / self._count if self._count else math.nan
 
 
 class Board:

@@ -5,21 +5,6 @@ import math
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
 
-def format_float(value: float, precision: int) -> str:
-    """A number with `precision` digits after the point, as Burn writes it.
-
-    Numbers up to 0.1^(precision - 1), and so 0 and all negative ones, have an exponent.
-
-    Example:
-        >>> format_float(0.25, 2), format_float(0.001234, 2)
-        ('0.25', '1.23e-3')
-    """
-    if value > 0.1 ** (precision - 1) or not math.isfinite(value):
-        return f"{value:.{precision}f}"
-    digits, exponent = f"{value:.{precision}e}".split("e")
-    return f"{digits}e{int(exponent)}"
-
-
 def format_eta(seconds: float) -> str:
     """A duration in its largest unit, as Burn writes it.
 

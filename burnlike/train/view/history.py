@@ -1,24 +1,17 @@
 """The points of a plot that grows: a whole history in few points, and a window over the last ones (Burn's plots)."""
 
-from collections.abc import Mapping
-
 Point = tuple[float, float]
 
 
 class FullHistory:
-    """All of a history in at most `max_samples` points: when they are more, every other one is dropped.
+    """All of a history in at most `max_samples` points of each split: when they are more, every other one is dropped.
 
     Splits share the x axis: each value of any of them is one further on.
-
-    Args:
-        max_samples: of each split.
-        ratios: the part of `max_samples` that a split has, where it is less.
     """
 
-    def __init__(self, max_samples: int, ratios: Mapping[str, float] | None = None) -> None:
+    def __init__(self, max_samples: int) -> None:
         self.next_x = 0
         self._max_samples = max_samples
-        self._ratios = dict(ratios or {})
         self._splits: dict[str, _Thinned] = {}
 
     def push(self, split: str, value: float | None, x: float | None = None) -> None:
@@ -27,11 +20,9 @@ class FullHistory:
         Args:
             x: where it stands; default: one further than the last.
         """
-        place = self.next_x if x is None else x
-        self.next_x += 1
+        place, self.next_x = self.next_x, self.next_x + 1
         if value is not None:
-            most = int(self._max_samples * self._ratios.get(split, 1.0))
-            self._splits.setdefault(split, _Thinned(most)).push(self.next_x - 1, (place, value))
+            self._splits.setdefault(split, _Thinned(self._max_samples)).push(place, (place if x is None else x, value))
 
     @property
     def points(self) -> dict[str, list[Point]]:
@@ -44,7 +35,7 @@ class _Thinned:
 
     def __init__(self, most: int) -> None:
         self.points: list[Point] = []
-        self._most = max(most, 2)
+        self._most = most
         self._step = 1
 
     def push(self, number: int, point: Point) -> None:
@@ -78,16 +69,3 @@ class RecentHistory:
     def points(self) -> dict[str, list[Point]]:
         """The points of each split that has some."""
         return {split: points for split, points in self._points.items() if points}
-
-    @property
-    def bounds_x(self) -> tuple[float, float]:
-        """From the first point to the last; one wide where both are the same; (0, 0) without points."""
-        places = [x for points in self._points.values() for x, _ in points]
-        low, high = min(places, default=0.0), max(places, default=0.0)
-        return (max(high - 1, 0.0), high) if low == high else (low, high)
-
-    @property
-    def bounds_y(self) -> tuple[float, float]:
-        """The smallest and the largest value; (0, 0) without points."""
-        values = [y for points in self._points.values() for _, y in points]
-        return min(values, default=0.0), max(values, default=0.0)

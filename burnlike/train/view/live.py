@@ -13,7 +13,7 @@ from ..._terminal import harmless
 from .board import STRONG, TITLE, Board
 from .lines import describe
 from .plot import FRAME
-from .usage import Usage, memory_in_use
+from .process import Usage, memory_in_use
 
 REFRESHES_PER_S = 4
 _USAGE_S = 1.0

@@ -7,9 +7,9 @@ import time
 from typing import Any, Protocol, TextIO
 
 from ..._terminal import harmless
-from .clock import Clock
 from .formats import format_elapsed, format_eta
 from .lines import describe
+from .process import Clock
 
 
 class Renderer(Protocol):

