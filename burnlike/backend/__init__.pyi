@@ -15,3 +15,10 @@ from .tables import (
     missing_ops as missing_ops,
     op_names as op_names,
 )
+from .torch_ops import (
+    TorchActivationOps as TorchActivationOps,
+    TorchBoolOps as TorchBoolOps,
+    TorchFloatOps as TorchFloatOps,
+    TorchIntOps as TorchIntOps,
+    TorchModuleOps as TorchModuleOps,
+)

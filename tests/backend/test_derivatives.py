@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from burnlike import Autodiff, Cpu, Tensor
-from burnlike.backend import map_ops
-from burnlike.backend.torch_ops import TorchFloatOps
+from burnlike.backend import TorchFloatOps, map_ops
 from burnlike.errors import BackendError
 from burnlike.tensor import activation, linalg, module
 from examples.recording_backend import Recording

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ...backend.torch_ops.conv import TorchConvOps
+from ...backend import TorchModuleOps
 from ...errors import ShapeError
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
@@ -56,7 +56,7 @@ class _ConvTranspose(KeepsType, Layer):
         kernel, stride, dilation = each(self.kernel_size, dims), each(self.stride, dims), each(self.dilation, dims)
         padding, padding_out = each(self.padding, dims), each(self.padding_out, dims)
         self._expect_output(x, stride, span(kernel, dilation), padding, padding_out)
-        return TorchConvOps.conv_transpose(x, weight, self.bias, stride, padding, padding_out, self.groups, dilation)
+        return TorchModuleOps.conv_transpose(x, weight, self.bias, stride, padding, padding_out, self.groups, dilation)
 
     def _expect_output(
         self,

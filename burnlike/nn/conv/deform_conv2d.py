@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ...backend.torch_ops.conv import TorchConvOps
+from ...backend import TorchModuleOps
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
@@ -79,7 +79,7 @@ class DeformConv2d(KeepsType, Layer):
         expect_shape(self, offset, x.shape[0], 2 * taps, *out, name="offset")
         if mask is not None:
             expect_shape(self, mask, x.shape[0], taps, *out, name="mask")
-        return TorchConvOps.deform_conv2d(
+        return TorchModuleOps.deform_conv2d(
             x, offset, self.weight, mask, self.bias, stride, padding, dilation, self.offset_groups
         )
 

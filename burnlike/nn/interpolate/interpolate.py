@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ...backend.torch_ops.grid import TorchGridOps
+from ...backend import TorchModuleOps
 from ...errors import ArgumentError, ShapeError
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
@@ -82,7 +82,7 @@ class Interpolate1d(KeepsType, Layer):
         if self.mode in _LINE_MODES:
             corners = self.align_corners if self.mode == "Linear" else None
             return functional.interpolate(x, size, mode=_LINE_MODES[self.mode], align_corners=corners)
-        image = TorchGridOps.interpolate(x.unsqueeze(2), (1, *size), _IMAGE_MODES[self.mode], self.align_corners)
+        image = TorchModuleOps.interpolate(x.unsqueeze(2), (1, *size), _IMAGE_MODES[self.mode], self.align_corners)
         return image.squeeze(2)
 
     def custom_content(self, content: Content) -> Content:
@@ -119,7 +119,7 @@ class Interpolate2d(KeepsType, Layer):
         """
         expect_shape(self, x, "batch", "channels", "height", "width")
         size = calculate_output_size(x.shape, self.output_size, self.scale_factor)
-        return TorchGridOps.interpolate(x, size, _IMAGE_MODES[self.mode], self.align_corners)
+        return TorchModuleOps.interpolate(x, size, _IMAGE_MODES[self.mode], self.align_corners)
 
     def custom_content(self, content: Content) -> Content:
         size = None if self.output_size is None else shown_size(self.output_size)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ...backend.torch_ops.pool import TorchPoolOps
+from ...backend import TorchModuleOps
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
@@ -54,7 +54,7 @@ class _AvgPool(KeepsType, Layer):
         shape = x.shape
         begin, end = both_ends(self.padding, shape, kernel, stride)
         expect_window(self, shape, kernel, (1,) * dims, begin, end)
-        return TorchPoolOps.avg_pool(x, kernel, stride, begin, end, self.count_include_pad, self.ceil_mode)
+        return TorchModuleOps.avg_pool(x, kernel, stride, begin, end, self.count_include_pad, self.ceil_mode)
 
     def custom_content(self, content: Content) -> Content:
         content.add("kernel_size", shown_size(self.kernel_size)).add("stride", shown_size(self.stride))

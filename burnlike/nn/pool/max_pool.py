@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ...backend.torch_ops.pool import TorchPoolOps
+from ...backend import TorchModuleOps
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
@@ -54,7 +54,7 @@ class _MaxPool(KeepsType, Layer):
         shape = x.shape
         begin, end = both_ends(self.padding, shape, kernel, stride)
         expect_window(self, shape, kernel, dilation, begin, end)
-        return TorchPoolOps.max_pool(x, kernel, stride, begin, end, dilation, self.ceil_mode)
+        return TorchModuleOps.max_pool(x, kernel, stride, begin, end, dilation, self.ceil_mode)
 
     def custom_content(self, content: Content) -> Content:
         content.add("kernel_size", shown_size(self.kernel_size)).add("stride", shown_size(self.stride))

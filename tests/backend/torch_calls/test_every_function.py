@@ -11,9 +11,9 @@ from torch import Tensor
 from typing_extensions import get_protocol_members
 
 from burnlike import Autodiff
+from burnlike.backend import TorchActivationOps, TorchFloatOps, TorchModuleOps
 from burnlike.backend.differentiable import WITHOUT_HISTORY
 from burnlike.backend.tables import TABLES
-from burnlike.backend.torch_ops import TorchActivationOps, TorchFloatOps, TorchModuleOps
 from burnlike.errors import BackendError
 from tests.backend.counting import Changed, leaving_torch
 from tests.tensor.api.test_api_table import CASES

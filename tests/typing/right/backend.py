@@ -6,8 +6,17 @@ from typing import Any, assert_type
 import torch
 
 from burnlike import D2, Autodiff, AutodiffBackend, Backend, Cpu, Cuda, Float, Int, Tensor
-from burnlike.backend import BoolOps, FloatOps, IntOps, ModuleOps, map_ops
-from burnlike.backend.torch_ops import TorchBoolOps, TorchFloatOps, TorchIntOps, TorchModuleOps
+from burnlike.backend import (
+    BoolOps,
+    FloatOps,
+    IntOps,
+    ModuleOps,
+    TorchBoolOps,
+    TorchFloatOps,
+    TorchIntOps,
+    TorchModuleOps,
+    map_ops,
+)
 from examples.recording_backend import Recording
 
 

@@ -5,8 +5,7 @@ from typing import Self
 import torch
 
 from burnlike import Backend, Tensor
-from burnlike.backend import ActivationOps, BoolOps, Cpu, FloatOps, IntOps, ModuleOps
-from burnlike.backend.torch_ops import TorchFloatOps, TorchIntOps
+from burnlike.backend import ActivationOps, BoolOps, Cpu, FloatOps, IntOps, ModuleOps, TorchFloatOps, TorchIntOps
 
 
 class OnlyExp:
