@@ -8,7 +8,7 @@ import burnlike
 ROOT = Path(burnlike.__file__).parent
 METHODS = ("read_bytes", "read_text", "fromfile", "loadtxt")
 OWN = {
-    "_atomic_file.py": "temporary files with names of its own",
+    "_atomic.py": "temporary files and directories with names of its own",
     "_env.py": "/proc",
     "_lazy.py": "burnlike's own stubs",
     "_memory.py": "/proc",
@@ -18,10 +18,9 @@ OWN = {
     "config/shipped.py": "the shipped configs",
     "ops/linear.py": "/proc",
     "record/distributed/recorder.py": "files that it has written itself",
-    "record/files/source.py": "looks at what it opened in the same way",
+    "record/bytes/source.py": "looks at what it opened in the same way",
     "record/saving/shard_set.py": "descriptors and directories",
     "record/saving/writing.py": "a descriptor",
-    "train/checkpoint/whole_directory.py": "directories",
     "train/runs/environment.py": "/proc",
     "train/runs/run_dir.py": "/dev/null",
     "train/view/loggers/tensorboard.py": "the config of the run that it has locked",

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import burnlike.config.registry as registry
-from burnlike._atomic_file import replace_file
+from burnlike._atomic import replace_file
 from burnlike._lazy import resolve
 from burnlike.config.shipped import shipped_configs, shipped_jobs
 from burnlike.errors import ConfigIOError

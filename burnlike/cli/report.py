@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from burnlike._atomic_file import replace_file
+from burnlike._atomic import replace_file
 from burnlike.errors import RunDirError
 from burnlike.train.runs.run_files import read_run
 

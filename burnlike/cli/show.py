@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from burnlike._atomic_file import replace_file
+from burnlike._atomic import replace_file
 from burnlike._terminal import one_line
 from burnlike.config.shipped import config_file
 from burnlike.errors import ConfigError, ConfigIOError

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Learn and write; 0 when done."""
-    from burnlike._atomic_file import replace_file
+    from burnlike._atomic import replace_file
     from burnlike.data.configs import TextCorpusConfig
     from burnlike.data.text import read_texts
     from burnlike.data.tokenizer import SMALLEST, TextTokenizer, train_tokenizer

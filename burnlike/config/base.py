@@ -1,12 +1,16 @@
 """The base class of all configs."""
 
 import dataclasses
+import inspect
 import os
-from collections.abc import Iterable
-from typing import Any, ClassVar, Self, dataclass_transform
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib.util import resolve_name
+from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
 
 import msgspec
 
+from burnlike._lazy import resolve
 from burnlike.errors import ConfigError, ConfigIOError, Problem
 
 from .emit import to_plain, to_yaml
@@ -23,8 +27,26 @@ from .tree import read_tree, tree_of
 class ConfigMeta(type(msgspec.Struct)):
     """Hands keyword-only fields down to subclasses, and keeps a tag from being inherited."""
 
-    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> "ConfigMeta":
-        """Make the class; `tag="Name"` is what YAML calls it by `type:`."""
+    def __new__(
+        mcls,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        *,
+        builds: str | Callable[..., Any] = "",
+        **options: Any,
+    ) -> "ConfigMeta":
+        """Make the class.
+
+        Args:
+            name, bases, namespace: as of every class.
+            builds: what `init` calls, with the config as `config`: `"package.module"`, or `".module"` beside the
+                config's own, which is imported at the first call. Its name there is the one in the brackets of the
+                base, or stands behind a colon: `".module:name"`. The class or function itself will do, too.
+            options: `tag="Name"`, which YAML writes as `type: Name`, and those of `msgspec.Struct`.
+        """
+        if builds:
+            namespace["__builds__"] = _target(name, builds, namespace)
         options.setdefault("kw_only", True)
         tag = options.setdefault("tag", False)
         if tag is not False and not (isinstance(tag, str) and tag):
@@ -35,6 +57,29 @@ class ConfigMeta(type(msgspec.Struct)):
             if isinstance(value, dataclasses.Field):
                 namespace[key] = _as_msgspec(value)
         return super().__new__(mcls, name, bases, namespace, **options)
+
+
+class _Building(NamedTuple):
+    """A role in the bases of a class, and the name of what the class builds: `ModuleConfig["Linear"]`."""
+
+    role: type
+    built: Any
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        return () if self.role in bases else (self.role,)
+
+
+def _target(name: str, builds: str | Callable[..., Any], namespace: dict[str, Any]) -> str | Callable[..., Any]:
+    """What `builds=` in the class line of `name` means: `"package.module:name"`, or the class itself."""
+    if not isinstance(builds, str):
+        return builds
+    module, _, target = builds.partition(":")
+    named = [it.built for it in namespace.get("__orig_bases__", ()) if isinstance(it, _Building)]
+    if not (target or named):
+        raise TypeError(f'{name}: builds="{builds}" needs a name: write {name}(Role["Built"], ...) or "{builds}:name"')
+    package = namespace["__module__"].rpartition(".")[0]
+    module = resolve_name(module, package) if package else module.removeprefix(".")
+    return f"{module}:{target or named[0]}"
 
 
 def _as_msgspec(field: "dataclasses.Field[Any]") -> Any:
@@ -69,8 +114,15 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
     unwritable: ClassVar[str] = ""
     """What in an instance no YAML can hold, for a class that only programs make; `to_dict` and `to_yaml` raise it."""
 
+    __builds__: ClassVar[str | Callable[..., Any]] = ""
+    """What `init` calls: set by `builds=` in the class line."""
+
     inlined: ClassVar[str] = ""
     """The field, a config, whose keys stand in YAML beside those of this class, in place of its own name."""
+
+    def __class_getitem__(cls, built: Any) -> Any:
+        # Checkers know a role as a generic class. One that runs would have msgspec bind its variable in every field.
+        return _Building(cls, built)
 
     def __post_init__(self) -> None:
         """Check every field, then the rules across fields."""
@@ -170,7 +222,7 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
             ConfigIOError: the file can't be written; one that was there is unchanged.
             ConfigError: it holds a config that only programs can make; nothing is written.
         """
-        from burnlike._atomic_file import replace_file  # here, as reading a config needs none of what it imports
+        from burnlike._atomic import replace_file  # here, as reading a config needs none of what it imports
 
         try:
             replace_file(path, self.to_yaml().encode())
@@ -182,3 +234,21 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
         """A copy with the fields `changes`, checked like a new one."""
         # Older releases of msgspec skip `__post_init__` in their own `replace`.
         return type(self)(**{name: getattr(self, name) for name in self.__struct_fields__} | changes)
+
+
+def built(config: Config, method: str, **context: Any) -> Any:
+    """Call what the class line of `config` says it builds, with the config and the `context` that it has arguments for.
+
+    Raises:
+        NotImplementedError: the class line has no `builds=`, and so its class has to define `method`.
+    """
+    builds = type(config).__builds__
+    if not builds:
+        raise NotImplementedError(f"{type(config).__name__} does not define {method}; its class line has no builds=")
+    target = resolve(builds) if isinstance(builds, str) else builds
+    return target(**{name: it for name, it in {"config": config, **context}.items() if name in _arguments(target)})
+
+
+@cache
+def _arguments(target: Any) -> frozenset[str]:
+    return frozenset(inspect.signature(target).parameters)

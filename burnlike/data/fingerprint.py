@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from .._atomic_file import replace_file
+from .._atomic import replace_file
 from .._env import cache_dir
 from .._regular_file import open_regular, read_regular
 

@@ -60,11 +60,16 @@ def whole(module: nn.Module) -> dict[str, list[float]]:
 
 def refused(message: str, call: object) -> bool:
     """Whether `call()` raises a RecordError with `message`."""
+    return message in error_of(call)
+
+
+def error_of(call: object) -> str:
+    """The text of the RecordError that `call()` raises; empty if it raises none."""
     try:
         call()  # pyright: ignore[reportCallIssue]
     except RecordError as error:
-        return message in str(error)
-    return False
+        return str(error)
+    return ""
 
 
 def save_on_full_disk(module: nn.Module, path: Path, full: bool) -> None:
@@ -90,10 +95,11 @@ def not_shared(record: Record, folder: Path) -> dict[str, object]:
 
     one_directory._WAITS_S = (0.0, 0.01)
     try:
-        elsewhere = f"rank 1 looked at {platform.node()}:{folder / 'node 1' / '.no.partial'}"
-        text = f"{folder / 'node 0' / '.no.partial'}: {elsewhere}; all nodes need one file system"
+        elsewhere = f"rank 1 looked at {platform.node()}:{folder / 'node 1' / '.partial-no-'}"
+        texts = (f"{folder / 'node 0' / '.partial-no-'}", elsewhere, "; all nodes need one file system")
         path = folder / f"node {rank}" / "no"
-        apart = refused(text, lambda: DistributedRecorder().save(record, path))
+        told = error_of(lambda: DistributedRecorder().save(record, path))
+        apart = all(text in told for text in texts)
         recorder._write_parts = vanish
         lost = refused("rank 0 misses shard-00002", lambda: DistributedRecorder().save(record, folder / "no"))
     finally:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import torch
 
-from burnlike import _atomic_file as atomic_file
+from burnlike import _atomic as atomic
 from burnlike.errors import RecordIOError
 from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder
 from burnlike.record.saving import stream
@@ -86,7 +86,7 @@ def test_failure_of_any_write_leaves_the_old_file(
 def test_failure_of_any_other_step_leaves_the_old_file(
     function: str, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(atomic_file, "_fallocate", lambda *_: False)
+    monkeypatch.setattr(atomic, "_fallocate", lambda *_: False)
     monkeypatch.setattr(os, function, failing(getattr(os, function), 1, OSError(errno.EIO, "I/O error")))
     with pytest.raises(RecordIOError, match="not saved"):
         SafetensorsRecorder().save(record(), target)
@@ -138,7 +138,7 @@ def test_interrupts_of_the_main_thread_wait_for_the_workers(target: Path, monkey
 def test_interrupt_while_the_file_is_made_leaves_nothing(
     function: str, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = atomic_file.fcntl if function == "flock" else os
+    module = atomic.fcntl if function == "flock" else os
     monkeypatch.setattr(module, function, failing(getattr(module, function), 1, KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         SafetensorsRecorder().save(record(), target)
@@ -179,7 +179,7 @@ def test_full_disk_names_the_bytes_needed_and_free(tmp_path: Path) -> None:
         for reserves in (True, False):  # with and without a file system that can reserve
             with pytest.MonkeyPatch.context() as patch:
                 if not reserves:
-                    patch.setattr(atomic_file, "_fallocate", lambda *_: False)
+                    patch.setattr(atomic, "_fallocate", lambda *_: False)
                 with pytest.raises(RecordIOError, match=r"full: the record needs 4\.0 MB .* are free; make room"):
                     SafetensorsRecorder().save(Record({"a": torch.zeros(1_000_000)}), target)
             assert_untouched(target)
@@ -227,7 +227,7 @@ def test_directory_without_permission_is_named() -> None:
 
 def test_files_left_by_killed_saves_go_and_those_of_living_saves_stay(target: Path) -> None:
     (target.parent / f".{target.name}.0123456789ab.tmp").write_bytes(b"left behind")
-    with atomic_file.AtomicFile(target) as living:
+    with atomic.AtomicFile(target) as living:
         SafetensorsRecorder().save(record(), target)
         names = sorted(path.name for path in target.parent.iterdir())
         assert len(names) == 2  # the target and the living one

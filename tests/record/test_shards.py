@@ -15,7 +15,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from burnlike import _atomic_file as atomic_file
+from burnlike import _atomic as atomic
 from burnlike.errors import ArgumentError, PrecisionError, RecordError, RecordIOError
 from burnlike.module import ParamId
 from burnlike.record import HalfPrecision, Record, SafetensorsRecorder
@@ -184,7 +184,7 @@ def failing(original: Callable[..., Any], steps: list[int], at: int) -> Callable
 def test_error_of_any_step_leaves_the_old_set_or_the_new_one(
     old: int, new: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(atomic_file, "_fallocate", lambda *_: False)
+    monkeypatch.setattr(atomic, "_fallocate", lambda *_: False)
     at, failed = 0, True
     while failed:
         at += 1

@@ -9,16 +9,16 @@ sharding needs.
 import hashlib
 import json
 import os
-import shutil
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch.distributed as dist
 from torch import Tensor
 
-from ..._atomic_file import sync_directory
+from ..._atomic import AtomicDirectory
 from ...errors import RecordError, RecordFormatError, RecordIOError
 from ...module.identity.torch_wrappers import is_distributed
 from .. import metadata
@@ -71,9 +71,8 @@ class DistributedRecorder(Recorder):
             RecordError: see `FileRecorder.save`; or the processes' records have different names or ids.
         """
         target = Path(path)
-        partial = target.with_name(f".{target.name}.partial")
         together = _Together(f"{target}: not saved")
-        try:
+        with ExitStack() as stack:
             with together:
                 record = record_to_save(record)
                 names, kept = names_of(record), kept_tensors(record.values)
@@ -82,12 +81,13 @@ class DistributedRecorder(Recorder):
                 }
                 _take_apart(tensors)
             together.check_alike(_facts(record, tensors))
+            directory = None
             with together:
                 if _rank() == 0:
                     if target.exists():
                         raise RecordIOError(f"{target} exists; choose another name or remove it first")
-                    shutil.rmtree(partial, ignore_errors=True)
-                    partial.mkdir(parents=True)
+                    directory = stack.enter_context(AtomicDirectory(target))
+            partial = target.with_name(together.gathered("" if directory is None else directory.path.name)[0])
             together.check_nothing(not_one_directory(partial, _rank(), together.gathered))
             with together:
                 own = _write_parts(partial, tensors)
@@ -95,15 +95,10 @@ class DistributedRecorder(Recorder):
             seen = written if _rank() == 0 else {}
             together.check_nothing(not_the_same_files(partial, seen, together.gathered))
             with together:
-                if _rank() == 0:
+                if directory is not None:
                     _write_details(partial, record, tensors)
-                    _sync(partial)
-                    partial.rename(target)
-                    sync_directory(target.parent)
-        except BaseException:
-            if _rank() == 0:
-                shutil.rmtree(partial, ignore_errors=True)
-            raise
+                    _sync_files(partial)
+                    directory.commit()
         return os.fspath(path)
 
     def load(self, path: str | os.PathLike[str], layout: Any = None) -> Record:
@@ -226,14 +221,13 @@ def _check_files(source: FileSource, text: str) -> None:
         )
 
 
-def _sync(directory: Path) -> None:
+def _sync_files(directory: Path) -> None:
     for file in directory.iterdir():
         descriptor = os.open(file, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-    sync_directory(directory)
 
 
 def _several() -> bool:

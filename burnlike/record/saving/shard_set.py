@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from ..._atomic_file import AtomicFile, remove_abandoned, sync_directory
+from ..._atomic import AtomicFile, remove_abandoned_files, sync_directory
 from ..._regular_file import open_regular
 from ...errors import RecordError, RecordIOError
 from ..files.sharded import INDEX_SUFFIX, index_text, listed_names, shard_name, shard_pattern
@@ -102,7 +102,7 @@ class _Directory:
     def remove_stale(self) -> None:
         """Remove what saves left that were killed; nothing, while the index that says what counts is damaged."""
         fixed = (os.path.basename(self.single), os.path.basename(self.index))
-        remove_abandoned(self.path, lambda name: name in fixed or self._may_be_shard(name))
+        remove_abandoned_files(self.path, lambda name: name in fixed or self._may_be_shard(name))
         listed = self._listed()
         if listed is not None:
             self._remove_all_but(listed)

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from ..._atomic_file import AtomicFile
+from ..._atomic import AtomicFile
 from ...errors import RecordError, RecordIOError
 from ...module.identity.torch_wrappers import is_distributed
 from ..bytes.checksums import crc32

@@ -5,16 +5,17 @@ import copy
 import os
 import re
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
+from ..._atomic import AtomicDirectory, remove_abandoned_directories, remove_directory
 from ...errors import BurnlikeError, CheckpointError, RecordError
 from ...record import DistributedRecorder, Record, SafetensorsRecorder, verify
-from .whole_directory import remove, remove_abandoned, whole_directory
 
 _NICE = 10
 _NAME = re.compile(r"step-(\d+)")
@@ -56,6 +57,25 @@ class Checkpoint(NamedTuple):
         )
 
 
+@contextmanager
+def whole_checkpoint(directory: Path) -> Iterator[Path]:
+    """A hidden directory to write into, which becomes the checkpoint `directory` when the `with` block ends well.
+
+    Raises:
+        CheckpointError: another process has written `directory` meanwhile.
+        OSError: it can't be written; nothing is left of it.
+    """
+    with AtomicDirectory(directory) as partial:
+        yield partial.path
+        try:
+            partial.commit()
+        except FileExistsError as error:
+            raise CheckpointError(
+                f"{directory} was written by another process meanwhile, which is whole; what was written here is"
+                " removed. Let one process (rank 0) write, or give each a directory of its own"
+            ) from error
+
+
 def write_records(directory: Path, records: Mapping[str, Record]) -> None:
     """Write a file `<name>.safetensors` for each record into a new directory, which is there whole or not at all.
 
@@ -63,7 +83,7 @@ def write_records(directory: Path, records: Mapping[str, Record]) -> None:
         CheckpointError: another process has written it meanwhile.
         OSError, RecordError: it can't be written; nothing is left of it.
     """
-    with whole_directory(directory) as partial:
+    with whole_checkpoint(directory) as partial:
         for name, record in records.items():
             SafetensorsRecorder().save(record, partial / f"{name}.safetensors")
 
@@ -210,12 +230,12 @@ class Checkpointer:
         present = [step for step in self._own if step in {it.step for it in self._found()}]  # some may be gone
         stays = present[-self.keep :] if kept is None else kept
         for step in [it for it in present if it not in stays]:
-            remove(self._path(step))
+            remove_directory(self._path(step))
             del self._own[step]
 
     def clean(self) -> None:
         """Remove what killed processes left half written or half removed."""
-        remove_abandoned(self.directory)
+        remove_abandoned_directories(self.directory)
 
     def _path(self, step: int) -> Path:
         return self.directory / f"step-{step:08d}"

@@ -6,8 +6,7 @@ from typing import Any
 
 from ...module.identity.torch_wrappers import is_distributed
 from ...record import DistributedRecorder, Record, SafetensorsRecorder
-from .checkpointer import Checkpoint, Checkpointer
-from .whole_directory import whole_directory
+from .checkpointer import Checkpoint, Checkpointer, whole_checkpoint
 
 
 class FollowingCheckpointer(Checkpointer):
@@ -49,7 +48,7 @@ def write_sharded(
         RecordError, OSError: it can't be written; nothing is left of it.
     """
     if is_main:
-        with whole_directory(directory) as partial:
+        with whole_checkpoint(directory) as partial:
             broadcast(str(partial))
             _write_parts(partial, records, is_main)
     else:

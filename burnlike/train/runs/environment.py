@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
-from ..._atomic_file import replace_file
+from ..._atomic import replace_file
 from ..._env import without_transports
 from ..._regular_file import read_regular
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..._atomic_file import replace_file
+from ..._atomic import replace_file
 from ..._regular_file import appended_regular, read_regular
 from ...errors import RunDirError
 

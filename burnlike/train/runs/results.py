@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..._atomic_file import replace_file
+from ..._atomic import replace_file
 from ...errors import RunDirError
 
 RESULTS_NAME = "results.json"

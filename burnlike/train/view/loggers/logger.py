@@ -2,12 +2,12 @@
 
 import importlib.util
 import json
-import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...._atomic import replace_file
 from ...._regular_file import read_regular
 from ....config.document import parse_plain
 from ....errors import ConfigError
@@ -127,9 +127,7 @@ class SentLines:
         """Write the file."""
         if self._file is None:
             return
-        partial = self._file.with_name(f".{self._file.name}.partial")
-        partial.write_text(json.dumps({"id": self.id, "steps": self._steps}), encoding="utf-8")
-        os.replace(partial, self._file)
+        replace_file(self._file, json.dumps({"id": self.id, "steps": self._steps}).encode())
 
 
 def config_of(run: Path | None) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""Replaces a file whole or not at all: writes a temporary file beside it, syncs it, and renames it over the file."""
+"""Replaces a file, or makes a directory, whole or not at all.
+
+Both are written under a temporary name in the same place, synced, and renamed. The process that writes locks what it
+has not renamed yet, so others can tell it from what a killed process left.
+"""
 
 import contextlib
 import ctypes
@@ -6,15 +10,18 @@ import errno
 import fcntl
 import os
 import re
+import shutil
 import stat
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from .errors import RecordIOError
 
-_TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{12}\.tmp", re.DOTALL)
+_TEMPORARY_FILE = re.compile(r"\.(.+)\.[0-9a-f]{12}\.tmp", re.DOTALL)
+_HIDDEN_DIRECTORY = re.compile(r"\.(?:partial|removed)-(.+?)(?:-[0-9a-f]{12})?", re.DOTALL)
 
 
 class AtomicFile:
@@ -47,7 +54,7 @@ class AtomicFile:
             )
         directory, name = os.path.split(self.path)
         name = name[:100]  # so that the temporary name is not too long for the file system
-        remove_abandoned(directory, lambda found: found == name)
+        remove_abandoned_files(directory, lambda found: found == name)
         if present is None and self._like is not None:
             present = _status(self._like)
         try:
@@ -71,8 +78,7 @@ class AtomicFile:
         """Make the temporary file and mark it as in use until this process ends; False if a clean-up took it away."""
         self._temporary = os.path.join(directory, f".{name}.{os.urandom(6).hex()}.tmp")
         self.descriptor = os.open(self._temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        with contextlib.suppress(OSError):  # some network file systems have no locks
-            fcntl.flock(self.descriptor, fcntl.LOCK_SH)
+        _lock(self.descriptor)
         if os.fstat(self.descriptor).st_nlink:
             return True
         os.close(self.descriptor)
@@ -121,14 +127,103 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
         file.commit()
 
 
+class AtomicDirectory:
+    """A new directory that appears under its name only by `commit`.
+
+    Until then it has a hidden name in the same place, and leaving the `with` block removes it. No two writers share
+    one. Directories that killed processes left for the same name are removed.
+
+    Attributes:
+        path: the hidden directory, to write into.
+    """
+
+    def __init__(self, target: str | os.PathLike[str]) -> None:
+        self.target = self.path = Path(target)
+        self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        remove_abandoned_directories(self.target.parent, self.target.name)
+        try:
+            while not self._create():
+                pass
+        except BaseException:  # an interrupt, say; `__exit__` is called only for what was entered
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def _create(self) -> bool:
+        """Make the directory and lock it; False if a clean-up took it away before it was locked."""
+        self.path = self.target.with_name(f".partial-{self.target.name}-{os.urandom(6).hex()}")
+        self.path.mkdir(parents=True)
+        self._descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        _lock(self._descriptor)
+        if self.path.exists():
+            return True
+        os.close(self._descriptor)
+        self._descriptor = -1
+        return False
+
+    def commit(self) -> None:
+        """Sync the directory, give it its name, and sync the one around it. Its files have been synced by the caller.
+
+        Raises:
+            FileExistsError: there is a directory of this name that is not empty.
+        """
+        sync_directory(self.path)
+        try:
+            self.path.rename(self.target)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(self.target)) from error
+            raise
+        self.path = self.target
+        sync_directory(self.target.parent)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.path != self.target:
+            shutil.rmtree(self.path, ignore_errors=True)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def remove_directory(directory: Path) -> None:
+    """Remove a directory that another process may be removing too; its name goes first, so it is never seen half."""
+    hidden = directory.with_name(f".removed-{directory.name}-{os.urandom(6).hex()}")
+    with contextlib.suppress(FileNotFoundError):
+        directory.rename(hidden)
+        shutil.rmtree(hidden, ignore_errors=True)
+
+
+def remove_abandoned_directories(parent: Path, name: str | None = None) -> None:
+    """Remove directories that killed processes left half written or half removed.
+
+    Args:
+        parent: where they are.
+        name: only those that were to be called so; None for all.
+    """
+    for path in parent.iterdir() if parent.is_dir() else ():
+        found = _HIDDEN_DIRECTORY.fullmatch(path.name)
+        if found and name in (None, found[1]):
+            _remove_unless_locked(path, lambda it: shutil.rmtree(it, ignore_errors=True))
+
+
+def _lock(descriptor: int) -> None:
+    """Mark a file or directory as in use until this process closes it, or ends."""
+    with contextlib.suppress(OSError):  # some network file systems have no locks
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+
+
 def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
     with contextlib.suppress(FileNotFoundError):
         return os.stat(path)
     return None
 
 
-def remove_abandoned(directory: str, belongs: Callable[[str], bool]) -> None:
-    """Remove temporary files that no living process holds.
+def remove_abandoned_files(directory: str, belongs: Callable[[str], bool]) -> None:
+    """Remove temporary files that no living process has locked.
 
     Args:
         belongs: whether those for a file of this name, cut off after 100 characters, are to be removed.
@@ -138,12 +233,12 @@ def remove_abandoned(directory: str, belongs: Callable[[str], bool]) -> None:
     except (PermissionError, FileNotFoundError):  # a directory may be writable without being readable
         return
     for name in names:
-        temporary = _TEMPORARY.fullmatch(name)
+        temporary = _TEMPORARY_FILE.fullmatch(name)
         if temporary is not None and belongs(temporary[1]):
-            remove_unless_held(os.path.join(directory, name), os.unlink)
+            _remove_unless_locked(os.path.join(directory, name), os.unlink)
 
 
-def remove_unless_held(path: str | os.PathLike[str], remove: Callable[[Any], object]) -> None:
+def _remove_unless_locked(path: str | os.PathLike[str], remove: Callable[[Any], object]) -> None:
     """Remove a file or a directory, unless a living process has locked it."""
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

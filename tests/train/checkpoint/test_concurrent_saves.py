@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from burnlike._atomic import remove_abandoned_directories
 from burnlike.errors import CheckpointError
 from burnlike.record import Record, SafetensorsRecorder
 from burnlike.train import Checkpointer, TrainingState
-from burnlike.train.checkpoint.whole_directory import remove_abandoned, whole_directory
+from burnlike.train.checkpoint.checkpointer import whole_checkpoint
+from tests.processes import HANGS_S
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tests.train.test_whole_directory"])
+CONTEXT.set_forkserver_preload(["tests.train.checkpoint.test_concurrent_saves"])
 PARTS = ("model", "optimizer", "training")
 
 
@@ -26,7 +28,7 @@ def records(writer: int) -> dict[str, Record]:
 
 def save_until_refused(directory: Path, writer: int, start, refusals) -> None:
     torch.set_num_threads(1)
-    start.wait()
+    start.wait(HANGS_S)
     for step in range(8):
         try:
             Checkpointer(directory / str(step), keep=5).save(step, records(writer))
@@ -57,9 +59,9 @@ def test_of_two_writers_of_a_step_one_is_whole_and_the_other_is_told(tmp_path: P
     writers = [CONTEXT.Process(target=save_until_refused, args=(tmp_path, it, start, refusals)) for it in range(2)]
     for writer in writers:
         writer.start()
-    told = [refusals.get(timeout=120) for _ in range(8)]
+    told = [refusals.get(timeout=HANGS_S) for _ in range(8)]
     for writer in writers:
-        writer.join()
+        writer.join(HANGS_S)
         assert writer.exitcode == 0
     assert refusals.empty()
     assert all("by another process meanwhile" in text or "of another run" in text for text in told)
@@ -74,16 +76,17 @@ def test_writers_that_are_killed_leave_nothing_half(tmp_path: Path) -> None:
         writers = [CONTEXT.Process(target=save_for_ever, args=(tmp_path, it)) for it in range(2)]
         for writer in writers:
             writer.start()
-        before = len(os.listdir(tmp_path))
+        before, deadline = len(os.listdir(tmp_path)), time.monotonic() + HANGS_S
         while len(os.listdir(tmp_path)) < before + 3:
             assert all(writer.is_alive() for writer in writers)
+            assert time.monotonic() < deadline
             time.sleep(0.005)
         time.sleep(choices.random() * 0.02)
         for writer in writers:
             os.kill(writer.pid, signal.SIGKILL)
-            writer.join()
+            writer.join(HANGS_S)
     assert any(path.name.startswith(".partial-") for path in tmp_path.iterdir())
-    remove_abandoned(tmp_path)
+    remove_abandoned_directories(tmp_path)
     saved = sorted(tmp_path.iterdir())
     assert all(path.name.isdigit() for path in saved)
     for path in saved:
@@ -91,14 +94,14 @@ def test_writers_that_are_killed_leave_nothing_half(tmp_path: Path) -> None:
 
 
 def test_what_another_process_is_writing_is_not_taken_for_abandoned(tmp_path: Path) -> None:
-    with whole_directory(tmp_path / "one") as partial:
+    with whole_checkpoint(tmp_path / "one") as partial:
         (partial / "file").touch()
-        remove_abandoned(tmp_path)
-        with whole_directory(tmp_path / "one") as other:
+        remove_abandoned_directories(tmp_path)
+        with whole_checkpoint(tmp_path / "one") as other:
             assert other != partial
         assert (partial / "file").exists()
         (tmp_path / "one" / "taken").touch()
-        with pytest.raises(CheckpointError, match="by another process meanwhile"), whole_directory(tmp_path / "one"):
+        with pytest.raises(CheckpointError, match="by another process meanwhile"), whole_checkpoint(tmp_path / "one"):
             pass
         (tmp_path / "one" / "taken").unlink()
     assert [path.name for path in tmp_path.rglob("*")] == ["one", "file"]
@@ -108,6 +111,6 @@ def test_what_a_killed_process_left_of_the_same_name_is_removed_by_the_next(tmp_
     left = [".partial-one", ".partial-one-0123456789ab", ".partial-one-two-0123456789ab", ".partial-onetwo"]
     for name in left:
         (tmp_path / name).mkdir()
-    with whole_directory(tmp_path / "one"):
+    with whole_checkpoint(tmp_path / "one"):
         pass
     assert sorted(path.name for path in tmp_path.iterdir()) == [*left[2:], "one"]
