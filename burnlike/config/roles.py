@@ -7,11 +7,12 @@ an untagged subclass of `Config` without fields of its own.
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from msgspec import Meta
+from typing_extensions import TypeVar
 
 from burnlike._lazy import resolve
 from burnlike.errors import ConfigError, Problem
 
-from .base import Config
+from .base import Config, built
 from .bounds import counts_layers
 from .node import Tree
 from .registry import fields_of
@@ -19,28 +20,32 @@ from .root_keys import without_inputs
 
 if TYPE_CHECKING:
     import os
+    from typing import Generic as Builds
 
     import torch
+else:
+    Builds = Config
 
+Built = TypeVar("Built", default=Any, covariant=True)
+"""What the `init` of a config gives: `class LinearConfig(ModuleConfig["Linear"], ...)`."""
 
 _MOST_LAYERS = 32_768
 """Of a module, those that repeated layers hold counted each time."""
 
 
-class ModuleConfig(Config):
+class ModuleConfig(Config, Builds[Built]):
     """A config that builds a module.
+
+    The class line says what `init` builds: a class (or a function) whose arguments are `config` and, if it has
+    tensors, `device`. It is imported at the first call, so that a file of configs imports no torch. The name in
+    brackets tells type checkers what `init` returns.
 
     Example:
         ```
-        class LinearConfig(ModuleConfig, tag="Linear"):
+        class LinearConfig(ModuleConfig["Linear"], tag="Linear", builds=".linear"):
             d_input: Annotated[int, Meta(ge=1)]
             d_output: Annotated[int, Meta(ge=1)]
             bias: bool = True
-
-            def init(self, device=None) -> "Linear":
-                from .linear import Linear
-
-                return Linear(self, device)
         ```
     """
 
@@ -57,9 +62,9 @@ class ModuleConfig(Config):
         root, problems = without_inputs(tree.root, cls)
         return super().from_tree(Tree(root, [*tree.problems, *problems]))
 
-    def init(self, device: "torch.device | str | None" = None) -> Any:
+    def init(self, device: "torch.device | str | None" = None) -> Built:
         """Build the module with its parameters initialized, on `device` (default: torch's default device)."""
-        raise NotImplementedError(f"{type(self).__name__} does not define init(device)")
+        return built(self, "init(device)", device=device)
 
     def init_from(
         self, source: "str | os.PathLike[str] | Any", device: "torch.device | str | None" = None, **options: Any
@@ -116,31 +121,31 @@ def _layers(value: Any) -> int:
     return 0
 
 
-class OptimizerConfig(Config):
+class OptimizerConfig(Config, Builds[Built]):
     """A config that builds an optimizer."""
 
-    def init(self) -> Any:
+    def init(self) -> Built:
         """Build the optimizer, a `burnlike.optim.OptimizerAdaptor`, with an empty state."""
-        raise NotImplementedError(f"{type(self).__name__} does not define init()")
+        return built(self, "init()")
 
 
-class LrSchedulerConfig(Config):
+class LrSchedulerConfig(Config, Builds[Built]):
     """A config that builds a learning rate schedule."""
 
-    def init(self, num_iters: int | None = None) -> Any:
+    def init(self, num_iters: int | None = None) -> Built:
         """Build the schedule for a run of `num_iters` optimizer steps, None where that isn't known."""
-        raise NotImplementedError(f"{type(self).__name__} does not define init(num_iters)")
+        return built(self, "init(num_iters)", num_iters=num_iters)
 
 
-class DatasetConfig(Config):
+class DatasetConfig(Config, Builds[Built]):
     """A config that builds a data set."""
 
-    def init(self, *args: Any, **kwargs: Any) -> Any:
+    def init(self, *args: Any, **kwargs: Any) -> Built:
         """Build the data set; each class says what it takes."""
-        raise NotImplementedError(f"{type(self).__name__} does not define init()")
+        return built(self, "init()")
 
 
-class TransformConfig(Config):
+class TransformConfig(Config, Builds[Built]):
     """A config that makes one data set of another.
 
     Attributes:
@@ -149,32 +154,32 @@ class TransformConfig(Config):
 
     parts: Annotated[tuple[Literal["train", "valid"], ...], Meta(min_length=1)] = ("train", "valid")
 
-    def init(self, dataset: Any) -> Any:
+    def init(self, dataset: Any) -> Built:
         """Build the data set whose items are made of those of `dataset`."""
-        raise NotImplementedError(f"{type(self).__name__} does not define init(dataset)")
+        return built(self, "init(dataset)", dataset=dataset)
 
     def item_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of an item's input, where it was `shape` before."""
         return shape
 
 
-class TaskConfig(Config):
+class TaskConfig(Config, Builds[Built]):
     """A config that says what a model is trained for: the forward pass, the loss, and what is done at the end."""
 
-    def init(self) -> Any:
+    def init(self) -> Built:
         """Build the task, which has `train_step(model, batch)` and `valid_step(model, batch)`."""
-        raise NotImplementedError(f"{type(self).__name__} does not define init()")
+        return built(self, "init()")
 
 
-class LoggerConfig(Config):
+class LoggerConfig(Config, Builds[Built]):
     """A config that builds a callback which sends metrics to another program."""
 
-    def init(self) -> Any:
+    def init(self) -> Built:
         """Build the callback, a `burnlike.train.Callback`."""
-        raise NotImplementedError(f"{type(self).__name__} does not define init()")
+        return built(self, "init()")
 
 
-class MetricConfig(Config):
+class MetricConfig(Config, Builds[Built]):
     """A config that builds a metric: a value of all predictions and targets of an epoch.
 
     Attributes:
@@ -185,6 +190,6 @@ class MetricConfig(Config):
     higher_is_better: ClassVar[bool | None] = None
     name: Annotated[str, Meta(min_length=1)] | None = None
 
-    def init(self) -> Any:
+    def init(self) -> Built:
         """Build the metric, a `torchmetrics.Metric` that has seen no batch."""
-        raise NotImplementedError(f"{type(self).__name__} does not define init()")
+        return built(self, "init()")

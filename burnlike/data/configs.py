@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _MOST_WILD = 2
 
 
-class TextCorpusConfig(DatasetConfig, tag="Text"):
+class TextCorpusConfig(DatasetConfig["TextCorpus"], tag="Text", builds=".text"):
     """Text as UTF-8 bytes, so that the vocabulary is the 256 bytes and nothing is fitted; or as byte-pair tokens.
 
     Attributes:
@@ -26,6 +26,9 @@ class TextCorpusConfig(DatasetConfig, tag="Text"):
             of the text where there is one.
         context_length: tokens that the model sees at once.
         tokenizer: a file that `burnlike tokenizer` has written; None takes the bytes for tokens.
+
+    Raises:
+        DataError: by `init`: the text is missing, not text, empty, of one character only, or too short for one window.
     """
 
     path: FilePath | None = None
@@ -47,13 +50,3 @@ class TextCorpusConfig(DatasetConfig, tag="Text"):
     def vocab_size(self) -> int | None:
         """Number of tokens: one for each byte; None with a tokenizer, which is not read for that."""
         return 256 if self.tokenizer is None else None
-
-    def init(self) -> "TextCorpus":
-        """Read the text.
-
-        Raises:
-            DataError: it is missing, not text, empty, of one character only, or too short for one window.
-        """
-        from .text import TextCorpus
-
-        return TextCorpus(self)

@@ -9,15 +9,13 @@ from ..nn.activation.rectifier_configs import GeluConfig
 from ..nn.roles import ActivationConfig
 
 if TYPE_CHECKING:
-    import torch
-
     from .bert import BertEncoder
     from .bert_heads import BertClassifier, BertMaskedLm
 
 Probability = Annotated[float, Meta(ge=0, lt=1)]
 
 
-class BertEncoderConfig(ModuleConfig, tag="BertEncoder"):
+class BertEncoderConfig(ModuleConfig["BertEncoder"], tag="BertEncoder", builds=".bert"):
     """A bidirectional encoder whose layers normalize the sum of each part and its input (Devlin et al. 2019).
 
     Attributes:
@@ -55,13 +53,8 @@ class BertEncoderConfig(ModuleConfig, tag="BertEncoder"):
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         return {"tokens": ("int64", (1, self.max_sequence_length))}
 
-    def init(self, device: "torch.device | str | None" = None) -> "BertEncoder":
-        from .bert import BertEncoder
 
-        return BertEncoder(self, device)
-
-
-class BertMaskedLmConfig(ModuleConfig, tag="BertMaskedLm"):
+class BertMaskedLmConfig(ModuleConfig["BertMaskedLm"], tag="BertMaskedLm", builds=".bert_heads"):
     """An encoder with a head that names the token of each position, of masked ones above all (Devlin et al. 2019).
 
     Attributes:
@@ -77,13 +70,8 @@ class BertMaskedLmConfig(ModuleConfig, tag="BertMaskedLm"):
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         return self.encoder.example_inputs()
 
-    def init(self, device: "torch.device | str | None" = None) -> "BertMaskedLm":
-        from .bert_heads import BertMaskedLm
 
-        return BertMaskedLm(self, device)
-
-
-class BertClassifierConfig(ModuleConfig, tag="BertClassifier"):
+class BertClassifierConfig(ModuleConfig["BertClassifier"], tag="BertClassifier", builds=".bert_heads"):
     """An encoder with a linear map of its pooled vector to the classes of a sequence (Devlin et al. 2019, section 4.1).
 
     Attributes:
@@ -102,8 +90,3 @@ class BertClassifierConfig(ModuleConfig, tag="BertClassifier"):
 
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         return self.encoder.example_inputs()
-
-    def init(self, device: "torch.device | str | None" = None) -> "BertClassifier":
-        from .bert_heads import BertClassifier
-
-        return BertClassifier(self, device)

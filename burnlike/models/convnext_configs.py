@@ -9,12 +9,10 @@ from ..nn.activation.rectifier_configs import GeluConfig
 from ..nn.roles import ActivationConfig
 
 if TYPE_CHECKING:
-    import torch
-
     from .convnext import ConvNext
 
 
-class ConvNextConfig(ModuleConfig, tag="ConvNext"):
+class ConvNextConfig(ModuleConfig["ConvNext"], tag="ConvNext", builds=".convnext"):
     """A convolutional network with the design of transformers (Liu et al. 2022); `tiny()` to `large()` are the paper's.
 
     Attributes:
@@ -71,8 +69,3 @@ class ConvNextConfig(ModuleConfig, tag="ConvNext"):
 
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         return {"x": ("float32", (1, self.channels, 224, 224))}
-
-    def init(self, device: "torch.device | str | None" = None) -> "ConvNext":
-        from .convnext import ConvNext
-
-        return ConvNext(self, device)

@@ -10,8 +10,6 @@ from ..nn.attention.scaling_configs import RotaryScaling
 from ..nn.roles import ActivationConfig
 
 if TYPE_CHECKING:
-    import torch
-
     from .decoder_lm import DecoderLm
 
 Probability = Annotated[float, Meta(ge=0, lt=1)]
@@ -90,7 +88,7 @@ class ExpertsPart(DecoderFeedForward, tag="Experts"):
             yield "n_selected", f"expected at most n_experts ({self.n_experts}), got {self.n_selected}"
 
 
-class DecoderLmConfig(ModuleConfig, tag="DecoderLm"):
+class DecoderLmConfig(ModuleConfig["DecoderLm"], tag="DecoderLm", builds=".decoder_lm"):
     """A decoder-only transformer, by default: RMS norm before each part, rotary positions, SwiGLU, tied output head.
 
     Attributes:
@@ -171,8 +169,3 @@ class DecoderLmConfig(ModuleConfig, tag="DecoderLm"):
 
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         return {"tokens": ("int64", (1, self.max_sequence_length))}
-
-    def init(self, device: "torch.device | str | None" = None) -> "DecoderLm":
-        from .decoder_lm import DecoderLm
-
-        return DecoderLm(self, device)

@@ -10,14 +10,12 @@ from ..nn.attention.configs import Buckets, LongestDistance
 from ..nn.roles import ActivationConfig
 
 if TYPE_CHECKING:
-    import torch
-
     from .encoder_decoder import EncoderDecoder
 
 Probability = Annotated[float, Meta(ge=0, lt=1)]
 
 
-class EncoderDecoderConfig(ModuleConfig, tag="EncoderDecoder"):
+class EncoderDecoderConfig(ModuleConfig["EncoderDecoder"], tag="EncoderDecoder", builds=".encoder_decoder"):
     """From one sequence of tokens to another: RMS norm before each part, relative positions, no biases (T5).
 
     Raffel et al. 2020, section 2.1. With `gated` and an untied head it is T5 1.1 (Shazeer 2020).
@@ -67,8 +65,3 @@ class EncoderDecoderConfig(ModuleConfig, tag="EncoderDecoder"):
 
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         return {"tokens": ("int64", (1, 32)), "decoder_tokens": ("int64", (1, 32))}
-
-    def init(self, device: "torch.device | str | None" = None) -> "EncoderDecoder":
-        from .encoder_decoder import EncoderDecoder
-
-        return EncoderDecoder(self, device)

@@ -7,14 +7,12 @@ from ..config import Meta, ModuleConfig
 from ..config.bounds import Layers, Size
 
 if TYPE_CHECKING:
-    import torch
-
     from .lstm_lm import LstmLm
 
 Probability = Annotated[float, Meta(ge=0, lt=1)]
 
 
-class LstmLmConfig(ModuleConfig, tag="LstmLm"):
+class LstmLmConfig(ModuleConfig["LstmLm"], tag="LstmLm", builds=".lstm_lm"):
     """A language model of layers of LSTM, dropout between them (Zaremba et al. 2014).
 
     Attributes:
@@ -40,8 +38,3 @@ class LstmLmConfig(ModuleConfig, tag="LstmLm"):
 
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         return {"tokens": ("int64", (1, 32))}
-
-    def init(self, device: "torch.device | str | None" = None) -> "LstmLm":
-        from .lstm_lm import LstmLm
-
-        return LstmLm(self, device)

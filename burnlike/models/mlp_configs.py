@@ -12,12 +12,10 @@ from ..nn.linear.configs import IdentityConfig
 from ..nn.roles import ActivationConfig, NormalizationConfig
 
 if TYPE_CHECKING:
-    import torch
-
     from .mlp import Mlp
 
 
-class MlpConfig(ModuleConfig, tag="Mlp"):
+class MlpConfig(ModuleConfig["Mlp"], tag="Mlp", builds=".mlp"):
     """A multi-layer perceptron: linear layers, each but the last followed by norm, activation and dropout.
 
     Attributes:
@@ -50,8 +48,3 @@ class MlpConfig(ModuleConfig, tag="Mlp"):
 
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         return {"x": ("float32", (1, self.sizes[0]))}
-
-    def init(self, device: "torch.device | str | None" = None) -> "Mlp":
-        from .mlp import Mlp
-
-        return Mlp(self, device)

@@ -12,15 +12,13 @@ from ..nn.norm.configs import BatchNormConfig
 from ..nn.roles import ActivationConfig, NormalizationConfig
 
 if TYPE_CHECKING:
-    import torch
-
     from .resnet import ResNet
 
 STEM_CHANNELS = 64
 BOTTLENECK_REDUCTION = 4
 
 
-class ResNetConfig(ModuleConfig, tag="ResNet"):
+class ResNetConfig(ModuleConfig["ResNet"], tag="ResNet", builds=".resnet"):
     """A residual network that classifies images (He et al. 2016), 18 to 152 layers by `resnet18()` to `resnet152()`.
 
     Attributes:
@@ -107,8 +105,3 @@ class ResNetConfig(ModuleConfig, tag="ResNet"):
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         size = 224 if self.stem == "ImageNet" else 32  # as in the paper
         return {"x": ("float32", (1, self.channels, size, size))}
-
-    def init(self, device: "torch.device | str | None" = None) -> "ResNet":
-        from .resnet import ResNet
-
-        return ResNet(self, device)

@@ -11,12 +11,10 @@ from ..nn.norm.configs import BatchNormConfig
 from ..nn.roles import ActivationConfig, NormalizationConfig
 
 if TYPE_CHECKING:
-    import torch
-
     from .unet import UNet
 
 
-class UNetConfig(ModuleConfig, tag="UNet"):
+class UNetConfig(ModuleConfig["UNet"], tag="UNet", builds=".unet"):
     """An encoder and a decoder with connections between equal sizes, for segmentation (Ronneberger et al. 2015).
 
     Attributes:
@@ -40,8 +38,3 @@ class UNetConfig(ModuleConfig, tag="UNet"):
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         size = 2 ** (len(self.widths) + 3)  # 16 x 16 in the middle
         return {"x": ("float32", (1, self.channels, size, size))}
-
-    def init(self, device: "torch.device | str | None" = None) -> "UNet":
-        from .unet import UNet
-
-        return UNet(self, device)

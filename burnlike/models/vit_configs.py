@@ -10,14 +10,12 @@ from ..nn.padding import Size2d, each
 from ..nn.roles import ActivationConfig
 
 if TYPE_CHECKING:
-    import torch
-
     from .vit import VisionTransformer
 
 Probability = Annotated[float, Meta(ge=0, lt=1)]
 
 
-class VisionTransformerConfig(ModuleConfig, tag="VisionTransformer"):
+class VisionTransformerConfig(ModuleConfig["VisionTransformer"], tag="VisionTransformer", builds=".vit"):
     """A transformer that classifies images by their patches (Dosovitskiy et al. 2021).
 
     Attributes:
@@ -95,8 +93,3 @@ class VisionTransformerConfig(ModuleConfig, tag="VisionTransformer"):
 
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         return {"x": ("float32", (1, self.channels, *each(self.image_size, 2)))}
-
-    def init(self, device: "torch.device | str | None" = None) -> "VisionTransformer":
-        from .vit import VisionTransformer
-
-        return VisionTransformer(self, device)

@@ -3,13 +3,14 @@
 from typing import Self
 
 from ..config import ModuleConfig
+from ..config.roles import Built
 
 
-class ActivationConfig(ModuleConfig):
+class ActivationConfig(ModuleConfig[Built]):
     """Role of all activations: layers from one tensor to another of the same number of dimensions."""
 
 
-class NormalizationConfig(ModuleConfig):
+class NormalizationConfig(ModuleConfig[Built]):
     """Role of the normalizations that keep the number of features: a model has one in its config, to be chosen in YAML.
 
     Example:

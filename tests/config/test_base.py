@@ -2,7 +2,7 @@ import copy
 import os
 import pickle
 import stat
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated
 
 import numpy as np
@@ -253,6 +253,32 @@ def test_a_module_config_without_init_says_so():
 
     with pytest.raises(NotImplementedError, match="Nothing does not define init"):
         Nothing().init()
+
+
+def test_what_the_class_line_says_is_built():
+    class Paths(ModuleConfig["PurePath"], builds="pathlib"):
+        """The class takes no `config`."""
+
+    class Here(ModuleConfig, builds=lambda config, device: (config, device)):
+        size: int = 1
+
+    class Below(Here):
+        """Builds what the class above it builds."""
+
+    class Beside(ModuleConfig, builds=".test_base:Box"):
+        """Of a module beside this one."""
+
+    assert Paths().init("cpu") == PurePath()
+    assert Here(size=2).init("cpu") == (Here(size=2), "cpu")
+    assert Below(size=3).init() == (Below(size=3), None)
+    assert Beside.__builds__ == f"{__name__}:Box"
+
+
+def test_a_class_line_that_names_nothing_to_build_is_refused():
+    with pytest.raises(TypeError, match=r'Nameless: builds="pathlib" needs a name: write Nameless\(Role\["Built"\]'):
+
+        class Nameless(ModuleConfig, builds="pathlib"):
+            """Of what in pathlib?"""
 
 
 def test_python_values_that_hold_themselves_or_are_too_deep_are_refused():

@@ -83,7 +83,7 @@ class JsonLinesConfig(_TableConfig, tag="JsonLines"):
         return self._init("json_lines")
 
 
-class DigitsConfig(DatasetConfig, tag="Digits"):
+class DigitsConfig(DatasetConfig["Splits"], tag="Digits", builds=".digits:digits"):
     """The 1,797 images of handwritten digits that scikit-learn has, 8 x 8 pixels; nothing is downloaded.
 
     Batches are `(images [n, 1, 8, 8] float32 in 0..1, classes [n])`; with `flat`, images are `[n, 64]`.
@@ -93,6 +93,9 @@ class DigitsConfig(DatasetConfig, tag="Digits"):
         validation_fraction: share of the images to validate on.
         test_fraction: share of the images that are kept for the end, as the split `test`; 0 keeps none.
         split_seed: by which they are drawn.
+
+    Raises:
+        DataError: by `init`: scikit-learn is not installed.
     """
 
     flat: bool = False
@@ -104,16 +107,6 @@ class DigitsConfig(DatasetConfig, tag="Digits"):
     def item_shape(self) -> tuple[int, ...]:
         """Shape of an image."""
         return (64,) if self.flat else (1, 8, 8)
-
-    def init(self) -> "Splits":
-        """Read the images.
-
-        Raises:
-            DataError: scikit-learn is not installed.
-        """
-        from .digits import digits
-
-        return digits(self)
 
 
 class ImageFolderConfig(DatasetConfig, tag="ImageFolder"):
@@ -198,7 +191,7 @@ class TokensConfig(DatasetConfig, tag="Tokens"):
         return TokenFile(self.path, self.validation_path, self.dtype, self.context_length, self.validation_fraction)
 
 
-class HuggingFaceConfig(DatasetConfig, tag="HuggingFace"):
+class HuggingFaceConfig(DatasetConfig["Splits"], tag="HuggingFace", builds=".hugging_face:hugging_face"):
     """A data set of Hugging Face that `save_to_disk` has written. It needs the extra `datasets`.
 
     Batches are mappings of the columns, as torch's default collate makes them; with two `columns`, pairs.
@@ -210,6 +203,9 @@ class HuggingFaceConfig(DatasetConfig, tag="HuggingFace"):
             share of the other is taken.
         validation_fraction: how large that share is.
         split_seed: by which it is drawn.
+
+    Raises:
+        DataError: by `init`: the folder is missing or no such data set, or a part or a column is missing.
     """
 
     path: FilePath
@@ -218,16 +214,6 @@ class HuggingFaceConfig(DatasetConfig, tag="HuggingFace"):
     valid_split: Name = "validation"
     validation_fraction: Fraction = 0.1
     split_seed: Seed = 0
-
-    def init(self) -> "Splits":
-        """Open the folder.
-
-        Raises:
-            DataError: it is missing or no such data set, or a part or a column is missing.
-        """
-        from .hugging_face import hugging_face
-
-        return hugging_face(self)
 
 
 class ComposedConfig(DatasetConfig, tag="Composed"):

@@ -10,8 +10,6 @@ from ..roles import ActivationConfig
 from .rectifier_configs import GeluConfig
 
 if TYPE_CHECKING:
-    import torch
-
     from .gated_linear import GatedLinear
     from .glu import GLU
     from .prelu import PRelu
@@ -21,25 +19,15 @@ if TYPE_CHECKING:
     from .swiglu import SwiGlu
 
 
-class SigmoidConfig(ActivationConfig, tag="Sigmoid"):
+class SigmoidConfig(ActivationConfig["Sigmoid"], tag="Sigmoid", builds=".sigmoids"):
     """1 / (1 + e^-x)."""
 
-    def init(self, device: "torch.device | str | None" = None) -> "Sigmoid":
-        from .sigmoids import Sigmoid
 
-        return Sigmoid()
-
-
-class LogSigmoidConfig(ActivationConfig, tag="LogSigmoid"):
+class LogSigmoidConfig(ActivationConfig["LogSigmoid"], tag="LogSigmoid", builds=".sigmoids"):
     """log(1 / (1 + e^-x))."""
 
-    def init(self, device: "torch.device | str | None" = None) -> "LogSigmoid":
-        from .sigmoids import LogSigmoid
 
-        return LogSigmoid()
-
-
-class HardSigmoidConfig(ActivationConfig, tag="HardSigmoid"):
+class HardSigmoidConfig(ActivationConfig["HardSigmoid"], tag="HardSigmoid", builds=".sigmoids"):
     """alpha * x + beta, at least 0 and at most 1.
 
     Attributes:
@@ -50,22 +38,12 @@ class HardSigmoidConfig(ActivationConfig, tag="HardSigmoid"):
     alpha: Finite = 0.2
     beta: Finite = 0.5
 
-    def init(self, device: "torch.device | str | None" = None) -> "HardSigmoid":
-        from .sigmoids import HardSigmoid
 
-        return HardSigmoid(self)
-
-
-class TanhConfig(ActivationConfig, tag="Tanh"):
+class TanhConfig(ActivationConfig["Tanh"], tag="Tanh", builds=".sigmoids"):
     """The hyperbolic tangent."""
 
-    def init(self, device: "torch.device | str | None" = None) -> "Tanh":
-        from .sigmoids import Tanh
 
-        return Tanh()
-
-
-class HardtanhConfig(ActivationConfig, tag="Hardtanh"):
+class HardtanhConfig(ActivationConfig["Hardtanh"], tag="Hardtanh", builds=".sigmoids"):
     """x, at least min_val and at most max_val.
 
     Attributes:
@@ -80,31 +58,16 @@ class HardtanhConfig(ActivationConfig, tag="Hardtanh"):
         if self.min_val > self.max_val:
             yield "min_val", f"expected at most max_val ({self.max_val}), got {self.min_val}"
 
-    def init(self, device: "torch.device | str | None" = None) -> "Hardtanh":
-        from .sigmoids import Hardtanh
 
-        return Hardtanh(self)
-
-
-class SoftsignConfig(ActivationConfig, tag="Softsign"):
+class SoftsignConfig(ActivationConfig["Softsign"], tag="Softsign", builds=".sigmoids"):
     """x / (1 + |x|)."""
 
-    def init(self, device: "torch.device | str | None" = None) -> "Softsign":
-        from .sigmoids import Softsign
 
-        return Softsign()
-
-
-class TanhshrinkConfig(ActivationConfig, tag="Tanhshrink"):
+class TanhshrinkConfig(ActivationConfig["Tanhshrink"], tag="Tanhshrink", builds=".shrinks"):
     """x - tanh(x)."""
 
-    def init(self, device: "torch.device | str | None" = None) -> "Tanhshrink":
-        from .shrinks import Tanhshrink
 
-        return Tanhshrink()
-
-
-class HardShrinkConfig(ActivationConfig, tag="HardShrink"):
+class HardShrinkConfig(ActivationConfig["HardShrink"], tag="HardShrink", builds=".shrinks"):
     """x where |x| > lambd, 0 elsewhere.
 
     Attributes:
@@ -113,13 +76,8 @@ class HardShrinkConfig(ActivationConfig, tag="HardShrink"):
 
     lambd: NotNegative = 0.5
 
-    def init(self, device: "torch.device | str | None" = None) -> "HardShrink":
-        from .shrinks import HardShrink
 
-        return HardShrink(self)
-
-
-class SoftShrinkConfig(ActivationConfig, tag="SoftShrink"):
+class SoftShrinkConfig(ActivationConfig["SoftShrink"], tag="SoftShrink", builds=".shrinks"):
     """x moved by lambd towards 0 where |x| > lambd, 0 elsewhere.
 
     Attributes:
@@ -128,13 +86,8 @@ class SoftShrinkConfig(ActivationConfig, tag="SoftShrink"):
 
     lambd: NotNegative = 0.5
 
-    def init(self, device: "torch.device | str | None" = None) -> "SoftShrink":
-        from .shrinks import SoftShrink
 
-        return SoftShrink(self)
-
-
-class ShrinkConfig(ActivationConfig, tag="Shrink"):
+class ShrinkConfig(ActivationConfig["Shrink"], tag="Shrink", builds=".shrinks"):
     """x - sign(x) * bias where |x| > lambd, 0 elsewhere (ONNX).
 
     Attributes:
@@ -145,13 +98,8 @@ class ShrinkConfig(ActivationConfig, tag="Shrink"):
     lambd: NotNegative = 0.5
     bias: Finite = 0.5
 
-    def init(self, device: "torch.device | str | None" = None) -> "Shrink":
-        from .shrinks import Shrink
 
-        return Shrink(self)
-
-
-class PReluConfig(ActivationConfig, tag="PRelu"):
+class PReluConfig(ActivationConfig["PRelu"], tag="PRelu", builds=".prelu"):
     """x where x >= 0, alpha * x elsewhere, alpha learned (He et al. 2015, eq. 1).
 
     Attributes:
@@ -162,13 +110,8 @@ class PReluConfig(ActivationConfig, tag="PRelu"):
     num_parameters: Size = 1
     alpha: Finite = 0.25
 
-    def init(self, device: "torch.device | str | None" = None) -> "PRelu":
-        from .prelu import PRelu
 
-        return PRelu(self, device)
-
-
-class RReluConfig(ActivationConfig, tag="RRelu"):
+class RReluConfig(ActivationConfig["RRelu"], tag="RRelu", builds=".rrelu"):
     """x where x >= 0, a slope that is random in training times x elsewhere (Xu et al. 2015, eq. 3).
 
     Attributes:
@@ -183,13 +126,8 @@ class RReluConfig(ActivationConfig, tag="RRelu"):
         if self.lower > self.upper:
             yield "lower", f"expected at most upper ({self.upper}), got {self.lower}"
 
-    def init(self, device: "torch.device | str | None" = None) -> "RRelu":
-        from .rrelu import RRelu
 
-        return RRelu(self)
-
-
-class GLUConfig(ActivationConfig, tag="GLU"):
+class GLUConfig(ActivationConfig["GLU"], tag="GLU", builds=".glu"):
     """a * sigmoid(b), a and b the halves of x along a dimension (Dauphin et al. 2017, eq. 1).
 
     Attributes:
@@ -198,13 +136,8 @@ class GLUConfig(ActivationConfig, tag="GLU"):
 
     dim: Dimension
 
-    def init(self, device: "torch.device | str | None" = None) -> "GLU":
-        from .glu import GLU
 
-        return GLU(self)
-
-
-class SwiGluConfig(ActivationConfig, tag="SwiGlu"):
+class SwiGluConfig(ActivationConfig["SwiGlu"], tag="SwiGlu", builds=".swiglu"):
     """silu(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5).
 
     Attributes:
@@ -219,13 +152,8 @@ class SwiGluConfig(ActivationConfig, tag="SwiGlu"):
     bias: bool = False
     initializer: Initializer = KaimingUniform()
 
-    def init(self, device: "torch.device | str | None" = None) -> "SwiGlu":
-        from .swiglu import SwiGlu
 
-        return SwiGlu(self, device)
-
-
-class GatedLinearConfig(ModuleConfig, tag="GatedLinear"):
+class GatedLinearConfig(ModuleConfig["GatedLinear"], tag="GatedLinear", builds=".gated_linear"):
     """activation(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5).
 
     Attributes:
@@ -241,8 +169,3 @@ class GatedLinearConfig(ModuleConfig, tag="GatedLinear"):
     activation: ActivationConfig = GeluConfig()
     bias: bool = False
     initializer: Initializer = KaimingUniform()
-
-    def init(self, device: "torch.device | str | None" = None) -> "GatedLinear":
-        from .gated_linear import GatedLinear
-
-        return GatedLinear(self, device)

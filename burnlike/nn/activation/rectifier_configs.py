@@ -7,8 +7,6 @@ from ...config.bounds import Finite
 from ..roles import ActivationConfig
 
 if TYPE_CHECKING:
-    import torch
-
     from .rectifiers import (
         Celu,
         Elu,
@@ -26,25 +24,15 @@ if TYPE_CHECKING:
     )
 
 
-class ReluConfig(ActivationConfig, tag="Relu"):
+class ReluConfig(ActivationConfig["Relu"], tag="Relu", builds=".rectifiers"):
     """max(0, x)."""
 
-    def init(self, device: "torch.device | str | None" = None) -> "Relu":
-        from .rectifiers import Relu
 
-        return Relu()
-
-
-class Relu6Config(ActivationConfig, tag="Relu6"):
+class Relu6Config(ActivationConfig["Relu6"], tag="Relu6", builds=".rectifiers"):
     """min(max(0, x), 6)."""
 
-    def init(self, device: "torch.device | str | None" = None) -> "Relu6":
-        from .rectifiers import Relu6
 
-        return Relu6()
-
-
-class LeakyReluConfig(ActivationConfig, tag="LeakyRelu"):
+class LeakyReluConfig(ActivationConfig["LeakyRelu"], tag="LeakyRelu", builds=".rectifiers"):
     """x where x >= 0, negative_slope * x elsewhere (Maas et al. 2013).
 
     Attributes:
@@ -53,13 +41,8 @@ class LeakyReluConfig(ActivationConfig, tag="LeakyRelu"):
 
     negative_slope: Finite = 0.01
 
-    def init(self, device: "torch.device | str | None" = None) -> "LeakyRelu":
-        from .rectifiers import LeakyRelu
 
-        return LeakyRelu(self)
-
-
-class ThresholdedReluConfig(ActivationConfig, tag="ThresholdedRelu"):
+class ThresholdedReluConfig(ActivationConfig["ThresholdedRelu"], tag="ThresholdedRelu", builds=".rectifiers"):
     """x where x > alpha, 0 elsewhere.
 
     Attributes:
@@ -68,13 +51,8 @@ class ThresholdedReluConfig(ActivationConfig, tag="ThresholdedRelu"):
 
     alpha: Finite = 1.0
 
-    def init(self, device: "torch.device | str | None" = None) -> "ThresholdedRelu":
-        from .rectifiers import ThresholdedRelu
 
-        return ThresholdedRelu(self)
-
-
-class ThresholdConfig(ActivationConfig, tag="Threshold"):
+class ThresholdConfig(ActivationConfig["Threshold"], tag="Threshold", builds=".rectifiers"):
     """x where x > threshold, value elsewhere.
 
     Attributes:
@@ -85,13 +63,8 @@ class ThresholdConfig(ActivationConfig, tag="Threshold"):
     threshold: Finite
     value: Finite
 
-    def init(self, device: "torch.device | str | None" = None) -> "Threshold":
-        from .rectifiers import Threshold
 
-        return Threshold(self)
-
-
-class EluConfig(ActivationConfig, tag="Elu"):
+class EluConfig(ActivationConfig["Elu"], tag="Elu", builds=".rectifiers"):
     """x where x > 0, alpha * (e^x - 1) elsewhere (Clevert et al. 2016, eq. 15).
 
     Attributes:
@@ -100,22 +73,12 @@ class EluConfig(ActivationConfig, tag="Elu"):
 
     alpha: Finite = 1.0
 
-    def init(self, device: "torch.device | str | None" = None) -> "Elu":
-        from .rectifiers import Elu
 
-        return Elu(self)
-
-
-class SeluConfig(ActivationConfig, tag="Selu"):
+class SeluConfig(ActivationConfig["Selu"], tag="Selu", builds=".rectifiers"):
     """ELU with a scale and an alpha that keep mean 0 and variance 1 (Klambauer et al. 2017, eq. 2)."""
 
-    def init(self, device: "torch.device | str | None" = None) -> "Selu":
-        from .rectifiers import Selu
 
-        return Selu()
-
-
-class CeluConfig(ActivationConfig, tag="Celu"):
+class CeluConfig(ActivationConfig["Celu"], tag="Celu", builds=".rectifiers"):
     """max(0, x) + min(0, alpha * (e^(x / alpha) - 1)) (Barron 2017, eq. 2).
 
     Attributes:
@@ -128,13 +91,8 @@ class CeluConfig(ActivationConfig, tag="Celu"):
         if self.alpha == 0:
             yield "alpha", "expected a number other than 0: x is divided by it"
 
-    def init(self, device: "torch.device | str | None" = None) -> "Celu":
-        from .rectifiers import Celu
 
-        return Celu(self)
-
-
-class SoftplusConfig(ActivationConfig, tag="Softplus"):
+class SoftplusConfig(ActivationConfig["Softplus"], tag="Softplus", builds=".rectifiers"):
     """log(1 + e^(beta * x)) / beta, and x itself where beta * x > threshold (Dugas et al. 2001).
 
     Attributes:
@@ -149,13 +107,8 @@ class SoftplusConfig(ActivationConfig, tag="Softplus"):
         if self.beta == 0:
             yield "beta", "expected a number other than 0: it is divided by"
 
-    def init(self, device: "torch.device | str | None" = None) -> "Softplus":
-        from .rectifiers import Softplus
 
-        return Softplus(self)
-
-
-class GeluConfig(ActivationConfig, tag="Gelu"):
+class GeluConfig(ActivationConfig["Gelu"], tag="Gelu", builds=".rectifiers"):
     """x * Phi(x), Phi the distribution function of the normal distribution (Hendrycks & Gimpel 2016).
 
     Attributes:
@@ -164,34 +117,14 @@ class GeluConfig(ActivationConfig, tag="Gelu"):
 
     approximate: bool = False
 
-    def init(self, device: "torch.device | str | None" = None) -> "Gelu":
-        from .rectifiers import Gelu
 
-        return Gelu(self)
-
-
-class SiLUConfig(ActivationConfig, tag="SiLU"):
+class SiLUConfig(ActivationConfig["SiLU"], tag="SiLU", builds=".rectifiers"):
     """x * sigmoid(x) (Elfwing et al. 2018, eq. 2)."""
 
-    def init(self, device: "torch.device | str | None" = None) -> "SiLU":
-        from .rectifiers import SiLU
 
-        return SiLU()
-
-
-class MishConfig(ActivationConfig, tag="Mish"):
+class MishConfig(ActivationConfig["Mish"], tag="Mish", builds=".rectifiers"):
     """x * tanh(softplus(x)) (Misra 2020, eq. 1)."""
 
-    def init(self, device: "torch.device | str | None" = None) -> "Mish":
-        from .rectifiers import Mish
 
-        return Mish()
-
-
-class HardSwishConfig(ActivationConfig, tag="HardSwish"):
+class HardSwishConfig(ActivationConfig["HardSwish"], tag="HardSwish", builds=".rectifiers"):
     """x * min(max(0, x + 3), 6) / 6 (Howard et al. 2019)."""
-
-    def init(self, device: "torch.device | str | None" = None) -> "HardSwish":
-        from .rectifiers import HardSwish
-
-        return HardSwish()

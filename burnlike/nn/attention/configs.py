@@ -25,7 +25,7 @@ LongestDistance = Annotated[int, Meta(ge=2), at_most(2**20, "there is a table of
 """From where on all distances are in one range."""
 
 
-class RotaryEncodingConfig(ModuleConfig, tag="RotaryEncoding"):
+class RotaryEncodingConfig(ModuleConfig["RotaryEncoding"], tag="RotaryEncoding", builds=".rotary_encoding"):
     """Positions as rotations of pairs of values (Su et al. 2021).
 
     Attributes:
@@ -58,11 +58,6 @@ class RotaryEncodingConfig(ModuleConfig, tag="RotaryEncoding"):
         """How many values are rotated."""
         return self.rotary_dim or self.d_model
 
-    def init(self, device: "torch.device | str | None" = None) -> "RotaryEncoding":
-        from .rotary_encoding import RotaryEncoding
-
-        return RotaryEncoding(self, device)
-
     def init_with_frequency_scaling(
         self, scaling: "Callable[[torch.Tensor], torch.Tensor]", device: "torch.device | str | None" = None
     ) -> "RotaryEncoding":
@@ -77,7 +72,9 @@ class RotaryEncodingConfig(ModuleConfig, tag="RotaryEncoding"):
         return RotaryEncoding(self, device, scaling)
 
 
-class PositionalEncodingConfig(ModuleConfig, tag="PositionalEncoding"):
+class PositionalEncodingConfig(
+    ModuleConfig["PositionalEncoding"], tag="PositionalEncoding", builds=".positional_encoding"
+):
     """Positions as sinusoids that are added (Vaswani et al. 2017).
 
     Attributes:
@@ -95,13 +92,10 @@ class PositionalEncodingConfig(ModuleConfig, tag="PositionalEncoding"):
             least = f"at least max_sequence_size ({self.max_sequence_size})"
             yield "max_timescale", f"expected {least}, got {self.max_timescale}"
 
-    def init(self, device: "torch.device | str | None" = None) -> "PositionalEncoding":
-        from .positional_encoding import PositionalEncoding
 
-        return PositionalEncoding(self, device)
-
-
-class RelativePositionBiasConfig(ModuleConfig, tag="RelativePositionBias"):
+class RelativePositionBiasConfig(
+    ModuleConfig["RelativePositionBias"], tag="RelativePositionBias", builds=".relative_position_bias"
+):
     """Positions as numbers that attention adds to its scores, by head and range of distances (Raffel et al. 2020).
 
     Attributes:
@@ -129,13 +123,10 @@ class RelativePositionBiasConfig(ModuleConfig, tag="RelativePositionBias"):
                 f"expected more than {one_each}, up to where each distance has a bucket, got {self.max_distance}",
             )
 
-    def init(self, device: "torch.device | str | None" = None) -> "RelativePositionBias":
-        from .relative_position_bias import RelativePositionBias
 
-        return RelativePositionBias(self, device)
-
-
-class MultiHeadAttentionConfig(ModuleConfig, tag="MultiHeadAttention"):
+class MultiHeadAttentionConfig(
+    ModuleConfig["MultiHeadAttention"], tag="MultiHeadAttention", builds=".multi_head_attention"
+):
     """softmax(q k^T / sqrt(d_k)) v in each of several heads (Vaswani et al. 2017).
 
     Attributes:
@@ -166,13 +157,8 @@ class MultiHeadAttentionConfig(ModuleConfig, tag="MultiHeadAttention"):
         if self.d_model % self.n_heads:
             yield "n_heads", f"expected a divisor of d_model ({self.d_model}), got {self.n_heads}"
 
-    def init(self, device: "torch.device | str | None" = None) -> "MultiHeadAttention":
-        from .multi_head_attention import MultiHeadAttention
 
-        return MultiHeadAttention(self, device)
-
-
-class CrossAttentionConfig(ModuleConfig, tag="CrossAttention"):
+class CrossAttentionConfig(ModuleConfig["CrossAttention"], tag="CrossAttention", builds=".cross_attention"):
     """Attention from one sequence to another, each head of keys and values for a group of heads of queries.
 
     Attributes:
@@ -198,11 +184,6 @@ class CrossAttentionConfig(ModuleConfig, tag="CrossAttention"):
     def validate(self) -> Iterable[tuple[str, str]]:
         if self.n_heads % self.n_heads_kv:
             yield "n_heads_kv", f"expected a divisor of n_heads ({self.n_heads}), got {self.n_heads_kv}"
-
-    def init(self, device: "torch.device | str | None" = None) -> "CrossAttention":
-        from .cross_attention import CrossAttention
-
-        return CrossAttention(self, device)
 
 
 class CausalAttentionConfig(ModuleConfig, tag="CausalAttention"):

@@ -14,8 +14,6 @@ from ..roles import ActivationConfig, NormalizationConfig
 from .channel_norms import misfits
 
 if TYPE_CHECKING:
-    import torch
-
     from .conv_norm import ConvNorm2d
     from .depthwise_separable import DepthwiseSeparableConv2d
     from .layer_scale import LayerScale
@@ -27,7 +25,7 @@ HE_NORMAL = KaimingNormal(gain=2**0.5, fan_out_only=True)
 """For convolutions before a ReLU (He et al. 2015, eq. 14)."""
 
 
-class PatchEmbeddingConfig(ModuleConfig, tag="PatchEmbedding"):
+class PatchEmbeddingConfig(ModuleConfig["PatchEmbedding"], tag="PatchEmbedding", builds=".patch_embedding"):
     """An image as a sequence of vectors, one for each patch (Dosovitskiy et al. 2021, eq. 1).
 
     Attributes:
@@ -44,13 +42,8 @@ class PatchEmbeddingConfig(ModuleConfig, tag="PatchEmbedding"):
     bias: bool = True
     initializer: Initializer = KaimingUniform()
 
-    def init(self, device: "torch.device | str | None" = None) -> "PatchEmbedding":
-        from .patch_embedding import PatchEmbedding
 
-        return PatchEmbedding(self, device)
-
-
-class SqueezeExciteConfig(ModuleConfig, tag="SqueezeExcite"):
+class SqueezeExciteConfig(ModuleConfig["SqueezeExcite"], tag="SqueezeExcite", builds=".squeeze_excite"):
     """Channels scaled by what the whole image says of them (Hu et al. 2018, section 3).
 
     Attributes:
@@ -65,13 +58,8 @@ class SqueezeExciteConfig(ModuleConfig, tag="SqueezeExcite"):
     activation: ActivationConfig = ReluConfig()
     gate: ActivationConfig = SigmoidConfig()
 
-    def init(self, device: "torch.device | str | None" = None) -> "SqueezeExcite":
-        from .squeeze_excite import SqueezeExcite
 
-        return SqueezeExcite(self, device)
-
-
-class LayerScaleConfig(ModuleConfig, tag="LayerScale"):
+class LayerScaleConfig(ModuleConfig["LayerScale"], tag="LayerScale", builds=".layer_scale"):
     """x * gamma, gamma learned, for each element of the last dimension (Touvron et al. 2021, eq. 4).
 
     Attributes:
@@ -82,13 +70,8 @@ class LayerScaleConfig(ModuleConfig, tag="LayerScale"):
     d_model: Size
     value: Finite = 1e-6
 
-    def init(self, device: "torch.device | str | None" = None) -> "LayerScale":
-        from .layer_scale import LayerScale
 
-        return LayerScale(self, device)
-
-
-class ConvNorm2dConfig(ModuleConfig, tag="ConvNorm2d"):
+class ConvNorm2dConfig(ModuleConfig["ConvNorm2d"], tag="ConvNorm2d", builds=".conv_norm"):
     """activation(norm(conv(x))), the convolution without a bias.
 
     Attributes:
@@ -117,13 +100,10 @@ class ConvNorm2dConfig(ModuleConfig, tag="ConvNorm2d"):
             yield "groups", f"expected a divisor of both channels {list(self.channels)}, got {self.groups}"
         yield from misfits(self.norm, self.channels[1])
 
-    def init(self, device: "torch.device | str | None" = None) -> "ConvNorm2d":
-        from .conv_norm import ConvNorm2d
 
-        return ConvNorm2d(self, device)
-
-
-class DepthwiseSeparableConv2dConfig(ModuleConfig, tag="DepthwiseSeparableConv2d"):
+class DepthwiseSeparableConv2dConfig(
+    ModuleConfig["DepthwiseSeparableConv2d"], tag="DepthwiseSeparableConv2d", builds=".depthwise_separable"
+):
     """Each channel convolved by itself, then all mixed at each pixel (Howard et al. 2017, section 3.1).
 
     Attributes:
@@ -148,13 +128,8 @@ class DepthwiseSeparableConv2dConfig(ModuleConfig, tag="DepthwiseSeparableConv2d
     def validate(self) -> Iterable[tuple[str, str]]:
         yield from misfits(self.norm, *self.channels)
 
-    def init(self, device: "torch.device | str | None" = None) -> "DepthwiseSeparableConv2d":
-        from .depthwise_separable import DepthwiseSeparableConv2d
 
-        return DepthwiseSeparableConv2d(self, device)
-
-
-class BasicBlockConfig(ModuleConfig, tag="BasicBlock"):
+class BasicBlockConfig(ModuleConfig["BasicBlock"], tag="BasicBlock", builds=".residual"):
     """Two convolutions of 3 x 3 and a shortcut (He et al. 2016, figure 5 left).
 
     Attributes:
@@ -176,13 +151,8 @@ class BasicBlockConfig(ModuleConfig, tag="BasicBlock"):
     def validate(self) -> Iterable[tuple[str, str]]:
         yield from misfits(self.norm, self.channels[1])
 
-    def init(self, device: "torch.device | str | None" = None) -> "BasicBlock":
-        from .residual import BasicBlock
 
-        return BasicBlock(self, device)
-
-
-class BottleneckConfig(ModuleConfig, tag="Bottleneck"):
+class BottleneckConfig(ModuleConfig["Bottleneck"], tag="Bottleneck", builds=".residual"):
     """Convolutions of 1 x 1, 3 x 3 and 1 x 1, few channels in the middle, and a shortcut (He et al. 2016, figure 5).
 
     Attributes:
@@ -208,8 +178,3 @@ class BottleneckConfig(ModuleConfig, tag="Bottleneck"):
             yield "reduction", f"expected a divisor of channels.1 ({self.channels[1]}), got {self.reduction}"
         else:
             yield from misfits(self.norm, self.channels[1] // self.reduction, self.channels[1])
-
-    def init(self, device: "torch.device | str | None" = None) -> "Bottleneck":
-        from .residual import Bottleneck
-
-        return Bottleneck(self, device)

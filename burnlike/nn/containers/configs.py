@@ -13,8 +13,6 @@ from .names import NAMED, name_problem
 from .neighbours import chain_sizes, sizes_after
 
 if TYPE_CHECKING:
-    import torch
-
     from .repeat import Repeat
     from .residual import Residual
     from .sequential import Sequential
@@ -51,7 +49,7 @@ def _chain_problems(layers: Parts) -> Iterable[tuple[str, str]]:
     yield from chain_sizes(layers)
 
 
-class SequentialConfig(ModuleConfig, tag="Sequential"):
+class SequentialConfig(ModuleConfig["Sequential"], tag="Sequential", builds=".sequential"):
     """Layers in a row: each gets the output of the one before.
 
     Attributes:
@@ -74,13 +72,8 @@ class SequentialConfig(ModuleConfig, tag="Sequential"):
     def validate(self) -> Iterable[tuple[str, str]]:
         yield from _chain_problems(self.layers)
 
-    def init(self, device: "torch.device | str | None" = None) -> "Sequential":
-        from .sequential import Sequential
 
-        return Sequential(self, device)
-
-
-class ResidualConfig(ModuleConfig, tag="Residual"):
+class ResidualConfig(ModuleConfig["Residual"], tag="Residual", builds=".residual"):
     """layers(x) + x (He et al. 2016, eq. 1), or layers(x) + shortcut(x) where the shapes differ (eq. 2).
 
     Attributes:
@@ -109,13 +102,8 @@ class ResidualConfig(ModuleConfig, tag="Residual"):
         if gives_several(last):
             yield f"layers.{name}", f"{tag_of(type(last))} gives several values, to which x can't be added; use a Graph"
 
-    def init(self, device: "torch.device | str | None" = None) -> "Residual":
-        from .residual import Residual
 
-        return Residual(self, device)
-
-
-class RepeatConfig(ModuleConfig, tag="Repeat"):
+class RepeatConfig(ModuleConfig["Repeat"], tag="Repeat", builds=".repeat"):
     """One layer several times in a row, each with parameters of its own.
 
     Attributes:
@@ -166,11 +154,6 @@ class RepeatConfig(ModuleConfig, tag="Repeat"):
             problems: list[tuple[str, str]] = []
             sizes_after(self.layer, sizes_after(self.layer, {}, "layer", []), "layer", problems)
             yield from problems
-
-    def init(self, device: "torch.device | str | None" = None) -> "Repeat":
-        from .repeat import Repeat
-
-        return Repeat(self, device)
 
 
 def _put(plain: Any, path: str, value: Any) -> None:

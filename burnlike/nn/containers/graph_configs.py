@@ -10,8 +10,6 @@ from .names import NAMED
 from .sources import Sources, sources_of
 
 if TYPE_CHECKING:
-    import torch
-
     from .graph import Graph
 
 
@@ -40,7 +38,7 @@ class NodeConfig(Config):
             yield "use", "expected either a layer (`type:`) or `use:` with the name of a node whose layer is used again"
 
 
-class GraphConfig(ModuleConfig, tag="Graph"):
+class GraphConfig(ModuleConfig["Graph"], tag="Graph", builds=".graph"):
     """Layers with named inputs and outputs, in the order in which they are computed.
 
     Attributes:
@@ -87,8 +85,3 @@ class GraphConfig(ModuleConfig, tag="Graph"):
         """The layer of another node that this one uses."""
         found = self.nodes.get(node.use or "")
         return None if found is None else found.layer
-
-    def init(self, device: "torch.device | str | None" = None) -> "Graph":
-        from .graph import Graph
-
-        return Graph(self, device)

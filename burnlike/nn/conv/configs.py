@@ -18,14 +18,12 @@ from ..padding import (
 )
 
 if TYPE_CHECKING:
-    import torch
-
     from .conv import Conv1d, Conv2d, Conv3d
     from .conv_transpose import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
     from .deform_conv2d import DeformConv2d
 
 
-class Conv1dConfig(ModuleConfig, tag="Conv1d"):
+class Conv1dConfig(ModuleConfig["Conv1d"], tag="Conv1d", builds=".conv"):
     """Convolution over one dimension.
 
     Attributes:
@@ -53,13 +51,8 @@ class Conv1dConfig(ModuleConfig, tag="Conv1d"):
     def validate(self) -> Iterable[tuple[str, str]]:
         yield from _divided(self.channels_in, self.channels_out, self.groups)
 
-    def init(self, device: "torch.device | str | None" = None) -> "Conv1d":
-        from .conv import Conv1d
 
-        return Conv1d(self, device)
-
-
-class Conv2dConfig(ModuleConfig, tag="Conv2d"):
+class Conv2dConfig(ModuleConfig["Conv2d"], tag="Conv2d", builds=".conv"):
     """Convolution over height and width.
 
     Attributes:
@@ -86,13 +79,8 @@ class Conv2dConfig(ModuleConfig, tag="Conv2d"):
     def validate(self) -> Iterable[tuple[str, str]]:
         yield from _divided(*self.channels, self.groups)
 
-    def init(self, device: "torch.device | str | None" = None) -> "Conv2d":
-        from .conv import Conv2d
 
-        return Conv2d(self, device)
-
-
-class Conv3dConfig(ModuleConfig, tag="Conv3d"):
+class Conv3dConfig(ModuleConfig["Conv3d"], tag="Conv3d", builds=".conv"):
     """Convolution over depth, height and width.
 
     Attributes:
@@ -120,13 +108,8 @@ class Conv3dConfig(ModuleConfig, tag="Conv3d"):
         yield from _divided(*self.channels, self.groups)
         yield from even_kernel(self.padding, self.kernel_size)
 
-    def init(self, device: "torch.device | str | None" = None) -> "Conv3d":
-        from .conv import Conv3d
 
-        return Conv3d(self, device)
-
-
-class ConvTranspose1dConfig(ModuleConfig, tag="ConvTranspose1d"):
+class ConvTranspose1dConfig(ModuleConfig["ConvTranspose1d"], tag="ConvTranspose1d", builds=".conv_transpose"):
     """Transposed convolution over one dimension: the gradient of a convolution with respect to its input.
 
     Attributes:
@@ -154,13 +137,8 @@ class ConvTranspose1dConfig(ModuleConfig, tag="ConvTranspose1d"):
     def validate(self) -> Iterable[tuple[str, str]]:
         yield from _divided(*self.channels, self.groups)
 
-    def init(self, device: "torch.device | str | None" = None) -> "ConvTranspose1d":
-        from .conv_transpose import ConvTranspose1d
 
-        return ConvTranspose1d(self, device)
-
-
-class ConvTranspose2dConfig(ModuleConfig, tag="ConvTranspose2d"):
+class ConvTranspose2dConfig(ModuleConfig["ConvTranspose2d"], tag="ConvTranspose2d", builds=".conv_transpose"):
     """Transposed convolution over height and width: the gradient of a convolution with respect to its input.
 
     Attributes:
@@ -188,13 +166,8 @@ class ConvTranspose2dConfig(ModuleConfig, tag="ConvTranspose2d"):
     def validate(self) -> Iterable[tuple[str, str]]:
         yield from _divided(*self.channels, self.groups)
 
-    def init(self, device: "torch.device | str | None" = None) -> "ConvTranspose2d":
-        from .conv_transpose import ConvTranspose2d
 
-        return ConvTranspose2d(self, device)
-
-
-class ConvTranspose3dConfig(ModuleConfig, tag="ConvTranspose3d"):
+class ConvTranspose3dConfig(ModuleConfig["ConvTranspose3d"], tag="ConvTranspose3d", builds=".conv_transpose"):
     """Transposed convolution over depth, height and width: the gradient of a convolution with respect to its input.
 
     Attributes:
@@ -222,13 +195,8 @@ class ConvTranspose3dConfig(ModuleConfig, tag="ConvTranspose3d"):
     def validate(self) -> Iterable[tuple[str, str]]:
         yield from _divided(*self.channels, self.groups)
 
-    def init(self, device: "torch.device | str | None" = None) -> "ConvTranspose3d":
-        from .conv_transpose import ConvTranspose3d
 
-        return ConvTranspose3d(self, device)
-
-
-class DeformConv2dConfig(ModuleConfig, tag="DeformConv2d"):
+class DeformConv2dConfig(ModuleConfig["DeformConv2d"], tag="DeformConv2d", builds=".deform_conv2d"):
     """Convolution that reads at moved places (Dai et al. 2017; with masks, Zhu et al. 2018).
 
     Attributes:
@@ -261,11 +229,6 @@ class DeformConv2dConfig(ModuleConfig, tag="DeformConv2d"):
         yield from even_kernel(self.padding, self.kernel_size)
         if isinstance(self.padding, tuple) and self.padding[:2] != self.padding[2:]:
             yield "padding", f"expected the same at top and bottom, and at left and right, got {list(self.padding)}"
-
-    def init(self, device: "torch.device | str | None" = None) -> "DeformConv2d":
-        from .deform_conv2d import DeformConv2d
-
-        return DeformConv2d(self, device)
 
 
 def _divided(channels_in: int, channels_out: int, groups: int, name: str = "groups") -> Iterator[tuple[str, str]]:

@@ -13,13 +13,11 @@ from ..padding import (
 )
 
 if TYPE_CHECKING:
-    import torch
-
     from .fold import Fold4d, Unfold4d
     from .pixel_shuffle import PixelShuffle, PixelUnshuffle
 
 
-class Unfold4dConfig(ModuleConfig, tag="Unfold4d"):
+class Unfold4dConfig(ModuleConfig["Unfold4d"], tag="Unfold4d", builds=".fold"):
     """Windows of an image as columns of a matrix (im2col).
 
     Attributes:
@@ -34,13 +32,8 @@ class Unfold4dConfig(ModuleConfig, tag="Unfold4d"):
     dilation: Size2d = 1
     padding: SizeOrZero2d = 0
 
-    def init(self, device: "torch.device | str | None" = None) -> "Unfold4d":
-        from .fold import Unfold4d
 
-        return Unfold4d(self, device)
-
-
-class Fold4dConfig(ModuleConfig, tag="Fold4d"):
+class Fold4dConfig(ModuleConfig["Fold4d"], tag="Fold4d", builds=".fold"):
     """An image from the columns of a matrix (col2im): where windows overlap, their elements are added.
 
     Attributes:
@@ -66,13 +59,8 @@ class Fold4dConfig(ModuleConfig, tag="Fold4d"):
                     f"expected {needed} or more with the padding, as the kernel covers, got {size + 2 * pad}",
                 )
 
-    def init(self, device: "torch.device | str | None" = None) -> "Fold4d":
-        from .fold import Fold4d
 
-        return Fold4d(self, device)
-
-
-class PixelShuffleConfig(ModuleConfig, tag="PixelShuffle"):
+class PixelShuffleConfig(ModuleConfig["PixelShuffle"], tag="PixelShuffle", builds=".pixel_shuffle"):
     """Groups of channels as the pixels of a larger image (Shi et al. 2016).
 
     Attributes:
@@ -81,13 +69,8 @@ class PixelShuffleConfig(ModuleConfig, tag="PixelShuffle"):
 
     upscale_factor: Size
 
-    def init(self, device: "torch.device | str | None" = None) -> "PixelShuffle":
-        from .pixel_shuffle import PixelShuffle
 
-        return PixelShuffle(self, device)
-
-
-class PixelUnshuffleConfig(ModuleConfig, tag="PixelUnshuffle"):
+class PixelUnshuffleConfig(ModuleConfig["PixelUnshuffle"], tag="PixelUnshuffle", builds=".pixel_shuffle"):
     """Squares of pixels as channels of a smaller image, the inverse of PixelShuffle (Shi et al. 2016).
 
     Attributes:
@@ -95,8 +78,3 @@ class PixelUnshuffleConfig(ModuleConfig, tag="PixelUnshuffle"):
     """
 
     downscale_factor: Size
-
-    def init(self, device: "torch.device | str | None" = None) -> "PixelUnshuffle":
-        from .pixel_shuffle import PixelUnshuffle
-
-        return PixelUnshuffle(self, device)

@@ -6,14 +6,12 @@ from ...config import Meta, ModuleConfig
 from ...config.bounds import NotNegative
 
 if TYPE_CHECKING:
-    import torch
-
     from .drop_path import DropPath
     from .dropout import Dropout
     from .gaussian_noise import GaussianNoise
 
 
-class DropoutConfig(ModuleConfig, tag="Dropout"):
+class DropoutConfig(ModuleConfig["Dropout"], tag="Dropout", builds=".dropout"):
     """Zero values at random in training (Srivastava et al. 2014).
 
     Attributes:
@@ -22,14 +20,8 @@ class DropoutConfig(ModuleConfig, tag="Dropout"):
 
     prob: Annotated[float, Meta(ge=0, lt=1)]
 
-    def init(self, device: "torch.device | str | None" = None) -> "Dropout":
-        """Make the layer; it has no tensors, so `device` does not matter."""
-        from .dropout import Dropout
 
-        return Dropout(self)
-
-
-class DropPathConfig(ModuleConfig, tag="DropPath"):
+class DropPathConfig(ModuleConfig["DropPath"], tag="DropPath", builds=".drop_path"):
     """Zero items of the batch at random in training (stochastic depth, Huang et al. 2016).
 
     Attributes:
@@ -38,14 +30,8 @@ class DropPathConfig(ModuleConfig, tag="DropPath"):
 
     prob: Annotated[float, Meta(ge=0, lt=1)]
 
-    def init(self, device: "torch.device | str | None" = None) -> "DropPath":
-        """Make the layer; it has no tensors, so `device` does not matter."""
-        from .drop_path import DropPath
 
-        return DropPath(self)
-
-
-class GaussianNoiseConfig(ModuleConfig, tag="GaussianNoise"):
+class GaussianNoiseConfig(ModuleConfig["GaussianNoise"], tag="GaussianNoise", builds=".gaussian_noise"):
     """Add normal noise in training.
 
     Attributes:
@@ -53,9 +39,3 @@ class GaussianNoiseConfig(ModuleConfig, tag="GaussianNoise"):
     """
 
     std: NotNegative
-
-    def init(self, device: "torch.device | str | None" = None) -> "GaussianNoise":
-        """Make the layer; it has no tensors, so `device` does not matter."""
-        from .gaussian_noise import GaussianNoise
-
-        return GaussianNoise(self)

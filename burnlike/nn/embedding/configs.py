@@ -7,12 +7,10 @@ from ...config.bounds import Size
 from ..initializers.configs import Initializer, Normal
 
 if TYPE_CHECKING:
-    import torch
-
     from .embedding import Embedding
 
 
-class EmbeddingConfig(ModuleConfig, tag="Embedding"):
+class EmbeddingConfig(ModuleConfig["Embedding"], tag="Embedding", builds=".embedding"):
     """A table of vectors that is looked up by number.
 
     Attributes:
@@ -24,8 +22,3 @@ class EmbeddingConfig(ModuleConfig, tag="Embedding"):
     n_embedding: Size
     d_model: Size
     initializer: Initializer = Normal()
-
-    def init(self, device: "torch.device | str | None" = None) -> "Embedding":
-        from .embedding import Embedding
-
-        return Embedding(self, device)

@@ -8,8 +8,6 @@ from ...config.bounds import Positive, Size
 from ..padding import Size2d
 
 if TYPE_CHECKING:
-    import torch
-
     from .interpolate import Interpolate1d, Interpolate2d
 
 InterpolateMode: TypeAlias = Literal["Nearest", "NearestExact", "Linear", "Cubic", "Lanczos"]
@@ -17,7 +15,7 @@ InterpolateMode: TypeAlias = Literal["Nearest", "NearestExact", "Linear", "Cubic
 _Factor2d: TypeAlias = Positive | Annotated[tuple[Positive, ...], Meta(min_length=2, max_length=2)]
 
 
-class Interpolate1dConfig(ModuleConfig, tag="Interpolate1d"):
+class Interpolate1dConfig(ModuleConfig["Interpolate1d"], tag="Interpolate1d", builds=".interpolate"):
     """A sequence of another length; exactly one of `output_size` and `scale_factor` is given.
 
     Attributes:
@@ -35,13 +33,8 @@ class Interpolate1dConfig(ModuleConfig, tag="Interpolate1d"):
     def validate(self) -> Iterable[tuple[str, str]]:
         yield from _one_of(self)
 
-    def init(self, device: "torch.device | str | None" = None) -> "Interpolate1d":
-        from .interpolate import Interpolate1d
 
-        return Interpolate1d(self, device)
-
-
-class Interpolate2dConfig(ModuleConfig, tag="Interpolate2d"):
+class Interpolate2dConfig(ModuleConfig["Interpolate2d"], tag="Interpolate2d", builds=".interpolate"):
     """An image of another size; exactly one of `output_size` and `scale_factor` is given.
 
     Attributes:
@@ -58,11 +51,6 @@ class Interpolate2dConfig(ModuleConfig, tag="Interpolate2d"):
 
     def validate(self) -> Iterable[tuple[str, str]]:
         yield from _one_of(self)
-
-    def init(self, device: "torch.device | str | None" = None) -> "Interpolate2d":
-        from .interpolate import Interpolate2d
-
-        return Interpolate2d(self, device)
 
 
 def _one_of(config: Any) -> Iterator[tuple[str, str]]:

@@ -8,13 +8,11 @@ from ..initializers.configs import Initializer, KaimingUniform
 from ..roles import ActivationConfig, NormalizationConfig
 
 if TYPE_CHECKING:
-    import torch
-
     from .identity import Identity
     from .linear import Linear
 
 
-class IdentityConfig(ActivationConfig, NormalizationConfig, tag="Identity"):
+class IdentityConfig(ActivationConfig["Identity"], NormalizationConfig["Identity"], tag="Identity", builds=".identity"):
     """y = x, in place of a layer that is left out."""
 
     @property
@@ -24,13 +22,8 @@ class IdentityConfig(ActivationConfig, NormalizationConfig, tag="Identity"):
     def with_num_features(self, num_features: int) -> Self:
         return self
 
-    def init(self, device: "torch.device | str | None" = None) -> "Identity":
-        from .identity import Identity
 
-        return Identity()
-
-
-class LinearConfig(ModuleConfig, tag="Linear"):
+class LinearConfig(ModuleConfig["Linear"], tag="Linear", builds=".linear"):
     """y = x @ weight + bias.
 
     Attributes:
@@ -50,8 +43,3 @@ class LinearConfig(ModuleConfig, tag="Linear"):
 
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         return {"x": ("float32", (1, self.d_input))}
-
-    def init(self, device: "torch.device | str | None" = None) -> "Linear":
-        from .linear import Linear
-
-        return Linear(self, device)

@@ -6,8 +6,6 @@ from ...config import Meta, ModuleConfig
 from ...config.bounds import Positive, at_most
 
 if TYPE_CHECKING:
-    import torch
-
     from .binary_cross_entropy import BinaryCrossEntropyLoss
     from .cross_entropy import CrossEntropyLoss
     from .ctc import CTCLoss
@@ -26,7 +24,7 @@ _Weights = Annotated[tuple[Positive, ...], Meta(min_length=1)]
 _Smoothing = Annotated[float, Meta(ge=0, le=1)]
 
 
-class CrossEntropyLossConfig(ModuleConfig, tag="CrossEntropyLoss"):
+class CrossEntropyLossConfig(ModuleConfig["CrossEntropyLoss"], tag="CrossEntropyLoss", builds=".cross_entropy"):
     """Minus the logarithm of the probability of the target class.
 
     Attributes:
@@ -41,13 +39,10 @@ class CrossEntropyLossConfig(ModuleConfig, tag="CrossEntropyLoss"):
     smoothing: _Smoothing | None = None
     logits: bool = True
 
-    def init(self, device: "torch.device | str | None" = None) -> "CrossEntropyLoss":
-        from .cross_entropy import CrossEntropyLoss
 
-        return CrossEntropyLoss(self, device)
-
-
-class BinaryCrossEntropyLossConfig(ModuleConfig, tag="BinaryCrossEntropyLoss"):
+class BinaryCrossEntropyLossConfig(
+    ModuleConfig["BinaryCrossEntropyLoss"], tag="BinaryCrossEntropyLoss", builds=".binary_cross_entropy"
+):
     """Minus the logarithm of the probability of the target, yes or no.
 
     Attributes:
@@ -60,23 +55,12 @@ class BinaryCrossEntropyLossConfig(ModuleConfig, tag="BinaryCrossEntropyLoss"):
     smoothing: _Smoothing | None = None
     logits: bool = False
 
-    def init(self, device: "torch.device | str | None" = None) -> "BinaryCrossEntropyLoss":
-        from .binary_cross_entropy import BinaryCrossEntropyLoss
 
-        return BinaryCrossEntropyLoss(self, device)
-
-
-class MseLossConfig(ModuleConfig, tag="MseLoss"):
+class MseLossConfig(ModuleConfig["MseLoss"], tag="MseLoss", builds=".residuals"):
     """The squared difference."""
 
-    def init(self, device: "torch.device | str | None" = None) -> "MseLoss":
-        """Make the loss; it has no tensors, so `device` does not matter."""
-        from .residuals import MseLoss
 
-        return MseLoss()
-
-
-class HuberLossConfig(ModuleConfig, tag="HuberLoss"):
+class HuberLossConfig(ModuleConfig["HuberLoss"], tag="HuberLoss", builds=".residuals"):
     """Squared near 0, linear beyond (Huber 1964).
 
     Attributes:
@@ -85,14 +69,8 @@ class HuberLossConfig(ModuleConfig, tag="HuberLoss"):
 
     delta: Positive
 
-    def init(self, device: "torch.device | str | None" = None) -> "HuberLoss":
-        """Make the loss; it has no tensors, so `device` does not matter."""
-        from .residuals import HuberLoss
 
-        return HuberLoss(self)
-
-
-class SmoothL1LossConfig(ModuleConfig, tag="SmoothL1Loss"):
+class SmoothL1LossConfig(ModuleConfig["SmoothL1Loss"], tag="SmoothL1Loss", builds=".residuals"):
     """Huber's loss divided by beta (Girshick 2015, eq. 3).
 
     Attributes:
@@ -101,14 +79,8 @@ class SmoothL1LossConfig(ModuleConfig, tag="SmoothL1Loss"):
 
     beta: Positive = 1.0
 
-    def init(self, device: "torch.device | str | None" = None) -> "SmoothL1Loss":
-        """Make the loss; it has no tensors, so `device` does not matter."""
-        from .residuals import SmoothL1Loss
 
-        return SmoothL1Loss(self)
-
-
-class LpLossConfig(ModuleConfig, tag="LpLoss"):
+class LpLossConfig(ModuleConfig["LpLoss"], tag="LpLoss", builds=".residuals"):
     """The absolute difference to a power.
 
     Attributes:
@@ -116,12 +88,6 @@ class LpLossConfig(ModuleConfig, tag="LpLoss"):
     """
 
     p: Positive
-
-    def init(self, device: "torch.device | str | None" = None) -> "LpLoss":
-        """Make the loss; it has no tensors, so `device` does not matter."""
-        from .residuals import LpLoss
-
-        return LpLoss(self)
 
     @classmethod
     def l1(cls) -> "LpLoss":
@@ -134,7 +100,7 @@ class LpLossConfig(ModuleConfig, tag="LpLoss"):
         return cls(p=2.0).init()
 
 
-class KLDivLossConfig(ModuleConfig, tag="KLDivLoss"):
+class KLDivLossConfig(ModuleConfig["KLDivLoss"], tag="KLDivLoss", builds=".likelihoods"):
     """The Kullback-Leibler divergence of predictions, given as logarithms, from targets.
 
     Attributes:
@@ -143,14 +109,8 @@ class KLDivLossConfig(ModuleConfig, tag="KLDivLoss"):
 
     log_target: bool = False
 
-    def init(self, device: "torch.device | str | None" = None) -> "KLDivLoss":
-        """Make the loss; it has no tensors, so `device` does not matter."""
-        from .likelihoods import KLDivLoss
 
-        return KLDivLoss(self)
-
-
-class PoissonNllLossConfig(ModuleConfig, tag="PoissonNllLoss"):
+class PoissonNllLossConfig(ModuleConfig["PoissonNllLoss"], tag="PoissonNllLoss", builds=".likelihoods"):
     """Minus the logarithm of the likelihood of counts under a Poisson distribution.
 
     Attributes:
@@ -163,14 +123,8 @@ class PoissonNllLossConfig(ModuleConfig, tag="PoissonNllLoss"):
     full: bool = False
     eps: Positive = 1e-8
 
-    def init(self, device: "torch.device | str | None" = None) -> "PoissonNllLoss":
-        """Make the loss; it has no tensors, so `device` does not matter."""
-        from .likelihoods import PoissonNllLoss
 
-        return PoissonNllLoss(self)
-
-
-class GaussianNLLLossConfig(ModuleConfig, tag="GaussianNLLLoss"):
+class GaussianNLLLossConfig(ModuleConfig["GaussianNLLLoss"], tag="GaussianNLLLoss", builds=".likelihoods"):
     """Minus the logarithm of the likelihood under normal distributions (Nix & Weigend 1994).
 
     Attributes:
@@ -181,14 +135,8 @@ class GaussianNLLLossConfig(ModuleConfig, tag="GaussianNLLLoss"):
     eps: Positive = 1e-6
     full: bool = False
 
-    def init(self, device: "torch.device | str | None" = None) -> "GaussianNLLLoss":
-        """Make the loss; it has no tensors, so `device` does not matter."""
-        from .likelihoods import GaussianNLLLoss
 
-        return GaussianNLLLoss(self)
-
-
-class CTCLossConfig(ModuleConfig, tag="CTCLoss"):
+class CTCLossConfig(ModuleConfig["CTCLoss"], tag="CTCLoss", builds=".ctc"):
     """Connectionist temporal classification (Graves et al. 2006): all alignments of a target with a longer sequence.
 
     Attributes:
@@ -199,14 +147,8 @@ class CTCLossConfig(ModuleConfig, tag="CTCLoss"):
     blank: _Class = 0
     zero_infinity: bool = False
 
-    def init(self, device: "torch.device | str | None" = None) -> "CTCLoss":
-        """Make the loss; it has no tensors, so `device` does not matter."""
-        from .ctc import CTCLoss
 
-        return CTCLoss(self)
-
-
-class RNNTLossConfig(ModuleConfig, tag="RNNTLoss"):
+class RNNTLossConfig(ModuleConfig["RNNTLoss"], tag="RNNTLoss", builds=".rnnt"):
     """The transducer's loss (Graves 2012): all alignments of a target with a sequence.
 
     Attributes:
@@ -216,9 +158,3 @@ class RNNTLossConfig(ModuleConfig, tag="RNNTLoss"):
 
     blank: _Class = 0
     logits: bool = True
-
-    def init(self, device: "torch.device | str | None" = None) -> "RNNTLoss":
-        """Make the loss; it has no tensors, so `device` does not matter."""
-        from .rnnt import RNNTLoss
-
-        return RNNTLoss(self)

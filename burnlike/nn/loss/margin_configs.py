@@ -6,8 +6,6 @@ from ...config import Meta, ModuleConfig
 from ...config.bounds import Finite, NotNegative, Positive
 
 if TYPE_CHECKING:
-    import torch
-
     from .cosine_embedding import CosineEmbeddingLoss
     from .margins import (
         HingeEmbeddingLoss,
@@ -18,7 +16,9 @@ if TYPE_CHECKING:
     )
 
 
-class CosineEmbeddingLossConfig(ModuleConfig, tag="CosineEmbeddingLoss"):
+class CosineEmbeddingLossConfig(
+    ModuleConfig["CosineEmbeddingLoss"], tag="CosineEmbeddingLoss", builds=".cosine_embedding"
+):
     """Draws pairs of vectors together or apart by their angle.
 
     Attributes:
@@ -29,14 +29,8 @@ class CosineEmbeddingLossConfig(ModuleConfig, tag="CosineEmbeddingLoss"):
     margin: Annotated[float, Meta(ge=-1, le=1)] = 0.0
     reduction: Literal["mean", "sum", "auto"] = "mean"
 
-    def init(self, device: "torch.device | str | None" = None) -> "CosineEmbeddingLoss":
-        """Make the loss; it has no tensors, so `device` does not matter."""
-        from .cosine_embedding import CosineEmbeddingLoss
 
-        return CosineEmbeddingLoss(self)
-
-
-class HingeEmbeddingLossConfig(ModuleConfig, tag="HingeEmbeddingLoss"):
+class HingeEmbeddingLossConfig(ModuleConfig["HingeEmbeddingLoss"], tag="HingeEmbeddingLoss", builds=".margins"):
     """Distances of pairs: small if they belong together, at least a margin if not.
 
     Attributes:
@@ -45,14 +39,8 @@ class HingeEmbeddingLossConfig(ModuleConfig, tag="HingeEmbeddingLoss"):
 
     margin: Finite = 1.0
 
-    def init(self, device: "torch.device | str | None" = None) -> "HingeEmbeddingLoss":
-        """Make the loss; it has no tensors, so `device` does not matter."""
-        from .margins import HingeEmbeddingLoss
 
-        return HingeEmbeddingLoss(self)
-
-
-class MarginRankingLossConfig(ModuleConfig, tag="MarginRankingLoss"):
+class MarginRankingLossConfig(ModuleConfig["MarginRankingLoss"], tag="MarginRankingLoss", builds=".margins"):
     """Which of two scores is to be the larger one.
 
     Attributes:
@@ -61,14 +49,8 @@ class MarginRankingLossConfig(ModuleConfig, tag="MarginRankingLoss"):
 
     margin: NotNegative = 0.0
 
-    def init(self, device: "torch.device | str | None" = None) -> "MarginRankingLoss":
-        """Make the loss; it has no tensors, so `device` does not matter."""
-        from .margins import MarginRankingLoss
 
-        return MarginRankingLoss(self)
-
-
-class MultiMarginLossConfig(ModuleConfig, tag="MultiMarginLoss"):
+class MultiMarginLossConfig(ModuleConfig["MultiMarginLoss"], tag="MultiMarginLoss", builds=".margins"):
     """The score of the target class is to exceed the others by a margin.
 
     Attributes:
@@ -79,24 +61,12 @@ class MultiMarginLossConfig(ModuleConfig, tag="MultiMarginLoss"):
     margin: NotNegative = 1.0
     p: Literal[1, 2] = 1
 
-    def init(self, device: "torch.device | str | None" = None) -> "MultiMarginLoss":
-        """Make the loss; it has no tensors, so `device` does not matter."""
-        from .margins import MultiMarginLoss
 
-        return MultiMarginLoss(self)
-
-
-class SoftMarginLossConfig(ModuleConfig, tag="SoftMarginLoss"):
+class SoftMarginLossConfig(ModuleConfig["SoftMarginLoss"], tag="SoftMarginLoss", builds=".margins"):
     """The logistic loss of targets -1 and 1."""
 
-    def init(self, device: "torch.device | str | None" = None) -> "SoftMarginLoss":
-        """Make the loss; it has no tensors, so `device` does not matter."""
-        from .margins import SoftMarginLoss
 
-        return SoftMarginLoss()
-
-
-class TripletMarginLossConfig(ModuleConfig, tag="TripletMarginLoss"):
+class TripletMarginLossConfig(ModuleConfig["TripletMarginLoss"], tag="TripletMarginLoss", builds=".margins"):
     """An anchor is to be nearer to one vector than to another (Balntas et al. 2016).
 
     Attributes:
@@ -106,9 +76,3 @@ class TripletMarginLossConfig(ModuleConfig, tag="TripletMarginLoss"):
 
     margin: Finite = 1.0
     p: Positive = 2.0
-
-    def init(self, device: "torch.device | str | None" = None) -> "TripletMarginLoss":
-        """Make the loss; it has no tensors, so `device` does not matter."""
-        from .margins import TripletMarginLoss
-
-        return TripletMarginLoss(self)

@@ -8,8 +8,6 @@ from ...config.bounds import Finite, NotNegative, Positive, Size
 from ..roles import NormalizationConfig
 
 if TYPE_CHECKING:
-    import torch
-
     from .batch_norm import BatchNorm
     from .group_norm import GroupNorm
     from .instance_norm import InstanceNorm
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from .rms_norm import RmsNorm
 
 
-class BatchNormConfig(NormalizationConfig, tag="BatchNorm"):
+class BatchNormConfig(NormalizationConfig["BatchNorm"], tag="BatchNorm", builds=".batch_norm"):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (Ioffe & Szegedy 2015).
 
     Attributes:
@@ -34,13 +32,8 @@ class BatchNormConfig(NormalizationConfig, tag="BatchNorm"):
     def with_num_features(self, num_features: int) -> Self:
         return self.replace(num_features=num_features)
 
-    def init(self, device: "torch.device | str | None" = None) -> "BatchNorm":
-        from .batch_norm import BatchNorm
 
-        return BatchNorm(self, device)
-
-
-class LayerNormConfig(NormalizationConfig, tag="LayerNorm"):
+class LayerNormConfig(NormalizationConfig["LayerNorm"], tag="LayerNorm", builds=".layer_norm"):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last dimension (Ba et al. 2016).
 
     Attributes:
@@ -60,13 +53,8 @@ class LayerNormConfig(NormalizationConfig, tag="LayerNorm"):
     def with_num_features(self, num_features: int) -> Self:
         return self.replace(d_model=num_features)
 
-    def init(self, device: "torch.device | str | None" = None) -> "LayerNorm":
-        from .layer_norm import LayerNorm
 
-        return LayerNorm(self, device)
-
-
-class GroupNormConfig(NormalizationConfig, tag="GroupNorm"):
+class GroupNormConfig(NormalizationConfig["GroupNorm"], tag="GroupNorm", builds=".group_norm"):
     """(x - mean) / sqrt(variance + epsilon) over groups of channels, then * gamma + beta (Wu & He 2018).
 
     Attributes:
@@ -92,13 +80,8 @@ class GroupNormConfig(NormalizationConfig, tag="GroupNorm"):
     def with_num_features(self, num_features: int) -> Self:
         return self.replace(num_channels=num_features)
 
-    def init(self, device: "torch.device | str | None" = None) -> "GroupNorm":
-        from .group_norm import GroupNorm
 
-        return GroupNorm(self, device)
-
-
-class InstanceNormConfig(NormalizationConfig, tag="InstanceNorm"):
+class InstanceNormConfig(NormalizationConfig["InstanceNorm"], tag="InstanceNorm", builds=".instance_norm"):
     """(x - mean) / sqrt(variance + epsilon) for each item and channel, then * gamma + beta (Ulyanov et al. 2016).
 
     Attributes:
@@ -118,13 +101,8 @@ class InstanceNormConfig(NormalizationConfig, tag="InstanceNorm"):
     def with_num_features(self, num_features: int) -> Self:
         return self.replace(num_channels=num_features)
 
-    def init(self, device: "torch.device | str | None" = None) -> "InstanceNorm":
-        from .instance_norm import InstanceNorm
 
-        return InstanceNorm(self, device)
-
-
-class RmsNormConfig(NormalizationConfig, tag="RmsNorm"):
+class RmsNormConfig(NormalizationConfig["RmsNorm"], tag="RmsNorm", builds=".rms_norm"):
     """x / sqrt(mean(x^2) + epsilon) * gamma over the last dimension (Zhang & Sennrich 2019).
 
     Attributes:
@@ -142,13 +120,10 @@ class RmsNormConfig(NormalizationConfig, tag="RmsNorm"):
     def with_num_features(self, num_features: int) -> Self:
         return self.replace(d_model=num_features)
 
-    def init(self, device: "torch.device | str | None" = None) -> "RmsNorm":
-        from .rms_norm import RmsNorm
 
-        return RmsNorm(self, device)
-
-
-class LocalResponseNormConfig(ModuleConfig, tag="LocalResponseNorm"):
+class LocalResponseNormConfig(
+    ModuleConfig["LocalResponseNorm"], tag="LocalResponseNorm", builds=".local_response_norm"
+):
     """x / (k + alpha / size * sum(x^2))^beta over neighbouring channels (Krizhevsky et al. 2012, section 3.3).
 
     Attributes:
@@ -162,9 +137,3 @@ class LocalResponseNormConfig(ModuleConfig, tag="LocalResponseNorm"):
     alpha: Finite = 1e-4
     beta: Finite = 0.75
     k: Finite = 1.0
-
-    def init(self, device: "torch.device | str | None" = None) -> "LocalResponseNorm":
-        """Make the layer; it has no tensors, so `device` does not matter."""
-        from .local_response_norm import LocalResponseNorm
-
-        return LocalResponseNorm(self)

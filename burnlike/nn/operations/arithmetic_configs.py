@@ -1,52 +1,43 @@
 """The configs of arithmetic on tensors. Imports no torch."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..._lazy import resolve
 from ...config import ModuleConfig
 from ...config.bounds import Dimension, Finite
 
 if TYPE_CHECKING:
-    import torch
+    from .arithmetic import ConstantTensor, Divide, Exp, Log, MatMul, Negate, Softmax, Sqrt, Subtract
 
 
-class _ArithmeticConfig(ModuleConfig):
-    """An operation whose layer has the name of the class without `Config`."""
-
-    def init(self, device: "torch.device | str | None" = None) -> Any:
-        name = type(self).__name__.removesuffix("Config")
-        return resolve(f"burnlike.nn.operations.arithmetic:{name}")(self)
-
-
-class SubtractConfig(_ArithmeticConfig, tag="Subtract"):
+class SubtractConfig(ModuleConfig["Subtract"], tag="Subtract", builds=".arithmetic"):
     """The first tensor less the second, element by element."""
 
 
-class DivideConfig(_ArithmeticConfig, tag="Divide"):
+class DivideConfig(ModuleConfig["Divide"], tag="Divide", builds=".arithmetic"):
     """The first tensor by the second, element by element."""
 
 
-class MatMulConfig(_ArithmeticConfig, tag="MatMul"):
+class MatMulConfig(ModuleConfig["MatMul"], tag="MatMul", builds=".arithmetic"):
     """The matrix product of the last two dimensions of two tensors."""
 
 
-class NegateConfig(_ArithmeticConfig, tag="Negate"):
+class NegateConfig(ModuleConfig["Negate"], tag="Negate", builds=".arithmetic"):
     """Each element with the other sign."""
 
 
-class ExpConfig(_ArithmeticConfig, tag="Exp"):
+class ExpConfig(ModuleConfig["Exp"], tag="Exp", builds=".arithmetic"):
     """e to the power of each element."""
 
 
-class LogConfig(_ArithmeticConfig, tag="Log"):
+class LogConfig(ModuleConfig["Log"], tag="Log", builds=".arithmetic"):
     """The natural logarithm of each element."""
 
 
-class SqrtConfig(_ArithmeticConfig, tag="Sqrt"):
+class SqrtConfig(ModuleConfig["Sqrt"], tag="Sqrt", builds=".arithmetic"):
     """The square root of each element."""
 
 
-class SoftmaxConfig(_ArithmeticConfig, tag="Softmax"):
+class SoftmaxConfig(ModuleConfig["Softmax"], tag="Softmax", builds=".arithmetic"):
     """exp(x) over its sum in one dimension.
 
     Attributes:
@@ -56,7 +47,7 @@ class SoftmaxConfig(_ArithmeticConfig, tag="Softmax"):
     dim: Dimension = -1
 
 
-class ConstantTensorConfig(_ArithmeticConfig, tag="Constant"):
+class ConstantTensorConfig(ModuleConfig["ConstantTensor"], tag="Constant", builds=".arithmetic"):
     """A number as a tensor, for operations between tensors: of size 1 in each dimension of its input.
 
     Attributes:

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from ...config import Meta, ModuleConfig
 from ...config.bounds import CountOrZero, Dimension, Finite, Size, at_most
+from ...config.roles import Built
 from ..initializers.configs import Initializer, Normal
 
 if TYPE_CHECKING:
-    import torch
-
     from .joining import Add, Concat, Multiply, Stack
     from .parameter import Parameter
     from .reshaping import Flatten, Pad, Permute, Reshape
@@ -20,25 +19,15 @@ _Index = Annotated[int, Meta(ge=-(2**31)), at_most(2**31 - 1, "no dimension is l
 _NewSize = Annotated[int, Meta(ge=-1), at_most(2**31 - 1, "no dimension is larger")]
 
 
-class AddConfig(ModuleConfig, tag="Add"):
+class AddConfig(ModuleConfig["Add"], tag="Add", builds=".joining"):
     """The sum of two or more tensors, element by element."""
 
-    def init(self, device: "torch.device | str | None" = None) -> "Add":
-        from .joining import Add
 
-        return Add()
-
-
-class MultiplyConfig(ModuleConfig, tag="Multiply"):
+class MultiplyConfig(ModuleConfig["Multiply"], tag="Multiply", builds=".joining"):
     """The product of two or more tensors, element by element."""
 
-    def init(self, device: "torch.device | str | None" = None) -> "Multiply":
-        from .joining import Multiply
 
-        return Multiply()
-
-
-class ConcatConfig(ModuleConfig, tag="Concat"):
+class ConcatConfig(ModuleConfig["Concat"], tag="Concat", builds=".joining"):
     """Two or more tensors one after the other in one dimension.
 
     Attributes:
@@ -47,13 +36,8 @@ class ConcatConfig(ModuleConfig, tag="Concat"):
 
     dim: Dimension
 
-    def init(self, device: "torch.device | str | None" = None) -> "Concat":
-        from .joining import Concat
 
-        return Concat(self)
-
-
-class SplitConfig(ModuleConfig, tag="Split"):
+class SplitConfig(ModuleConfig["Split"], tag="Split", builds=".selecting"):
     """One tensor as several: the parts of one dimension, in order.
 
     Attributes:
@@ -64,13 +48,8 @@ class SplitConfig(ModuleConfig, tag="Split"):
     sizes: Annotated[tuple[Size, ...], Meta(min_length=2)]
     dim: Dimension = -1
 
-    def init(self, device: "torch.device | str | None" = None) -> "Split":
-        from .selecting import Split
 
-        return Split(self)
-
-
-class SelectConfig(ModuleConfig, tag="Select"):
+class SelectConfig(ModuleConfig["Select"], tag="Select", builds=".selecting"):
     """The elements at one index of a dimension, which is left out: the first position, the last step.
 
     Attributes:
@@ -81,13 +60,8 @@ class SelectConfig(ModuleConfig, tag="Select"):
     dim: Dimension
     index: _Index
 
-    def init(self, device: "torch.device | str | None" = None) -> "Select":
-        from .selecting import Select
 
-        return Select(self)
-
-
-class StackConfig(ModuleConfig, tag="Stack"):
+class StackConfig(ModuleConfig["Stack"], tag="Stack", builds=".joining"):
     """Two or more tensors of one shape as one, side by side in a new dimension.
 
     Attributes:
@@ -96,13 +70,8 @@ class StackConfig(ModuleConfig, tag="Stack"):
 
     dim: Dimension
 
-    def init(self, device: "torch.device | str | None" = None) -> "Stack":
-        from .joining import Stack
 
-        return Stack(self)
-
-
-class SliceConfig(ModuleConfig, tag="Slice"):
+class SliceConfig(ModuleConfig["Slice"], tag="Slice", builds=".selecting"):
     """A part of one dimension, which stays.
 
     Attributes:
@@ -117,13 +86,8 @@ class SliceConfig(ModuleConfig, tag="Slice"):
     end: _Index | None = None
     step: Size = 1
 
-    def init(self, device: "torch.device | str | None" = None) -> "Slice":
-        from .selecting import Slice
 
-        return Slice(self)
-
-
-class PadConfig(ModuleConfig, tag="Pad"):
+class PadConfig(ModuleConfig["Pad"], tag="Pad", builds=".reshaping"):
     """More elements at the two ends of one dimension.
 
     Attributes:
@@ -140,13 +104,8 @@ class PadConfig(ModuleConfig, tag="Pad"):
     mode: Literal["constant", "reflect", "edge"] = "constant"
     value: Finite = 0.0
 
-    def init(self, device: "torch.device | str | None" = None) -> "Pad":
-        from .reshaping import Pad
 
-        return Pad(self)
-
-
-class ReductionConfig(ModuleConfig):
+class ReductionConfig(ModuleConfig[Built]):
     """An operation over dimensions.
 
     Attributes:
@@ -158,7 +117,7 @@ class ReductionConfig(ModuleConfig):
     keep_dims: bool = False
 
 
-class MeanConfig(ReductionConfig, tag="Mean"):
+class MeanConfig(ReductionConfig["Mean"], tag="Mean", builds=".selecting"):
     """The mean over dimensions.
 
     Attributes:
@@ -166,40 +125,20 @@ class MeanConfig(ReductionConfig, tag="Mean"):
         keep_dims: whether they stay, with size 1.
     """
 
-    def init(self, device: "torch.device | str | None" = None) -> "Mean":
-        from .selecting import Mean
 
-        return Mean(self)
-
-
-class SumConfig(ReductionConfig, tag="Sum"):
+class SumConfig(ReductionConfig["Sum"], tag="Sum", builds=".selecting"):
     """The sum over dimensions; the fields are those of `Mean`."""
 
-    def init(self, device: "torch.device | str | None" = None) -> "Sum":
-        from .selecting import Sum
 
-        return Sum(self)
-
-
-class MaxConfig(ReductionConfig, tag="Max"):
+class MaxConfig(ReductionConfig["Max"], tag="Max", builds=".selecting"):
     """The largest element over dimensions; the fields are those of `Mean`."""
 
-    def init(self, device: "torch.device | str | None" = None) -> "Max":
-        from .selecting import Max
 
-        return Max(self)
-
-
-class MinConfig(ReductionConfig, tag="Min"):
+class MinConfig(ReductionConfig["Min"], tag="Min", builds=".selecting"):
     """The smallest element over dimensions; the fields are those of `Mean`."""
 
-    def init(self, device: "torch.device | str | None" = None) -> "Min":
-        from .selecting import Min
 
-        return Min(self)
-
-
-class ParameterConfig(ModuleConfig, tag="Parameter"):
+class ParameterConfig(ModuleConfig["Parameter"], tag="Parameter", builds=".parameter"):
     """A trained tensor, the same for each item of a batch: a class token, latents, learned positions.
 
     Attributes:
@@ -210,13 +149,8 @@ class ParameterConfig(ModuleConfig, tag="Parameter"):
     shape: Annotated[tuple[Size, ...], Meta(min_length=1, max_length=63)]
     initializer: Initializer = Normal(std=0.02)
 
-    def init(self, device: "torch.device | str | None" = None) -> "Parameter":
-        from .parameter import Parameter
 
-        return Parameter(self, device)
-
-
-class FlattenConfig(ModuleConfig, tag="Flatten"):
+class FlattenConfig(ModuleConfig["Flatten"], tag="Flatten", builds=".reshaping"):
     """Several dimensions in a row as one.
 
     Attributes:
@@ -227,13 +161,8 @@ class FlattenConfig(ModuleConfig, tag="Flatten"):
     start_dim: Dimension = 1
     end_dim: Dimension = -1
 
-    def init(self, device: "torch.device | str | None" = None) -> "Flatten":
-        from .reshaping import Flatten
 
-        return Flatten(self)
-
-
-class ReshapeConfig(ModuleConfig, tag="Reshape"):
+class ReshapeConfig(ModuleConfig["Reshape"], tag="Reshape", builds=".reshaping"):
     """The same elements in another shape.
 
     Attributes:
@@ -246,13 +175,8 @@ class ReshapeConfig(ModuleConfig, tag="Reshape"):
         if self.shape.count(-1) > 1:
             yield "shape", f"expected at most one -1, got {list(self.shape)}"
 
-    def init(self, device: "torch.device | str | None" = None) -> "Reshape":
-        from .reshaping import Reshape
 
-        return Reshape(self)
-
-
-class PermuteConfig(ModuleConfig, tag="Permute"):
+class PermuteConfig(ModuleConfig["Permute"], tag="Permute", builds=".reshaping"):
     """The dimensions in another order.
 
     Attributes:
@@ -264,8 +188,3 @@ class PermuteConfig(ModuleConfig, tag="Permute"):
     def validate(self) -> Iterable[tuple[str, str]]:
         if sorted(dim % len(self.dims) for dim in self.dims) != list(range(len(self.dims))):
             yield "dims", f"expected each of 0..{len(self.dims) - 1} once, got {list(self.dims)}"
-
-    def init(self, device: "torch.device | str | None" = None) -> "Permute":
-        from .reshaping import Permute
-
-        return Permute(self)

@@ -9,14 +9,12 @@ from ...config.bounds import Size
 from ..padding import PaddingConfig1d, PaddingConfig2d, PaddingConfig3d, Size2d, Size3d
 
 if TYPE_CHECKING:
-    import torch
-
     from .adaptive_avg_pool import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d
     from .avg_pool import AvgPool1d, AvgPool2d
     from .max_pool import MaxPool1d, MaxPool2d, MaxPool3d
 
 
-class MaxPool1dConfig(ModuleConfig, tag="MaxPool1d"):
+class MaxPool1dConfig(ModuleConfig["MaxPool1d"], tag="MaxPool1d", builds=".max_pool"):
     """The largest element of each window.
 
     Attributes:
@@ -38,13 +36,8 @@ class MaxPool1dConfig(ModuleConfig, tag="MaxPool1d"):
         if self.stride is None:
             force_setattr(self, "stride", self.kernel_size)
 
-    def init(self, device: "torch.device | str | None" = None) -> "MaxPool1d":
-        from .max_pool import MaxPool1d
 
-        return MaxPool1d(self, device)
-
-
-class MaxPool2dConfig(ModuleConfig, tag="MaxPool2d"):
+class MaxPool2dConfig(ModuleConfig["MaxPool2d"], tag="MaxPool2d", builds=".max_pool"):
     """The largest element of each window.
 
     Attributes:
@@ -67,13 +60,8 @@ class MaxPool2dConfig(ModuleConfig, tag="MaxPool2d"):
         if self.strides is None:
             force_setattr(self, "strides", self.kernel_size)
 
-    def init(self, device: "torch.device | str | None" = None) -> "MaxPool2d":
-        from .max_pool import MaxPool2d
 
-        return MaxPool2d(self, device)
-
-
-class MaxPool3dConfig(ModuleConfig, tag="MaxPool3d"):
+class MaxPool3dConfig(ModuleConfig["MaxPool3d"], tag="MaxPool3d", builds=".max_pool"):
     """The largest element of each window.
 
     Attributes:
@@ -96,13 +84,8 @@ class MaxPool3dConfig(ModuleConfig, tag="MaxPool3d"):
         if self.strides is None:
             force_setattr(self, "strides", self.kernel_size)
 
-    def init(self, device: "torch.device | str | None" = None) -> "MaxPool3d":
-        from .max_pool import MaxPool3d
 
-        return MaxPool3d(self, device)
-
-
-class AvgPool1dConfig(ModuleConfig, tag="AvgPool1d"):
+class AvgPool1dConfig(ModuleConfig["AvgPool1d"], tag="AvgPool1d", builds=".avg_pool"):
     """The average of each window.
 
     Attributes:
@@ -124,13 +107,8 @@ class AvgPool1dConfig(ModuleConfig, tag="AvgPool1d"):
         if self.stride is None:
             force_setattr(self, "stride", self.kernel_size)
 
-    def init(self, device: "torch.device | str | None" = None) -> "AvgPool1d":
-        from .avg_pool import AvgPool1d
 
-        return AvgPool1d(self, device)
-
-
-class AvgPool2dConfig(ModuleConfig, tag="AvgPool2d"):
+class AvgPool2dConfig(ModuleConfig["AvgPool2d"], tag="AvgPool2d", builds=".avg_pool"):
     """The average of each window.
 
     Attributes:
@@ -153,13 +131,8 @@ class AvgPool2dConfig(ModuleConfig, tag="AvgPool2d"):
         if self.strides is None:
             force_setattr(self, "strides", self.kernel_size)
 
-    def init(self, device: "torch.device | str | None" = None) -> "AvgPool2d":
-        from .avg_pool import AvgPool2d
 
-        return AvgPool2d(self, device)
-
-
-class AdaptiveAvgPool1dConfig(ModuleConfig, tag="AdaptiveAvgPool1d"):
+class AdaptiveAvgPool1dConfig(ModuleConfig["AdaptiveAvgPool1d"], tag="AdaptiveAvgPool1d", builds=".adaptive_avg_pool"):
     """Averages over windows that share the input evenly.
 
     Attributes:
@@ -168,13 +141,8 @@ class AdaptiveAvgPool1dConfig(ModuleConfig, tag="AdaptiveAvgPool1d"):
 
     output_size: Size
 
-    def init(self, device: "torch.device | str | None" = None) -> "AdaptiveAvgPool1d":
-        from .adaptive_avg_pool import AdaptiveAvgPool1d
 
-        return AdaptiveAvgPool1d(self, device)
-
-
-class AdaptiveAvgPool2dConfig(ModuleConfig, tag="AdaptiveAvgPool2d"):
+class AdaptiveAvgPool2dConfig(ModuleConfig["AdaptiveAvgPool2d"], tag="AdaptiveAvgPool2d", builds=".adaptive_avg_pool"):
     """Averages over windows that share the input evenly.
 
     Attributes:
@@ -183,13 +151,8 @@ class AdaptiveAvgPool2dConfig(ModuleConfig, tag="AdaptiveAvgPool2d"):
 
     output_size: Size2d
 
-    def init(self, device: "torch.device | str | None" = None) -> "AdaptiveAvgPool2d":
-        from .adaptive_avg_pool import AdaptiveAvgPool2d
 
-        return AdaptiveAvgPool2d(self, device)
-
-
-class AdaptiveAvgPool3dConfig(ModuleConfig, tag="AdaptiveAvgPool3d"):
+class AdaptiveAvgPool3dConfig(ModuleConfig["AdaptiveAvgPool3d"], tag="AdaptiveAvgPool3d", builds=".adaptive_avg_pool"):
     """Averages over windows that share the input evenly.
 
     Attributes:
@@ -197,8 +160,3 @@ class AdaptiveAvgPool3dConfig(ModuleConfig, tag="AdaptiveAvgPool3d"):
     """
 
     output_size: Size3d
-
-    def init(self, device: "torch.device | str | None" = None) -> "AdaptiveAvgPool3d":
-        from .adaptive_avg_pool import AdaptiveAvgPool3d
-
-        return AdaptiveAvgPool3d(self, device)

@@ -10,8 +10,6 @@ from ..initializers.configs import Initializer, XavierNormal
 from ..roles import ActivationConfig
 
 if TYPE_CHECKING:
-    import torch
-
     from .gru import BiGru, Gru
     from .lstm import BiLstm, Lstm
     from .rnn import BiRnn, Rnn
@@ -23,7 +21,7 @@ def _wrong_activations(config: Any, *names: str) -> Iterable[tuple[str, str]]:
             yield name, "expected an activation that keeps the size, got GLU, which halves it"
 
 
-class RnnConfig(ModuleConfig, tag="Rnn"):
+class RnnConfig(ModuleConfig["Rnn"], tag="Rnn", builds=".rnn"):
     """h_t = tanh(x_t @ W_i + b_i + h_(t-1) @ W_h + b_h) (Elman 1990).
 
     Attributes:
@@ -49,13 +47,8 @@ class RnnConfig(ModuleConfig, tag="Rnn"):
     def validate(self) -> Iterable[tuple[str, str]]:
         return _wrong_activations(self, "hidden_activation")
 
-    def init(self, device: "torch.device | str | None" = None) -> "Rnn":
-        from .rnn import Rnn
 
-        return Rnn(self, device)
-
-
-class BiRnnConfig(ModuleConfig, tag="BiRnn"):
+class BiRnnConfig(ModuleConfig["BiRnn"], tag="BiRnn", builds=".rnn"):
     """Two of `Rnn`, of which one reads the sequence from its end (Schuster & Paliwal 1997).
 
     Attributes:
@@ -79,13 +72,8 @@ class BiRnnConfig(ModuleConfig, tag="BiRnn"):
     def validate(self) -> Iterable[tuple[str, str]]:
         return _wrong_activations(self, "hidden_activation")
 
-    def init(self, device: "torch.device | str | None" = None) -> "BiRnn":
-        from .rnn import BiRnn
 
-        return BiRnn(self, device)
-
-
-class LstmConfig(ModuleConfig, tag="Lstm"):
+class LstmConfig(ModuleConfig["Lstm"], tag="Lstm", builds=".lstm"):
     """Long short-term memory with a forget gate (Hochreiter & Schmidhuber 1997, Gers et al. 2000).
 
     Attributes:
@@ -117,13 +105,8 @@ class LstmConfig(ModuleConfig, tag="Lstm"):
     def validate(self) -> Iterable[tuple[str, str]]:
         return _wrong_activations(self, "gate_activation", "cell_activation", "hidden_activation")
 
-    def init(self, device: "torch.device | str | None" = None) -> "Lstm":
-        from .lstm import Lstm
 
-        return Lstm(self, device)
-
-
-class BiLstmConfig(ModuleConfig, tag="BiLstm"):
+class BiLstmConfig(ModuleConfig["BiLstm"], tag="BiLstm", builds=".lstm"):
     """Two of `Lstm`, of which one reads the sequence from its end (Schuster & Paliwal 1997).
 
     Attributes:
@@ -153,13 +136,8 @@ class BiLstmConfig(ModuleConfig, tag="BiLstm"):
     def validate(self) -> Iterable[tuple[str, str]]:
         return _wrong_activations(self, "gate_activation", "cell_activation", "hidden_activation")
 
-    def init(self, device: "torch.device | str | None" = None) -> "BiLstm":
-        from .lstm import BiLstm
 
-        return BiLstm(self, device)
-
-
-class GruConfig(ModuleConfig, tag="Gru"):
+class GruConfig(ModuleConfig["Gru"], tag="Gru", builds=".gru"):
     """Gated recurrent unit (Cho et al. 2014, eq. 5-8).
 
     Attributes:
@@ -186,13 +164,8 @@ class GruConfig(ModuleConfig, tag="Gru"):
     def validate(self) -> Iterable[tuple[str, str]]:
         return _wrong_activations(self, "gate_activation", "hidden_activation")
 
-    def init(self, device: "torch.device | str | None" = None) -> "Gru":
-        from .gru import Gru
 
-        return Gru(self, device)
-
-
-class BiGruConfig(ModuleConfig, tag="BiGru"):
+class BiGruConfig(ModuleConfig["BiGru"], tag="BiGru", builds=".gru"):
     """Two of `Gru`, of which one reads the sequence from its end (Schuster & Paliwal 1997).
 
     Attributes:
@@ -220,8 +193,3 @@ class BiGruConfig(ModuleConfig, tag="BiGru"):
 
     def validate(self) -> Iterable[tuple[str, str]]:
         return _wrong_activations(self, "gate_activation", "hidden_activation")
-
-    def init(self, device: "torch.device | str | None" = None) -> "BiGru":
-        from .gru import BiGru
-
-        return BiGru(self, device)

@@ -6,13 +6,11 @@ from ...config import Meta, ModuleConfig
 from ...config.bounds import Dimension, Finite, NotNegative
 
 if TYPE_CHECKING:
-    import torch
-
     from .cosine_similarity import CosineSimilarity
     from .pairwise_distance import PairwiseDistance
 
 
-class CosineSimilarityConfig(ModuleConfig, tag="CosineSimilarity"):
+class CosineSimilarityConfig(ModuleConfig["CosineSimilarity"], tag="CosineSimilarity", builds=".cosine_similarity"):
     """The cosine of the angle between vectors.
 
     Attributes:
@@ -23,13 +21,8 @@ class CosineSimilarityConfig(ModuleConfig, tag="CosineSimilarity"):
     dim: Dimension = 1
     eps: NotNegative = 1e-8
 
-    def init(self, device: "torch.device | str | None" = None) -> "CosineSimilarity":
-        from .cosine_similarity import CosineSimilarity
 
-        return CosineSimilarity(self)
-
-
-class PairwiseDistanceConfig(ModuleConfig, tag="PairwiseDistance"):
+class PairwiseDistanceConfig(ModuleConfig["PairwiseDistance"], tag="PairwiseDistance", builds=".pairwise_distance"):
     """The p-norm of the difference of vectors.
 
     Attributes:
@@ -39,8 +32,3 @@ class PairwiseDistanceConfig(ModuleConfig, tag="PairwiseDistance"):
 
     p: Annotated[float, Meta(ge=0)] = 2.0
     eps: Finite = 1e-6
-
-    def init(self, device: "torch.device | str | None" = None) -> "PairwiseDistance":
-        from .pairwise_distance import PairwiseDistance
-
-        return PairwiseDistance(self)

@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from ...config import Meta, ModuleConfig
 from ...config.bounds import Layers, NotNegative, Size
+from ...config.roles import Built
 from ..activation.configs import GatedLinearConfig, SwiGluConfig
 from ..activation.rectifier_configs import GeluConfig, SiLUConfig
 from ..initializers.configs import Initializer, KaimingUniform
 from ..roles import ActivationConfig
 
 if TYPE_CHECKING:
-    import torch
-
     from .feed_forward import PositionWiseFeedForward
     from .gated_feed_forward import GatedFeedForward
     from .mixture_of_experts import MixtureOfExperts
@@ -22,7 +21,9 @@ if TYPE_CHECKING:
 Probability = Annotated[float, Meta(ge=0, lt=1)]
 
 
-class PositionWiseFeedForwardConfig(ModuleConfig, tag="PositionWiseFeedForward"):
+class PositionWiseFeedForwardConfig(
+    ModuleConfig["PositionWiseFeedForward"], tag="PositionWiseFeedForward", builds=".feed_forward"
+):
     """linear_outer(dropout(activation(linear_inner(x)))) at each position (Vaswani et al. 2017, section 3.3).
 
     Attributes:
@@ -39,13 +40,8 @@ class PositionWiseFeedForwardConfig(ModuleConfig, tag="PositionWiseFeedForward")
     initializer: Initializer = KaimingUniform()
     activation: ActivationConfig = GeluConfig()
 
-    def init(self, device: "torch.device | str | None" = None) -> "PositionWiseFeedForward":
-        from .feed_forward import PositionWiseFeedForward
 
-        return PositionWiseFeedForward(self, device)
-
-
-class GatedFeedForwardConfig(ModuleConfig, tag="GatedFeedForward"):
+class GatedFeedForwardConfig(ModuleConfig["GatedFeedForward"], tag="GatedFeedForward", builds=".gated_feed_forward"):
     """linear(activation(x w) * (x v)) at each position (Shazeer 2020, eq. 6).
 
     Attributes:
@@ -72,13 +68,8 @@ class GatedFeedForwardConfig(ModuleConfig, tag="GatedFeedForward"):
             return SwiGluConfig(**sizes, bias=self.bias, initializer=self.initializer)
         return GatedLinearConfig(**sizes, activation=self.activation, bias=self.bias, initializer=self.initializer)
 
-    def init(self, device: "torch.device | str | None" = None) -> "GatedFeedForward":
-        from .gated_feed_forward import GatedFeedForward
 
-        return GatedFeedForward(self, device)
-
-
-class MixtureOfExpertsConfig(ModuleConfig, tag="MixtureOfExperts"):
+class MixtureOfExpertsConfig(ModuleConfig["MixtureOfExperts"], tag="MixtureOfExperts", builds=".mixture_of_experts"):
     """Gated feed-forward parts, of which each position takes a few (Shazeer et al. 2017; Jiang et al. 2024).
 
     Attributes:
@@ -105,13 +96,8 @@ class MixtureOfExpertsConfig(ModuleConfig, tag="MixtureOfExperts"):
         if self.n_selected > self.n_experts:
             yield "n_selected", f"expected at most n_experts ({self.n_experts}), got {self.n_selected}"
 
-    def init(self, device: "torch.device | str | None" = None) -> "MixtureOfExperts":
-        from .mixture_of_experts import MixtureOfExperts
 
-        return MixtureOfExperts(self, device)
-
-
-class _StackConfig(ModuleConfig):
+class _StackConfig(ModuleConfig[Built]):
     """What a stack of encoder layers and one of decoder layers have in common."""
 
     d_model: Size
@@ -130,7 +116,9 @@ class _StackConfig(ModuleConfig):
             yield "n_heads", f"expected a divisor of d_model ({self.d_model}), got {self.n_heads}"
 
 
-class TransformerEncoderConfig(_StackConfig, tag="TransformerEncoder"):
+class TransformerEncoderConfig(
+    _StackConfig["TransformerEncoder"], tag="TransformerEncoder", builds=".transformer_encoder"
+):
     """Layers of self-attention and a feed-forward part (Vaswani et al. 2017, section 3.1).
 
     Attributes:
@@ -146,13 +134,10 @@ class TransformerEncoderConfig(_StackConfig, tag="TransformerEncoder"):
         layer_norm_eps: epsilon of the norms.
     """
 
-    def init(self, device: "torch.device | str | None" = None) -> "TransformerEncoder":
-        from .transformer_encoder import TransformerEncoder
 
-        return TransformerEncoder(self, device)
-
-
-class TransformerDecoderConfig(_StackConfig, tag="TransformerDecoder"):
+class TransformerDecoderConfig(
+    _StackConfig["TransformerDecoder"], tag="TransformerDecoder", builds=".transformer_decoder"
+):
     """Layers of self-attention, attention to a memory, and a feed-forward part (Vaswani et al. 2017, section 3.1).
 
     Attributes:
@@ -167,8 +152,3 @@ class TransformerDecoderConfig(_StackConfig, tag="TransformerDecoder"):
         activation: of the feed-forward parts.
         layer_norm_eps: epsilon of the norms.
     """
-
-    def init(self, device: "torch.device | str | None" = None) -> "TransformerDecoder":
-        from .transformer_decoder import TransformerDecoder
-
-        return TransformerDecoder(self, device)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .lbfgs import Lbfgs
 
 
-class LbfgsConfig(OptimizerConfig, tag="Lbfgs"):
+class LbfgsConfig(OptimizerConfig["Lbfgs"], tag="Lbfgs", builds=".lbfgs"):
     """L-BFGS, for small problems with an exact loss (Nocedal & Wright 2006, algorithms 7.4 and 7.5).
 
     It has no groups and no clipping: all parameters are one vector. The state takes up to 2 * history_size + 2 times
@@ -30,8 +30,3 @@ class LbfgsConfig(OptimizerConfig, tag="Lbfgs"):
     tolerance_change: NotNegative = 1e-9
     max_eval: Count | None = None
     line_search_fn: Literal["StrongWolfe"] | None = None
-
-    def init(self) -> "Lbfgs":
-        from .lbfgs import Lbfgs
-
-        return Lbfgs(self)

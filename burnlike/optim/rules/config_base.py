@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from ..._lazy import resolve
 from ...config import Config, Meta, OptimizerConfig
+from ...config.base import built
 from ...config.bounds import NotNegative, Positive
+from ...config.roles import Builds, Built
 from ...errors import ConfigError
 from ...module.groups.param_group import ParamGroup
 from ..gradients.configs import GradientClipping
@@ -13,7 +15,6 @@ from ..gradients.configs import GradientClipping
 if TYPE_CHECKING:
     from ..step.adaptor import OptimizerAdaptor
     from .rule_set import OptimizerGroup
-    from .simple_optimizer import SimpleOptimizer
 
 StateDtype = Literal["auto", "float32", "bfloat16", "blockwise8"]
 """How a moment is kept between the steps; all is computed in float32 or more whatever it is.
@@ -69,7 +70,7 @@ CANNOT_ROUND = "{} can't; Sgd, Adam, AdamW and Lion, which have a kernel, can"
 """Why stochastic rounding is refused of a rule."""
 
 
-class ModuleOptimizerConfig(OptimizerConfig):
+class ModuleOptimizerConfig(OptimizerConfig["OptimizerAdaptor[Any]"], Builds[Built]):
     """Base of the configs of rules for whole modules.
 
     Attributes:
@@ -107,9 +108,9 @@ class ModuleOptimizerConfig(OptimizerConfig):
             if self.stochastic_rounding and not rule.has_kernel:
                 yield f"groups.{place}.optimizer", "expected false: " + CANNOT_ROUND.format(type(rule).__name__)
 
-    def build(self) -> "SimpleOptimizer[Any]":
-        """The bare formula, without clipping and groups."""
-        raise NotImplementedError(f"{type(self).__name__} does not define build()")
+    def build(self) -> Built:
+        """The bare rule that the class line names, a `SimpleOptimizer`, without clipping and groups."""
+        return built(self, "build()")
 
     def init(self) -> "OptimizerAdaptor[Any]":
         """The optimizer of a module.
@@ -158,7 +159,7 @@ class MomentumConfig(Config):
     nesterov: bool = False
 
 
-class AdaptiveMomentumConfig(ModuleOptimizerConfig):
+class AdaptiveMomentumConfig(ModuleOptimizerConfig[Built]):
     """Base of the configs of Adam and AdamW.
 
     Attributes:

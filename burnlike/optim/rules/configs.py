@@ -8,12 +8,22 @@ from ...config.bounds import CountOrZero, Finite, NotNegative, Positive, at_most
 from .config_base import AdaptiveMomentumConfig, ModuleOptimizerConfig, MomentumConfig, StateDtype
 
 if TYPE_CHECKING:
-    from . import adafactor, adagrad, adam, adamw, adan, lamb, lion, muon, rmsprop, schedule_free_adamw, sgd
+    from .adafactor import Adafactor
+    from .adagrad import AdaGrad
+    from .adam import Adam
+    from .adamw import AdamW
+    from .adan import Adan
+    from .lamb import Lamb
+    from .lion import Lion
+    from .muon import Muon
+    from .rmsprop import RmsProp
+    from .schedule_free_adamw import ScheduleFreeAdamW
+    from .sgd import Sgd
 
 Exponent = Annotated[float, Meta(ge=0), at_most(16, "powers of the step numbers of a long run overflow")]
 
 
-class SgdConfig(ModuleOptimizerConfig, tag="Sgd"):
+class SgdConfig(ModuleOptimizerConfig["Sgd"], tag="Sgd", builds=".sgd"):
     """Stochastic gradient descent, with or without momentum.
 
     Attributes:
@@ -27,13 +37,8 @@ class SgdConfig(ModuleOptimizerConfig, tag="Sgd"):
     velocity: StateDtype = "auto"
     has_kernel: ClassVar[bool] = True
 
-    def build(self) -> "sgd.Sgd":
-        from .sgd import Sgd
 
-        return Sgd(self)
-
-
-class AdamConfig(AdaptiveMomentumConfig, tag="Adam"):
+class AdamConfig(AdaptiveMomentumConfig["Adam"], tag="Adam", builds=".adam"):
     """Adaptive moments (Kingma & Ba 2015); defaults are Burn's, not torch's.
 
     Attributes:
@@ -42,13 +47,8 @@ class AdamConfig(AdaptiveMomentumConfig, tag="Adam"):
 
     weight_decay: NotNegative = 0.0
 
-    def build(self) -> "adam.Adam":
-        from .adam import Adam
 
-        return Adam(self)
-
-
-class AdamWConfig(AdaptiveMomentumConfig, tag="AdamW"):
+class AdamWConfig(AdaptiveMomentumConfig["AdamW"], tag="AdamW", builds=".adamw"):
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019); defaults are Burn's, not torch's.
 
     Attributes:
@@ -59,13 +59,10 @@ class AdamWConfig(AdaptiveMomentumConfig, tag="AdamW"):
     weight_decay: NotNegative = 1e-4
     cautious_weight_decay: bool = False
 
-    def build(self) -> "adamw.AdamW":
-        from .adamw import AdamW
 
-        return AdamW(self)
-
-
-class ScheduleFreeAdamWConfig(ModuleOptimizerConfig, tag="ScheduleFreeAdamW"):
+class ScheduleFreeAdamWConfig(
+    ModuleOptimizerConfig["ScheduleFreeAdamW"], tag="ScheduleFreeAdamW", builds=".schedule_free_adamw"
+):
     """AdamW with an average of weights in place of a schedule (Defazio et al. 2024); use it with a constant rate.
 
     The module holds the weights to train with; evaluate and save within `optimizer.eval_weights(module)`.
@@ -88,13 +85,8 @@ class ScheduleFreeAdamWConfig(ModuleOptimizerConfig, tag="ScheduleFreeAdamW"):
     r: Exponent = 0.0
     weight_lr_power: Exponent = 2.0
 
-    def build(self) -> "schedule_free_adamw.ScheduleFreeAdamW":
-        from .schedule_free_adamw import ScheduleFreeAdamW
 
-        return ScheduleFreeAdamW(self)
-
-
-class AdaGradConfig(ModuleOptimizerConfig, tag="AdaGrad"):
+class AdaGradConfig(ModuleOptimizerConfig["AdaGrad"], tag="AdaGrad", builds=".adagrad"):
     """Adaptive gradients (Duchi et al. 2011); defaults are Burn's, not torch's.
 
     Attributes:
@@ -107,13 +99,8 @@ class AdaGradConfig(ModuleOptimizerConfig, tag="AdaGrad"):
     epsilon: Positive = 1e-5
     weight_decay: NotNegative = 0.0
 
-    def build(self) -> "adagrad.AdaGrad":
-        from .adagrad import AdaGrad
 
-        return AdaGrad(self)
-
-
-class RmsPropConfig(ModuleOptimizerConfig, tag="RmsProp"):
+class RmsPropConfig(ModuleOptimizerConfig["RmsProp"], tag="RmsProp", builds=".rmsprop"):
     """Gradients divided by the root of their mean square (Hinton 2012); defaults are Burn's, not torch's.
 
     Attributes:
@@ -130,13 +117,8 @@ class RmsPropConfig(ModuleOptimizerConfig, tag="RmsProp"):
     centered: bool = False
     weight_decay: NotNegative = 0.0
 
-    def build(self) -> "rmsprop.RmsProp":
-        from .rmsprop import RmsProp
 
-        return RmsProp(self)
-
-
-class AdanConfig(ModuleOptimizerConfig, tag="Adan"):
+class AdanConfig(ModuleOptimizerConfig["Adan"], tag="Adan", builds=".adan"):
     """Adaptive Nesterov momentum (Xie et al. 2022); defaults are Burn's.
 
     The betas are what the old value is multiplied by, one minus those of the paper.
@@ -158,13 +140,8 @@ class AdanConfig(ModuleOptimizerConfig, tag="Adan"):
     weight_decay: NotNegative = 0.0
     no_prox: bool = False
 
-    def build(self) -> "adan.Adan":
-        from .adan import Adan
 
-        return Adan(self)
-
-
-class LionConfig(ModuleOptimizerConfig, tag="Lion"):
+class LionConfig(ModuleOptimizerConfig["Lion"], tag="Lion", builds=".lion"):
     """Steps by the sign of a moment (Chen et al. 2023); rates are 3 to 10 times smaller than those of AdamW.
 
     Attributes:
@@ -180,13 +157,8 @@ class LionConfig(ModuleOptimizerConfig, tag="Lion"):
     moment: StateDtype = "auto"
     has_kernel: ClassVar[bool] = True
 
-    def build(self) -> "lion.Lion":
-        from .lion import Lion
 
-        return Lion(self)
-
-
-class LambConfig(ModuleOptimizerConfig, tag="Lamb"):
+class LambConfig(ModuleOptimizerConfig["Lamb"], tag="Lamb", builds=".lamb"):
     """Layer-wise adaptive moments for large batches (You et al. 2020); defaults are Burn's.
 
     Attributes:
@@ -203,13 +175,8 @@ class LambConfig(ModuleOptimizerConfig, tag="Lamb"):
     weight_decay: NotNegative = 0.0
     use_trust_ratio: bool = True
 
-    def build(self) -> "lamb.Lamb":
-        from .lamb import Lamb
 
-        return Lamb(self)
-
-
-class AdafactorConfig(ModuleOptimizerConfig, tag="Adafactor"):
+class AdafactorConfig(ModuleOptimizerConfig["Adafactor"], tag="Adafactor", builds=".adafactor"):
     """Second moments kept as a mean for each row and each column (Shazeer & Stern 2018); defaults are Burn's.
 
     Attributes:
@@ -241,13 +208,8 @@ class AdafactorConfig(ModuleOptimizerConfig, tag="Adafactor"):
             yield "weight_decay", f"Adafactor weight_decay must be nonnegative and finite, got {self.weight_decay}"
         yield from ModuleOptimizerConfig.validate(self)
 
-    def build(self) -> "adafactor.Adafactor":
-        from .adafactor import Adafactor
 
-        return Adafactor(self)
-
-
-class MuonConfig(ModuleOptimizerConfig, tag="Muon"):
+class MuonConfig(ModuleOptimizerConfig["Muon"], tag="Muon", builds=".muon"):
     """Momentum orthogonalized by Newton-Schulz iterations, for the matrices of hidden layers (Jordan et al. 2024).
 
     It takes parameters of two dimensions only. Leave the others, and as a rule embeddings and the last layer, to
@@ -279,8 +241,3 @@ class MuonConfig(ModuleOptimizerConfig, tag="Muon"):
     ns_steps: Annotated[int, Meta(ge=1, lt=100)] = 5
     adjust_lr_fn: Literal["Original", "OriginalTransposed", "MatchRmsAdamW"] = "Original"
     ns_dtype: Literal["bfloat16"] | None = None
-
-    def build(self) -> "muon.Muon":
-        from .muon import Muon
-
-        return Muon(self)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from ...config import Meta, MetricConfig
 from ...config.bounds import Count, Finite, Positive, at_most
+from ...config.roles import Built
 
 if TYPE_CHECKING:
     from .accuracy import Accuracy, TopKAccuracy
@@ -24,29 +25,19 @@ Token = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
 NGram = Annotated[int, Meta(ge=1), at_most(9, "torchmetrics counts no longer n-grams")]
 
 
-class LossConfig(MetricConfig, tag="Loss"):
+class LossConfig(MetricConfig["Loss"], tag="Loss", builds=".means"):
     """The mean loss of all items."""
 
     higher_is_better = False
 
-    def init(self) -> "Loss":
-        from .means import Loss
 
-        return Loss(self)
-
-
-class LearningRateConfig(MetricConfig, tag="LearningRate"):
+class LearningRateConfig(MetricConfig["LearningRate"], tag="LearningRate", builds=".means"):
     """The mean learning rate of the steps."""
 
     higher_is_better = False
 
-    def init(self) -> "LearningRate":
-        from .means import LearningRate
 
-        return LearningRate(self)
-
-
-class AccuracyConfig(MetricConfig, tag="Accuracy"):
+class AccuracyConfig(MetricConfig["Accuracy"], tag="Accuracy", builds=".accuracy"):
     """How many targets have the highest score.
 
     Attributes:
@@ -58,13 +49,8 @@ class AccuracyConfig(MetricConfig, tag="Accuracy"):
     pad_token: Token | None = None
     class_dim: ClassDim = -1
 
-    def init(self) -> "Accuracy":
-        from .accuracy import Accuracy
 
-        return Accuracy(self)
-
-
-class TopKAccuracyConfig(MetricConfig, tag="TopKAccuracy"):
+class TopKAccuracyConfig(MetricConfig["TopKAccuracy"], tag="TopKAccuracy", builds=".accuracy"):
     """How many targets are among the k highest scores.
 
     Attributes:
@@ -78,13 +64,8 @@ class TopKAccuracyConfig(MetricConfig, tag="TopKAccuracy"):
     pad_token: Token | None = None
     class_dim: ClassDim = -1
 
-    def init(self) -> "TopKAccuracy":
-        from .accuracy import TopKAccuracy
 
-        return TopKAccuracy(self)
-
-
-class PerplexityConfig(MetricConfig, tag="Perplexity"):
+class PerplexityConfig(MetricConfig["Perplexity"], tag="Perplexity", builds=".perplexity"):
     """exp of the mean cross-entropy of all targets.
 
     Attributes:
@@ -96,13 +77,8 @@ class PerplexityConfig(MetricConfig, tag="Perplexity"):
     pad_token: Token | None = None
     class_dim: ClassDim = -1
 
-    def init(self) -> "Perplexity":
-        from .perplexity import Perplexity
 
-        return Perplexity(self)
-
-
-class _ClassReductionConfig(MetricConfig):
+class _ClassReductionConfig(MetricConfig[Built]):
     """Metrics of each class.
 
     Attributes:
@@ -115,7 +91,7 @@ class _ClassReductionConfig(MetricConfig):
     class_dim: ClassDim = -1
 
 
-class _DecisionConfig(_ClassReductionConfig):
+class _DecisionConfig(_ClassReductionConfig[Built]):
     """Metrics of predicted classes.
 
     Attributes:
@@ -137,36 +113,21 @@ class _DecisionConfig(_ClassReductionConfig):
             yield "top_k", "expected either threshold or top_k, got both"
 
 
-class ConfusionStatsConfig(_DecisionConfig, tag="ConfusionStats"):
+class ConfusionStatsConfig(_DecisionConfig["ConfusionStats"], tag="ConfusionStats", builds=".confusion"):
     """How many predictions are right and wrong, by class."""
 
     higher_is_better = None
 
-    def init(self) -> "ConfusionStats":
-        from .confusion import ConfusionStats
 
-        return ConfusionStats(self)
-
-
-class PrecisionConfig(_DecisionConfig, tag="Precision"):
+class PrecisionConfig(_DecisionConfig["Precision"], tag="Precision", builds=".classification"):
     """How many of the predicted classes are right."""
 
-    def init(self) -> "Precision":
-        from .classification import Precision
 
-        return Precision(self)
-
-
-class RecallConfig(_DecisionConfig, tag="Recall"):
+class RecallConfig(_DecisionConfig["Recall"], tag="Recall", builds=".classification"):
     """How many of the true classes are predicted."""
 
-    def init(self) -> "Recall":
-        from .classification import Recall
 
-        return Recall(self)
-
-
-class FBetaScoreConfig(_DecisionConfig, tag="FBetaScore"):
+class FBetaScoreConfig(_DecisionConfig["FBetaScore"], tag="FBetaScore", builds=".classification"):
     """The weighted harmonic mean of precision and recall.
 
     Attributes:
@@ -175,13 +136,8 @@ class FBetaScoreConfig(_DecisionConfig, tag="FBetaScore"):
 
     beta: Annotated[float, Meta(gt=0), at_most(1e6, "more is recall alone")] = 1.0
 
-    def init(self) -> "FBetaScore":
-        from .classification import FBetaScore
 
-        return FBetaScore(self)
-
-
-class HammingConfig(MetricConfig, tag="Hamming"):
+class HammingConfig(MetricConfig["Hamming"], tag="Hamming", builds=".classification"):
     """How many labels are predicted as they are.
 
     Attributes:
@@ -195,31 +151,16 @@ class HammingConfig(MetricConfig, tag="Hamming"):
     sigmoid: bool = False
     class_dim: ClassDim = -1
 
-    def init(self) -> "Hamming":
-        from .classification import Hamming
 
-        return Hamming(self)
-
-
-class AurocConfig(_ClassReductionConfig, tag="Auroc"):
+class AurocConfig(_ClassReductionConfig["Auroc"], tag="Auroc", builds=".curves"):
     """Area under the curve of true over false positives."""
 
-    def init(self) -> "Auroc":
-        from .curves import Auroc
 
-        return Auroc(self)
-
-
-class AucPrConfig(_ClassReductionConfig, tag="AucPr"):
+class AucPrConfig(_ClassReductionConfig["AucPr"], tag="AucPr", builds=".curves"):
     """Area under the curve of precision over recall: the average precision."""
 
-    def init(self) -> "AucPr":
-        from .curves import AucPr
 
-        return AucPr(self)
-
-
-class _TokensConfig(MetricConfig):
+class _TokensConfig(MetricConfig[Built]):
     """Metrics of sequences of tokens.
 
     Attributes:
@@ -229,29 +170,19 @@ class _TokensConfig(MetricConfig):
     pad_token: Token | None = None
 
 
-class CharErrorRateConfig(_TokensConfig, tag="CharErrorRate"):
+class CharErrorRateConfig(_TokensConfig["CharErrorRate"], tag="CharErrorRate", builds=".error_rates"):
     """Edits for each token of the targets, where tokens are characters."""
 
     higher_is_better = False
 
-    def init(self) -> "CharErrorRate":
-        from .error_rates import CharErrorRate
 
-        return CharErrorRate(self)
-
-
-class WordErrorRateConfig(_TokensConfig, tag="WordErrorRate"):
+class WordErrorRateConfig(_TokensConfig["WordErrorRate"], tag="WordErrorRate", builds=".error_rates"):
     """Edits for each token of the targets, where tokens are words."""
 
     higher_is_better = False
 
-    def init(self) -> "WordErrorRate":
-        from .error_rates import WordErrorRate
 
-        return WordErrorRate(self)
-
-
-class BleuConfig(_TokensConfig, tag="Bleu"):
+class BleuConfig(_TokensConfig["Bleu"], tag="Bleu", builds=".overlap"):
     """BLEU of a corpus of translations with one reference each (Papineni et al. 2002).
 
     Attributes:
@@ -266,24 +197,14 @@ class BleuConfig(_TokensConfig, tag="Bleu"):
     smoothing: Literal["none", "epsilon", "exponential"] = "none"
     epsilon: Positive = 0.1
 
-    def init(self) -> "Bleu":
-        from .overlap import Bleu
 
-        return Bleu(self)
-
-
-class RougeLConfig(_TokensConfig, tag="RougeL"):
+class RougeLConfig(_TokensConfig["RougeL"], tag="RougeL", builds=".overlap"):
     """ROUGE-L: the longest common subsequence (Lin 2004)."""
 
     higher_is_better = True
 
-    def init(self) -> "RougeL":
-        from .overlap import RougeL
 
-        return RougeL(self)
-
-
-class RougeNConfig(_TokensConfig, tag="RougeN"):
+class RougeNConfig(_TokensConfig["RougeN"], tag="RougeN", builds=".overlap"):
     """ROUGE-N: common n-grams (Lin 2004).
 
     Attributes:
@@ -292,8 +213,3 @@ class RougeNConfig(_TokensConfig, tag="RougeN"):
 
     higher_is_better = True
     n: NGram = 1
-
-    def init(self) -> "RougeN":
-        from .overlap import RougeN
-
-        return RougeN(self)

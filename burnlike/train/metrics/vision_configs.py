@@ -15,7 +15,7 @@ KernelSize = Annotated[int, Meta(ge=1), at_most(1023, "a window is smaller than 
 Betas = Annotated[tuple[NotNegative, ...], Meta(min_length=1, max_length=16)]
 
 
-class DiceConfig(MetricConfig, tag="Dice"):
+class DiceConfig(MetricConfig["Dice"], tag="Dice", builds=".dice"):
     """How much predicted masks and true ones overlap.
 
     Attributes:
@@ -27,13 +27,8 @@ class DiceConfig(MetricConfig, tag="Dice"):
     epsilon: Positive = 1e-7
     include_background: bool = False
 
-    def init(self) -> "Dice":
-        from .dice import Dice
 
-        return Dice(self)
-
-
-class PsnrConfig(MetricConfig, tag="Psnr"):
+class PsnrConfig(MetricConfig["Psnr"], tag="Psnr", builds=".psnr"):
     """Peak signal-to-noise ratio of images.
 
     Attributes:
@@ -45,13 +40,8 @@ class PsnrConfig(MetricConfig, tag="Psnr"):
     max_pixel_val: Positive = 1.0
     epsilon: Positive = 1e-10
 
-    def init(self) -> "Psnr":
-        from .psnr import Psnr
 
-        return Psnr(self)
-
-
-class SsimConfig(MetricConfig, tag="Ssim"):
+class SsimConfig(MetricConfig["Ssim"], tag="Ssim", builds=".ssim"):
     """Structural similarity of images (Wang et al. 2004).
 
     Attributes:
@@ -73,13 +63,8 @@ class SsimConfig(MetricConfig, tag="Ssim"):
         if self.kernel_size % 2 == 0:
             yield "kernel_size", f"expected an odd number, got {self.kernel_size}"
 
-    def init(self) -> "Ssim":
-        from .ssim import Ssim
 
-        return Ssim(self)
-
-
-class MsSsimConfig(MetricConfig, tag="MsSsim"):
+class MsSsimConfig(MetricConfig["MsSsim"], tag="MsSsim", builds=".ssim"):
     """Structural similarity of images at several scales (Wang et al. 2003).
 
     Attributes:
@@ -104,8 +89,3 @@ class MsSsimConfig(MetricConfig, tag="MsSsim"):
     def validate(self) -> Iterable[tuple[str, str]]:
         if self.kernel_size % 2 == 0:
             yield "kernel_size", f"expected an odd number, got {self.kernel_size}"
-
-    def init(self) -> "MsSsim":
-        from .ssim import MsSsim
-
-        return MsSsim(self)

@@ -18,7 +18,7 @@ _SAMPLE = at_most(1_000_000, "each token is a pass through the model")
 Smoothing = Annotated[float, Meta(ge=0, lt=1)]
 
 
-class LanguageModelConfig(TaskConfig, tag="LanguageModel"):
+class LanguageModelConfig(TaskConfig["LanguageModel"], tag="LanguageModel", builds=".language_model.language_model"):
     """Predicts each token of a text from those before it.
 
     Attributes:
@@ -31,13 +31,8 @@ class LanguageModelConfig(TaskConfig, tag="LanguageModel"):
     sample_length: Annotated[int, Meta(ge=0), _SAMPLE] = 400
     temperature: NotNegative = 0.8
 
-    def init(self) -> "LanguageModel":
-        from .language_model.language_model import LanguageModel
 
-        return LanguageModel(self)
-
-
-class ClassificationConfig(TaskConfig, tag="Classification"):
+class ClassificationConfig(TaskConfig["Classification"], tag="Classification", builds=".classification"):
     """Finds the class of each item.
 
     Attributes:
@@ -48,13 +43,8 @@ class ClassificationConfig(TaskConfig, tag="Classification"):
     multi_label: bool = False
     label_smoothing: Smoothing = 0.0
 
-    def init(self) -> "Classification":
-        from .classification import Classification
 
-        return Classification(self)
-
-
-class SegmentationConfig(TaskConfig, tag="Segmentation"):
+class SegmentationConfig(TaskConfig["Segmentation"], tag="Segmentation", builds=".segmentation"):
     """Finds the class of each pixel.
 
     Attributes:
@@ -65,13 +55,8 @@ class SegmentationConfig(TaskConfig, tag="Segmentation"):
     ignore_index: Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None = None
     label_smoothing: Smoothing = 0.0
 
-    def init(self) -> "Segmentation":
-        from .segmentation import Segmentation
 
-        return Segmentation(self)
-
-
-class RegressionConfig(TaskConfig, tag="Regression"):
+class RegressionConfig(TaskConfig["Regression"], tag="Regression", builds=".regression"):
     """Finds numbers.
 
     Attributes:
@@ -80,13 +65,8 @@ class RegressionConfig(TaskConfig, tag="Regression"):
 
     loss: Literal["mse", "mae", "huber"] = "mse"
 
-    def init(self) -> "Regression":
-        from .regression import Regression
 
-        return Regression(self)
-
-
-class ModelLossConfig(TaskConfig, tag="ModelLoss"):
+class ModelLossConfig(TaskConfig["ModelLoss"], tag="ModelLoss", builds=".model_loss"):
     """Makes what the model gives small: a graph that ends in its loss, such as an autoencoder.
 
     Attributes:
@@ -95,13 +75,8 @@ class ModelLossConfig(TaskConfig, tag="ModelLoss"):
 
     with_targets: bool = False
 
-    def init(self) -> "ModelLoss":
-        from .model_loss import ModelLoss
 
-        return ModelLoss(self)
-
-
-class LoraFineTuningConfig(TaskConfig, tag="LoraFineTuning"):
+class LoraFineTuningConfig(TaskConfig["LoraFineTuning"], tag="LoraFineTuning", builds=".fine_tuning"):
     """Trains small matrices beside the weights of a model that stay as they are (Hu et al. 2021).
 
     Attributes:
@@ -113,8 +88,3 @@ class LoraFineTuningConfig(TaskConfig, tag="LoraFineTuning"):
     task: TaskConfig
     lora: LoraConfig
     merge: bool = False
-
-    def init(self) -> "LoraFineTuning":
-        from .fine_tuning import LoraFineTuning
-
-        return LoraFineTuning(self)

@@ -10,6 +10,7 @@ import pytest
 from burnlike.config import Config, MetricConfig
 from burnlike.errors import ConfigError
 from burnlike.train import metrics as m
+from tests.processes import HANGS_S
 
 from .samples import CASES, SYSTEM
 
@@ -55,7 +56,9 @@ def test_check_and_schema_load_no_torch(tmp_path: Path) -> None:
         status = [main(["check", "precision.yaml"]), main(["schema", "MsSsimConfig"])]
         sys.exit(f"{status} {'torch' in sys.modules} {'torchmetrics' in sys.modules}")
     """
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=HANGS_S
+    )
     assert "expected either threshold or top_k, got both" in done.stdout + done.stderr
     assert done.stderr.splitlines()[-1] == "[2, 0] False False"
     schema = json.loads(done.stdout[done.stdout.index("{") :])

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 Name = Annotated[str, Meta(min_length=1)]
 
 
-class TensorBoardConfig(LoggerConfig, tag="TensorBoard"):
+class TensorBoardConfig(LoggerConfig["TensorBoard"], tag="TensorBoard", builds=".tensorboard"):
     """Writes the event files of TensorBoard, with the extra `tensorboard`.
 
     Attributes:
@@ -21,13 +21,8 @@ class TensorBoardConfig(LoggerConfig, tag="TensorBoard"):
 
     directory: Name | None = None
 
-    def init(self) -> "TensorBoard":
-        from .tensorboard import TensorBoard
 
-        return TensorBoard(self)
-
-
-class WandBConfig(LoggerConfig, tag="WandB"):
+class WandBConfig(LoggerConfig["WandB"], tag="WandB", builds=".wandb"):
     """Sends metrics to Weights & Biases, with the extra `wandb`; who is logged in is W&B's own matter.
 
     Attributes:
@@ -44,13 +39,8 @@ class WandBConfig(LoggerConfig, tag="WandB"):
     group: Name | None = None
     mode: Literal["online", "offline"] | None = None
 
-    def init(self) -> "WandB":
-        from .wandb import WandB
 
-        return WandB(self)
-
-
-class MLflowConfig(LoggerConfig, tag="MLflow"):
+class MLflowConfig(LoggerConfig["MLflow"], tag="MLflow", builds=".mlflow"):
     """Sends metrics to an MLflow server or store, with the extra `mlflow`.
 
     Attributes:
@@ -62,8 +52,3 @@ class MLflowConfig(LoggerConfig, tag="MLflow"):
     tracking_uri: Name | None = None
     experiment: Name = "burnlike"
     name: Name | None = None
-
-    def init(self) -> "MLflow":
-        from .mlflow import MLflow
-
-        return MLflow(self)
