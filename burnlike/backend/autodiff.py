@@ -174,7 +174,7 @@ class Autodiff(Generic[InnerB]):
         return gradients.get(leaf)
 
     def grad_remove(self, leaf: Tensor, gradients: GradientMap) -> Tensor | None:
-        """Take the gradient of a leaf out, or None."""
+        """Take the gradient of a leaf out and return it; None if there is none."""
         return gradients.remove(leaf)
 
     def grad_replace(self, leaf: Tensor, gradients: GradientMap, grad: Tensor) -> None:

@@ -126,9 +126,15 @@ def test_the_seed_repeats_random_tensors(backend: Any) -> None:
     assert draw() != first
 
 
-@pytest.mark.parametrize("backend", [Cpu(), Autodiff(Cpu())], ids=IDS)
-def test_sync_returns(backend: Any) -> None:
-    backend.sync()
+def test_sync_waits_for_the_backends_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
+    Cpu().sync()
+    Autodiff(Cpu()).sync()
+    assert waited == []
+    Cuda(1).sync()
+    Autodiff(Cuda(2)).sync()
+    assert waited == [torch.device("cuda", 1), torch.device("cuda", 2)]
 
 
 def test_autodiff_of_autodiff_is_refused() -> None:

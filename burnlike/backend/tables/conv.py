@@ -1,5 +1,7 @@
 """Convolutions."""
 
+# pyright: reportReturnType=false
+
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -23,7 +25,6 @@ class ConvOps(Protocol):
         /,
     ) -> Tensor:
         """`[batch, in, l], [out, in / groups, k], [out] -> [batch, out, l_out]`."""
-        ...
 
     def conv2d(
         self,
@@ -37,7 +38,6 @@ class ConvOps(Protocol):
         /,
     ) -> Tensor:
         """`[batch, in, h, w], [out, in / groups, kh, kw], [out] -> [batch, out, h_out, w_out]`."""
-        ...
 
     def conv3d(
         self,
@@ -51,7 +51,6 @@ class ConvOps(Protocol):
         /,
     ) -> Tensor:
         """`[batch, in, d, h, w], [out, in / groups, kd, kh, kw], [out] -> [batch, out, d_out, h_out, w_out]`."""
-        ...
 
     def conv2d_weight_backward(
         self,
@@ -65,7 +64,6 @@ class ConvOps(Protocol):
         /,
     ) -> Tensor:
         """The gradient of the weight of `conv2d`, from that of its result; the shape of `weight`."""
-        ...
 
     def conv_transpose(
         self,
@@ -80,7 +78,6 @@ class ConvOps(Protocol):
         /,
     ) -> Tensor:
         """In 1, 2 or 3 dimensions `[batch, in, ..], [in, out / groups, ..], [out] -> [batch, out, ..]`."""
-        ...
 
     def deform_conv2d(
         self,
@@ -99,18 +96,14 @@ class ConvOps(Protocol):
 
         `offset` is `[batch, 2 * offset_groups * kh * kw, h_out, w_out]` (y, then x), `mask` has half of its channels.
         """
-        ...
 
     def unfold4d(self, tensor: Tensor, kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes, /) -> Tensor:
         """Windows as columns, `[batch, channels, h, w] -> [batch, channels * kh * kw, windows]`."""
-        ...
 
     def fold4d(
         self, tensor: Tensor, output_size: Sizes, kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes, /
     ) -> Tensor:
         """The sum of windows, `[batch, channels * kh * kw, windows] -> [batch, channels, h, w]`."""
-        ...
 
     def constant_pad(self, tensor: Tensor, amounts: Sizes, value: float, /) -> Tensor:
         """Add `value` around the input: amounts are (begin, end) from the last dimension on; below 0 they cut."""
-        ...

@@ -1,5 +1,7 @@
 """Making tensors, reading them to the host, and other element types."""
 
+# pyright: reportReturnType=false
+
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -16,67 +18,51 @@ class CreationOps(Protocol):
         """A new tensor with the values of nested lists, an array or a torch tensor, converted to `dtype`; bytes are
         row-major elements of `dtype`.
         """
-        ...
 
     def empty(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor:
         """`shape`, of undefined values."""
-        ...
 
     def zeros(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor:
         """`shape`, all 0 or False."""
-        ...
 
     def ones(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor:
         """`shape`, all 1 or True."""
-        ...
 
     def full(self, shape: Sequence[int], value: Scalar, dtype: torch.dtype, device: torch.device, /) -> Tensor:
         """`shape`, all `value`."""
-        ...
 
     def empty_like(self, tensor: Tensor, /) -> Tensor:
         """The shape, dtype and device of `tensor`, of undefined values."""
-        ...
 
     def zeros_like(self, tensor: Tensor, /) -> Tensor:
         """The shape, dtype and device of `tensor`, all 0 or False."""
-        ...
 
     def ones_like(self, tensor: Tensor, /) -> Tensor:
         """The shape, dtype and device of `tensor`, all 1 or True."""
-        ...
 
     def full_like(self, tensor: Tensor, value: Scalar, /) -> Tensor:
         """The shape, dtype and device of `tensor`, all `value`."""
-        ...
 
     def to_device(self, tensor: Tensor, device: torch.device, /) -> Tensor:
         """The same values on `device`; `tensor` itself if it is there."""
-        ...
 
     def to_host(self, tensor: Tensor, /) -> Tensor:
         """A copy in host memory, complete once the backend's `sync()` has returned."""
-        ...
 
     def read_bytes(self, tensor: Tensor, /) -> bytes:
         """All elements in row-major order, little-endian. Waits for them."""
-        ...
 
     def read_list(self, tensor: Tensor, /) -> list[Any]:
         """All elements as nested lists of Python numbers. Waits for them."""
-        ...
 
     def read_item(self, tensor: Tensor, /) -> Any:
         """The only element as a Python number. Waits for it."""
-        ...
 
     def cast(self, tensor: Tensor, dtype: torch.dtype, /) -> Tensor:
         """The values in another element type: Float to Int truncates, to Bool is x != 0."""
-        ...
 
     def truth(self, tensor: Tensor, /) -> bool:
         """Whether the only element is not 0, on the host."""
-        ...
 
 
 class NumericCreationOps(Protocol):
@@ -84,22 +70,18 @@ class NumericCreationOps(Protocol):
 
     def eye(self, size: int, dtype: torch.dtype, device: torch.device, /) -> Tensor:
         """The identity, `[size, size]`."""
-        ...
 
     def uniform(
         self, shape: Sequence[int], low: float, high: float, dtype: torch.dtype, device: torch.device, /
     ) -> Tensor:
         """Numbers of low .. high, `high` excluded; Int: drawn as such, then truncated."""
-        ...
 
     def normal(
         self, shape: Sequence[int], mean: float, std: float, dtype: torch.dtype, device: torch.device, /
     ) -> Tensor:
         """Numbers of a normal distribution; Int: drawn as such, then truncated."""
-        ...
 
     def bernoulli(
         self, shape: Sequence[int], probability: float, dtype: torch.dtype, device: torch.device, /
     ) -> Tensor:
         """1 with `probability`, else 0."""
-        ...

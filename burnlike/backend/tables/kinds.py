@@ -1,5 +1,7 @@
 """The tables as wholes: what Float, Int and Bool tensors have, and the functions of layers."""
 
+# pyright: reportReturnType=false
+
 from typing import Protocol
 
 import torch
@@ -45,7 +47,6 @@ class FloatOps(NumericOps, StatsOps, FloatMathOps, QuantizationOps, Protocol):
 
     def detach(self, tensor: Tensor, /) -> Tensor:
         """The same values and storage without their history."""
-        ...
 
 
 class IntOps(NumericOps, IntMathOps, Protocol):
@@ -53,7 +54,6 @@ class IntOps(NumericOps, IntMathOps, Protocol):
 
     def arange(self, start: int, end: int, step: int, dtype: torch.dtype, device: torch.device, /) -> Tensor:
         """start, start + step, ... below `end`; step > 0; `[n]`."""
-        ...
 
 
 class BoolOps(BasicOps, LogicOps, Protocol):

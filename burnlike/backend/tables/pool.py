@@ -1,5 +1,7 @@
 """Pools."""
 
+# pyright: reportReturnType=false
+
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -28,7 +30,6 @@ class PoolOps(Protocol):
         /,
     ) -> Tensor:
         """The largest element of each window in 1 or 2 dimensions; padding never is it."""
-        ...
 
     def max_pool_with_indices(
         self,
@@ -43,11 +44,9 @@ class PoolOps(Protocol):
         /,
     ) -> tuple[Tensor, Tensor]:
         """Also where it is, as an index into the flat spatial dimensions of the input."""
-        ...
 
     def max_pool2d_backward(self, grad: Tensor, indices: Tensor, size: Sizes, /) -> Tensor:
         """The gradient of the input, `[batch, channels, *size]`: that of each result added where it came from."""
-        ...
 
     def avg_pool(
         self,
@@ -61,7 +60,6 @@ class PoolOps(Protocol):
         /,
     ) -> Tensor:
         """The average of each window in 1 or 2 dimensions."""
-        ...
 
     def avg_pool2d_backward(
         self,
@@ -75,16 +73,12 @@ class PoolOps(Protocol):
         /,
     ) -> Tensor:
         """The gradient of the input, `[batch, channels, *size]`."""
-        ...
 
     def adaptive_avg_pool1d(self, tensor: Tensor, size: Sizes, /) -> Tensor:
         """Averages over windows that share the input evenly, `[batch, channels, l] -> [batch, channels, *size]`."""
-        ...
 
     def adaptive_avg_pool2d(self, tensor: Tensor, size: Sizes, /) -> Tensor:
         """`[batch, channels, h, w] -> [batch, channels, *size]`."""
-        ...
 
     def adaptive_avg_pool3d(self, tensor: Tensor, size: Sizes, /) -> Tensor:
         """`[batch, channels, d, h, w] -> [batch, channels, *size]`."""
-        ...

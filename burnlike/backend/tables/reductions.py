@@ -1,5 +1,7 @@
 """Functions of numbers (Float and Int): sums, means, products, the greatest and the smallest; statistics of Float."""
 
+# pyright: reportReturnType=false
+
 from typing import Protocol
 
 import torch
@@ -11,43 +13,33 @@ class ReductionOps(Protocol):
 
     def sum(self, tensor: Tensor, /) -> Tensor:
         """The sum of all elements, `[1]`."""
-        ...
 
     def sum_dim(self, tensor: Tensor, dim: int | list[int], keepdim: bool, /) -> Tensor:
         """Sums over one or several different dimensions, at least one."""
-        ...
 
     def mean(self, tensor: Tensor, /) -> Tensor:
         """The mean of all elements, `[1]`; of integers, of which there is at least one, its whole part."""
-        ...
 
     def mean_dim(self, tensor: Tensor, dim: int | list[int], keepdim: bool, /) -> Tensor:
         """Means over one or several different dimensions; of integers the whole part, one after the other."""
-        ...
 
     def prod(self, tensor: Tensor, /) -> Tensor:
         """The product of all elements, `[1]`."""
-        ...
 
     def prod_dim(self, tensor: Tensor, dim: int, keepdim: bool, /) -> Tensor:
         """Products along a dimension."""
-        ...
 
     def cumsum(self, tensor: Tensor, dim: int, /) -> Tensor:
         """Running sums along a dimension."""
-        ...
 
     def cumprod(self, tensor: Tensor, dim: int, /) -> Tensor:
         """Running products along a dimension."""
-        ...
 
     def cummin(self, tensor: Tensor, dim: int, /) -> Tensor:
         """The smallest so far along a dimension; NaN from the first NaN on."""
-        ...
 
     def cummax(self, tensor: Tensor, dim: int, /) -> Tensor:
         """The largest so far along a dimension; NaN from the first NaN on."""
-        ...
 
 
 class ExtremeOps(Protocol):
@@ -58,43 +50,33 @@ class ExtremeOps(Protocol):
 
     def max(self, tensor: Tensor, /) -> Tensor:
         """The greatest of all elements, `[1]`."""
-        ...
 
     def min(self, tensor: Tensor, /) -> Tensor:
         """The smallest of all elements, `[1]`."""
-        ...
 
     def max_dim(self, tensor: Tensor, dim: int | list[int], /) -> Tensor:
         """The greatest along one or several different dimensions."""
-        ...
 
     def min_dim(self, tensor: Tensor, dim: int | list[int], /) -> Tensor:
         """The smallest along one or several different dimensions."""
-        ...
 
     def max_dim_with_indices(self, tensor: Tensor, dim: int, dtype: torch.dtype, /) -> tuple[Tensor, Tensor]:
         """The greatest along a dimension, and where it is, in `dtype`."""
-        ...
 
     def min_dim_with_indices(self, tensor: Tensor, dim: int, dtype: torch.dtype, /) -> tuple[Tensor, Tensor]:
         """The smallest along a dimension, and where it is, in `dtype`."""
-        ...
 
     def max_abs(self, tensor: Tensor, /) -> Tensor:
         """The greatest magnitude of all elements, `[1]`."""
-        ...
 
     def max_abs_dim(self, tensor: Tensor, dim: int | list[int], /) -> Tensor:
         """The greatest magnitude along one or several different dimensions."""
-        ...
 
     def argmax(self, tensor: Tensor, dim: int, dtype: torch.dtype, /) -> Tensor:
         """Where the greatest along a dimension is, in `dtype`."""
-        ...
 
     def argmin(self, tensor: Tensor, dim: int, dtype: torch.dtype, /) -> Tensor:
         """Where the smallest along a dimension is, in `dtype`."""
-        ...
 
 
 class StatsOps(Protocol):
@@ -102,28 +84,21 @@ class StatsOps(Protocol):
 
     def var(self, tensor: Tensor, dim: int, unbiased: bool, /) -> Tensor:
         """Sums of squared distances from the mean divided by n, if unbiased by n - 1; NaN where that is 0 or less."""
-        ...
 
     def var_mean(self, tensor: Tensor, dim: int, unbiased: bool, /) -> tuple[Tensor, Tensor]:
         """`var`, and the mean."""
-        ...
 
     def median(self, tensor: Tensor, dim: int, /) -> Tensor:
         """The lower median of at least one element; NaN counts as the greatest."""
-        ...
 
     def median_with_indices(self, tensor: Tensor, dim: int, dtype: torch.dtype, /) -> tuple[Tensor, Tensor]:
         """`median`, and where along `dim` it is, in `dtype`."""
-        ...
 
     def cov(self, tensor: Tensor, dim: int, correction: int, /) -> Tensor:
         """X^T X / (n - correction), batched; X centred along `dim`, of size n, and with `dim` and 0 swapped."""
-        ...
 
     def cross(self, lhs: Tensor, rhs: Tensor, dim: int, /) -> Tensor:
         """Cross products along `dim`, of size 3; other sizes are equal or 1."""
-        ...
 
     def categorical(self, weights: Tensor, num_samples: int, dtype: torch.dtype, /) -> Tensor:
         """`[.., n] -> [.., num_samples]`: indices in `dtype`, drawn with replacement; errors of weights are torch's."""
-        ...

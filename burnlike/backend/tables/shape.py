@@ -1,5 +1,7 @@
 """Shapes, joining, padding and triangles."""
 
+# pyright: reportReturnType=false
+
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -14,63 +16,48 @@ class ShapeOps(Protocol):
 
     def reshape(self, tensor: Tensor, shape: Sequence[int], /) -> Tensor:
         """The elements in row-major order as `shape`; one -1 is inferred."""
-        ...
 
     def swap_dims(self, tensor: Tensor, dim1: int, dim2: int, /) -> Tensor:
         """Two dimensions in each other's place."""
-        ...
 
     def permute(self, tensor: Tensor, axes: Sequence[int], /) -> Tensor:
         """Dimension i of the result is dimension `axes[i]` of the tensor."""
-        ...
 
     def movedim(self, tensor: Tensor, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
         """Dimensions at other places; the rest keep their order."""
-        ...
 
     def flip(self, tensor: Tensor, axes: Sequence[int], /) -> Tensor:
         """Each of `axes` backwards."""
-        ...
 
     def flatten(self, tensor: Tensor, start_dim: int, end_dim: int, /) -> Tensor:
         """`start_dim` to `end_dim`, both included, as one dimension."""
-        ...
 
     def squeeze(self, tensor: Tensor, dims: int | Sequence[int], /) -> Tensor:
         """Without one or several dimensions, each of size 1."""
-        ...
 
     def unsqueeze_dim(self, tensor: Tensor, dim: int, /) -> Tensor:
         """With a dimension of size 1 at `dim`, counted in the result."""
-        ...
 
     def expand(self, tensor: Tensor, shape: Sequence[int], /) -> Tensor:
         """Dimensions of size 1 repeated to `shape`, new ones in front; -1 keeps a size."""
-        ...
 
     def repeat(self, tensor: Tensor, times: Sequence[int], /) -> Tensor:
         """Dimension i tiled `times[i]` times; one number per dimension."""
-        ...
 
     def roll(self, tensor: Tensor, shifts: Sequence[int], dims: Sequence[int], /) -> Tensor:
         """Element i of a dimension moves to i + shift, around the end; equal, positive lengths."""
-        ...
 
     def unfold(self, tensor: Tensor, dim: int, size: int, step: int, /) -> Tensor:
         """Windows of `size` elements, `step` apart, as a new last dimension; none where `size` is too large."""
-        ...
 
     def cat(self, tensors: Sequence[Tensor], dim: int, /) -> Tensor:
         """One after the other along `dim`; other sizes are equal."""
-        ...
 
     def stack(self, tensors: Sequence[Tensor], dim: int, /) -> Tensor:
         """Side by side along a new dimension `dim`; shapes are equal."""
-        ...
 
     def split(self, tensor: Tensor, sizes: Sequence[int], dim: int, /) -> Sequence[Tensor]:
         """Consecutive pieces along `dim`; the sizes add up to the dimension's."""
-        ...
 
 
 class PaddingOps(Protocol):
@@ -78,20 +65,15 @@ class PaddingOps(Protocol):
 
     def pad_constant(self, tensor: Tensor, pairs: Sequence[tuple[int, int]], value: float | int, /) -> Tensor:
         """`value` around the tensor."""
-        ...
 
     def pad_reflect(self, tensor: Tensor, pairs: Sequence[tuple[int, int]], /) -> Tensor:
         """The elements next to each edge mirrored around it; padding is smaller than the dimension."""
-        ...
 
     def pad_edge(self, tensor: Tensor, pairs: Sequence[tuple[int, int]], /) -> Tensor:
         """The outermost elements repeated; padded dimensions are not empty."""
-        ...
 
     def triu(self, tensor: Tensor, diagonal: int, /) -> Tensor:
         """0 below the diagonal of the last two dimensions."""
-        ...
 
     def tril(self, tensor: Tensor, diagonal: int, /) -> Tensor:
         """0 above the diagonal of the last two dimensions."""
-        ...

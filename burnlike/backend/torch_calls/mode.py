@@ -16,20 +16,12 @@ from ..._torch_compat.dispatch import (
 )
 from ...errors import BackendError
 from ...ops._function import references
-from . import (  # noqa: F401 (they register)
-    activation,
-    backwards,
-    creation,
-    formulas,
-    indexing,
-    layers,
-    pointwise,
-    reductions,
-    resampling,
-    shape,
-)
+from . import activation, backwards, creation, formulas, indexing, layers, pointwise, reductions, resampling, shape
 from .composed import Composed
 from .tables import TRANSLATIONS, WRITES, Tables
+
+_SUBJECTS = (activation, backwards, creation, formulas, indexing, layers, pointwise, reductions, resampling, shape)
+"""The files whose translations are registered by being imported."""
 
 _MOVES = frozenset(
     {
