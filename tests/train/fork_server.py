@@ -8,12 +8,17 @@ process stays a zombie, so that its id means no other one.
 import json
 import os
 import resource
+import select
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+import psutil
+
+from ..processes import HANGS_S
 
 
 class ForkServer:
@@ -27,6 +32,7 @@ class ForkServer:
             stdout=subprocess.PIPE,
             text=True,
         )
+        self._child: psutil.Process | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -37,13 +43,19 @@ class ForkServer:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait()
+        self._process.wait(HANGS_S)
         self._process.stdout.close()
 
     def start(self, arguments: list[str], output: Path, max_file_bytes: int | None = None) -> int:
         """Start `burnlike <arguments>`, its output going to a file; returns the process id."""
         command = {"arguments": arguments, "output": str(output), "max_file_bytes": max_file_bytes}
-        return self._ask(json.dumps(command))
+        self._child = psutil.Process(number := self._ask(json.dumps(command)))
+        return number
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the command that was started last has not ended."""
+        return self._child is not None and self._child.status() != psutil.STATUS_ZOMBIE
 
     def wait(self) -> int:
         """The exit status of the command that was started last; negative for the signal that killed it."""
@@ -59,6 +71,10 @@ class ForkServer:
         assert self._process.stdout is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
+        answered, _, _ = select.select([self._process.stdout], [], [], HANGS_S)
+        if not answered and self._child is not None:
+            self._child.kill()  # or the server would wait for it, too
+        assert answered, f"no answer to {line} within {HANGS_S} seconds"
         return int(self._process.stdout.readline())
 
 

@@ -9,6 +9,7 @@ import pytest
 from burnlike.config.shipped import shipped_jobs
 from burnlike.errors import ConfigError
 from burnlike.train import TrainConfig
+from tests.processes import HANGS_S
 
 from .samples import load_config, write_config
 
@@ -32,7 +33,7 @@ def test_reading_a_config_loads_no_torch() -> None:
         "for path in sys.argv[1:]: TrainConfig.load(path)\n"
         "assert 'torch' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code, *map(str, CONFIGS)], check=True)
+    subprocess.run([sys.executable, "-c", code, *map(str, CONFIGS)], check=True, timeout=HANGS_S)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
+from tests.processes import HANGS_S
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "training"
 SMALL = {
     "classify_digits": (["--epochs", "2"], r"test loss \d\.\d+\ntest accuracy 0\.[4-9]\d+"),
@@ -23,7 +25,7 @@ SMALL = {
 
 def run(name: str, out: Path, *arguments: str) -> str:
     command = [sys.executable, EXAMPLES / f"{name}.py", "--out", out, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANGS_S)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

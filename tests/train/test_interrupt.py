@@ -42,7 +42,7 @@ def test_outside_the_main_thread_it_can_still_be_told_to_stop() -> None:
 
     thread = threading.Thread(target=work)
     thread.start()
-    thread.join()
+    thread.join(timeout=60)
     assert stopped == [True]
 
 

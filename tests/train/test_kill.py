@@ -13,6 +13,7 @@ import yaml
 
 from burnlike.record import SafetensorsRecorder
 
+from ..processes import HANGS_S
 from .fork_server import ForkServer
 from .samples import STEPS, assert_same_run, metrics_of, write_config
 
@@ -65,6 +66,14 @@ def last_whole_step(run: Path) -> int:
     return max(steps)
 
 
+def wait_for_checkpoint(server: ForkServer, run: Path, output: Path) -> None:
+    deadline = time.monotonic() + HANGS_S
+    while not list((run / "checkpoints").glob("step-*")):
+        assert server.is_running, output.read_text()
+        assert time.monotonic() < deadline, output.read_text()
+        time.sleep(0.002)
+
+
 def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(
     server: ForkServer, config: Path, uninterrupted: tuple[Path, float], tmp_path: Path
 ) -> None:
@@ -107,8 +116,7 @@ def test_signal_writes_a_checkpoint_says_how_to_go_on_and_sets_the_status(
 ) -> None:
     run, output = tmp_path / "run", tmp_path / "output"
     process = server.start(["train", str(config), "--run-dir", str(run)], output)
-    while not list((run / "checkpoints").glob("step-*")):
-        time.sleep(0.002)
+    wait_for_checkpoint(server, run, output)
     os.kill(process, signal_number)
     assert server.wait() == 128 + signal_number
     step = last_whole_step(run)
@@ -127,8 +135,7 @@ def test_no_space_for_a_checkpoint_ends_the_run_and_harms_nothing(
 ) -> None:
     run, output = tmp_path / "run", tmp_path / "output"
     process = server.start(["train", str(config), "--run-dir", str(run)], output)
-    while not list((run / "checkpoints").glob("step-*")):
-        time.sleep(0.002)
+    wait_for_checkpoint(server, run, output)
     os.kill(process, signal.SIGTERM)
     server.wait()
     step = last_whole_step(run)

@@ -305,7 +305,7 @@ def test_another_version_and_other_records_are_refused_and_change_nothing() -> N
     state = TrainingState(counters={"step": 3})
     records = state.to_records()
     values = dict(records["training"].values)
-    with pytest.raises(RecordFormatError, match="expected version 1 of .*, got 2: another version of burnlike wrote it"):
+    with pytest.raises(RecordFormatError, match=r"expected version 1 of .*, got 2: another version"):
         state.load_records({"training": Record(values={**values, "version": 2})})
     with pytest.raises(RecordMismatchError, match="is no record of a training: it has no parts"):
         state.load_records({"training": Record(values={"version": 1})})

@@ -13,6 +13,7 @@ import torch
 
 from burnlike.data import CsvConfig, JsonLinesConfig, Table
 from burnlike.errors import BurnlikeError, DataError
+from tests.processes import HANGS_S
 
 
 def table(path: Path, text: str | bytes, **options: Any) -> Table:
@@ -133,6 +134,7 @@ def test_classes_and_fingerprints_are_the_same_in_every_process(tmp_path: Path) 
             capture_output=True,
             text=True,
             check=True,
+            timeout=HANGS_S,
         ).stdout
         for seed in ("0", "1")
     }

@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ...processes import assert_succeed, launched
+from ...processes import HANGS_S, assert_succeed, launched
 from ..samples import assert_same_run, write_config
 
 OPTIONS = ["training.epochs=2", "training.accumulation_steps=2", "distributed.strategy=ddp", "training.ema={}"]
@@ -37,7 +37,7 @@ def kill_and_resume(kills: int, place: Path, seed: int = 3) -> int:
                 done += 1
                 for worker in workers:
                     worker.kill()
-                    worker.wait()
+                    worker.wait(HANGS_S)
                 continue
             assert_succeed(workers, logs)
             break

@@ -94,9 +94,10 @@ def workers_of(launcher: subprocess.Popen[str]) -> list[int]:
     return [int(it) for it in found.stdout.split()]
 
 
-def wait_for_checkpoint(run: Path) -> None:
+def wait_for_checkpoint(run: Path, launcher: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + HANGS_S
     while not list((run / "checkpoints").glob("step-*")):
+        assert launcher.poll() is None, launcher.communicate()[0]
         assert time.monotonic() < deadline
         time.sleep(0.005)
 
@@ -113,7 +114,7 @@ LONG = ["--set", "training.epochs=30", "--set", "task.sample_length=0", "--set",
 def test_a_killed_rank_ends_the_job_with_a_message(config: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     launcher = torchrun("train", str(config), "--run-dir", str(run), *LONG)
-    wait_for_checkpoint(run)
+    wait_for_checkpoint(run, launcher)
     os.kill(workers_of(launcher)[1], signal.SIGKILL)
     text, _ = launcher.communicate(timeout=HANGS_S)
     assert launcher.returncode != 0
@@ -135,7 +136,7 @@ def test_a_job_that_is_restarted_goes_on_by_itself(
     text, _ = launcher.communicate(timeout=HANGS_S)
     assert launcher.returncode == 0, text
     launcher = torchrun("train", str(config), *LONG, restarts=1)
-    wait_for_checkpoint(runs / "small-2")
+    wait_for_checkpoint(runs / "small-2", launcher)
     os.kill(workers_of(launcher)[1], signal.SIGKILL)
     text, _ = launcher.communicate(timeout=HANGS_S)
     assert launcher.returncode == 0, text

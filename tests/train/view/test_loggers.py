@@ -12,6 +12,7 @@ import pytest
 from burnlike.config import Config, LoggerConfig
 from burnlike.errors import ConfigError
 from burnlike.train import Callback, Learner, Logger, MLflowConfig, TensorBoardConfig, WandBConfig, read_run
+from tests.processes import HANGS_S
 
 from .test_run_log import fit
 
@@ -148,7 +149,7 @@ def test_importing_the_loggers_imports_none_of_their_packages() -> None:
         "[it().init() for it in (TensorBoardConfig, WandBConfig, MLflowConfig)];"
         "assert not {'tensorboard', 'wandb', 'mlflow', 'torch'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", program], check=True)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=HANGS_S)
 
 
 def test_they_are_named_in_yaml(tmp_path: Path) -> None:
