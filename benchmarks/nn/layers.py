@@ -11,9 +11,9 @@ from torch import nn as torch_nn
 
 from benchmarks._harness import Comparison, compare, main
 from burnlike import Autodiff, Cpu, Tensor
-from burnlike.interop.counterparts import pairs
+from burnlike.interop.torch_counterparts import pairs
 from burnlike.module import params
-from burnlike.nn.counterpart import Counterpart
+from burnlike.nn.torch_counterpart import Counterpart
 
 from .sizes import SIZES, Size
 
@@ -75,7 +75,8 @@ def measure(name: str, size: Size, twin: Counterpart, repeats: int) -> list[Comp
     layer: Any = size.config.init()
     twin = twin.of(layer)
     theirs = twin.build(layer, torch.device("cpu"))
-    theirs.load_state_dict(twin.to_torch({it.path: it.tensor.detach() for it in params(layer)}), strict=False)
+    state = {it.path: it.tensor.detach() for it in params(layer)}
+    theirs.load_state_dict({name: it.make(state) for name, it in twin.recipes(state).items()}, strict=False)
     inputs = size.inputs()
     ours, others = leaves_of(inputs), leaves_of(inputs)
     backend = Autodiff(Cpu())

@@ -13,12 +13,13 @@ from ..errors import NoCounterpartError
 from ..module.identity.field_ids import keep_id, known_id, noting_at, place_id
 from ..module.identity.field_metadata import change_field, fields_of, meta_of, set_meta
 from ..module.identity.param_id import ParamId
-from ..nn.counterpart import Counterpart
 from ..nn.layer import Layer
-from .counterparts import of_burnlike, of_torch
+from ..nn.tensor_source import whole
+from ..nn.torch_counterpart import Counterpart
 from .registered_twins import registered
+from .torch_counterparts import of_burnlike, of_torch
 from .twin_classes import INPLACE, READERS, Linear, plain_class
-from .twins import KEPT, ORIGIN, Direction, Part, Twin, buffer_of, change_class, hidden, owner_of, tensors_of
+from .twins import KEPT, ORIGIN, Direction, Twin, buffer_of, change_class, hidden, owner_of, tensors_of
 
 _MADE_OF_LAYERS = (
     *("burnlike.nn.containers.", "burnlike.nn.operations.", "burnlike.nn.blocks."),
@@ -98,21 +99,18 @@ class FromTorch(Direction):
             meta = meta_of(*owner_of(layer, name))
             if meta.load_mapper is not None or meta.save_mapper is not None:
                 raise NoCounterpartError(f"'{name}' has a load or save mapper; remove it before")
-        forms = {
-            path: (Part(id(tensors[place.name]), place.chunk, place.transposed),) for path, place in places.items()
-        }
-        return Twin(path, layer, made, forms)
+        return Twin(path, layer, made, whole(places))
 
     def finish(self, twin: Twin, pair: Counterpart) -> None:
         """See `Direction`."""
         layer, made = twin.layer, twin.made
-        whole: dict[str, int] = {}
+        ids_of_wholes: dict[str, int] = {}
         for path, place in pair.places(tensors_of(layer)).items():
             source, target = owner_of(layer, place.name), owner_of(made, path)
             param_id, (index, count) = _known_id(*source), place.chunk
             if count > 1:
                 if param_id is not None:
-                    whole[place.name] = param_id.value
+                    ids_of_wholes[place.name] = param_id.value
                 ids = fields_of(source[0]).get(source[1], {}).get("parts")
                 param_id = ParamId(ids[index]) if ids else None
             _describe(source, target, param_id)
@@ -125,8 +123,8 @@ class FromTorch(Direction):
                 made._non_persistent_buffers_set.add(hidden(name))
         inplace, plain = _is_inplace(layer, pair), _options(self.plain(made, pair))
         options = {name: value for name, value in _options(layer).items() if _differs(value, plain.get(name, value))}
-        if whole or inplace or options or len(of_burnlike()[plain_class(type(made))]) > 1:
-            made.__dict__[ORIGIN] = TorchLayer(pair.torch, inplace, options, whole)
+        if ids_of_wholes or inplace or options or len(of_burnlike()[plain_class(type(made))]) > 1:
+            made.__dict__[ORIGIN] = TorchLayer(pair.torch, inplace, options, ids_of_wholes)
 
     def show_to(self, readers: Collection[type], made: nn.Module) -> None:
         """See `Direction`."""
@@ -181,26 +179,22 @@ class ToTorch(Direction):
     def twin(self, path: str, layer: nn.Module, pair: Counterpart, tensors: Mapping[str, Tensor]) -> Twin:
         """See `Direction`."""
         made = pair.build(layer, torch.device("meta"))
-        parts = pair.parts(tensors)
-        if own := sorted(tensors.keys() - {name for names in parts.values() for name, _ in names}):
+        recipes = pair.recipes(tensors)
+        if own := sorted(tensors.keys() - {it.name for recipe in recipes.values() for it in recipe.sources}):
             raise NoCounterpartError(f"'{own[0]}' was added to it; keep it in the module around")
-        if missing := sorted(tensors_of(made).keys() - parts.keys() - {*pair.ignored, *pair.constants.values()}):
+        if missing := sorted(tensors_of(made).keys() - recipes.keys() - {*pair.ignored, *pair.constants.values()}):
             raise NoCounterpartError(f"it lacks what torch has as '{missing[0]}'")
-        forms = {
-            name: tuple(Part(id(tensors[path]), transposed=transposed) for path, transposed in found)
-            for name, found in parts.items()
-        }
-        return Twin(path, layer, made, forms)
+        return Twin(path, layer, made, recipes)
 
     def finish(self, twin: Twin, pair: Counterpart) -> None:
         """See `Direction`."""
         layer, made = twin.layer, twin.made
         origin = _origin_of(layer) or TorchLayer(type(made))
-        for name, parts in pair.parts(tensors_of(layer)).items():
-            target, sources = owner_of(made, name), [owner_of(layer, path) for path, _ in parts]
+        for name, recipe in pair.recipes(tensors_of(layer)).items():
+            target, sources = owner_of(made, name), [owner_of(layer, it.name) for it in recipe.sources]
             ids = [_known_id(*source) for source in sources]
             param_id = ids[0]
-            if len(parts) > 1:
+            if len(sources) > 1:
                 param_id = ParamId(origin.ids[name]) if name in origin.ids else None
                 change_field(*target, {"parts": tuple(it.value for it in ids if it is not None)})
             _describe(sources[0], target, param_id)

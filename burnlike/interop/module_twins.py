@@ -5,6 +5,7 @@ copied: each distinct tensor of a layer once, so that what was tied is tied agai
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -16,9 +17,10 @@ from ..module.identity.plain_attributes import DEEPEST, plain_names
 from ..module.identity.torch_wrappers import own_class, unwrap
 from ..module.transforms.placement import copy_with
 from ..module.tree.traversal import slots_of
-from ..nn.counterpart import Call, Counterpart
+from ..nn.tensor_source import TensorRecipe, TensorSource
+from ..nn.torch_counterpart import Call, Counterpart
 from .other_classes import OtherClass, Parts, function_around, replaced_method, why_not
-from .twins import KEPT, Direction, Form, Part, Twin, owner_of, tensors_of
+from .twins import KEPT, Direction, Twin, owner_of, tensors_of
 
 Place = Literal["root", "sequential", "program"]
 _CALLED_ALIKE: Mapping[Place, tuple[Call, ...]] = {
@@ -45,10 +47,11 @@ class Conversion:
         self._programs: dict[type, None] = {}
         self._others: dict[int, OtherClass] = {}
         self._seen: set[tuple[int, Place]] = set()
-        self._sources: dict[int, Tensor] = {}
-        # Address of a tensor -> the forms of it that a place needs together -> the first such place.
-        self._uses: dict[int, dict[frozenset[Form], str]] = {}
-        self._made: dict[Form, Tensor] = {}
+        self._names: dict[int, str] = {}  # by the address of a tensor, its first path, which is its name in recipes
+        self._sources: dict[str, Tensor] = {}
+        # Name of a tensor -> the recipes with it that a place needs together -> the first such place.
+        self._uses: dict[str, dict[frozenset[TensorRecipe], str]] = {}
+        self._made: dict[TensorRecipe, Tensor] = {}
 
     @torch.inference_mode(False)  # else what is made could never be trained
     @torch.no_grad()
@@ -71,7 +74,11 @@ class Conversion:
         replaced: dict[int, Any] = {
             address: twin.made for address, (twin, _) in self._twins.items() if address not in self._others
         }
-        replaced |= {form[0].address: made for form, made in self._made.items() if form == (Part(form[0].address),)}
+        replaced |= {
+            id(tensor): self._made[recipe]
+            for name, tensor in self._sources.items()
+            if (recipe := TensorRecipe((TensorSource(name),))) in self._made
+        }
         copied = copy_with(self._root, replaced)
         for other, module in [(it, copied.get_submodule(it.path)) for it in self._others.values()]:
             other.take(module)
@@ -126,9 +133,9 @@ class Conversion:
         passed = set() if without is None else {*without._modules, *without._parameters, *without._buffers}
         for name, tensor in _tensors_held(module):
             if name not in passed:
-                self._sources[id(tensor)] = tensor
-                form = frozenset({(Part(id(tensor)),)})
-                self._uses.setdefault(id(tensor), {}).setdefault(form, f"{path}.{name}" if path else name)
+                full = f"{path}.{name}" if path else name
+                recipe = TensorRecipe((TensorSource(self._named(tensor, full)),))
+                self._uses.setdefault(recipe.sources[0].name, {}).setdefault(frozenset({recipe}), full)
         for name, child in module._modules.items():
             if child is not None and name not in passed:
                 self._find(child, f"{path}.{name}" if path else name, place)
@@ -163,27 +170,37 @@ class Conversion:
             self._problem(path, layer, str(error).removeprefix(f"{type(layer).__name__}: "))
             return
         self._twins[id(layer)] = twin, pair
-        tensors = {id(tensor): (name, tensor) for name, tensor in own.items()}
-        used: dict[int, set[Form]] = {}
-        for form in twin.forms.values():
-            for part in form:
-                used.setdefault(part.address, set()).add(form)
-            self._check_parts(form, path, layer, tensors)
-        for address, forms in used.items():
-            name, self._sources[address] = tensors[address]
-            self._uses.setdefault(address, {}).setdefault(frozenset(forms), f"{path}.{name}" if path else name)
+        used: dict[str, set[TensorRecipe]] = {}
+        for recipe in twin.recipes.values():
+            self._check_parts([it.name for it in recipe.sources], path, layer, own)
+            for source in recipe.sources:
+                used.setdefault(source.name, set()).add(self._by_first_paths(recipe, path, own))
+        for name, recipes in used.items():
+            full = f"{path}.{name}" if path else name
+            self._uses.setdefault(self._named(own[name], full), {}).setdefault(frozenset(recipes), full)
 
-    def _check_parts(self, form: Form, path: str, layer: nn.Module, tensors: Mapping[int, tuple[str, Tensor]]) -> None:
+    def _named(self, tensor: Tensor, path: str) -> str:
+        """The first path of a tensor, which is at `path`, too."""
+        name = self._names.setdefault(id(tensor), path)
+        self._sources[name] = tensor
+        return name
+
+    def _by_first_paths(self, recipe: TensorRecipe, path: str, tensors: Mapping[str, Tensor]) -> TensorRecipe:
+        """The recipe of a layer at `path` with the first paths of the layer's tensors, so that tied ones are one."""
+        prefix = f"{path}." if path else ""
+        names = [self._named(tensors[it.name], f"{prefix}{it.name}") for it in recipe.sources]
+        return recipe._replace(sources=tuple(map(_renamed, recipe.sources, names)))
+
+    def _check_parts(self, names: list[str], path: str, layer: nn.Module, tensors: Mapping[str, Tensor]) -> None:
         """See that tensors which become one can be one."""
-        found = [tensors[part.address] for part in form]
+        found = [tensors[name] for name in names]
         for what, values in (
-            ("are trained only in part (requires_grad)", {it.requires_grad for _, it in found}),
-            ("have different dtypes", {it.dtype for _, it in found}),
-            ("are on different devices", {it.device for _, it in found}),
+            ("are trained only in part (requires_grad)", {it.requires_grad for it in found}),
+            ("have different dtypes", {it.dtype for it in found}),
+            ("are on different devices", {it.device for it in found}),
         ):
             if len(values) > 1:
-                names = ", ".join(name for name, _ in found)
-                self._problem(path, layer, f"{names} are one tensor in {self._direction.target}, and {what}")
+                self._problem(path, layer, f"{', '.join(names)} are one tensor in {self._direction.target}, and {what}")
 
     def _check_uses(self) -> None:
         for places in self._uses.values():
@@ -214,26 +231,29 @@ class Conversion:
         """Give the twin tensors with the values of the layer's, and its modes."""
         layer, made = twin.layer, twin.made
         weights = dict(made.named_parameters(remove_duplicate=False))
-        for name, form in twin.forms.items():
-            if form not in self._made:
-                self._made[form] = self._joined(form, name in weights)
-            owner, last = owner_of(made, name)
-            setattr(owner, last, self._made[form])
+        own = tensors_of(layer)
+        for name, recipe in twin.recipes.items():
+            recipe = self._by_first_paths(recipe, twin.path, own)
+            if recipe not in self._made:
+                self._made[recipe] = self._filled(recipe, name in weights)
+            setattr(*owner_of(made, name), self._made[recipe])
         for part in made.modules():
             part.training = layer.training
 
-    def _joined(self, form: Form, is_weight: bool) -> Tensor:
-        parts = []
-        for part in form:
-            tensor = self._sources[part.address]
+    def _filled(self, recipe: TensorRecipe, is_weight: bool) -> Tensor:
+        tensors = {it.name: self._sources[it.name] for it in recipe.sources}
+        for tensor in tensors.values():
             initialize_param(tensor)
-            value, (index, count) = tensor.detach(), part.chunk
-            value = value.chunk(count)[index] if count > 1 else value
-            parts.append(value.mT if part.transposed else value)
-        whole = len(form) == 1 and form[0] == Part(form[0].address)
-        layout = torch.preserve_format if whole else torch.contiguous_format
-        value = parts[0].clone(memory_format=layout) if len(parts) == 1 else torch.cat(parts)
-        return nn.Parameter(value, self._sources[form[0].address].requires_grad) if is_weight else value
+        value = recipe.make({name: it.detach() for name, it in tensors.items()})
+        if len(recipe.sources) == 1:
+            source = recipe.sources[0]
+            is_same = source.is_whole and not source.transposed
+            value = value.clone(memory_format=torch.preserve_format if is_same else torch.contiguous_format)
+        return nn.Parameter(value, self._sources[recipe.sources[0].name].requires_grad) if is_weight else value
+
+
+def _renamed(source: TensorSource, name: str) -> TensorSource:
+    return replace(source, name=name)
 
 
 def _tensors_held(module: nn.Module) -> Iterator[tuple[str, Tensor]]:

@@ -8,8 +8,8 @@ from typing import Any
 from torch import nn
 
 from .. import nn as layers
-from ..nn.counterpart import Counterpart
-from .counterparts import of_torch
+from ..nn.torch_counterpart import Counterpart
+from .torch_counterparts import of_torch
 from .twin_classes import Linear, ReadWeight
 
 

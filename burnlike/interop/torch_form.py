@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from ..errors import NoCounterpartError
 from ..module import params
-from ..nn.counterpart import Counterpart, TorchTensor
+from ..nn.tensor_source import TensorSource
+from ..nn.torch_counterpart import Counterpart
 from ..record import LoadReport, Mismatch, Record
 from ..record.dtypes import kind_of, shown
 from ..record.files.stored_tensors import dtype_in, shape_in
@@ -39,7 +40,7 @@ class TorchForm:
     """
 
     def __init__(self, module: nn.Module) -> None:
-        self.places: dict[str, TorchTensor] = {}
+        self.places: dict[str, TensorSource] = {}
         self.tensors: dict[str, Form] = {}
         self.ignored: dict[str, Form] = {}
         self.tied = {alias: param.path for param in params(module) for alias in param.aliases}
@@ -47,11 +48,11 @@ class TorchForm:
         for prefix, layer, pair in _layers(module, ""):
             tensors = tensors_of(layer)
             if pair is None:
-                places = {name: TorchTensor(name) for name in _own_tensors(layer)}
+                places = {name: TensorSource(name) for name in _own_tensors(layer)}
             else:
                 try:
                     made = pair.build(layer, torch.device("meta"))
-                    places = pair.places(pair.parts(tensors))
+                    places = pair.places(pair.recipes(tensors))
                 except NoCounterpartError as error:
                     problems.append((prefix.removesuffix("."), str(error)))
                     continue
@@ -62,7 +63,7 @@ class TorchForm:
                 self.ignored |= {f"{prefix}{name}": _form(twins[name]) for name in without}
             for path, it in places.items():
                 self.tensors.setdefault(f"{prefix}{it.name}", _form(tensors[path]))
-                self.places[f"{prefix}{path}"] = TorchTensor(f"{prefix}{it.name}", it.chunk, it.transposed)
+                self.places[f"{prefix}{path}"] = TensorSource(f"{prefix}{it.name}", it.chunk, it.transposed)
         if problems:
             lines = "\n".join(f"  {path}: {reason}" for path, reason in problems)
             error = NoCounterpartError(f"{type(module).__name__} has layers that torch.nn does not have\n{lines}")
@@ -71,7 +72,7 @@ class TorchForm:
 
     def differs(self) -> bool:
         """Whether any tensor of the module has another name, or lies in another way, in torch."""
-        return any(it.transposed or it.chunk != (0, 1) or path != it.name for path, it in self.places.items())
+        return any(it.transposed or not it.is_whole or path != it.name for path, it in self.places.items())
 
     def fits(self, record: Record) -> bool:
         """Whether a record has all tensors, and no others, in torch's names and shapes."""
@@ -112,7 +113,7 @@ class TorchForm:
     def id_of(self, path: str, record: Record) -> Any:
         """The id that the record has for the tensor at `path`, if it is one tensor there, too."""
         place = self.places[path]
-        return record.ids.get(record.aliases.get(place.name, place.name)) if place.chunk == (0, 1) else None
+        return record.ids.get(record.aliases.get(place.name, place.name)) if place.is_whole else None
 
 
 def _layers(module: nn.Module, prefix: str) -> Iterator[tuple[str, nn.Module, Counterpart | None]]:

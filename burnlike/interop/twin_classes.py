@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import nn as layers
-from .counterparts import pairs
+from .torch_counterparts import pairs
 
 READERS = "_torch_readers"
 """Where a twin has the classes whose methods read its weight in torch's layout."""

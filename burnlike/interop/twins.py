@@ -2,11 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Container, Mapping
-from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from ..nn.counterpart import Counterpart
+from ..nn.tensor_source import TensorRecipe
+from ..nn.torch_counterpart import Counterpart
 
 ORIGIN = "_torch_layer"
 """Where a layer of burnlike's has what it keeps of the torch layer that it was made of."""
@@ -18,33 +18,14 @@ KEPT = (nn.Identity, nn.Flatten, nn.Unflatten, nn.Softmax, nn.LogSoftmax, *(
 """Layers of torch without numbers of their own, which Burn's programs write as a line of `forward`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One tensor of a layer, or a part of it, as it is found in a tensor of the twin.
-
-    Attributes:
-        address: of the tensor.
-        chunk: which of how many equal parts of dimension 0.
-        transposed: whether the twin has the transpose.
-    """
-
-    address: int
-    chunk: tuple[int, int] = (0, 1)
-    transposed: bool = False
-
-
-Form = tuple[Part, ...]
-"""The parts, in order, that a tensor of a twin is made of."""
-
-
 class Twin:
     """A layer, its twin without values, and of which tensors those of the twin are made."""
 
-    def __init__(self, path: str, layer: nn.Module, made: nn.Module, forms: Mapping[str, Form]) -> None:
+    def __init__(self, path: str, layer: nn.Module, made: nn.Module, recipes: Mapping[str, TensorRecipe]) -> None:
         self.path = path
         self.layer = layer
         self.made = made
-        self.forms = forms
+        self.recipes = recipes
 
 
 class Direction(ABC):

@@ -1,5 +1,6 @@
 """The public names of `burnlike.models`: each is imported from where it is defined, at its first use."""
 
+from ..nn.tensor_source import TensorSource as TensorSource
 from .bert import BertEncoder as BertEncoder, BertOutput as BertOutput
 from .bert_configs import (
     BertClassifierConfig as BertClassifierConfig,
@@ -42,5 +43,5 @@ from .unet import UNet as UNet
 from .unet_configs import UNetConfig as UNetConfig
 from .vit import VisionTransformer as VisionTransformer
 from .vit_configs import VisionTransformerConfig as VisionTransformerConfig
-from .weights.table import Theirs as Theirs, WeightTable as WeightTable
+from .weights.table import WeightTable as WeightTable
 from .weights.tables import weight_table as weight_table, weight_tables as weight_tables

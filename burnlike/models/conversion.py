@@ -5,15 +5,16 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ..errors import RecordMismatchError
 from ..interop.torch_form import TorchForm
 from ..interop.torch_names import expect_fit, record_from_torch, record_to_torch
+from ..nn.tensor_source import TensorRecipe, inverse
 from ..record import LoadReport, Mismatch, Record
 from ..record.dtypes import shown
 from ..record.files.stored_tensors import dtype_in, shape_in
-from .weights.table import Theirs, WeightTable
+from .weights.table import WeightTable
 
 
 def record_from(table: WeightTable, module: nn.Module, state: Mapping[str, Any] | Record) -> Record:
@@ -38,8 +39,8 @@ def converted(table: WeightTable, module: nn.Module, record: Record, unused: Col
     """As `record_from`; tensors of theirs that are `unused` may be there."""
     held = {**{name: name for name in record.tensors}, **record.aliases}
     form = TorchForm(module)
-    places = table.places(form.tensors)
-    wanted = {part.name for parts in places.values() for part in parts}
+    recipes = table.recipes(form.tensors)
+    wanted = _names_in(recipes)
     names = table.whole_names([table.current_name(name) for name in held], wanted)
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise RecordMismatchError(f"{record.source} has '{twice[0]}' under two names")
@@ -49,11 +50,11 @@ def converted(table: WeightTable, module: nn.Module, record: Record, unused: Col
     known |= {name: held for name, held in names.items() if not name.startswith(prefix)}
     copies = {name: known[source] for name, source in table.copied.items() if source in known}
     known = {**copies, **known}
-    _check(table, module, record, form, places, {name: it for name, it in known.items() if name not in unused})
+    _check(table, module, record, form, recipes, {name: it for name, it in known.items() if name not in unused})
     tensors = {
-        name: _cat([_taken(part, record.tensors[known[part.name]]) for part in parts])
-        for name, parts in places.items()
-        if all(part.name in known for part in parts)
+        name: recipe.make({it.name: record.tensors[known[it.name]] for it in recipe.sources})
+        for name, recipe in recipes.items()
+        if all(it.name in known for it in recipe.sources)
     }
     return record_from_torch(module, Record(tensors, source=record.source))
 
@@ -71,21 +72,12 @@ def record_to(table: WeightTable, module: nn.Module, record: Record | None = Non
     """
     ours = record_to_torch(module, record)
     names = [*ours.tensors, *ours.aliases]
-    places = table.places(names)
-    if homeless := [name for name in names if name not in places]:
+    recipes = table.recipes(names)
+    if homeless := [name for name in names if name not in recipes]:
         raise RecordMismatchError(f"{table.name} has no tensor for {', '.join(homeless)} of {type(module).__name__}")
-    theirs: dict[str, list[Tensor]] = {}
-    transposed: dict[str, bool] = {}
-    for name, parts in places.items():
-        tensor = ours.tensors[ours.aliases.get(name, name)]
-        for part, values in zip(parts, tensor.chunk(len(parts)) if len(parts) > 1 else [tensor], strict=True):
-            index, count = part.part
-            theirs.setdefault(part.name, [tensor] * count)[index] = values
-            transposed[part.name] = part.transposed
-    prefix = table.prefixes[0]
-    return Record(
-        {f"{prefix}{name}": _joined(found, transposed[name]) for name, found in theirs.items()}, source=ours.source
-    )
+    values = {name: ours.tensors[ours.aliases.get(name, name)] for name in names}
+    theirs = {name: recipe.make(values).contiguous() for name, recipe in inverse(recipes).items()}
+    return Record({f"{table.prefixes[0]}{name}": tensor for name, tensor in theirs.items()}, source=ours.source)
 
 
 def _check(
@@ -93,22 +85,21 @@ def _check(
     module: nn.Module,
     record: Record,
     form: TorchForm,
-    places: Mapping[str, list[Theirs]],
+    recipes: Mapping[str, TensorRecipe],
     known: Mapping[str, str],
 ) -> None:
     """Refuse a record that does not fit, before anything is read whole."""
     optional = {form.places[alias].name for alias in form.tied}
-    theirs = {name: [part.name for part in parts] for name, parts in places.items()}
+    theirs = {name: [it.name for it in recipe.sources] for name, recipe in recipes.items()}
     needed = [it for name in form.tensors if name not in optional for it in theirs.get(name, [name])]
     missing = [name for name in dict.fromkeys(needed) if name not in known]
-    without = table.places(form.ignored).values()
-    used = {part.name for parts in (*places.values(), *without) for part in parts}
+    used = _names_in(recipes) | _names_in(table.recipes(form.ignored))
     extra = [name for name in known if name not in used and not table.is_ignored(name, used)]
     mismatched: list[Mismatch] = []
-    for name, parts in places.items():
-        shape = list(form.tensors[name].shape)
-        for part in (it for it in parts if it.name in known):
-            expected = _whole_shape([shape[0] // len(parts), *shape[1:]] if len(parts) > 1 else shape, part)
+    for name, recipe in recipes.items():
+        shape, count = list(form.tensors[name].shape), len(recipe.sources)
+        for part in (it for it in recipe.sources if it.name in known):
+            expected = part.whole_shape([shape[0] // count, *shape[1:]] if count > 1 else shape)
             got = shape_in(record.tensors, known[part.name])
             if list(got) != expected:
                 dtype = dtype_in(record.tensors, known[part.name])
@@ -121,21 +112,5 @@ def _check(
     expect_fit(LoadReport(missing=missing, unexpected=extra, mismatched=mismatched), record, module, table.name)
 
 
-def _whole_shape(shape: list[int], place: Theirs) -> list[int]:
-    whole = [shape[0] * place.part[1], *shape[1:]] if shape else shape
-    return whole[::-1] if place.transposed else whole
-
-
-def _taken(place: Theirs, tensor: Tensor) -> Tensor:
-    index, count = place.part
-    whole = tensor.mT if place.transposed and tensor.ndim > 1 else tensor
-    return whole.chunk(count)[index] if count > 1 else whole
-
-
-def _joined(parts: list[Tensor], transposed: bool) -> Tensor:
-    whole = _cat(parts)
-    return (whole.mT if transposed and whole.ndim > 1 else whole).contiguous()
-
-
-def _cat(parts: list[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
+def _names_in(recipes: Mapping[str, TensorRecipe]) -> set[str]:
+    return {it.name for recipe in recipes.values() for it in recipe.sources}

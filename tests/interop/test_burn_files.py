@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from burnlike import nn as layers
 from burnlike.interop import from_torch, record_from_torch, to_torch
-from burnlike.interop.counterparts import of_burnlike
+from burnlike.interop.torch_counterparts import of_burnlike
 from burnlike.record import Record
 from tests.golden.contents import transposed_paths
 from tests.golden.files import RecordFile, files_of

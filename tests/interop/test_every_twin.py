@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from burnlike import nn as layers
 from burnlike.errors import NoCounterpartError
 from burnlike.interop import from_torch, to_torch
-from burnlike.interop.counterparts import of_burnlike
+from burnlike.interop.torch_counterparts import of_burnlike
 from burnlike.module import display, params
 from burnlike.record import NamedMpkFileRecorder, Record
 from tests.nn.cases import CASES, Case, first_of_each, tensors_of

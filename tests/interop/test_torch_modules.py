@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from burnlike import nn as layers
 from burnlike.errors import ModuleTreeError, NoCounterpartError
 from burnlike.interop import from_torch, to_torch
-from burnlike.interop.counterparts import of_burnlike, of_torch
+from burnlike.interop.torch_counterparts import of_burnlike, of_torch
 from burnlike.module import Param, ParamId, params
 
 

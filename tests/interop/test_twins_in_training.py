@@ -14,7 +14,7 @@ from torch.nn import functional
 from burnlike import nn as layers
 from burnlike.errors import NoCounterpartError
 from burnlike.interop import from_torch, to_torch
-from burnlike.interop.counterparts import of_torch
+from burnlike.interop.torch_counterparts import of_torch
 from burnlike.interop.twin_classes import INPLACE
 from burnlike.module import params
 

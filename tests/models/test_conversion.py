@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from burnlike import Module, nn as layers
 from burnlike.errors import RecordMismatchError
 from burnlike.models.conversion import record_from, record_to
-from burnlike.models.weights.table import Theirs, WeightTable
+from burnlike.models.weights.table import WeightTable
+from burnlike.nn.tensor_source import TensorSource
 from burnlike.record import Record
 
 
@@ -75,10 +76,10 @@ TABLE = WeightTable(
     tensors={
         "embedding.weight": "wte.weight",
         "blocks.{i}.norm.*": "h.{i}.ln.*",
-        "blocks.{i}.query.weight": Theirs("h.{i}.packed", (0, 2), transposed=True),
-        "blocks.{i}.key.weight": Theirs("h.{i}.packed", (1, 2), transposed=True),
-        "blocks.{i}.query.bias": Theirs("h.{i}.packed_bias", (0, 2)),
-        "blocks.{i}.key.bias": Theirs("h.{i}.packed_bias", (1, 2)),
+        "blocks.{i}.query.weight": TensorSource("h.{i}.packed", (0, 2), transposed=True, dim=-1),
+        "blocks.{i}.key.weight": TensorSource("h.{i}.packed", (1, 2), transposed=True, dim=-1),
+        "blocks.{i}.query.bias": TensorSource("h.{i}.packed_bias", (0, 2)),
+        "blocks.{i}.key.bias": TensorSource("h.{i}.packed_bias", (1, 2)),
         "norm.*": "bn.*",
     },
     prefixes=("", "model."),

@@ -13,9 +13,10 @@ from torch import Tensor
 from burnlike import Autodiff, Cpu, Tensor as Typed
 from burnlike.errors import ShapeError
 from burnlike.module import display, params
+from burnlike.nn.tensor_source import whole
 from burnlike.record import NamedMpkFileRecorder, init_from, load, save
 
-from .cases import CASES, COUNTERPARTS, Case, first_of_each, tensors_of
+from .cases import CASES, COUNTERPARTS, Case, first_of_each, made_by, tensors_of
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 # The layer as a whole is shown by its first case; its options are slow tests.
@@ -90,7 +91,7 @@ def test_numbers_and_gradients_are_those_of_the_reference(case: Case) -> None:
         twin = COUNTERPARTS[type(layer).__name__].of(layer)
         state = {param.path: param.tensor.detach() for param in params(layer)}
         theirs = twin.build(layer, torch.device("cpu")).double().train(case.train)
-        missing, unexpected = theirs.load_state_dict(twin.to_torch(state), strict=False)
+        missing, unexpected = theirs.load_state_dict(made_by(twin.recipes(state), state), strict=False)
         assert not unexpected
         assert set(missing) <= {*twin.ignored, *twin.constants.values()}
         expected = with_gradients(
@@ -98,7 +99,7 @@ def test_numbers_and_gradients_are_those_of_the_reference(case: Case) -> None:
         )
         expect_equal(output, expected)
         grads = {name: it.grad for name, it in theirs.named_parameters() if it.grad is not None}
-        expected_grads = twin.to_burn(grads)
+        expected_grads = made_by(whole(twin.places(grads)), grads)
     for one, other in zip(inputs, expected_inputs, strict=True):
         assert (one.grad is None) == (other.grad is None)
         if one.grad is not None:

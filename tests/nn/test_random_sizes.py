@@ -11,7 +11,7 @@ from burnlike import nn
 from burnlike.config import ModuleConfig
 from burnlike.module import params
 
-from .cases import COUNTERPARTS, floats, tensors_of
+from .cases import COUNTERPARTS, floats, made_by, tensors_of
 
 SIZE = st.integers(1, 4)
 RECURRENT: dict[str, Any] = {
@@ -29,7 +29,8 @@ def torchs(layer: Any) -> Any:
     """torch's counterpart with the same weights."""
     twin = COUNTERPARTS[type(layer).__name__]
     made = twin.build(layer, torch.device("cpu")).double()
-    made.load_state_dict(twin.to_torch({it.path: it.tensor.detach() for it in params(layer)}))
+    state = {it.path: it.tensor.detach() for it in params(layer)}
+    made.load_state_dict(made_by(twin.recipes(state), state))
     return made
 
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ... import ops
-from ...ops._autocast import autocast_dtype
+from ...ops._arguments import autocast_dtype
 from ...ops.cross_entropy import unrounded_loss
 from .usable import takes_attention, takes_cross_entropy, takes_norm, takes_rotary
 

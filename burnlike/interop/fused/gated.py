@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ... import ops
 from ..._torch_compat.modules import CALL_HOOKS, has_global_hooks
-from ...ops._autocast import for_products
+from ...ops._arguments import for_products
 from .reading import names_of, read_otherwise, reads_only
 from .trials import CALLS, Proven, proven_dtypes, stand_in
 from .usable import takes

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...ops._autocast import autocast_dtype, for_products
+from ...ops._arguments import autocast_dtype, for_products
 from ...ops._function import is_recorded
 
 _TYPES = (Tensor, nn.Parameter)

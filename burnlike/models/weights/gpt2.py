@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ...nn.tensor_source import TensorSource
 from ..decoder_lm_configs import DecoderLmConfig, LearnedPositions, PlainPart
 from .options import activation_of, int_of, is_backbone, refuse_others
-from .table import Theirs, WeightTable
+from .table import WeightTable
 
 
 def config_of(values: Mapping[str, Any]) -> DecoderLmConfig:
@@ -41,11 +42,11 @@ def config_of(values: Mapping[str, Any]) -> DecoderLmConfig:
 _BLOCK = "blocks.{i}"
 
 
-def _linear(ours: str, theirs: str, part: tuple[int, int] = (0, 1)) -> dict[str, Theirs]:
-    """A layer whose weight in GPT-2's files is `[d_input, d_output]`."""
+def _linear(ours: str, theirs: str, part: tuple[int, int] = (0, 1)) -> dict[str, TensorSource]:
+    """A layer whose weight in GPT-2's files is `[d_input, d_output]`, of several layers side by side."""
     return {
-        f"{_BLOCK}.{ours}.weight": Theirs(f"transformer.h.{{i}}.{theirs}.weight", part, transposed=True),
-        f"{_BLOCK}.{ours}.bias": Theirs(f"transformer.h.{{i}}.{theirs}.bias", part),
+        f"{_BLOCK}.{ours}.weight": TensorSource(f"transformer.h.{{i}}.{theirs}.weight", part, transposed=True, dim=-1),
+        f"{_BLOCK}.{ours}.bias": TensorSource(f"transformer.h.{{i}}.{theirs}.bias", part),
     }
 
 

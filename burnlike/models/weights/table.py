@@ -6,21 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...config import ModuleConfig
-
-
-@dataclass(frozen=True, slots=True)
-class Theirs:
-    """Where a tensor of a model is in the files of another library.
-
-    Attributes:
-        name: of their tensor.
-        part: which of how many equal parts of dimension 0, as query, key and value are in one tensor of GPT-2.
-        transposed: whether their tensor is the transpose of torch's, before it is cut into parts.
-    """
-
-    name: str
-    part: tuple[int, int] = (0, 1)
-    transposed: bool = False
+from ...nn.tensor_source import TensorRecipe, TensorSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +37,7 @@ class WeightTable:
     name: str
     model_types: tuple[str, ...]
     config: Callable[[Mapping[str, Any]], ModuleConfig]
-    tensors: Mapping[str, str | Theirs | Sequence[str]]
+    tensors: Mapping[str, str | TensorSource | Sequence[str]]
     architectures: tuple[str, ...] = ()
     harmless: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ("",)
@@ -62,15 +48,15 @@ class WeightTable:
     heads: tuple[str, ...] = ()
     old_names: Mapping[str, str] = field(default_factory=dict)
 
-    def places(self, names: Iterable[str]) -> dict[str, list[Theirs]]:
-        """Those of torch's names that the table has -> their parts in their files, without a prefix."""
-        rows = [(_expression(ours), _as_theirs(theirs)) for ours, theirs in self.tensors.items()]
-        found: dict[str, list[Theirs]] = {}
+    def recipes(self, names: Iterable[str]) -> dict[str, TensorRecipe]:
+        """Those of torch's names that the table has -> how they are made of their tensors, without a prefix."""
+        rows = [(_expression(ours), _sources(theirs)) for ours, theirs in self.tensors.items()]
+        found: dict[str, TensorRecipe] = {}
         for name in names:
-            for expression, parts in rows:
+            for expression, sources in rows:
                 if match := expression.fullmatch(name):
                     groups = match.groupdict()
-                    found[name] = [replace(it, name=_filled(it.name, groups)) for it in parts]
+                    found[name] = TensorRecipe(tuple(replace(it, name=_filled(it.name, groups)) for it in sources))
                     break
         return found
 
@@ -83,8 +69,8 @@ class WeightTable:
     @property
     def head(self) -> frozenset[str]:
         """The names of theirs of the head."""
-        places = self.places(("head.weight", "head.bias"))
-        return frozenset(part.name for parts in places.values() for part in parts)
+        recipes = self.recipes(("head.weight", "head.bias"))
+        return frozenset(it.name for recipe in recipes.values() for it in recipe.sources)
 
     def whole_names(self, names: Sequence[str], wanted: Collection[str]) -> Sequence[str]:
         """Names of theirs with what those of a file of the backbone alone lack; `wanted` are those of the model."""
@@ -99,10 +85,10 @@ class WeightTable:
         return any(name.startswith(head) and not any(it.startswith(head) for it in used) for head in self.heads)
 
 
-def _as_theirs(theirs: str | Theirs | Sequence[str]) -> list[Theirs]:
-    if isinstance(theirs, Theirs):
+def _sources(theirs: str | TensorSource | Sequence[str]) -> list[TensorSource]:
+    if isinstance(theirs, TensorSource):
         return [theirs]
-    return [Theirs(name) for name in ([theirs] if isinstance(theirs, str) else theirs)]
+    return [TensorSource(name) for name in ([theirs] if isinstance(theirs, str) else theirs)]
 
 
 _HOLE = re.compile(r"\\\{(\w+)\\\}")

@@ -7,9 +7,10 @@ from torch import Tensor, nn as torch_nn
 
 from burnlike import Autodiff, Cpu, Tensor as Typed, nn
 from burnlike.errors import ConfigError, DTypeError, ShapeError
-from burnlike.nn.attention.counterparts import COUNTERPARTS
-from burnlike.nn.counterpart import NoCounterpartError
+from burnlike.nn.attention.torch_counterparts import COUNTERPARTS
+from burnlike.nn.torch_counterpart import NoCounterpartError
 from burnlike.ops import native_status
+from tests.nn.cases import made_by
 
 CONFIG = nn.MultiHeadAttentionConfig(d_model=8, n_heads=2, dropout=0.0)
 
@@ -205,7 +206,7 @@ def test_the_config_of_torchs_layer() -> None:
 def test_a_key_of_zeros_is_the_quiet_softmax() -> None:
     pair, ours = COUNTERPARTS[0], made(quiet_softmax=True)
     theirs = pair.build(ours, torch.device("cpu")).double()
-    theirs.load_state_dict(pair.to_torch(ours.state_dict()))
+    theirs.load_state_dict(made_by(pair.recipes(ours.state_dict()), ours.state_dict()))
     x, memory = draw(2, 3, 8), draw(2, 4, 8)
     context, weights = theirs(x, memory, memory, average_attn_weights=False)
     torch.testing.assert_close(ours(x, memory).context, context)

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from burnlike.config import ModuleConfig
-from burnlike.interop.counterparts import pairs
-from burnlike.nn.counterpart import Counterpart
+from burnlike.interop.torch_counterparts import pairs
+from burnlike.nn.tensor_source import TensorRecipe
+from burnlike.nn.torch_counterpart import Counterpart
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,11 @@ CASES: list[Case] = [case for module in _modules() for case in module.CASES]
 COUNTERPARTS: dict[str, Counterpart] = {it.layer: it for it in pairs()}
 FIRST: dict[type[ModuleConfig], Case] = {type(case.config): case for case in reversed(CASES)}
 """One case of each layer."""
+
+
+def made_by(recipes: Mapping[str, TensorRecipe], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors of one library, of those of the other."""
+    return {name: recipe.make(tensors) for name, recipe in recipes.items()}
 
 
 def first_of_each(case: Case) -> Any:

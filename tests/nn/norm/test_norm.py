@@ -10,8 +10,8 @@ from torch import nn as torch_nn
 from burnlike import nn
 from burnlike.config import Config
 from burnlike.errors import ConfigError
-from burnlike.nn.counterpart import NoCounterpartError
-from burnlike.nn.norm.counterparts import COUNTERPARTS
+from burnlike.nn.norm.torch_counterparts import COUNTERPARTS
+from burnlike.nn.torch_counterpart import NoCounterpartError
 from burnlike.record import load, save
 
 CONFIGS = {

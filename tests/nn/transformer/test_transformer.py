@@ -10,9 +10,11 @@ from torch import Tensor, nn as torch_nn
 
 from burnlike import Autodiff, Cpu, Tensor as Typed, nn
 from burnlike.errors import ConfigError, ShapeError
-from burnlike.nn.counterpart import Counterpart, NoCounterpartError
-from burnlike.nn.transformer.counterparts import COUNTERPARTS
+from burnlike.nn.tensor_source import whole
+from burnlike.nn.torch_counterpart import Counterpart, NoCounterpartError
+from burnlike.nn.transformer.torch_counterparts import COUNTERPARTS
 from burnlike.record import NamedMpkFileRecorder, load, save
+from tests.nn.cases import made_by
 
 ENCODER = nn.TransformerEncoderConfig(d_model=8, d_ff=12, n_heads=2, n_layers=2, dropout=0.0)
 DECODER = nn.TransformerDecoderConfig(d_model=8, d_ff=12, n_heads=2, n_layers=2, dropout=0.0)
@@ -128,7 +130,7 @@ def test_a_layer_of_torchs_is_a_stack_of_one(options: dict[str, Any]) -> None:
     theirs = torch_nn.TransformerEncoderLayer(8, 2, 12, batch_first=True, **options).double().eval()
     pair = pair_of(theirs)
     ours = pair.config(theirs).init().double().eval()
-    ours.load_state_dict(pair.to_burn(theirs.state_dict()))
+    ours.load_state_dict(made_by(whole(pair.places(theirs.state_dict())), theirs.state_dict()))
     x = draw(2, 4, 8)
     torch.testing.assert_close(ours(x), theirs(x))
     assert pair.config(pair.build(ours, torch.device("cpu"))) == pair.config(theirs)
@@ -138,7 +140,7 @@ def test_a_decoder_layer_of_torchs_is_a_stack_of_one() -> None:
     theirs = torch_nn.TransformerDecoderLayer(8, 2, 12, batch_first=True, norm_first=True).double().eval()
     pair = pair_of(theirs)
     ours = pair.config(theirs).init().double().eval()
-    ours.load_state_dict(pair.to_burn(theirs.state_dict()))
+    ours.load_state_dict(made_by(whole(pair.places(theirs.state_dict())), theirs.state_dict()))
     x, memory = draw(2, 4, 8), draw(2, 3, 8)
     torch.testing.assert_close(ours(x, memory), theirs(x, memory))
 

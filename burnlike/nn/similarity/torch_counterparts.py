@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from ..counterpart import Counterpart, refuse
+from ..torch_counterpart import Counterpart, refuse
 from .configs import CosineSimilarityConfig, PairwiseDistanceConfig
 from .cosine_similarity import CosineSimilarity
 from .pairwise_distance import PairwiseDistance

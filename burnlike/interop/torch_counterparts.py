@@ -1,4 +1,4 @@
-"""All pairs of a layer of `torch.nn` and a layer of `burnlike.nn`, from the families' `counterparts.py`."""
+"""All pairs of a layer of `torch.nn` and a layer of `burnlike.nn`, from the families' `torch_counterparts.py`."""
 
 import importlib
 import pkgutil
@@ -9,12 +9,14 @@ from importlib.util import find_spec
 from torch import nn
 
 from .. import nn as layers
-from ..nn.counterpart import Counterpart
+from ..nn.torch_counterpart import Counterpart
 
 
 def pairs() -> list[Counterpart]:
     """All of them, in the order of the families' names; of several of a layer the last is that of rank 4."""
-    names = [f"{layers.__name__}.{it.name}.counterparts" for it in pkgutil.iter_modules(layers.__path__) if it.ispkg]
+    names = [
+        f"{layers.__name__}.{it.name}.torch_counterparts" for it in pkgutil.iter_modules(layers.__path__) if it.ispkg
+    ]
     return [it for name in names if find_spec(name) for it in importlib.import_module(name).COUNTERPARTS]
 
 

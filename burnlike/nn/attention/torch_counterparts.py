@@ -3,7 +3,8 @@
 import torch
 from torch import nn
 
-from ..counterpart import Counterpart, TorchTensor, refuse
+from ..tensor_source import TensorSource
+from ..torch_counterpart import Counterpart, refuse
 from .configs import MultiHeadAttentionConfig
 from .multi_head_attention import MultiHeadAttention
 
@@ -47,14 +48,14 @@ def _build(layer: MultiHeadAttention, device: torch.device) -> nn.MultiheadAtten
     )
 
 
-def attention_tensors(ours: str = "", theirs: str = "") -> dict[str, TorchTensor]:
+def attention_tensors(ours: str = "", theirs: str = "") -> dict[str, TensorSource]:
     """Where the tensors of an attention at the path `ours` are in torch's at `theirs`; both end with a dot."""
-    found: dict[str, TorchTensor] = {}
+    found: dict[str, TensorSource] = {}
     for index, name in enumerate(("query", "key", "value")):
-        found[f"{ours}{name}.weight"] = TorchTensor(f"{theirs}in_proj_weight", (index, 3), transposed=True)
-        found[f"{ours}{name}.bias"] = TorchTensor(f"{theirs}in_proj_bias", (index, 3))
-    found[f"{ours}output.weight"] = TorchTensor(f"{theirs}out_proj.weight", transposed=True)
-    found[f"{ours}output.bias"] = TorchTensor(f"{theirs}out_proj.bias")
+        found[f"{ours}{name}.weight"] = TensorSource(f"{theirs}in_proj_weight", (index, 3), transposed=True)
+        found[f"{ours}{name}.bias"] = TensorSource(f"{theirs}in_proj_bias", (index, 3))
+    found[f"{ours}output.weight"] = TensorSource(f"{theirs}out_proj.weight", transposed=True)
+    found[f"{ours}output.bias"] = TensorSource(f"{theirs}out_proj.bias")
     return found
 
 

@@ -3,7 +3,8 @@
 import torch
 from torch import nn
 
-from ..counterpart import Counterpart, TorchTensor, refuse
+from ..tensor_source import TensorSource
+from ..torch_counterpart import Counterpart, refuse
 from .configs import EmbeddingConfig
 from .embedding import Embedding
 
@@ -22,4 +23,4 @@ def _build(layer: Embedding, device: torch.device) -> nn.Embedding:
     return nn.Embedding(n_embedding, d_model, device=device)
 
 
-COUNTERPARTS = [Counterpart("Embedding", nn.Embedding, _config, _build, {"weight": TorchTensor("weight")})]
+COUNTERPARTS = [Counterpart("Embedding", nn.Embedding, _config, _build, {"weight": TensorSource("weight")})]

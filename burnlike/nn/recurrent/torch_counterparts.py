@@ -9,7 +9,8 @@ from torch import nn
 from ...config import ModuleConfig
 from ..activation.configs import TanhConfig
 from ..activation.rectifier_configs import ReluConfig
-from ..counterpart import Counterpart, TorchTensor, refuse
+from ..tensor_source import TensorSource
+from ..torch_counterpart import Counterpart, refuse
 from .configs import BiGruConfig, BiLstmConfig, BiRnnConfig, GruConfig, LstmConfig, RnnConfig
 from .gru import Gru
 from .lstm import Lstm
@@ -93,13 +94,13 @@ def _refuse_options(layer: nn.Module, direction: Any) -> None:
         raise refuse(layer, "its activations have no counterpart")
 
 
-def _places(gates: Sequence[str], directions: Sequence[tuple[str, str]]) -> Iterator[tuple[str, TorchTensor]]:
+def _places(gates: Sequence[str], directions: Sequence[tuple[str, str]]) -> Iterator[tuple[str, TensorSource]]:
     for prefix, suffix in directions:
         for index, gate in enumerate(gates):
             for transform, name in (("input_transform", "ih"), ("hidden_transform", "hh")):
                 chunk = (index, len(gates))
-                yield f"{prefix}{gate}.{transform}.weight", TorchTensor(f"weight_{name}_l0{suffix}", chunk, True)
-                yield f"{prefix}{gate}.{transform}.bias", TorchTensor(f"bias_{name}_l0{suffix}", chunk)
+                yield f"{prefix}{gate}.{transform}.weight", TensorSource(f"weight_{name}_l0{suffix}", chunk, True)
+                yield f"{prefix}{gate}.{transform}.bias", TensorSource(f"bias_{name}_l0{suffix}", chunk)
 
 
 def _pairs(name: str, twin: type[nn.RNNBase], config: Any, *gates: str) -> list[Counterpart]:

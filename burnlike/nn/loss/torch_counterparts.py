@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ...config import ModuleConfig
-from ..counterpart import Counterpart, refuse
+from ..torch_counterpart import Counterpart, refuse
 from .configs import (
     BinaryCrossEntropyLossConfig,
     CrossEntropyLossConfig,

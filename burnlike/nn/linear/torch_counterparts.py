@@ -3,7 +3,8 @@
 import torch
 from torch import nn
 
-from ..counterpart import Counterpart, TorchTensor
+from ..tensor_source import TensorSource
+from ..torch_counterpart import Counterpart
 from .configs import IdentityConfig, LinearConfig
 from .linear import Linear
 
@@ -22,7 +23,7 @@ COUNTERPARTS = [
         nn.Linear,
         _config,
         _build,
-        {"weight": TorchTensor("weight", transposed=True), "bias": TorchTensor("bias")},
+        {"weight": TensorSource("weight", transposed=True), "bias": TensorSource("bias")},
     ),
     Counterpart("Identity", nn.Identity, lambda _: IdentityConfig(), lambda _, device: nn.Identity()),
 ]

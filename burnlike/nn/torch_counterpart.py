@@ -1,6 +1,6 @@
 """How layers of `torch.nn` and of burnlike stand for each other: which class, which config, which tensor is which.
 
-Each family has a file `counterparts.py` with a `COUNTERPARTS` list of these; `burnlike.interop` converts by them.
+Each family has a file `torch_counterparts.py` with a `COUNTERPARTS` list of these; `burnlike.interop` converts by them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -8,34 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ..config import ModuleConfig
 from ..errors import NoCounterpartError
+from .tensor_source import TensorRecipe, TensorSource, inverse, whole
 
 Call = Literal["same", "one_tensor", "other"]
 Build = Callable[[Any, torch.device], nn.Module]
-
-
-@dataclass(frozen=True, slots=True)
-class TorchTensor:
-    """Where the tensor of a burnlike layer is in its torch counterpart.
-
-    Attributes:
-        name: torch's name; several of burnlike's may lie in one, as chunks.
-        chunk: which of how many equal chunks of dimension 0, as the gates of `nn.LSTM` are.
-        transposed: whether burnlike has the transpose of the (chunk of the) tensor.
-    """
-
-    name: str
-    chunk: tuple[int, int] = (0, 1)
-    transposed: bool = False
-
-    def taken_from(self, tensor: Tensor) -> Tensor:
-        """burnlike's tensor, a view of torch's."""
-        index, count = self.chunk
-        part = tensor.chunk(count)[index] if count > 1 else tensor
-        return part.mT if self.transposed else part
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,75 +43,37 @@ class Counterpart:
     torch: type[nn.Module]
     config: Callable[[Any], ModuleConfig]
     build: Build
-    tensors: Mapping[str, TorchTensor] = field(default_factory=dict)
+    tensors: Mapping[str, TensorSource] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     constants: Mapping[str, str] = field(default_factory=dict)
     call: Call = "same"
     fits: Callable[[Any], bool] = lambda layer: True
-    tensors_by: Callable[[Any], Mapping[str, TorchTensor]] | None = None
+    tensors_by: Callable[[Any], Mapping[str, TensorSource]] | None = None
 
     def of(self, layer: nn.Module) -> "Counterpart":
         """The pair with the tensors of `layer`, which is of either library."""
         return self if self.tensors_by is None else replace(self, tensors=self.tensors_by(layer), tensors_by=None)
 
-    def to_burn(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """burnlike's tensors by path, from torch's by name."""
-        return {path: it.taken_from(tensors[it.name]) for path, it in self.places(tensors).items()}
-
-    def to_torch(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """torch's tensors by name, from burnlike's by path; those of `ignored` are not among them.
-
-        Raises:
-            NoCounterpartError: one of torch's tensors has parts, of which some are not there.
-        """
-        return {name: joined(parts, tensors) for name, parts in self.parts(tensors).items()}
-
-    def places(self, names: Iterable[str]) -> dict[str, TorchTensor]:
+    def places(self, names: Iterable[str]) -> dict[str, TensorSource]:
         """Path of each of burnlike's tensors that lies in torch's tensors `names` -> where."""
         known = set(names)
         return {path: it for path, it in self._numbered(known) if it.name in known}
 
-    def parts(self, paths: Iterable[str]) -> dict[str, list[tuple[str, bool]]]:
-        """Name of each of torch's tensors -> those of burnlike's tensors `paths` in it, and if they are transposed.
+    def recipes(self, paths: Iterable[str]) -> dict[str, TensorRecipe]:
+        """Name of each of torch's tensors -> how it is made of burnlike's tensors `paths`; without those of `ignored`.
 
         Raises:
             NoCounterpartError: some parts of a tensor are not there.
         """
         known = set(paths)
-        return parts_of((path, place) for path, place in self._numbered(known) if path in known)
+        return inverse(whole({path: it for path, it in self._numbered(known) if path in known}))
 
-    def _numbered(self, names: set[str]) -> Iterator[tuple[str, TorchTensor]]:
+    def _numbered(self, names: set[str]) -> Iterator[tuple[str, TensorSource]]:
         """The entries of `tensors`, those with a `*` for each number in `names`."""
         numbers = sorted({part for name in names for part in name.split(".") if part.isdecimal()}, key=int)
         for path, place in self.tensors.items():
             for number in numbers if "*" in path else [""]:
                 yield path.replace("*", number), replace(place, name=place.name.replace("*", number))
-
-
-def parts_of(places: Iterable[tuple[str, TorchTensor]]) -> dict[str, list[tuple[str, bool]]]:
-    """Name of each of torch's tensors -> those of burnlike's tensors in it, in order, and if they are transposed.
-
-    Args:
-        places: path of each of burnlike's tensors, and where it is.
-
-    Raises:
-        NoCounterpartError: some parts of a tensor are not there.
-    """
-    found: dict[str, list[tuple[str, bool] | None]] = {}
-    for path, place in places:
-        index, count = place.chunk
-        found.setdefault(place.name, [None] * count)[index] = (path, place.transposed)
-    for name, parts in found.items():
-        if None in parts:
-            there = len(parts) - parts.count(None)
-            raise NoCounterpartError(f"torch's '{name}' has {len(parts)} parts, of which {there} are there")
-    return found  # pyright: ignore[reportReturnType]
-
-
-def joined(parts: list[tuple[str, bool]], tensors: Mapping[str, Tensor]) -> Tensor:
-    """torch's tensor, made of burnlike's: paths, and whether they are transposed."""
-    found = [tensors[path].mT if transposed else tensors[path] for path, transposed in parts]
-    return found[0].contiguous() if len(found) == 1 else torch.cat(found)
 
 
 def fixed(size: Any) -> Any:

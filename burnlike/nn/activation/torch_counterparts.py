@@ -3,8 +3,9 @@
 import torch
 from torch import nn
 
-from ..counterpart import Counterpart, TorchTensor, refuse
 from ..roles import ActivationConfig
+from ..tensor_source import TensorSource
+from ..torch_counterpart import Counterpart, refuse
 from . import configs, rectifier_configs
 from .prelu import PRelu
 from .rectifiers import Gelu
@@ -81,6 +82,6 @@ COUNTERPARTS = [
         nn.PReLU,
         lambda it: configs.PReluConfig(num_parameters=it.num_parameters),
         _prelu,
-        {"alpha": TorchTensor("weight")},
+        {"alpha": TensorSource("weight")},
     ),
 ]

@@ -10,7 +10,8 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from ..counterpart import Counterpart, TorchTensor, refuse
+from ..tensor_source import TensorSource
+from ..torch_counterpart import Counterpart, refuse
 from .batch_norm import BatchNorm
 from .configs import (
     BatchNormConfig,
@@ -26,8 +27,8 @@ from .layer_norm import LayerNorm
 from .local_response_norm import LocalResponseNorm
 from .rms_norm import RmsNorm
 
-_AFFINE = {"gamma": TorchTensor("weight"), "beta": TorchTensor("bias")}
-_RUNNING = {name: TorchTensor(name) for name in ("running_mean", "running_var")}
+_AFFINE = {"gamma": TensorSource("weight"), "beta": TensorSource("bias")}
+_RUNNING = {name: TensorSource(name) for name in ("running_mean", "running_var")}
 
 BatchNormNd = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
 InstanceNormNd = nn.InstanceNorm1d | nn.InstanceNorm2d | nn.InstanceNorm3d
@@ -134,6 +135,6 @@ COUNTERPARTS = [
     ),
     Counterpart("LayerNorm", nn.LayerNorm, _layer_norm, _build_layer_norm, _AFFINE),
     Counterpart("GroupNorm", nn.GroupNorm, _group_norm, _build_group_norm, _AFFINE),
-    Counterpart("RmsNorm", nn.RMSNorm, _rms_norm, _build_rms_norm, {"gamma": TorchTensor("weight")}),
+    Counterpart("RmsNorm", nn.RMSNorm, _rms_norm, _build_rms_norm, {"gamma": TensorSource("weight")}),
     Counterpart("LocalResponseNorm", nn.LocalResponseNorm, _local_response_norm, _build_local_response_norm),
 ]

@@ -13,9 +13,10 @@ from torch.nn import functional
 
 from ..activation.rectifier_configs import GeluConfig, ReluConfig
 from ..activation.rectifiers import Gelu, Relu
-from ..attention.counterparts import attention_config, attention_tensors
-from ..counterpart import Counterpart, TorchTensor, refuse
+from ..attention.torch_counterparts import attention_config, attention_tensors
 from ..roles import ActivationConfig
+from ..tensor_source import TensorSource
+from ..torch_counterpart import Counterpart, refuse
 from .configs import TransformerDecoderConfig, TransformerEncoderConfig
 from .parts import StackConfig
 from .transformer_decoder import TransformerDecoder
@@ -107,16 +108,16 @@ def _build_decoder(stack: TransformerDecoder, device: torch.device) -> nn.Transf
     return nn.TransformerDecoder(layer, len(stack.layers))
 
 
-def _layer_tensors(layer: TorchLayer | TransformerEncoder | TransformerDecoder) -> Mapping[str, TorchTensor]:
+def _layer_tensors(layer: TorchLayer | TransformerEncoder | TransformerDecoder) -> Mapping[str, TensorSource]:
     return _tensors(layer, "layers.0.", "")
 
 
-def _stack_tensors(stack: nn.Module) -> Mapping[str, TorchTensor]:
+def _stack_tensors(stack: nn.Module) -> Mapping[str, TensorSource]:
     options = stack.layers[0] if isinstance(stack, nn.TransformerEncoder | nn.TransformerDecoder) else stack
     return _tensors(options, "layers.*.", "layers.*.")
 
 
-def _tensors(options: Any, ours: str, theirs: str) -> Mapping[str, TorchTensor]:
+def _tensors(options: Any, ours: str, theirs: str) -> Mapping[str, TensorSource]:
     if isinstance(options, TransformerEncoder | nn.TransformerEncoderLayer):
         found = attention_tensors(f"{ours}mha.", f"{theirs}self_attn.")
         norms = ("norm_2", "norm_1") if options.norm_first else ("norm_1", "norm_2")
@@ -125,11 +126,11 @@ def _tensors(options: Any, ours: str, theirs: str) -> Mapping[str, TorchTensor]:
         found |= attention_tensors(f"{ours}cross_attn.", f"{theirs}multihead_attn.")
         norms = ("norm_3", "norm_1", "norm_2") if options.norm_first else ("norm_1", "norm_2", "norm_3")
     for linear, name in (("linear_inner", "linear1"), ("linear_outer", "linear2")):
-        found[f"{ours}pwff.{linear}.weight"] = TorchTensor(f"{theirs}{name}.weight", transposed=True)
-        found[f"{ours}pwff.{linear}.bias"] = TorchTensor(f"{theirs}{name}.bias")
+        found[f"{ours}pwff.{linear}.weight"] = TensorSource(f"{theirs}{name}.weight", transposed=True)
+        found[f"{ours}pwff.{linear}.bias"] = TensorSource(f"{theirs}{name}.bias")
     for number, norm in enumerate(norms, 1):
-        found[f"{ours}{norm}.gamma"] = TorchTensor(f"{theirs}norm{number}.weight")
-        found[f"{ours}{norm}.beta"] = TorchTensor(f"{theirs}norm{number}.bias")
+        found[f"{ours}{norm}.gamma"] = TensorSource(f"{theirs}norm{number}.weight")
+        found[f"{ours}{norm}.beta"] = TensorSource(f"{theirs}norm{number}.bias")
     return found
 
 

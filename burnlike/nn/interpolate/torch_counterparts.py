@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..counterpart import Counterpart, refuse
+from ..torch_counterpart import Counterpart, refuse
 from .configs import Interpolate1dConfig, Interpolate2dConfig
 from .interpolate import Interpolate1d
 

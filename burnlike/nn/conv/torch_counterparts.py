@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..counterpart import Counterpart, TorchTensor, fixed, refuse
 from ..padding import each, span
+from ..tensor_source import TensorSource
+from ..torch_counterpart import Counterpart, fixed, refuse
 from .configs import (
     Conv1dConfig,
     Conv2dConfig,
@@ -18,7 +19,7 @@ from .configs import (
 )
 from .window_configs import Fold4dConfig, PixelShuffleConfig, PixelUnshuffleConfig, Unfold4dConfig
 
-_TENSORS = {"weight": TorchTensor("weight"), "bias": TorchTensor("bias")}
+_TENSORS = {"weight": TensorSource("weight"), "bias": TensorSource("bias")}
 
 
 def _conv_config(layer: nn.Conv1d | nn.Conv2d | nn.Conv3d) -> Any:

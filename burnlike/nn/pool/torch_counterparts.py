@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..counterpart import Counterpart, fixed, refuse
 from ..padding import each
+from ..torch_counterpart import Counterpart, fixed, refuse
 from .configs import (
     AdaptiveAvgPool1dConfig,
     AdaptiveAvgPool2dConfig,
