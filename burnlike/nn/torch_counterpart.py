@@ -18,6 +18,10 @@ Call = Literal["same", "one_tensor", "other"]
 Build = Callable[[Any, torch.device], nn.Module]
 
 
+class AnyLibrary:
+    """What computes with tensors and layers of any library: `interop.to_torch` keeps it as it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Counterpart:
     """One layer of `torch.nn` and its twin.

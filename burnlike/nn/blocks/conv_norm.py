@@ -7,10 +7,11 @@ from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..conv.configs import Conv2dConfig
+from ..torch_counterpart import AnyLibrary
 from .configs import ConvNorm2dConfig
 
 
-class ConvNorm2d(KeepsType, Module):
+class ConvNorm2d(KeepsType, AnyLibrary, Module):
     """activation(norm(conv(x))), the convolution without a bias.
 
     Torch: `nn.Conv2d`, `nn.BatchNorm2d` and `nn.ReLU` in an `nn.Sequential`.

@@ -6,10 +6,11 @@ from torch import Tensor
 from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
+from ..torch_counterpart import AnyLibrary
 from .configs import ConvNorm2dConfig, DepthwiseSeparableConv2dConfig
 
 
-class DepthwiseSeparableConv2d(KeepsType, Module):
+class DepthwiseSeparableConv2d(KeepsType, AnyLibrary, Module):
     """Each channel convolved by itself, then all mixed at each pixel (Howard et al. 2017, section 3.1).
 
     Norm and activation follow both convolutions (figure 3 there).

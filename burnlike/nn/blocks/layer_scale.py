@@ -8,10 +8,11 @@ from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..initializers.configs import Constant
 from ..layer import Layer, expect_shape
+from ..torch_counterpart import AnyLibrary
 from .configs import LayerScaleConfig
 
 
-class LayerScale(KeepsType, Layer):
+class LayerScale(KeepsType, AnyLibrary, Layer):
     """x * gamma, gamma learned, for each element of the last dimension (Touvron et al. 2021, eq. 4).
 
     Torch: -.

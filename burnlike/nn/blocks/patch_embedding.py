@@ -8,10 +8,11 @@ from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import ChangesRank
 from ..conv.configs import Conv2dConfig
 from ..layer import Layer, expect_shape, shape_error
+from ..torch_counterpart import AnyLibrary
 from .configs import PatchEmbeddingConfig
 
 
-class PatchEmbedding(ChangesRank, Layer):
+class PatchEmbedding(ChangesRank, AnyLibrary, Layer):
     """An image as a sequence of vectors, one for each patch, row by row (Dosovitskiy et al. 2021, eq. 1).
 
     Torch: an `nn.Conv2d` whose stride is its kernel size.

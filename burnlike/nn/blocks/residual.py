@@ -11,11 +11,12 @@ from ..call_types import KeepsType
 from ..initializers.configs import Zeros
 from ..layer import expect_shape
 from ..linear.configs import IdentityConfig
+from ..torch_counterpart import AnyLibrary
 from .configs import BasicBlockConfig, BottleneckConfig, ConvNorm2dConfig
 from .conv_norm import ConvNorm2d
 
 
-class _Residual(KeepsType, Module):
+class _Residual(KeepsType, AnyLibrary, Module):
     """activation(branch(x) + shortcut(x)); the shortcut is x itself, or a convolution of 1 x 1 where shapes differ."""
 
     def __init__(self, config: BasicBlockConfig | BottleneckConfig, device: torch.device | str | None) -> None:

@@ -8,10 +8,11 @@ from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..layer import Layer, expect_shape
 from ..linear.configs import LinearConfig
+from ..torch_counterpart import AnyLibrary
 from .configs import SqueezeExciteConfig
 
 
-class SqueezeExcite(KeepsType, Layer):
+class SqueezeExcite(KeepsType, AnyLibrary, Layer):
     """x * gate(expand(activation(reduce(mean of x over height and width)))) (Hu et al. 2018, eq. 2 to 4).
 
     Torch: -.

@@ -10,6 +10,7 @@ from ...module import Module
 from ...ops import linear
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import expect_shape
+from ..torch_counterpart import AnyLibrary
 from .graph_configs import GraphConfig
 from .sources import item_path, places_of
 
@@ -62,7 +63,7 @@ class Plan(NamedTuple):
     is_tuple: bool
 
 
-class Graph(Module):
+class Graph(AnyLibrary, Module):
     """Layers with named inputs and outputs, run in the order in which they are written.
 
     The layers are its children, by the names of their nodes. A node that uses another one's layer has no child.

@@ -6,11 +6,12 @@ import torch
 
 from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
+from ..torch_counterpart import AnyLibrary
 from .configs import RepeatConfig
 from .sequential import run
 
 
-class Repeat(Module):
+class Repeat(AnyLibrary, Module):
     """One layer several times in a row, each with parameters of its own; the layers are its children 0, 1, 2.
 
     Torch: `nn.Sequential`.

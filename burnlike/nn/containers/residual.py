@@ -7,11 +7,12 @@ from ...errors import ShapeError
 from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import shape_error
+from ..torch_counterpart import AnyLibrary
 from .configs import ResidualConfig, SequentialConfig
 from .sequential import Sequential
 
 
-class Residual(Module):
+class Residual(AnyLibrary, Module):
     """layers(x) + x (He et al. 2016, eq. 1), or layers(x) + shortcut(x) (eq. 2).
 
     Torch: -.

@@ -7,10 +7,11 @@ from torch import nn
 
 from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
+from ..torch_counterpart import AnyLibrary
 from .configs import SequentialConfig, named_parts
 
 
-class Sequential(Module):
+class Sequential(AnyLibrary, Module):
     """Layers in a row: each gets the output of the one before.
 
     The layers are its children, by the names they have in the config, or 0, 1, 2.

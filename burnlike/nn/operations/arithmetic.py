@@ -10,11 +10,12 @@ from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..layer import Layer, shape_error
+from ..torch_counterpart import AnyLibrary
 from .arithmetic_configs import ConstantTensorConfig, SoftmaxConfig
 from .joining import expect_alike, expect_dim
 
 
-class _OfTwo(KeepsType, Layer):
+class _OfTwo(KeepsType, AnyLibrary, Layer):
     """One operation between two inputs."""
 
     operation: ClassVar[Callable[[Tensor, Tensor], Tensor]]
@@ -72,7 +73,7 @@ class MatMul(_OfTwo):
         return torch.matmul(x, other)
 
 
-class _OfOne(KeepsType, Layer):
+class _OfOne(KeepsType, AnyLibrary, Layer):
     """One operation on each element."""
 
     operation: ClassVar[Callable[[Tensor], Tensor]]
@@ -122,7 +123,7 @@ class Sqrt(_OfOne):
     operation = torch.sqrt
 
 
-class Softmax(KeepsType, Layer):
+class Softmax(KeepsType, AnyLibrary, Layer):
     """exp(x) / sum(exp(x)), the sum over the dimension `dim`.
 
     Torch: `nn.Softmax`.
@@ -144,7 +145,7 @@ class Softmax(KeepsType, Layer):
         return x.softmax(self.dim)
 
 
-class ConstantTensor(Layer):
+class ConstantTensor(AnyLibrary, Layer):
     """A number as a tensor of the element type of x, of size 1 in each of its dimensions: `type: Constant` in YAML.
 
     Torch: `torch.full`.

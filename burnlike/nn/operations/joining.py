@@ -11,10 +11,11 @@ from ...errors import ArgumentError
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import ChangesRank, KeepsType
 from ..layer import Layer, shape_error
+from ..torch_counterpart import AnyLibrary
 from .configs import ConcatConfig, StackConfig
 
 
-class _Elementwise(KeepsType, Layer):
+class _Elementwise(KeepsType, AnyLibrary, Layer):
     """One operation between all inputs."""
 
     operation: ClassVar[Callable[[Tensor, Tensor], Tensor]]
@@ -49,7 +50,7 @@ class Multiply(_Elementwise):
     operation = torch.mul
 
 
-class Concat(KeepsType, Layer):
+class Concat(KeepsType, AnyLibrary, Layer):
     """Tensors one after the other in the dimension `dim`.
 
     Torch: `torch.cat`.
@@ -80,7 +81,7 @@ class Concat(KeepsType, Layer):
         return torch.cat(inputs, self.dim)
 
 
-class Stack(ChangesRank, Layer):
+class Stack(ChangesRank, AnyLibrary, Layer):
     """Tensors side by side in a new dimension `dim`.
 
     Torch: `torch.stack`.

@@ -7,10 +7,11 @@ from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import ChangesRank
 from ..layer import Layer, shape_error
+from ..torch_counterpart import AnyLibrary
 from .configs import ParameterConfig
 
 
-class Parameter(ChangesRank, Layer):
+class Parameter(ChangesRank, AnyLibrary, Layer):
     """A trained tensor for each item of the batch of its input, whose values do not count.
 
     Torch: `nn.Parameter`, expanded.

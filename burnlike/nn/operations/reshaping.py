@@ -6,11 +6,12 @@ from torch.nn import functional
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import ChangesRank, KeepsType
 from ..layer import Layer, shape_error
+from ..torch_counterpart import AnyLibrary
 from .configs import FlattenConfig, PadConfig, PermuteConfig, ReshapeConfig
 from .joining import expect_dim
 
 
-class Flatten(ChangesRank, Layer):
+class Flatten(ChangesRank, AnyLibrary, Layer):
     """The dimensions from `start_dim` to `end_dim` as one.
 
     Torch: `nn.Flatten`.
@@ -34,7 +35,7 @@ class Flatten(ChangesRank, Layer):
         return x.flatten(self.start_dim, self.end_dim)
 
 
-class Reshape(ChangesRank, Layer):
+class Reshape(ChangesRank, AnyLibrary, Layer):
     """The same elements in `shape`.
 
     Torch: `Tensor.reshape`.
@@ -63,7 +64,7 @@ class Reshape(ChangesRank, Layer):
         return x.reshape(sizes)
 
 
-class Permute(KeepsType, Layer):
+class Permute(KeepsType, AnyLibrary, Layer):
     """The dimensions in the order `dims`.
 
     Torch: `Tensor.permute`.
@@ -85,7 +86,7 @@ class Permute(KeepsType, Layer):
         return x.permute(self.dims)
 
 
-class Pad(KeepsType, Layer):
+class Pad(KeepsType, AnyLibrary, Layer):
     """`before` and `after` more elements at the ends of the dimension `dim`.
 
     Torch: `nn.functional.pad`.

@@ -9,11 +9,12 @@ from torch import Tensor
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import ChangesRank, KeepsType
 from ..layer import Layer, shape_error
+from ..torch_counterpart import AnyLibrary
 from .configs import ReductionConfig, SelectConfig, SliceConfig, SplitConfig
 from .joining import expect_dim
 
 
-class Split(Layer):
+class Split(AnyLibrary, Layer):
     """The parts of the dimension `dim`, in order.
 
     Torch: `torch.split`.
@@ -36,7 +37,7 @@ class Split(Layer):
         return x.split(self.sizes, self.dim)
 
 
-class Select(ChangesRank, Layer):
+class Select(ChangesRank, AnyLibrary, Layer):
     """The elements at `index` of the dimension `dim`.
 
     Torch: `Tensor.select`.
@@ -59,7 +60,7 @@ class Select(ChangesRank, Layer):
         return x.select(self.dim, self.index)
 
 
-class Slice(KeepsType, Layer):
+class Slice(KeepsType, AnyLibrary, Layer):
     """Every `step`-th element of the dimension `dim` from `start` to `end`.
 
     Torch: slicing.
@@ -88,7 +89,7 @@ class Slice(KeepsType, Layer):
         return x[*place, start:end:step]
 
 
-class _Reduction(ChangesRank, Layer):
+class _Reduction(ChangesRank, AnyLibrary, Layer):
     """One operation over dimensions."""
 
     operation: ClassVar[Callable[..., Tensor]]
