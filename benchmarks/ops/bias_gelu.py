@@ -9,7 +9,7 @@ from torch import Tensor
 from benchmarks._harness import Comparison, main
 from benchmarks.ops._functions import FunctionCase, measure
 from burnlike.ops import bias_gelu
-from burnlike.ops._approximate import Approximate
+from burnlike.ops._arguments import Approximate
 
 
 def _inputs(*sizes: tuple[int, ...]) -> Callable[[torch.dtype], list[Tensor]]:

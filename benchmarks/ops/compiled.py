@@ -1,11 +1,11 @@
 """Compiled graphs with each op as it is, beside the same with its plain-torch reference, forward and backward.
 
 The op stands between a sum and a product, as in models, which the compiler can fuse with the reference only. The lines
-at the end are the table of `burnlike/ops/_compiled.py`: the ops whose reference is faster there. In float32
-attention is torch's in both forms.
+at the end name the ops whose reference is faster there. In float32 attention is torch's in both forms.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 
 import torch
@@ -13,13 +13,12 @@ from torch import Tensor
 
 from benchmarks._harness import Comparison, compare, main
 from benchmarks.ops._functions import FunctionCase, both_passes
-from burnlike.ops import force_compiled_form
-from burnlike.ops._compiled import Form
 from burnlike.ops._examples import EXAMPLES
+from burnlike.ops._function import references
 
 OPS = tuple(EXAMPLES)
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-# What the reference has to gain before it is taken: below that, runs differ by more.
+# What the reference has to gain to be named: below that, runs differ by more.
 MARGIN = 1.05
 
 
@@ -31,13 +30,15 @@ def _among_others(function: Callable[..., Tensor | Sequence[Tensor]]) -> Callabl
     return graph
 
 
-def _compiled(case: FunctionCase, form: Form, inputs: list[Tensor]) -> Callable[[], object]:
+def _compiled(
+    case: FunctionCase, form: Callable[[], AbstractContextManager[None]], inputs: list[Tensor]
+) -> Callable[[], object]:
     """A call of the graph in one form, which each call sets: torch.compile would compile anew without it."""
-    with force_compiled_form(form):
+    with form():
         passes = both_passes(torch.compile(_among_others(case.ours), fullgraph=True), inputs)
 
     def call() -> object:
-        with force_compiled_form(form):
+        with form():
             return passes()
 
     return call
@@ -48,12 +49,12 @@ def _measure(case: FunctionCase, dtype: torch.dtype, repeats: int) -> Comparison
     torch.compiler.reset()
     inputs = case.inputs(dtype)
     name = f"{case.name} {str(dtype).removeprefix('torch.')}"
-    native, reference = (_compiled(case, form, inputs) for form in ("native", "reference"))
+    native, reference = (_compiled(case, form, inputs) for form in (nullcontext, references))
     return compare(name, native, reference, theirs_name="reference", repeats=repeats)
 
 
 def run(repeats: int, names: Sequence[str] = ()) -> list[Comparison]:
-    """Measure all ops, or some by name, and print the table."""
+    """Measure all ops, or some by name, and name those whose reference is faster."""
     results = []
     slower: dict[torch.dtype, list[str]] = {dtype: [] for dtype in DTYPES}
     for op in names or OPS:

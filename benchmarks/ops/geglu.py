@@ -6,7 +6,7 @@ from benchmarks._harness import Comparison, main
 from benchmarks.ops._functions import FunctionCase, measure
 from benchmarks.ops.swiglu import inputs_of
 from burnlike.ops import geglu
-from burnlike.ops._approximate import Approximate
+from burnlike.ops._arguments import Approximate
 
 
 def _case(rows: int, width: int, approximate: Approximate) -> FunctionCase:

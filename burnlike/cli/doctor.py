@@ -84,7 +84,7 @@ def _calls_of_training_steps(device: str, compiled: bool) -> dict[str, int]:
     import torch
 
     from ..nn import DecoderLmConfig
-    from ..ops import force_compiled_form, native_status
+    from ..ops import native_status
     from ..ops._examples import EXAMPLES
     from ..optim import AdamWConfig, ClipByGlobalNorm, GradientsParams, LionConfig, SgdConfig
 
@@ -98,9 +98,8 @@ def _calls_of_training_steps(device: str, compiled: bool) -> dict[str, int]:
         forward(torch.zeros(1, 4, dtype=torch.int64, device=device)).sum().backward()
         config.init().step(1e-3, model, GradientsParams.from_module(model))
     for example in EXAMPLES.values():
-        with force_compiled_form("native"):
-            call = torch.compile(example.call, backend="aot_eager", fullgraph=True) if compiled else example.call
-            call(*example.inputs(device)).sum().backward()
+        call = torch.compile(example.call, backend="aot_eager", fullgraph=True) if compiled else example.call
+        call(*example.inputs(device)).sum().backward()
     prefix = "cuda:" if device == "cuda" else ""
     after = native_status().calls
     return {

@@ -4,7 +4,6 @@ Importing this package loads the native libraries; where one is missing, one war
 are used.
 """
 
-from ._compiled import force_compiled_form
 from ._library import LibraryStatus, NativeStatus, force_cpu_isa, native_status
 from ._step_lists import StepOptions
 from .adamw_step import adamw_step_, adamw_step_reference
@@ -55,7 +54,6 @@ __all__ = [
     "dequantize_blockwise",
     "dropout_add",
     "dropout_add_reference",
-    "force_compiled_form",
     "force_cpu_isa",
     "geglu",
     "geglu_reference",

@@ -10,16 +10,15 @@ import torch
 from torch import Tensor
 
 from .._torch_compat.transforms import in_forward_mode, transforming
-from ._checks import check_memory
-from ._compiled import is_decomposed
+from ._arguments import check_memory
 from ._library import WITHOUT_NATIVE
 
 
 def is_transformed() -> bool:
     """Whether the present code runs within a transform of `torch.func` or `references()`, or forward mode is on.
 
-    There an op is its reference, compiled or not: torch would call an op of a library once for each item of a `vmap`,
-    can't differentiate it, and in a compiled graph would give tangents of 0 without a word (torch 2.13).
+    An op is its reference there, compiled or not: torch calls an op of a library once for each item of a `vmap`, can't
+    differentiate it, and in a compiled graph gives it tangents of 0 without a word (torch 2.13).
     """
     return transforming() or in_forward_mode() or _REFERENCES.depth > 0
 
@@ -47,8 +46,7 @@ def references() -> Iterator[None]:
 
 
 def is_recorded() -> bool:
-    """Whether torch makes a program of the present code, which tools without our ops are to run: by `torch.export` or
-    `torch.jit.trace`."""
+    """Whether `torch.export` or `torch.jit.trace` runs the present code: tools without our ops run the result."""
     return torch.compiler.is_exporting() or torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
 
 
@@ -59,9 +57,7 @@ def call(
     check: Callable[..., None],
     *arguments: Any,
 ) -> Any:
-    """What the native op gives, or the reference where there is no kernel or a compiled graph is faster with it.
-
-    Where `is_transformed()`, it is the reference.
+    """Call the native op, or the reference where there is no kernel or `is_transformed()`.
 
     Args:
         name: of the op.
@@ -72,7 +68,7 @@ def call(
         arguments: of the schema; the first is a tensor.
     """
     x = arguments[0]
-    if is_transformed() or x.device.type in WITHOUT_NATIVE or is_decomposed(name, x):
+    if is_transformed() or x.device.type in WITHOUT_NATIVE:
         check(*arguments)
         return reference(*arguments)
     try:

@@ -8,7 +8,7 @@ from typing import Any, ParamSpec
 import torch
 from torch import Tensor
 
-from ._checks import DEVICES, check_memory, note_written, refuse_tracked
+from ._arguments import DEVICES, check_memory, note_written, refuse_tracked
 from ._library import WITHOUT_NATIVE, fake, op, refuse_lazy_negation
 from ._random import random_bits, round_stochastically, uniform
 from ._step_lists import Step, StepOptions, check_lists, spread

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError, ShapeError
-from ._checks import check_device, check_dtype, check_shape, shares_memory_with_itself
+from ._arguments import check_device, check_dtype, check_shape, shares_memory_with_itself
 from .blockwise import scale_count
 
 if TYPE_CHECKING:

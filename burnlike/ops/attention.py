@@ -15,8 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import sdpa_backward_flop_count, sdpa_flop_count
 
 from ..errors import ArgumentError, ShapeError
-from ._autocast import for_products
-from ._checks import check_device, check_dtype, check_shape
+from ._arguments import check_device, check_dtype, check_shape, for_products
 from ._function import call, is_recorded, second_derivative
 from ._library import autograd, fake, flops, op
 

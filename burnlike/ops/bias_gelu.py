@@ -7,8 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..errors import ShapeError
-from ._approximate import Approximate, check_approximate
-from ._checks import check_device, check_dtype, check_shape
+from ._arguments import Approximate, check_approximate, check_device, check_dtype, check_shape
 from ._function import call, second_derivative
 from ._library import autograd, fake, op
 

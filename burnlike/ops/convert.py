@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError
-from ._checks import DEVICES, check_device, check_dtype, check_memory, check_shape, note_written, refuse_tracked
+from ._arguments import DEVICES, check_device, check_dtype, check_memory, check_shape, note_written, refuse_tracked
 from ._library import WITHOUT_NATIVE, fake, op, refuse_lazy_negation
 
 _convert = op("convert_")

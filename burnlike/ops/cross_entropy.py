@@ -8,8 +8,7 @@ from torch import Tensor
 
 from .._torch_compat.transforms import transforming
 from ..errors import ArgumentError, ShapeError, TargetError
-from ._autocast import autocast_dtype
-from ._checks import check_device, check_dtype, check_memory, check_shape
+from ._arguments import autocast_dtype, check_device, check_dtype, check_memory, check_shape
 from ._function import call, second_derivative
 from ._library import autograd, fake, op
 

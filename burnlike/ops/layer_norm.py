@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ShapeError
-from ._checks import check_device, check_dtype, check_shape
+from ._arguments import check_device, check_dtype, check_shape
 from ._function import call, second_derivative
 from ._library import autograd, fake, op
 

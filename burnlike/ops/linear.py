@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .._torch_compat import onednn
-from ._autocast import autocast_dtype
+from ._arguments import autocast_dtype
 from ._function import is_recorded, is_transformed
 from ._library import flops
 

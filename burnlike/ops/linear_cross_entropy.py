@@ -12,8 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import ArgumentError, AutodiffError, ShapeError
-from ._autocast import autocast_dtype
-from ._checks import check_device, check_dtype, check_shape, check_storage
+from ._arguments import autocast_dtype, check_device, check_dtype, check_shape, check_storage
 from ._function import is_transformed
 from ._library import WITHOUT_NATIVE, flops, op
 from .cross_entropy import check_options, check_targets, cross_entropy_reference, loss_dtype

@@ -12,8 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..errors import ShapeError
-from ._autocast import for_products
-from ._checks import check_shape
+from ._arguments import check_shape, for_products
 from ._function import is_transformed
 from .linear import linear
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ShapeError
-from ._checks import check_device, check_dtype
+from ._arguments import check_device, check_dtype
 from ._function import call, second_derivative
 from ._library import autograd, fake, op
 

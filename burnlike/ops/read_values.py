@@ -5,7 +5,7 @@ import os
 import torch
 from torch import Tensor
 
-from ._checks import FLOATS
+from ._arguments import FLOATS
 from ._library import WITHOUT_NATIVE, op
 
 _read = op("read_values_")

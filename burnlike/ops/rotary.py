@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..errors import AutodiffError, ShapeError
-from ._checks import check_device, check_dtype
+from ._arguments import check_device, check_dtype
 from ._function import call
 from ._library import autograd, fake, op
 

@@ -5,8 +5,8 @@ from typing import Any
 from torch import Tensor
 from torch.nn import functional
 
+from ._arguments import check_glu, gradients_of, halves, new_gradients, new_output
 from ._function import call, second_derivative
-from ._glu import check_glu, gradients_of, halves, new_gradients, new_output
 from ._library import autograd, fake, op
 
 _swiglu = op("swiglu")

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from burnlike.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from burnlike.ops import bias_gelu, bias_gelu_reference
-from burnlike.ops._approximate import Approximate
+from burnlike.ops._arguments import Approximate
 
 from .test_cuda_kernels import Kernels, kernels
 

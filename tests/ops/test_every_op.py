@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 
-from burnlike.ops import force_compiled_form, force_cpu_isa, native_status
+from burnlike.ops import force_cpu_isa, native_status
 
 from .cases import CASES
 from .op_case import TOLERANCE, OpCase, in_float64, leaves_of
@@ -133,8 +133,7 @@ def test_compiles_without_graph_break(case: OpCase) -> None:
     op = case.raw._schema.name.removeprefix("burnlike::")
     before = native_status().calls[op]
     given, leaves = leaves_of(case.inputs()) if case.differentiable else (case.inputs(), [])
-    with force_compiled_form("native"):
-        outputs = compiled(*given)
+    outputs = compiled(*given)
     expected = case.native(*given)
     assert native_status().calls[op] == before + 2
     torch.testing.assert_close(list(outputs), list(expected), rtol=0, atol=0)

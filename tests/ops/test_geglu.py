@@ -5,7 +5,7 @@ from torch import Tensor
 
 from burnlike.errors import ArgumentError, DTypeError, ShapeError
 from burnlike.ops import geglu, geglu_reference
-from burnlike.ops._approximate import Approximate
+from burnlike.ops._arguments import Approximate
 
 FORMS: tuple[Approximate, ...] = ("none", "tanh")
 HALVES = (torch.float32, torch.bfloat16, torch.float16)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from ...module import Content
-from ...ops._autocast import for_products
+from ...ops._arguments import for_products
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..layer import Layer, expect_shape

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from ...module import Content
 from ...ops import swiglu, swiglu_reference
-from ...ops._autocast import for_products
+from ...ops._arguments import for_products
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..layer import Layer, exports_to_onnx

@@ -6,7 +6,7 @@ from torch import Tensor
 from ...errors import ShapeError
 from ...module import Module
 from ...module.identity.torch_wrappers import local
-from ...ops._autocast import for_products
+from ...ops._arguments import for_products
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..layer import expect_shape

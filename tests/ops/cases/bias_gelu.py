@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from burnlike.ops import bias_gelu, bias_gelu_reference
-from burnlike.ops._approximate import Approximate
+from burnlike.ops._arguments import Approximate
 
 from ..op_case import FLOATS, ROWS, OpCase, dtype_name
 

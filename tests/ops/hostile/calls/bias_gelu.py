@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from burnlike import ops
-from burnlike.ops._approximate import Approximate
+from burnlike.ops._arguments import Approximate
 
 from .. import FLOATS, SHAPES, Arguments, Call, both, special_values, with_gradients
 

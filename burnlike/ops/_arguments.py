@@ -1,6 +1,8 @@
-"""Checks of tensors whose errors say what was expected, what came and what to do; what autograd is told of writes."""
+"""What ops do with their arguments: checks whose errors say what was expected, what came and what to do; the dtypes of
+autocast; what autograd is told of writes; the halves of gated linear units."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -11,6 +13,9 @@ from ..errors import ArgumentError, AutodiffError, DeviceError, DTypeError, Shap
 FLOATS = torch_dtypes(NATIVE)
 # On `meta` there are shapes and no data, and the fakes do the work.
 DEVICES = ("cpu", "cuda", "meta")
+
+Approximate = Literal["none", "tanh"]
+"""The forms of GELU, by torch's names."""
 
 
 def _name(dtype: torch.dtype) -> str:
@@ -97,3 +102,74 @@ def note_written(tensors: Sequence[Tensor]) -> None:
     """Let autograd see that tensors have changed, those that it saved among them."""
     if not torch.compiler.is_compiling():
         torch.autograd.graph.increment_version(tensors)  # inference tensors, which have no version, are let be
+
+
+def check_approximate(op: str, approximate: str) -> None:
+    if approximate not in ("none", "tanh"):
+        raise ArgumentError(f"{op}: expected approximate 'none' or 'tanh', got {approximate!r}")
+
+
+def autocast_dtype(x: Tensor) -> torch.dtype | None:
+    """The dtype to which torch's matrix products convert `x` within autocast; None where they don't.
+
+    None outside of autocast, on a device without it (`meta`), for float64 and for what is no float.
+    """
+    device = x.device.type
+    if x.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        return None
+    if not torch.amp.autocast_mode.is_autocast_available(device) or not torch.is_autocast_enabled(device):
+        return None
+    return torch.get_autocast_dtype(device)
+
+
+def for_products(x: Tensor) -> Tensor:
+    """Convert `x` as torch's matrix products and attention do within autocast: once, not once for each of them."""
+    dtype = autocast_dtype(x)
+    return x if dtype is None else x.to(dtype)
+
+
+def check_glu(op: str, gate: Tensor, up: Tensor | None) -> None:
+    """Raise the error of the user's mistake, if there is one.
+
+    The kernels check the same before they read, in fewer words; this runs when they refused, and without data.
+    """
+    check_device(op, "gate", gate)
+    check_dtype(op, "gate", gate)
+    if up is not None:
+        check_device(op, "up", up, gate.device)
+        check_dtype(op, "up", up, (gate.dtype,))
+        check_shape(op, "up", up, gate.shape)
+    elif gate.dim() == 0 or gate.shape[-1] % 2:
+        raise ShapeError(
+            f"{op}: expected gate [..., 2 d], the gate's values before those that it gates, got {list(gate.shape)}; "
+            "give the two as two tensors if they are not in one"
+        )
+
+
+def halves(gate: Tensor, up: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The gate and what it gates, without a copy, in the type that is computed in."""
+    if up is None:
+        gate, up = gate.chunk(2, -1)
+    dtype = torch.promote_types(gate.dtype, torch.float32)
+    return gate.to(dtype), up.to(dtype)
+
+
+def new_output(gate: Tensor, up: Tensor | None) -> Tensor:
+    """A tensor for the result."""
+    return gate.new_empty(gate.shape if up is not None else (*gate.shape[:-1], gate.shape[-1] // 2))
+
+
+def new_gradients(gate: Tensor, up: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Tensors for the gradients; of halves the first is of both, and the second empty."""
+    return gate.new_empty(gate.shape), gate.new_empty(gate.shape if up is not None else (0,))
+
+
+def gradients_of(reference: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
+    """What a backward op computes, in plain torch: of its arguments gate and up require gradients."""
+
+    def gradients(grad: Tensor, gate: Tensor, up: Tensor | None, *options: object) -> tuple[Tensor, Tensor]:
+        given = [gate] if up is None else [gate, up]
+        found = torch.autograd.grad(reference(gate, up, *options), given, grad, create_graph=True)
+        return found[0], gate.flatten()[:0] if up is None else found[1]
+
+    return gradients
