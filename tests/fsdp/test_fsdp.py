@@ -13,13 +13,17 @@ from burnlike._torch_compat.fsdp import MANAGED
 from burnlike.errors import ModuleTreeError
 from burnlike.module import params
 
-from ..processes import assert_succeed, launched
+from ..processes import assert_succeed, crashed_in_a_thread_of_torch, launched, wait_for
 
 
 def wrong_cells(folder: Path, *arguments: str) -> dict[str, str]:
     """What two processes found to be wrong, by check, state and wrapping."""
     logs = [folder / f"{rank}.log" for rank in range(2)]
-    workers = launched(["-m", "tests.fsdp.worker", str(folder), *arguments], logs)
+    for _ in range(2):
+        workers = launched(["-m", "tests.fsdp.worker", str(folder), *arguments], logs)
+        wait_for(workers)
+        if not crashed_in_a_thread_of_torch(workers, logs):
+            break
     assert_succeed(workers, logs)
     found = [json.loads((folder / f"found{rank}.json").read_text()) for rank in range(2)]
     assert len(found[0]) >= 40
