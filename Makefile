@@ -14,6 +14,7 @@ CALLS ?= 2000
 # Processes that share the tests; one that is done takes tests of another.
 PARALLEL ?= -n auto --maxprocesses 4 --dist worksteal
 NATIVE_SOURCES := setup.py pyproject.toml $(shell find csrc -type f)
+CXX_SOURCES := $(shell find csrc tests/ops -name '*.cpp' -o -name '*.h' -o -name '*.inl' -o -name '*.cu')
 
 # Caches stay in the checkout; so do temporary files where the system's folder for them is not ours to write.
 export TORCHINDUCTOR_CACHE_DIR := $(CURDIR)/.cache/inductor
@@ -23,7 +24,7 @@ endif
 # Tests start hundreds of processes; without the bytecode of the first each would compile every file anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-train: build
+train: .venv/.native
 	$(python) -m burnlike train $(CONFIG)
 
 test: build
@@ -56,20 +57,22 @@ test-torch:
 fuzz: build
 	$(python) -m tests.record.fuzz.fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED) --keep .cache
 
-build: .venv/.native
+build: .venv/.native .venv/.dev
 
 # dist/ gets the source distribution and a wheel with the manylinux tag that fits it.
-dist: .venv/.packages
+dist: .venv/.dev
 	.ci/dist.sh dist
 
-lint: .venv/.packages
+lint: .venv/.dev
 	$(python) -m ruff check .
 	$(python) -m ruff format --check .
+	.venv/bin/clang-format --dry-run --Werror $(CXX_SOURCES)
 	.venv/bin/lint-imports
 
-format: .venv/.packages
+format: .venv/.dev
 	$(python) -m ruff check --fix .
 	$(python) -m ruff format .
+	.venv/bin/clang-format -i $(CXX_SOURCES)
 
 types: build
 	$(python) -m basedpyright
@@ -82,11 +85,11 @@ docs: build
 cuda-compile arm-compile: .venv/.packages
 	$(python) .ci/compile_check.py $(@:-compile=)
 
-asan: .venv/.packages
+asan: .venv/.dev
 	.ci/asan.sh
 
 # Random calls of the native ops with hostile arguments, under the sanitizers.
-fuzz-ops: .venv/.packages
+fuzz-ops: .venv/.dev
 	.ci/asan.sh calls $(CALLS)
 
 bench: build
@@ -98,6 +101,11 @@ clean:
 .venv/.packages: requirements.lock requirements-torch.lock .ci/environment.sh
 	@mkdir -p .cache/tmp
 	@.ci/environment.sh
+	@touch $@
+
+.venv/.dev: requirements-dev.lock .venv/.packages
+	@echo "Installing the packages of $< into .venv"
+	@$(python) -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement $<
 	@touch $@
 
 .cache/families/.installed: requirements-families.lock | .venv/.packages

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes .venv with torch and the packages of requirements.lock, whose hashes are checked. PYTHON=... chooses the interpreter, else the first of
-# python3.11, python3.12, python3.13 and python3 that is one of the three and can make environments.
+# Makes .venv with torch and the packages of requirements.lock, whose hashes are checked: what training needs.
+# PYTHON=... chooses the interpreter, else the first of python3.11, python3.12, python3.13 and python3 that is one of the
+# three and can make environments.
 # TORCH=2.15.0 takes that version of torch in place of the pinned one (on Linux a build for CUDA: gigabytes).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
