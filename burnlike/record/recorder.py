@@ -4,6 +4,7 @@ import io
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from .formats import DEFAULT_EXTENSION, EXTENSIONS, Format, check_name, detect, 
 from .outline import Outline, TensorEntry
 from .precision import Precision, PrecisionRule, stored_dtype_of
 from .record import Record
-from .saving.background import OnBusy, SaveHandle, snapshot, start_save, wait_for_saves
+from .saving.background import OnBusy, SaveHandle, SaveThread, snapshot, wait_for_saves
 from .saving.writing import content_of, plain_tensor, write_file, write_sequential
 from .state_dict.wrapper_subclasses import kept_tensors
 
@@ -102,7 +103,9 @@ class FileRecorder(Recorder):
         target = self._target(path)
         wait_for_saves(target, self, on_busy)
         outline, tensors = snapshot(outline_of(record, self.precision), record.tensors, self._allow_overflow)
-        return start_save(lambda: self._save(outline, tensors, target), target, self)
+        thread = SaveThread(lambda: self._save(outline, tensors, target), target, self)
+        thread.start()
+        return SaveHandle(thread)
 
     def load(self, path: str | os.PathLike[str], layout: Any = None) -> Record:
         """Open the record at `path`; its tensors are read when they are asked for. The name may lack the extension.
@@ -244,6 +247,16 @@ def names_of(record: Record) -> dict[str, list[str]]:
     for alias, name in record.aliases.items():
         names[name].append(alias)
     return names
+
+
+def copied(record: Record) -> Record:
+    """The record with copies of its values in the CPU's memory; those of an open file are left there.
+
+    Raises:
+        RecordError, DTypeError: see `outline_of`.
+    """
+    outline, tensors = snapshot(outline_of(record, Precision(float=None)), record.tensors, allow_overflow=True)
+    return replace(record, tensors=tensors, values=outline.values)
 
 
 def record_of(source: Source, outline: Outline) -> Record:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from .._lazy import resolve
 from ..errors import BurnlikeError, RecordError, RecordMismatchError
-from ..module.identity.torch_wrappers import unwrap
+from ..module.torch_objects.wrappers import unwrap
 from .layout import LayoutOf
 from .loading.report import LoadReport
 from .record import Record

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..._atomic import AtomicDirectory
 from ...errors import RecordError, RecordFormatError, RecordIOError
-from ...module.identity.torch_wrappers import is_distributed
+from ...module.torch_objects.wrappers import is_distributed
 from .. import metadata
 from ..bytes.budget import Budget
 from ..bytes.convert import can_lose, check_floats, check_ints

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..._torch_compat.fsdp import reshard
 from ...errors import RecordFormatError, RecordIOError
-from ...module.identity.torch_wrappers import is_distributed, part_of
+from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...ops import can_read_values, read_values_
 from ..bytes.convert import pieces
 from ..bytes.side_stream import CudaSideStream, SideStream

@@ -9,7 +9,7 @@ from torch import nn
 
 from ...errors import RecordMismatchError, RecordPathError
 from ...module import Param, ParamId, params
-from ...module.identity.device import find_device
+from ...module.torch_objects.device import find_device
 from ..dtypes import plain
 from ..files.stored_tensors import dtype_in
 from ..nesting import part_of, without

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ...errors import ArgumentError, ModuleTreeError, RecordMismatchError, nearest
 from ...module import Param, ParamGroup, ParamId
 from ...module.groups.param_group import selected
-from ...module.identity.torch_wrappers import bare_name
+from ...module.torch_objects.wrappers import bare_name
 from ..files.stored_tensors import dtype_in
 from ..record import Record
 from .load_options import LoadOptions

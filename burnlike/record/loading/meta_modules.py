@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...module.identity.plain_attributes import DEEPEST, plain_names, with_items
+from ...module.attributes.plain_attributes import DEEPEST, plain_names, with_items
 
 RESET = "reset_non_persistent_buffers"
 """The method of a module that computes its tensors which are in no record."""

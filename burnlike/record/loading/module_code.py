@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ..._torch_compat.modules import STATE_METADATA
 from ...errors import RecordMismatchError
 from ...module import Param
-from ...module.identity.torch_wrappers import bare_name, unwrap
+from ...module.torch_objects.wrappers import bare_name, unwrap
 from ...module.tree.walk import walk_of
 from ..layout import join
 from ..metadata import PICKLED, USUAL_VERSION, VERSIONS

@@ -11,8 +11,8 @@ from ..._torch_compat.modules import LOAD_HOOKS
 from ..._torch_compat.tensors import times_written
 from ...module import Param
 from ...module.identity.field_metadata import group_of
-from ...module.identity.lazy_parameter import is_lazy
-from ...module.identity.torch_wrappers import is_distributed
+from ...module.torch_objects.lazy_parameter import is_lazy
+from ...module.torch_objects.wrappers import is_distributed
 from ..state_dict.own_code import OwnCode, origin
 
 _GROUPS = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")

@@ -4,6 +4,7 @@ The interpreter waits for the thread when it ends. Which saves are going on is t
 other.
 """
 
+import contextlib
 import copy
 import os
 import threading
@@ -15,7 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ...errors import ArgumentError, RecordError, RecordIOError, SavePendingError
+from ...errors import ArgumentError, BurnlikeError, RecordIOError, SavePendingError
 from ..bytes.workers import BLOCK_BYTES, run_steps
 from ..files.stored_tensors import LazyTensors
 from ..outline import Outline, Payload
@@ -35,7 +36,7 @@ class SaveHandle:
         path: what is being saved.
     """
 
-    def __init__(self, thread: "_SaveThread") -> None:
+    def __init__(self, thread: "SaveThread") -> None:
         self.path = thread.path
         self._thread = thread
         weakref.finalize(self, thread.leave)
@@ -62,33 +63,52 @@ class SaveHandle:
         return self._thread.outcome()
 
 
-class _SaveThread(threading.Thread):
-    """Writes a file, and knows what came of it."""
+class SaveThread(threading.Thread):
+    """Writes something, and knows what came of it.
 
-    def __init__(self, write: Callable[[], str], path: str, recorder: object) -> None:
+    Args:
+        write: returns the path written.
+        path: what it writes.
+        owner: on whose behalf.
+        niceness: added to that of the process, where the system lets a thread have its own.
+
+    Attributes:
+        error: what `write` raised, once it has ended.
+    """
+
+    def __init__(self, write: Callable[[], str], path: str, owner: object, niceness: int = 0) -> None:
         super().__init__(name=f"saving {path}", daemon=False)
-        self.path = path
-        self.recorder = recorder
+        self.path = os.path.realpath(path)
+        self.owner = owner
+        self.error: BaseException | None = None
+        self._niceness = niceness
         self._write: Callable[[], str] | None = write
         self._state = threading.Lock()
         self._written: str | None = None
-        self._error: BaseException | None = None
         self._is_left = self._is_known = False
         self._ended = threading.Event()
 
+    def start(self) -> None:
+        # What the thread imports: a child that is forked while the thread imports it would wait for the import forever.
+        from ...ops import convert_, crc32  # noqa: F401
+
+        super().start()
+
     def run(self) -> None:
-        """Write, and let go of the values."""
         assert self._write is not None
         try:
+            if self._niceness:
+                with contextlib.suppress(OSError):
+                    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self._niceness)
             self._written = self._write()
         except BaseException as error:
-            if isinstance(error, RecordError):
+            if isinstance(error, BurnlikeError):
                 _forget_frames(error)
             with self._state:
-                self._error = error
+                self.error = error
                 self._report_unknown()
         finally:
-            self._write = None
+            self._write = None  # it has the values
             self._ended.set()
 
     def has_ended(self, timeout: float | None = 0.0) -> bool:
@@ -103,9 +123,9 @@ class _SaveThread(threading.Thread):
 
     def outcome(self) -> str:
         """The path written, or the error."""
-        if self._error is not None:
+        if self.error is not None:
             self._is_known = True
-            raise self._error
+            raise self.error
         if self._written is None:  # a forked process has a copy of the handle, but not the thread
             raise RecordIOError(f"{self.path}: is saved by another process; wait for it in the one that began to save")
         return self._written
@@ -117,7 +137,7 @@ class _SaveThread(threading.Thread):
             self._report_unknown()
 
     def _report_unknown(self) -> None:
-        error = self._error
+        error = self.error
         if error is not None and self._is_left and not self._is_known:
             self._is_known = True
             threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, self)))
@@ -125,27 +145,17 @@ class _SaveThread(threading.Thread):
 
 def _forget_frames(error: BaseException | None) -> None:
     """Let go of the frames of an error whose message says it all: they hold the values for as long as the handle is."""
-    while error is not None:
+    while error is not None and error.__traceback__ is not None:
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
 
 
-def start_save(write: Callable[[], str], path: str, recorder: object) -> SaveHandle:
-    """Let a thread of its own call `write`, which returns the path written, on behalf of `recorder`."""
-    thread = _SaveThread(write, _real(path), recorder)
-    # What the thread imports: a child that is forked while the thread imports it would wait for the import forever.
-    from ...ops import convert_, crc32  # noqa: F401
-
-    thread.start()
-    return SaveHandle(thread)
-
-
-def wait_for_saves(path: str, recorder: object = None, on_busy: OnBusy = "wait") -> None:
+def wait_for_saves(path: str, owner: object = None, on_busy: OnBusy = "wait") -> None:
     """Wait for saves to `path` that are still running, or refuse, so that they don't finish after a new one.
 
     Args:
         path: what is to be saved now.
-        recorder: its saves to other paths, too; None is nobody's.
+        owner: its saves to other paths, too; None is nobody's.
         on_busy: what to do when there is one.
 
     Raises:
@@ -154,19 +164,15 @@ def wait_for_saves(path: str, recorder: object = None, on_busy: OnBusy = "wait")
     """
     if on_busy not in ("wait", "refuse"):
         raise ArgumentError(f"on_busy: expected 'wait' or 'refuse', got {on_busy!r}")
-    real = _real(path)
+    real = os.path.realpath(path)
     for thread in threading.enumerate():
-        if not isinstance(thread, _SaveThread) or (thread.path != real and thread.recorder is not recorder):
+        if not isinstance(thread, SaveThread) or (thread.path != real and thread.owner is not owner):
             continue
         if on_busy == "refuse":
             raise SavePendingError(
                 f"{path}: not saved, {thread.path} is still being saved; wait for its handle, or pass on_busy='wait'"
             )
         thread.has_ended(None)
-
-
-def _real(path: str) -> str:
-    return os.path.realpath(path)
 
 
 def snapshot(

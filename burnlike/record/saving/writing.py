@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..._atomic import AtomicFile
 from ...errors import RecordError, RecordIOError
-from ...module.identity.torch_wrappers import is_distributed
+from ...module.torch_objects.wrappers import is_distributed
 from ..bytes.checksums import crc32
 from ..bytes.workers import bytes_at
 from ..dtypes import torch_dtype

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..._torch_compat.modules import STATE_METADATA
 from ...errors import RecordError, RecordFormatError
 from ...module import Param
-from ...module.identity.torch_wrappers import bare_name, unwrap
+from ...module.torch_objects.wrappers import bare_name, unwrap
 from ...module.tree.walk import walk_of
 from ..layout import join
 from ..metadata import VERSIONS, dump_versions

@@ -16,15 +16,15 @@ from torch import Tensor, nn
 from ...errors import RecordError
 from ...module import ModuleEnum, Param
 from ...module.containers.sequences import Container
-from ...module.identity.torch_wrappers import (
+from ...module.module import Module
+from ...module.printing.parts import shown_names
+from ...module.torch_objects.wrappers import (
     container_of,
     own_class,
     parametrizations_of,
     reparameterization_of,
     unwrap,
 )
-from ...module.module import Module
-from ...module.printing.parts import shown_names
 from ...module.tree.traversal import field_names, slots_of
 from ...tensor.core.base import TensorBase
 from ..layout import Layout, LayoutOf

@@ -16,8 +16,8 @@ from torch import nn
 from ..._torch_compat.modules import STATE_HOOKS, TOOLS, function_of
 from ...errors import RecordError
 from ...module.identity.field_metadata import fields_with
-from ...module.identity.torch_wrappers import bare_name, own_class, unwrap
 from ...module.methods import ModuleMethods
+from ...module.torch_objects.wrappers import bare_name, own_class, unwrap
 from ...module.tree.walk import walk_of
 from ..layout import join
 

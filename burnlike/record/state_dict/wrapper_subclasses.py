@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..._torch_compat.dispatch import is_traceable_wrapper_subclass
 from ...errors import RecordError
 from ...module import Param
-from ...module.identity.torch_wrappers import is_distributed
+from ...module.torch_objects.wrappers import is_distributed
 from ..layout import join
 from ..values import PARTS
 from .entries import entry_tensors

@@ -1,23 +1,19 @@
 """Checkpoints: directories that are written whole or not at all."""
 
-import contextlib
-import copy
 import os
 import re
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
-
-import torch
 
 from ..._atomic import AtomicDirectory, remove_abandoned_directories, remove_directory
 from ...errors import BurnlikeError, CheckpointError, RecordError
 from ...record import DistributedRecorder, Record, SafetensorsRecorder, verify
+from ...record.recorder import copied
+from ...record.saving.background import SaveThread
 
-_NICE = 10
+_NICENESS = 10  # the training goes first where it and the save want one CPU
 _NAME = re.compile(r"step-(\d+)")
 
 
@@ -115,8 +111,7 @@ class Checkpointer:
         self.directory = Path(directory)
         self.keep = keep
         self._own: dict[int, bool] = {}  # steps of this run's checkpoints in order -> whether this object wrote it
-        self._saving: threading.Thread | None = None
-        self._error: BaseException | None = None
+        self._saving: SaveThread | None = None
 
     def all(self) -> list[Checkpoint]:
         """The whole checkpoints, first to last; from here on they are taken for those of this run."""
@@ -181,8 +176,16 @@ class Checkpointer:
         if not background:
             self._write(checkpoint, records, kept)
             return checkpoint
-        copies = {name: _copied(record) for name, record in records.items()}
-        self._saving = threading.Thread(target=self._write_alone, args=(checkpoint, copies, kept), name="checkpoint")
+        try:
+            copies = {name: copied(record) for name, record in records.items()}
+        except RecordError as error:
+            raise self._unwritable(checkpoint, error) from error
+
+        def write() -> str:
+            self._write(checkpoint, copies, kept)
+            return os.fspath(checkpoint.path)
+
+        self._saving = SaveThread(write, os.fspath(checkpoint.path), self, _NICENESS)
         self._saving.start()
         return checkpoint
 
@@ -192,17 +195,17 @@ class Checkpointer:
         Raises:
             CheckpointError: it could not be written.
         """
-        if self._saving is not None:
-            self._saving.join()
-            self._saving = None
-        error, self._error = self._error, None
+        if self._saving is None:
+            return
+        self._saving.has_ended(None)
+        error, self._saving = self._saving.error, None
         if error is not None:
             raise error
 
     @property
     def is_saving(self) -> bool:
         """Whether a save is being written in the background."""
-        return self._saving is not None and self._saving.is_alive()
+        return self._saving is not None and not self._saving.has_ended()
 
     def keep_only(self, kept: Collection[int]) -> None:
         """Remove this run's checkpoints of other steps: those that a killed process was about to remove."""
@@ -217,14 +220,6 @@ class Checkpointer:
         self._own.pop(checkpoint.step, None)
         self._own[checkpoint.step] = True
         self._remove_others(kept)
-
-    def _write_alone(self, checkpoint: Checkpoint, records: Mapping[str, Record], kept: Collection[int] | None) -> None:
-        with contextlib.suppress(OSError):  # the training goes first where both want one CPU
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
-        try:
-            self._write(checkpoint, records, kept)
-        except BaseException as error:  # what the thread met is raised by `wait`
-            self._error = error
 
     def _remove_others(self, kept: Collection[int] | None) -> None:
         present = [step for step in self._own if step in {it.step for it in self._found()}]  # some may be gone
@@ -254,10 +249,3 @@ class Checkpointer:
             f"the checkpoint {checkpoint.path} can't be written: {reason}; {kept}. Free some space or mend the place, "
             "then go on with --resume"
         )
-
-
-def _copied(record: Record) -> Record:
-    """The record with copies of its values, in the CPU's memory."""
-    with torch.no_grad():
-        tensors = {name: it.detach().to("cpu", copy=True) for name, it in record.tensors.items()}
-    return replace(record, tensors=tensors, values=copy.deepcopy(record.values))

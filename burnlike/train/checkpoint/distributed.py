@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...module.identity.torch_wrappers import is_distributed
+from ...module.torch_objects.wrappers import is_distributed
 from ...record import DistributedRecorder, Record, SafetensorsRecorder
 from .checkpointer import Checkpoint, Checkpointer, whole_checkpoint
 
