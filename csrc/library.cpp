@@ -14,8 +14,8 @@
 #endif
 
 // Gradients are written only with zero_grads.
-#define BURNLIKE_STEP_OPTIONS                                                                                  \
-  "float grad_scale, Tensor? factors, float clip_value, Tensor? skip, Tensor? skipped, Tensor(z!)[] copies, "  \
+#define BURNLIKE_STEP_OPTIONS                                                                                 \
+  "float grad_scale, Tensor? factors, float clip_value, Tensor? skip, Tensor? skipped, Tensor(z!)[] copies, " \
   "bool zero_grads, int? seed) -> ()"
 
 STABLE_TORCH_LIBRARY(burnlike, library) {
@@ -44,11 +44,9 @@ STABLE_TORCH_LIBRARY(burnlike, library) {
   library.def("geglu(Tensor gate, Tensor? up, str approximate) -> Tensor");
   library.def("geglu_backward(Tensor grad, Tensor gate, Tensor? up, str approximate) -> (Tensor, Tensor)");
   library.def("bias_gelu(Tensor x, Tensor bias, str approximate) -> Tensor");
-  library.def(
-      "bias_gelu_backward(Tensor grad, Tensor x, Tensor bias, str approximate) -> (Tensor, Tensor)");
+  library.def("bias_gelu_backward(Tensor grad, Tensor x, Tensor bias, str approximate) -> (Tensor, Tensor)");
   library.def("masked_softmax(Tensor scores, Tensor? mask, float scale, bool causal) -> Tensor");
-  library.def(
-      "masked_softmax_backward(Tensor grad, Tensor y, Tensor? mask, float scale, bool causal) -> Tensor");
+  library.def("masked_softmax_backward(Tensor grad, Tensor y, Tensor? mask, float scale, bool causal) -> Tensor");
   library.def("dropout_add(Tensor x, Tensor residual, float probability, Tensor seed) -> Tensor");
   library.def("dropout_add_backward(Tensor grad, float probability, Tensor seed, ScalarType dtype) -> Tensor");
   library.def(

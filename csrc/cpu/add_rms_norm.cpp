@@ -13,8 +13,7 @@ namespace {
 CallCounter forward_calls{"add_rms_norm"};
 CallCounter backward_calls{"add_rms_norm_backward"};
 
-std::tuple<Tensor, Tensor> add_rms_norm(
-    const Tensor& x, const Tensor& residual, const Tensor& gamma, double epsilon) {
+std::tuple<Tensor, Tensor> add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, double epsilon) {
   forward_calls.add();
   const auto found = normalize(&Kernels::rms_norm, x, residual, gamma, std::nullopt, epsilon);
   return {found.y, found.sum};

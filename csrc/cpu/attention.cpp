@@ -25,7 +25,8 @@ AtenTensorHandle* handle_of(const std::optional<Tensor>& tensor, AtenTensorHandl
 
 // The tensor itself where its rows can be read, else a copy.
 Tensor with_rows(const Tensor& tensor) {
-  const bool is_usable = tensor.stride(3) == 1 && is_aligned(tensor.const_data_ptr(), element_size(element_kind(tensor)));
+  const bool is_usable =
+      tensor.stride(3) == 1 && is_aligned(tensor.const_data_ptr(), element_size(element_kind(tensor)));
   return is_usable ? tensor : contiguous_copy(tensor);
 }
 
@@ -106,7 +107,10 @@ AttentionBias bias_of(const std::optional<Tensor>& mask) {
   check_storage(*mask);
   STD_TORCH_CHECK(
       is_aligned(mask->const_data_ptr(), element_size(element_kind(*mask))), "attention: mask is not aligned");
-  return {mask->const_data_ptr(), element_kind(*mask), {mask->stride(0), mask->stride(1), mask->stride(2), mask->stride(3)}};
+  return {
+      mask->const_data_ptr(),
+      element_kind(*mask),
+      {mask->stride(0), mask->stride(1), mask->stride(2), mask->stride(3)}};
 }
 
 Gradients attention_backward(

@@ -242,7 +242,8 @@ struct AttentionBackward {
 
   static void multiply_queries(Product* tile, Product* queries, const Shape& shape, Product* product) {
     multiply(
-        matrices(tile, shape.count, shape.rows, shape.columns), matrices(queries, shape.count, shape.columns, shape.width),
+        matrices(tile, shape.count, shape.rows, shape.columns),
+        matrices(queries, shape.count, shape.columns, shape.width),
         matrices(product, shape.count, shape.rows, shape.width));
   }
 

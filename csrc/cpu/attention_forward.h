@@ -84,7 +84,8 @@ struct AttentionForward {
 
   // Rows [begin, end) of `count` problems; more than one only if a panel has all rows.
   void run_problems(
-      const Memory& memory, const AttentionCuts<Product>& cuts, int64_t first, int64_t count, int64_t begin, int64_t end) const {
+      const Memory& memory, const AttentionCuts<Product>& cuts, int64_t first, int64_t count, int64_t begin,
+      int64_t end) const {
     for (int64_t index = 0; index < count; ++index) {
       pack(query, sizes, first + index, memory.query + index * sizes.columns() * sizes.width);
       pack(key, sizes, first + index, memory.key + index * sizes.keys * sizes.width);

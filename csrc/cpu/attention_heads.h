@@ -84,8 +84,8 @@ struct AttentionBias {
   int64_t strides[4];
 };
 
-// `values[key, column]` of keys [first_key, end_key) and of the columns from that of a query on. Some columns at a time,
-// as values that lie a power of two apart would push each other out of the cache.
+// `values[key, column]` of keys [first_key, end_key) and of the columns from that of a query on. Some columns at a
+// time, as values that lie a power of two apart would push each other out of the cache.
 template <class Accumulate>
 void read_bias(
     const AttentionBias& bias, const AttentionSizes& sizes, int64_t problem, int64_t first_key, int64_t end_key,

@@ -18,9 +18,8 @@ CallCounter calls{"convert_"};
 constexpr int64_t kUnitValues = 64;
 
 void run(const Conversion& conversion, int64_t begin, int64_t end) {
-  const auto kernel = kernels()
-                          .convert[static_cast<size_t>(conversion.target_kind)]
-                          .from[static_cast<size_t>(conversion.source_kind)];
+  const auto kernel =
+      kernels().convert[static_cast<size_t>(conversion.target_kind)].from[static_cast<size_t>(conversion.source_kind)];
   if (kernel(conversion.source, conversion.target, begin, end)) {
     // Several threads may note the same.
     std::atomic_ref<int32_t>(*conversion.lost).store(1, std::memory_order_relaxed);
@@ -41,6 +40,4 @@ void convert_(StableListHandle targets, StableListHandle sources, const Tensor& 
 }  // namespace
 }  // namespace burnlike::cpu
 
-STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
-  library.impl("convert_", TORCH_BOX(&burnlike::cpu::convert_));
-}
+STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) { library.impl("convert_", TORCH_BOX(&burnlike::cpu::convert_)); }

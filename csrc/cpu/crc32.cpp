@@ -26,6 +26,4 @@ int64_t crc32(const Tensor& bytes, int64_t start) {
 }  // namespace
 }  // namespace burnlike::cpu
 
-STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
-  library.impl("crc32", TORCH_BOX(&burnlike::cpu::crc32));
-}
+STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) { library.impl("crc32", TORCH_BOX(&burnlike::cpu::crc32)); }

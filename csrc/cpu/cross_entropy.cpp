@@ -22,9 +22,7 @@ CallCounter backward_calls{"cross_entropy_backward"};
 // The targets, contiguous, of which each is a class or ignored.
 Tensor checked_targets(const Tensor& targets_any, int64_t classes, int64_t ignore_index) {
   Tensor targets = contiguous_targets(targets_any);
-  const auto is_outside = [&](int64_t target) {
-    return (target < 0 || target >= classes) && target != ignore_index;
-  };
+  const auto is_outside = [&](int64_t target) { return (target < 0 || target >= classes) && target != ignore_index; };
   const int64_t* begin = data_of<int64_t>(targets);
   const int64_t* end = begin + targets.size(0);
   const int64_t* found = std::find_if(begin, end, is_outside);
@@ -43,8 +41,14 @@ struct Options {
       const std::optional<double>& soft_cap)
       : weights(weight) {
     const int64_t classes = logits.size(1);
-    values = {nullptr, static_cast<double>(classes), classes, ignore_index, label_smoothing, z_loss,
-              static_cast<Accumulate>(soft_cap.value_or(0.0))};
+    values = {
+        nullptr,
+        static_cast<double>(classes),
+        classes,
+        ignore_index,
+        label_smoothing,
+        z_loss,
+        static_cast<Accumulate>(soft_cap.value_or(0.0))};
     if (!weights) return;
     weights = as_contiguous(*weights);
     values.weights = values_of<Accumulate>(*weights, storage);
@@ -92,8 +96,8 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(
     using Element = decltype(element);
     using Accumulate = accumulate_t<Element>;
     const bool is_reduced = reduction != Reduction::kNone;
-    const Tensor loss = new_contiguous(
-        is_reduced ? std::vector<int64_t>{} : std::vector<int64_t>{rows}, kind_of<Accumulate>, logits);
+    const Tensor loss =
+        new_contiguous(is_reduced ? std::vector<int64_t>{} : std::vector<int64_t>{rows}, kind_of<Accumulate>, logits);
     const Tensor statistics = new_contiguous({rows, 2}, kind_of<Accumulate>, logits);
     const Tensor total_weight = new_contiguous({}, ElementKind::kFloat64, logits);
     const Options<Accumulate> options(logits, weight, ignore_index, label_smoothing, z_loss, soft_cap);
@@ -127,8 +131,7 @@ Tensor cross_entropy_backward(
   return with_element_type(element_kind(logits), [&](auto element) {
     using Element = decltype(element);
     using Accumulate = accumulate_t<Element>;
-    check_cross_entropy_backward(
-        grad_any, logits, statistics_any, total_weight_any, reduction, kind_of<Accumulate>);
+    check_cross_entropy_backward(grad_any, logits, statistics_any, total_weight_any, reduction, kind_of<Accumulate>);
     const Tensor grad = as_contiguous(grad_any);
     const Tensor statistics = as_contiguous(statistics_any);
     const Tensor total_weight = as_contiguous(total_weight_any);

@@ -33,9 +33,8 @@ Tensor dropout_add(const Tensor& x_any, const Tensor& residual_any, double proba
       const Element* x_data = data_of<Element>(x);
       const Wide* residual_data = data_of<Wide>(residual);
       Wide* y_data = mutable_data_of<Wide>(y);
-      for_rows(x.numel(), 1, [&](int64_t begin, int64_t end) {
-        kernel(x_data, residual_data, y_data, begin, end, drop);
-      });
+      for_rows(
+          x.numel(), 1, [&](int64_t begin, int64_t end) { kernel(x_data, residual_data, y_data, begin, end, drop); });
     };
     if (element_kind(residual) == element_kind(x)) return run(Element{}, table.forward);
     run(Accumulate{}, table.mixed_forward);

@@ -55,7 +55,7 @@ struct AttentionTile {
   Product* grads;   // v dO^T, the gradients of the weights, becomes those of k q^T
   const Product* scores_low;
   const Product* grads_low;
-  const Accumulate* bias;  // added to the scaled scores, or null
+  const Accumulate* bias;       // added to the scaled scores, or null
   const Accumulate* logsumexp;  // of each column
   const Accumulate* deltas;     // of each column
   Accumulate scale;

@@ -16,8 +16,7 @@ namespace {
 CallCounter forward_calls{"masked_softmax"};
 CallCounter backward_calls{"masked_softmax_backward"};
 
-Tensor masked_softmax(
-    const Tensor& scores_any, const std::optional<Tensor>& mask_any, double scale, bool causal) {
+Tensor masked_softmax(const Tensor& scores_any, const std::optional<Tensor>& mask_any, double scale, bool causal) {
   forward_calls.add();
   const ElementKind kind = element_kind(scores_any);
   const std::optional<Tensor> mask = readable_mask(mask_any, scores_any);
@@ -56,9 +55,8 @@ Tensor masked_softmax_backward(
         data_of<Element>(grad), data_of<Element>(y), mutable_data_of<Element>(grad_scores), hidden,
         static_cast<accumulate_t<Element>>(scale)};
     const auto backward = kernels().masked_softmax(element).backward;
-    for_rows(y.numel() / hidden.columns, hidden.columns, [&](int64_t begin, int64_t end) {
-      backward(pass, begin, end);
-    });
+    for_rows(
+        y.numel() / hidden.columns, hidden.columns, [&](int64_t begin, int64_t end) { backward(pass, begin, end); });
   });
   return grad_scores;
 }

@@ -84,9 +84,8 @@ NormGradients norm_gradients(
     pass.epsilon = static_cast<Accumulate>(epsilon);
     const auto backward = (kernels().*norm)(element).backward;
     const int64_t width = pass.width * (Norm::kCentered ? 2 : 1);
-    const auto sums = sums_over_rows<Accumulate>(rows, width, [&](Accumulate* sum, int64_t begin, int64_t end) {
-      backward(pass, sum, begin, end);
-    });
+    const auto sums = sums_over_rows<Accumulate>(
+        rows, width, [&](Accumulate* sum, int64_t begin, int64_t end) { backward(pass, sum, begin, end); });
     store_values(sums.data(), grad_gamma);
     if (Norm::kCentered) store_values(sums.data() + pass.width, grad_beta);
   });

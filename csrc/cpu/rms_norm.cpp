@@ -18,8 +18,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& gamma, double epsilon) {
   return normalize(&Kernels::rms_norm, x, std::nullopt, gamma, std::nullopt, epsilon).y;
 }
 
-std::tuple<Tensor, Tensor> rms_norm_backward(
-    const Tensor& grad, const Tensor& x, const Tensor& gamma, double epsilon) {
+std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x, const Tensor& gamma, double epsilon) {
   backward_calls.add();
   const auto found = norm_gradients<RmsNorm>(&Kernels::rms_norm, grad, std::nullopt, x, gamma, epsilon);
   return {found.x, found.gamma};

@@ -74,6 +74,4 @@ std::tuple<Tensor, Tensor> rotary(
 }  // namespace
 }  // namespace burnlike::cpu
 
-STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
-  library.impl("rotary", TORCH_BOX(&burnlike::cpu::rotary));
-}
+STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) { library.impl("rotary", TORCH_BOX(&burnlike::cpu::rotary)); }

@@ -13,8 +13,7 @@ Tensor swiglu(const Tensor& gate, const std::optional<Tensor>& up) {
   return glu(kernels().swiglu, gate, up);
 }
 
-std::tuple<Tensor, Tensor> swiglu_backward(
-    const Tensor& grad, const Tensor& gate, const std::optional<Tensor>& up) {
+std::tuple<Tensor, Tensor> swiglu_backward(const Tensor& grad, const Tensor& gate, const std::optional<Tensor>& up) {
   backward_calls.add();
   return glu_backward(kernels().swiglu, grad, gate, up);
 }

@@ -19,8 +19,8 @@ CallCounter forward_calls{"bias_gelu"};
 CallCounter backward_calls{"bias_gelu_backward"};
 
 template <int kPack, class Activation, class Element, class Weight>
-__global__ void __launch_bounds__(kPackThreads) forward_kernel(
-    RowPlaces<const Element> x, RowPlaces<const Weight> bias, RowPlaces<Element> y, PackGrid grid) {
+__global__ void __launch_bounds__(kPackThreads)
+    forward_kernel(RowPlaces<const Element> x, RowPlaces<const Weight> bias, RowPlaces<Element> y, PackGrid grid) {
   using Accumulate = accumulate_t<Element>;
   for (int64_t index = first_pack(); index < grid.packs; index += pack_stride()) {
     const PackPlace place = grid.place(index);
@@ -29,8 +29,8 @@ __global__ void __launch_bounds__(kPackThreads) forward_kernel(
     Pack<Element, kPack> outputs;
 #pragma unroll
     for (int lane = 0; lane < kPack; ++lane) {
-      outputs.values[lane] = store<Element>(bias_gelu_output<Activation>(
-          Accumulate(load(values.values[lane])), Accumulate(load(biases.values[lane]))));
+      outputs.values[lane] = store<Element>(
+          bias_gelu_output<Activation>(Accumulate(load(values.values[lane])), Accumulate(load(biases.values[lane]))));
     }
     write_pack(y, place, outputs);
   }
@@ -107,11 +107,14 @@ Tensor bias_gelu(const Tensor& x_any, const Tensor& bias_any, const std::string&
     const RowPlaces<const Element> from = x.places<Element>();
     const RowPlaces<const Weight> biases{data_of<Weight>(bias), 0};
     const RowPlaces<Element> to{mutable_data_of<Element>(y), width};
-    with_packs<Element>(rows, width, [&](auto pack, const PackGrid& grid) {
-      launch(
-          forward_kernel<pack, decltype(activation), Element, Weight>, grid.blocks(), kPackThreads, scope.stream(),
-          from, biases, to, grid);
-    }, from, biases, to);
+    with_packs<Element>(
+        rows, width,
+        [&](auto pack, const PackGrid& grid) {
+          launch(
+              forward_kernel<pack, decltype(activation), Element, Weight>, grid.blocks(), kPackThreads, scope.stream(),
+              from, biases, to, grid);
+        },
+        from, biases, to);
   });
   return y;
 }
@@ -143,15 +146,18 @@ std::tuple<Tensor, Tensor> bias_gelu_backward(
     const RowPlaces<const Weight> biases{data_of<Weight>(bias), 0};
     const RowPlaces<Element> to{mutable_data_of<Element>(grad_x), width};
     const RowPlaces<Accumulate> partials{mutable_data_of<Accumulate>(sums), width};
-    with_packs<Element>(rows, width, [&](auto pack, const PackGrid&) {
-      // Blocks in which few threads have no columns: of 96 threads for 768 values in 16 bits.
-      const int64_t packs = width / pack;
-      const int64_t columns = (packs + kPackThreads - 1) / kPackThreads;
-      const int threads = row_threads((packs + columns - 1) / columns);
-      launch(
-          backward_kernel<pack, decltype(activation), Element, Weight>, static_cast<uint32_t>(columns * runs), threads,
-          scope.stream(), slopes, from, biases, to, partials, rows, runs);
-    }, slopes, from, biases, to, partials);
+    with_packs<Element>(
+        rows, width,
+        [&](auto pack, const PackGrid&) {
+          // Blocks in which few threads have no columns: of 96 threads for 768 values in 16 bits.
+          const int64_t packs = width / pack;
+          const int64_t columns = (packs + kPackThreads - 1) / kPackThreads;
+          const int threads = row_threads((packs + columns - 1) / columns);
+          launch(
+              backward_kernel<pack, decltype(activation), Element, Weight>, static_cast<uint32_t>(columns * runs),
+              threads, scope.stream(), slopes, from, biases, to, partials, rows, runs);
+        },
+        slopes, from, biases, to, partials);
     Weight* none = nullptr;
     add_columns(partials.data, mutable_data_of<Weight>(grad_bias), none, runs, width, scope.stream());
   });

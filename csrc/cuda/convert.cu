@@ -127,6 +127,4 @@ void convert_(StableListHandle targets, StableListHandle sources, const Tensor& 
 }  // namespace
 }  // namespace burnlike::cuda
 
-STABLE_TORCH_LIBRARY_IMPL(burnlike, CUDA, library) {
-  library.impl("convert_", TORCH_BOX(&burnlike::cuda::convert_));
-}
+STABLE_TORCH_LIBRARY_IMPL(burnlike, CUDA, library) { library.impl("convert_", TORCH_BOX(&burnlike::cuda::convert_)); }

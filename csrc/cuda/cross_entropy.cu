@@ -117,8 +117,8 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(
     Accumulate* statistics_data = mutable_data_of<Accumulate>(statistics);
     for_launches(input, [&](const Rows<Element>& part, unsigned blocks) {
       launch(
-          forward_kernel<kCapped, Element>, blocks, pack_threads<Element>(input.options.classes),
-          inputs.scope.stream(), part, statistics_data, losses_data, loss_data);
+          forward_kernel<kCapped, Element>, blocks, pack_threads<Element>(input.options.classes), inputs.scope.stream(),
+          part, statistics_data, losses_data, loss_data);
     });
     launch(
         totals_kernel<Element>, static_cast<uint32_t>(runs), threads_for(rows / runs), inputs.scope.stream(), input,

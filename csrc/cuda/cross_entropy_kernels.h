@@ -87,8 +87,8 @@ __device__ Partial<accumulate_t<Element>> partial_of(
 
 // One of `losses`, which are to be added, and `loss` is null.
 template <bool kCapped, class Element>
-__global__ void __launch_bounds__(kMaxThreads, 1)
-    forward_kernel(Rows<Element> input, accumulate_t<Element>* statistics, double* losses, accumulate_t<Element>* loss) {
+__global__ void __launch_bounds__(kMaxThreads, 1) forward_kernel(
+    Rows<Element> input, accumulate_t<Element>* statistics, double* losses, accumulate_t<Element>* loss) {
   using Accumulate = accumulate_t<Element>;
   __shared__ Accumulate shared[kWarp];
   const CrossEntropyOptions<Accumulate> options = input.with_weight_sum();
@@ -102,13 +102,12 @@ __global__ void __launch_bounds__(kMaxThreads, 1)
     const Accumulate target_logit = logit_of<kCapped>(logits[target], options.soft_cap);
     // A distance to an infinite logit would be NaN where the loss is infinite.
     const bool is_finite = target_logit - target_logit == Accumulate(0);
-    const Partial<Accumulate> part =
-        partial_of<kCapped>(logits, options, is_finite ? target_logit : Accumulate(0));
+    const Partial<Accumulate> part = partial_of<kCapped>(logits, options, is_finite ? target_logit : Accumulate(0));
     shift = shift_of(over_block(part.largest, shared, Larger{}));
     sum = over_block(part.sum * decay(shift_of(part.largest) - shift), shared, Add{});
     const Accumulate rest = options.label_smoothing > 0.0 ? over_block(part.rest, shared, Add{}) : Accumulate(0);
-    value = cross_entropy_loss(
-        options, weight_of(options, target), shift, sum, target_logit, static_cast<double>(rest));
+    value =
+        cross_entropy_loss(options, weight_of(options, target), shift, sum, target_logit, static_cast<double>(rest));
   }
   if (threadIdx.x != 0) return;
   statistics[2 * row] = shift;

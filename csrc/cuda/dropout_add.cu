@@ -29,8 +29,8 @@ __global__ void __launch_bounds__(kPackThreads) forward_kernel(
 #pragma unroll
     for (int lane = 0; lane < kPack; ++lane) {
       const Accumulate factor = dropout_factor(block_key, first_lane + lane, drop);
-      outputs.values[lane] = store<Wide>(
-          Accumulate(load(residuals.values[lane])) + Accumulate(load(values.values[lane])) * factor);
+      outputs.values[lane] =
+          store<Wide>(Accumulate(load(residuals.values[lane])) + Accumulate(load(values.values[lane])) * factor);
     }
     write_pack(y, place, outputs);
   }
@@ -84,11 +84,14 @@ Tensor dropout_add(const Tensor& x_any, const Tensor& residual_any, double proba
     const RowPlaces<const Wide> sum{data_of<Wide>(residual), count};
     const RowPlaces<Wide> to{mutable_data_of<Wide>(y), count};
     const int64_t* seed_data = data_of<int64_t>(seed);
-    with_packs<Element>(1, count, [&](auto pack, const PackGrid& grid) {
-      launch(
-          forward_kernel<pack, Element, Wide>, grid.blocks(), kPackThreads, scope.stream(), from, sum, to, grid,
-          probability, seed_data);
-    }, from, sum, to);
+    with_packs<Element>(
+        1, count,
+        [&](auto pack, const PackGrid& grid) {
+          launch(
+              forward_kernel<pack, Element, Wide>, grid.blocks(), kPackThreads, scope.stream(), from, sum, to, grid,
+              probability, seed_data);
+        },
+        from, sum, to);
   });
   return y;
 }
@@ -110,11 +113,14 @@ Tensor dropout_add_backward(
     const RowPlaces<const Wide> from{data_of<Wide>(grad), count};
     const RowPlaces<Element> to{mutable_data_of<Element>(grad_x), count};
     const int64_t* seed_data = data_of<int64_t>(seed);
-    with_packs<Element>(1, count, [&](auto pack, const PackGrid& grid) {
-      launch(
-          backward_kernel<pack, Element, Wide>, grid.blocks(), kPackThreads, scope.stream(), from, to, grid,
-          probability, seed_data);
-    }, from, to);
+    with_packs<Element>(
+        1, count,
+        [&](auto pack, const PackGrid& grid) {
+          launch(
+              backward_kernel<pack, Element, Wide>, grid.blocks(), kPackThreads, scope.stream(), from, to, grid,
+              probability, seed_data);
+        },
+        from, to);
   });
   return grad_x;
 }

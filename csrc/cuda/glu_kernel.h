@@ -67,11 +67,14 @@ Tensor glu(const Tensor& gate_any, const std::optional<Tensor>& up_any) {
     const RowPlaces<const Element> gate = tensors.gate<Element>();
     const RowPlaces<const Element> up = tensors.up<Element>();
     const RowPlaces<Element> to{mutable_data_of<Element>(y), width};
-    with_packs<Element>(tensors.rows(), width, [&](auto pack, const PackGrid& grid) {
-      launch(
-          glu_forward_kernel<pack, Activation, Element>, grid.blocks(), kPackThreads, scope.stream(), gate, up, to,
-          grid);
-    }, gate, up, to);
+    with_packs<Element>(
+        tensors.rows(), width,
+        [&](auto pack, const PackGrid& grid) {
+          launch(
+              glu_forward_kernel<pack, Activation, Element>, grid.blocks(), kPackThreads, scope.stream(), gate, up, to,
+              grid);
+        },
+        gate, up, to);
   });
   return y;
 }
@@ -93,11 +96,14 @@ std::tuple<Tensor, Tensor> glu_backward(
     const auto places = tensors.grad_places<Element>(grads);
     const RowPlaces<Element> to_gate = std::get<0>(places);
     const RowPlaces<Element> to_up = std::get<1>(places);
-    with_packs<Element>(tensors.rows(), tensors.width(), [&](auto pack, const PackGrid& grid) {
-      launch(
-          glu_backward_kernel<pack, Activation, Element>, grid.blocks(), kPackThreads, scope.stream(), grad, gate, up,
-          to_gate, to_up, grid);
-    }, grad, gate, up, to_gate, to_up);
+    with_packs<Element>(
+        tensors.rows(), tensors.width(),
+        [&](auto pack, const PackGrid& grid) {
+          launch(
+              glu_backward_kernel<pack, Activation, Element>, grid.blocks(), kPackThreads, scope.stream(), grad, gate,
+              up, to_gate, to_up, grid);
+        },
+        grad, gate, up, to_gate, to_up);
   });
   return grads;
 }

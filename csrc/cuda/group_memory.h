@@ -4,8 +4,8 @@
 // A thread's values lie in pieces of consecutive ones. In a piece there are as many as 16 bytes hold of the widest type
 // that a kernel takes, so that the threads of a warp, piece by piece, read memory from end to end.
 //
-// Where a storage is known at run time only, it is the same for a whole chunk: a branch costs little, where a kernel for
-// each combination of storages would not be compiled in reasonable time. Reading is apart from converting
+// Where a storage is known at run time only, it is the same for a whole chunk: a branch costs little, where a kernel
+// for each combination of storages would not be compiled in reasonable time. Reading is apart from converting
 // (group_values.h), so that everything that a thread needs is on its way before the first value is waited for.
 #pragma once
 

@@ -134,8 +134,8 @@ __global__ void __launch_bounds__(kMaxRowThreads, 1)
       RowValues<Element> written;
       for (int lane = 0; lane < lanes; ++lane) {
         written.values[lane] = store<Element>(softmax_grad(
-            Accumulate(load(grads[index].values[lane])), Accumulate(load(weights[index].values[lane])), sum,
-            pass.scale, (hidden[index] >> lane & 1u) != 0));
+            Accumulate(load(grads[index].values[lane])), Accumulate(load(weights[index].values[lane])), sum, pass.scale,
+            (hidden[index] >> lane & 1u) != 0));
       }
       grad_scores[pack] = written;
     });
@@ -160,8 +160,8 @@ __global__ void __launch_bounds__(kMaxRowThreads)
     sum = over_block(sum, shared, Add{});
     for (int64_t column = threadIdx.x; column < columns; column += blockDim.x) {
       const bool hidden = column >= seen.end || seen.hides(column);
-      grad_scores[column] = store<Element>(softmax_grad(
-          Accumulate(load(grad[column])), Accumulate(load(y[column])), sum, pass.scale, hidden));
+      grad_scores[column] = store<Element>(
+          softmax_grad(Accumulate(load(grad[column])), Accumulate(load(y[column])), sum, pass.scale, hidden));
     }
   }
 }

@@ -133,8 +133,8 @@ struct RowSums {
 // A block takes a run of rows and writes its part of the gradients of the weights once, to its row of `partials`. With
 // one pack for each thread there are registers to keep gamma and to read the next row while it computes one.
 template <class Norm, int kPacks, class Element, class Weight>
-__global__ void __launch_bounds__(kMaxRowThreads) packed_backward_kernel(
-    const NormBackward<Element, Weight> pass, accumulate_t<Element>* partials, int64_t rows) {
+__global__ void __launch_bounds__(kMaxRowThreads)
+    packed_backward_kernel(const NormBackward<Element, Weight> pass, accumulate_t<Element>* partials, int64_t rows) {
   using Accumulate = accumulate_t<Element>;
   using Values = RowValues<Element>;
   using Weights = Pack<Weight, kRowPack<Element>>;
@@ -222,8 +222,8 @@ __global__ void __launch_bounds__(kMaxRowThreads) packed_backward_kernel(
 
 // The same value by value, with the sums of the weights in memory.
 template <class Norm, class Element, class Weight>
-__global__ void __launch_bounds__(kMaxRowThreads) plain_backward_kernel(
-    const NormBackward<Element, Weight> pass, accumulate_t<Element>* partials, int64_t rows) {
+__global__ void __launch_bounds__(kMaxRowThreads)
+    plain_backward_kernel(const NormBackward<Element, Weight> pass, accumulate_t<Element>* partials, int64_t rows) {
   using Accumulate = accumulate_t<Element>;
   __shared__ Accumulate shared[BlockSums<Accumulate>::kShared];
   BlockSums<Accumulate> block{shared};

@@ -1,5 +1,5 @@
-// How elementwise kernels go through rows: a thread takes 16 bytes of `Element` at a time, or one value where rows are not
-// aligned to that.
+// How elementwise kernels go through rows: a thread takes 16 bytes of `Element` at a time, or one value where rows are
+// not aligned to that.
 #pragma once
 
 #include <algorithm>
@@ -70,8 +70,7 @@ void with_packs(int64_t rows, int64_t width, const Run& run, const Places&... pl
   }
   const auto grid = [&](int pack) { return PackGrid{rows * (width / pack), width / pack, pack}; };
   const bool fits =
-      width % kPack == 0 &&
-      (... && (is_packed<kPack>(places) && (rows == 1 || places.stride % kPack == 0)));
+      width % kPack == 0 && (... && (is_packed<kPack>(places) && (rows == 1 || places.stride % kPack == 0)));
   if (fits) return run(std::integral_constant<int, kPack>{}, grid(kPack));
   run(std::integral_constant<int, 1>{}, grid(1));
 }

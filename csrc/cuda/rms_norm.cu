@@ -22,8 +22,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& gamma, double epsilon) {
   return normalize<RmsNorm>(x, std::nullopt, gamma, std::nullopt, epsilon).y;
 }
 
-std::tuple<Tensor, Tensor> rms_norm_backward(
-    const Tensor& grad, const Tensor& x, const Tensor& gamma, double epsilon) {
+std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x, const Tensor& gamma, double epsilon) {
   backward_calls.add();
   const auto found = norm_gradients<RmsNorm>(grad, std::nullopt, x, gamma, epsilon);
   return {found.x, found.gamma};

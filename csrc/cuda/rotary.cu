@@ -89,8 +89,8 @@ __device__ __forceinline__ void turn(
     const int second_pack = kInterleaved ? (2 * pair + 1) / kPack : 1;
     const int first_lane = step * pair % kPack;
     const int second_lane = kInterleaved ? (2 * pair + 1) % kPack : pair;
-    const auto result = angles.turned(
-        pair, load(given[first_pack].values[first_lane]), load(given[second_pack].values[second_lane]));
+    const auto result =
+        angles.turned(pair, load(given[first_pack].values[first_lane]), load(given[second_pack].values[second_lane]));
     turned[first_pack].values[first_lane] = store<Element>(result.first);
     turned[second_pack].values[second_lane] = store<Element>(result.second);
   }
@@ -166,7 +166,7 @@ void launch_rotary(
   const auto rows =
       static_cast<unsigned>(std::clamp<int64_t>(query.count + key.count, 1, kThreads / static_cast<int>(columns)));
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(layout.positions, INT32_MAX));
-  const auto kernel = interleaved      ? rotary_kernel<kPack, true, false, Element, Table>
+  const auto kernel = interleaved    ? rotary_kernel<kPack, true, false, Element, Table>
                       : layout.whole ? rotary_kernel<kPack, false, true, Element, Table>
                                      : rotary_kernel<kPack, false, false, Element, Table>;
   launch(kernel, blocks, dim3(columns, rows), stream, query, key, tables, layout);
@@ -216,6 +216,4 @@ std::tuple<Tensor, Tensor> rotary(
 }  // namespace
 }  // namespace burnlike::cuda
 
-STABLE_TORCH_LIBRARY_IMPL(burnlike, CUDA, library) {
-  library.impl("rotary", TORCH_BOX(&burnlike::cuda::rotary));
-}
+STABLE_TORCH_LIBRARY_IMPL(burnlike, CUDA, library) { library.impl("rotary", TORCH_BOX(&burnlike::cuda::rotary)); }

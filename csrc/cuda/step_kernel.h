@@ -23,7 +23,9 @@ namespace burnlike::cuda {
 inline constexpr int kStepThreads = 256;
 // Blocks of threads that a multiprocessor has at least at a time: bounds the registers of a thread.
 template <class Rule, class Accumulate>
-inline constexpr int kStepBlocks = sizeof(Accumulate) == 8 ? 1 : Rule::kStates > 2 ? 2 : 3;
+inline constexpr int kStepBlocks = sizeof(Accumulate) == 8 ? 1
+                                   : Rule::kStates > 2     ? 2
+                                                           : 3;
 static_assert(kChunkValues % (kStepThreads * kGroupValues) == 0);
 
 // The step of one group of values. All threads of a warp call it together.

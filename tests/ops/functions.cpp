@@ -2,9 +2,9 @@
 #include "burnlike/functions.h"
 #include "burnlike/logarithm.h"
 
-#define OVER_ARRAYS(name, function, type)                                              \
-  extern "C" __attribute__((visibility("default"))) void name(const type* values, type* results, int64_t count) {             \
-    for (int64_t index = 0; index < count; ++index) results[index] = function(values[index]); \
+#define OVER_ARRAYS(name, function, type)                                                                         \
+  extern "C" __attribute__((visibility("default"))) void name(const type* values, type* results, int64_t count) { \
+    for (int64_t index = 0; index < count; ++index) results[index] = function(values[index]);                     \
   }
 
 OVER_ARRAYS(exp_float32, burnlike::exponential, float)

@@ -128,4 +128,5 @@ accumulate_t<Element> attention_dot(const Element* __restrict__ x, const Element
 
 template <class Element>
 constexpr AttentionKernels<Element> attention_kernels = {
-    attention_tile<product_t<Element>>, attention_softmax<product_t<Element>>, attention_divide<Element>, attention_dot<Element>};
+    attention_tile<product_t<Element>>, attention_softmax<product_t<Element>>, attention_divide<Element>,
+    attention_dot<Element>};

@@ -6,7 +6,7 @@
 #include <immintrin.h>
 
 #if defined(__clang__)
-#pragma clang attribute push( \
+#pragma clang attribute push(                                                                             \
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c,pclmul"), min_vector_width(512))), \
     apply_to = function)
 #else

@@ -25,8 +25,8 @@ void bias_gelu_backward_rows(
     const Element* __restrict__ x = x_rows.data + row * x_rows.stride;
     Element* __restrict__ grad_x = grad_x_rows + row * width;
     for (int64_t column = 0; column < width; ++column) {
-      const Accumulate slope = bias_gelu_grad<Activation>(
-          Accumulate(load(grad[column])), Accumulate(load(x[column])), bias[column]);
+      const Accumulate slope =
+          bias_gelu_grad<Activation>(Accumulate(load(grad[column])), Accumulate(load(x[column])), bias[column]);
       grad_x[column] = store<Element>(slope);
       sums[column] += slope;
     }

@@ -36,7 +36,8 @@ BURNLIKE_CARRYLESS_512 inline __m512i crc32_factors(Crc32Fold fold) {
   return _mm512_set4_epi64(fold.high, fold.low, fold.high, fold.low);
 }
 
-// Writes 64 bytes which, from a state of 0 on, have the remainder of all whole 256 bytes. There is at least one of them.
+// Writes 64 bytes which, from a state of 0 on, have the remainder of all whole 256 bytes. There is at least one of
+// them.
 BURNLIKE_CARRYLESS_512 void crc32_fold_512(uint32_t state, const uint8_t* bytes, int64_t count, uint8_t* folded) {
   const __m512i by_256 = crc32_factors(Crc32Fold(256));
   const __m512i by_64 = crc32_factors(Crc32Fold(64));
@@ -58,8 +59,8 @@ BURNLIKE_CARRYLESS_512 void crc32_fold_512(uint32_t state, const uint8_t* bytes,
 
 #endif
 
-// Four lanes of 16 bytes are folded over the 64 bytes ahead of them, and at last into one, which has the remainder of all
-// (Gopal et al., Intel 2009, "Fast CRC computation for generic polynomials using PCLMULQDQ instruction").
+// Four lanes of 16 bytes are folded over the 64 bytes ahead of them, and at last into one, which has the remainder of
+// all (Gopal et al., Intel 2009, "Fast CRC computation for generic polynomials using PCLMULQDQ instruction").
 uint32_t crc32_update(uint32_t state, const uint8_t* bytes, int64_t count) {
   if (count < 64) return crc32_byte_by_byte(state, bytes, count);
   constexpr Crc32Fold far{64}, near{16};

@@ -17,8 +17,7 @@ inline int64_t load_tile(
 }
 
 template <bool kCapped, class Accumulate>
-inline Accumulate exponentials_of_tile(
-    const Accumulate* tile, int64_t whole, Accumulate shift, Accumulate soft_cap) {
+inline Accumulate exponentials_of_tile(const Accumulate* tile, int64_t whole, Accumulate shift, Accumulate soft_cap) {
   constexpr int64_t lanes = kLanes<Accumulate>;
   Accumulate sums[lanes] = {};
   for (int64_t start = 0; start < whole; start += lanes) {
@@ -76,8 +75,7 @@ inline double cross_entropy_forward_row(
   }
   statistics[0] = shift_of(largest);
   statistics[1] = static_cast<Accumulate>(sum);
-  return cross_entropy_loss(
-      options, weight_of(options, target), statistics[0], statistics[1], target_logit, rest);
+  return cross_entropy_loss(options, weight_of(options, target), statistics[0], statistics[1], target_logit, rest);
 }
 
 // `losses` may be null; the sum of the losses and that of the targets' weights are added to `sums`.
@@ -139,9 +137,9 @@ inline void cross_entropy_backward_row(
 // `grad` has one value for each row, or one for all if `grad_step` is 0.
 template <class Element>
 void cross_entropy_backward_rows(
-    const accumulate_t<Element>* grad, int64_t grad_step, double divisor, const Element* logits,
-    const int64_t* targets, const CrossEntropyOptions<accumulate_t<Element>>& options,
-    const accumulate_t<Element>* statistics, Element* grads, int64_t begin, int64_t end) {
+    const accumulate_t<Element>* grad, int64_t grad_step, double divisor, const Element* logits, const int64_t* targets,
+    const CrossEntropyOptions<accumulate_t<Element>>& options, const accumulate_t<Element>* statistics, Element* grads,
+    int64_t begin, int64_t end) {
   using Accumulate = accumulate_t<Element>;
   const bool is_capped = options.soft_cap > Accumulate(0);
   const bool is_weighted = options.weights != nullptr && options.label_smoothing > 0.0;

@@ -48,8 +48,8 @@ void dropout_add_backward(
   for (int64_t index = begin; index < end;) {
     const int64_t stop = end_of_block(index, end);
     dropout_add_backward_block<Element, Wide>(
-        grad + index, grad_x + index, random_block_key(drop.key, index / kBlock),
-        static_cast<uint32_t>(index % kBlock), static_cast<uint32_t>(stop - index), drop);
+        grad + index, grad_x + index, random_block_key(drop.key, index / kBlock), static_cast<uint32_t>(index % kBlock),
+        static_cast<uint32_t>(stop - index), drop);
     index = stop;
   }
 }

@@ -6,8 +6,7 @@ __attribute__((noinline)) void glu_forward_row(
     const Element* __restrict__ gate, const Element* __restrict__ up, Element* __restrict__ y, int64_t width) {
   using Accumulate = accumulate_t<Element>;
   for (int64_t column = 0; column < width; ++column) {
-    y[column] =
-        store<Element>(glu_output<Activation>(Accumulate(load(gate[column])), Accumulate(load(up[column]))));
+    y[column] = store<Element>(glu_output<Activation>(Accumulate(load(gate[column])), Accumulate(load(up[column]))));
   }
 }
 
@@ -37,8 +36,7 @@ void glu_forward_rows(
 template <class Element, class Activation>
 void glu_backward_rows(
     const RowPlaces<const Element>& grad, const RowPlaces<const Element>& gate, const RowPlaces<const Element>& up,
-    const RowPlaces<Element>& grad_gate, const RowPlaces<Element>& grad_up, int64_t begin, int64_t end,
-    int64_t width) {
+    const RowPlaces<Element>& grad_gate, const RowPlaces<Element>& grad_up, int64_t begin, int64_t end, int64_t width) {
   for (int64_t row = begin; row < end; ++row) {
     glu_backward_row<Element, Activation>(
         grad.data + row * grad.stride, gate.data + row * gate.stride, up.data + row * up.stride,

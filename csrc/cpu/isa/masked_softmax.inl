@@ -80,13 +80,13 @@ inline void masked_softmax_backward_row(
   for (int64_t start = 0; start < whole; start += lanes) {
     for (int64_t lane = 0; lane < lanes; ++lane) {
       const int64_t column = start + lane;
-      products[lane] += softmax_product(
-          Accumulate(load(grad[column])), Accumulate(load(y[column])), kMasked && mask[column] != 0);
+      products[lane] +=
+          softmax_product(Accumulate(load(grad[column])), Accumulate(load(y[column])), kMasked && mask[column] != 0);
     }
   }
   for (int64_t column = whole; column < seen.end; ++column) {
-    products[column - whole] += softmax_product(
-        Accumulate(load(grad[column])), Accumulate(load(y[column])), kMasked && mask[column] != 0);
+    products[column - whole] +=
+        softmax_product(Accumulate(load(grad[column])), Accumulate(load(y[column])), kMasked && mask[column] != 0);
   }
   const Accumulate sum = sum_of_lanes(products);
   for (int64_t column = 0; column < seen.end; ++column) {

@@ -166,8 +166,7 @@ inline void norm_backward_row(
 }
 
 template <class Norm, class Element>
-void norm_backward_rows(
-    const CpuNormBackward<Element>& pass, accumulate_t<Element>* sums, int64_t begin, int64_t end) {
+void norm_backward_rows(const CpuNormBackward<Element>& pass, accumulate_t<Element>* sums, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
     if (pass.grad_sum != nullptr) {
       norm_backward_row<Norm, true>(pass, row, sums, sums + pass.width);

@@ -34,8 +34,8 @@ inline void rotary_neighbours(
   for (int64_t index = 0; index < half; ++index) {
     const Accumulate sine_here = load(sine[index]);
     const auto turned = rotary_turned<Accumulate>(
-        load(x[2 * index]), load(x[2 * index + 1]), load(cosine[index]), sign * sine_here,
-        minus_sign * sine_here, load(cosine[index]));
+        load(x[2 * index]), load(x[2 * index + 1]), load(cosine[index]), sign * sine_here, minus_sign * sine_here,
+        load(cosine[index]));
     y[2 * index] = store<Element>(turned.first);
     y[2 * index + 1] = store<Element>(turned.second);
   }

@@ -60,8 +60,7 @@ constinit const Kernels BURNLIKE_TABLE = {
     .step_float64 = step_kernels<double>,
     .sum_of_squares =
         {sum_of_squares<float>, sum_of_squares<double>, sum_of_squares<BFloat16>, sum_of_squares<Float16>},
-    .convert =
-        {convert_kernels<float>, convert_kernels<double>, convert_kernels<BFloat16>, convert_kernels<Float16>},
+    .convert = {convert_kernels<float>, convert_kernels<double>, convert_kernels<BFloat16>, convert_kernels<Float16>},
     .crc32 = crc32_update,
 };
 

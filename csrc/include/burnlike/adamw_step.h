@@ -64,8 +64,7 @@ BURNLIKE_INLINE AdamwCorrections adamw_corrections(const AdamwArguments& argumen
 
 template <class Accumulate>
 BURNLIKE_INLINE AdamwScalars<Accumulate> adamw_scalars(
-    const AdamwArguments& arguments, const AdamwCorrections& corrections,
-    const GradientScalars<Accumulate>& gradient) {
+    const AdamwArguments& arguments, const AdamwCorrections& corrections, const GradientScalars<Accumulate>& gradient) {
   const double decay = arguments.lr * arguments.weight_decay;
   AdamwScalars<Accumulate> scalars;
   scalars.gradient = gradient;

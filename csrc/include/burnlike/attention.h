@@ -18,8 +18,8 @@ BURNLIKE_INLINE Accumulate attention_weight(Accumulate score, Accumulate logsume
 
 // The gradient of q k^T, before it was scaled.
 template <class Accumulate>
-BURNLIKE_INLINE Accumulate attention_grad_product(
-    Accumulate weight, Accumulate grad_weight, Accumulate delta, Accumulate scale) {
+BURNLIKE_INLINE Accumulate
+attention_grad_product(Accumulate weight, Accumulate grad_weight, Accumulate delta, Accumulate scale) {
   return weight * (grad_weight - delta) * scale;
 }
 

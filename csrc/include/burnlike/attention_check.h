@@ -49,8 +49,7 @@ inline void check_attention_results(
   }
   const bool is_double = element_kind(query) == ElementKind::kFloat64;
   STD_TORCH_CHECK(
-      logsumexp.is_cpu() &&
-          element_kind(logsumexp) == (is_double ? ElementKind::kFloat64 : ElementKind::kFloat32) &&
+      logsumexp.is_cpu() && element_kind(logsumexp) == (is_double ? ElementKind::kFloat64 : ElementKind::kFloat32) &&
           has_sizes(logsumexp, {query.size(0), query.size(1), query.size(2)}),
       "attention: logsumexp does not fit query");
 }

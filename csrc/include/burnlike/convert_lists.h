@@ -69,7 +69,8 @@ class ConvertLists {
     element_kind(target.dtype);
     element_kind(source.dtype);
     STD_TORCH_CHECK(target.same_shape(source), "convert_: a target does not have its source's shape");
-    STD_TORCH_CHECK(target.data != nullptr || target.count == 0, "convert_: a target is not contiguous, or not aligned");
+    STD_TORCH_CHECK(
+        target.data != nullptr || target.count == 0, "convert_: a target is not contiguous, or not aligned");
     STD_TORCH_CHECK(
         target.same_place(targets_[0]) && source.same_place(targets_[0]), "convert_: tensors on different devices");
   }

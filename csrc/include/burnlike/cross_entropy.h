@@ -99,8 +99,7 @@ BURNLIKE_INLINE CrossEntropySlopes<Accumulate> cross_entropy_slopes(
   const double spread = options.label_smoothing / static_cast<double>(options.classes);
   double exps = target + spread * options.weight_sum;
   if (options.z_loss != 0.0) {
-    exps += 2.0 * options.z_loss * target_weight *
-            (static_cast<double>(shift) + logarithm(static_cast<double>(sum)));
+    exps += 2.0 * options.z_loss * target_weight * (static_cast<double>(shift) + logarithm(static_cast<double>(sum)));
   }
   return {
       static_cast<Accumulate>(slope * exps / static_cast<double>(sum)), static_cast<Accumulate>(slope * spread),

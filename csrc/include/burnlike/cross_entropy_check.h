@@ -39,14 +39,14 @@ inline void check_cross_entropy(
       logits.dim() == 2 && targets.dim() == 1 && targets.size(0) == logits.size(0),
       "cross_entropy: expected logits [n, classes] and targets [n]");
   STD_TORCH_CHECK(is_int64(targets), "cross_entropy: expected targets of int64");
-  STD_TORCH_CHECK(label_smoothing >= 0.0 && label_smoothing <= 1.0, "cross_entropy: label_smoothing is not from 0 to 1");
+  STD_TORCH_CHECK(
+      label_smoothing >= 0.0 && label_smoothing <= 1.0, "cross_entropy: label_smoothing is not from 0 to 1");
   STD_TORCH_CHECK(z_loss >= 0.0 && z_loss <= 1e6, "cross_entropy: z_loss is not from 0 to 1e6");
   STD_TORCH_CHECK(
       !soft_cap || (*soft_cap >= 1e-6 && *soft_cap <= 1e6), "cross_entropy: soft_cap is not from 1e-6 to 1e6");
   if (!weight) return;
   STD_TORCH_CHECK(is_beside(*weight, logits), "cross_entropy: weight is not where logits are");
-  STD_TORCH_CHECK(
-      weight->dim() == 1 && weight->size(0) == logits.size(1), "cross_entropy: expected weight [classes]");
+  STD_TORCH_CHECK(weight->dim() == 1 && weight->size(0) == logits.size(1), "cross_entropy: expected weight [classes]");
   const ElementKind kind = element_kind(*weight);
   STD_TORCH_CHECK(
       kind == element_kind(logits) || kind == ElementKind::kFloat32,
@@ -55,8 +55,8 @@ inline void check_cross_entropy(
 
 // Of the tensors that the forward pass made, and of the gradient of its loss.
 inline void check_cross_entropy_backward(
-    const Tensor& grad, const Tensor& logits, const Tensor& statistics, const Tensor& total_weight,
-    Reduction reduction, ElementKind accumulate) {
+    const Tensor& grad, const Tensor& logits, const Tensor& statistics, const Tensor& total_weight, Reduction reduction,
+    ElementKind accumulate) {
   STD_TORCH_CHECK(
       is_beside(grad, logits) && is_beside(statistics, logits) && is_beside(total_weight, logits),
       "cross_entropy: tensors on different devices");

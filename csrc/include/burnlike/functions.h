@@ -1,5 +1,5 @@
-// exp, sigmoid, tanh and the normal distribution of one value, the same bits on every instruction set and on CUDA: no branch, so that loops over
-// them are vectorized, and no table.
+// exp, sigmoid, tanh and the normal distribution of one value, the same bits on every instruction set and on CUDA: no
+// branch, so that loops over them are vectorized, and no table.
 //
 // exp(x) = 2^n * exp(r) with n = round(x / ln 2) and r = x - n ln 2, |r| <= ln(2) / 2, subtracted in two parts (Cody &
 // Waite 1980, ch. 6); exp(r) by its Taylor series, whose rest is below 2^-27 in float32 (degree 7) and 2^-57 in

@@ -1,7 +1,8 @@
 // log of one value, the same bits on every instruction set and on CUDA, for sums of which there are few.
 //
 // log(x) = e log(2) + log(m) with x = 2^e m, m from sqrt(1/2) to sqrt(2), and log(m) = 2 artanh(s) with
-// s = (m - 1) / (m + 1), |s| <= 0.172, by its series, whose rest is below 2^-57. Largest error: 2 units in the last place.
+// s = (m - 1) / (m + 1), |s| <= 0.172, by its series, whose rest is below 2^-57. Largest error: 2 units in the last
+// place.
 #pragma once
 
 #include "functions.h"

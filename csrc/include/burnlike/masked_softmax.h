@@ -94,8 +94,8 @@ BURNLIKE_INLINE Accumulate softmax_product(Accumulate grad, Accumulate y, bool h
 }
 
 template <class Accumulate>
-BURNLIKE_INLINE Accumulate softmax_grad(
-    Accumulate grad, Accumulate y, Accumulate sum_of_products, Accumulate scale, bool hidden) {
+BURNLIKE_INLINE Accumulate
+softmax_grad(Accumulate grad, Accumulate y, Accumulate sum_of_products, Accumulate scale, bool hidden) {
   return hidden ? Accumulate(0) : y * (grad - sum_of_products) * scale;
 }
 

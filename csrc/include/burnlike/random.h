@@ -62,8 +62,7 @@ struct StochasticStore<BFloat16> {
   BURNLIKE_INLINE static BFloat16 from(float value, uint32_t bits) {
     const uint32_t pattern = detail::bits_of(value);
     const int32_t magnitude = static_cast<int32_t>(pattern & 0x7FFFFFFFu);
-    const int32_t rounded =
-        detail::rounded_magnitude<16, 0x7F800000, 0x7F7F8000, 0x7F7F0000>(magnitude, bits);
+    const int32_t rounded = detail::rounded_magnitude<16, 0x7F800000, 0x7F7F8000, 0x7F7F0000>(magnitude, bits);
     const uint32_t finite = (pattern & 0x80000000u) | static_cast<uint32_t>(rounded);
     const uint32_t result = magnitude < 0x7F800000 ? finite : pattern;
     return {static_cast<uint16_t>(magnitude > 0x7F800000 ? 0x7FC0u : result >> 16)};
@@ -75,8 +74,7 @@ struct StochasticStore<Float16> {
   BURNLIKE_INLINE static Float16 from(float value, uint32_t bits) {
     const uint32_t pattern = detail::bits_of(value);
     const int32_t magnitude = static_cast<int32_t>(pattern & 0x7FFFFFFFu);
-    const int32_t rounded =
-        detail::rounded_magnitude<13, 0x47800000, 0x477FF000, 0x477FE000>(magnitude, bits);
+    const int32_t rounded = detail::rounded_magnitude<13, 0x47800000, 0x477FF000, 0x477FE000>(magnitude, bits);
     // Below 2^-14 numbers are 2^-24 apart; the minimum keeps larger ones from overflowing an integer.
     const float absolute = detail::float_of(static_cast<uint32_t>(magnitude));
     const float steps = (absolute < 0x1.0p-14f ? absolute : 0x1.0p-14f) * 0x1.0p+24f;

@@ -39,8 +39,7 @@ inline void check_rotary_table(const Tensor& table, const Tensor& query, const T
   const auto sizes = table.sizes();
   const auto cosine_sizes = cosine.sizes();
   STD_TORCH_CHECK(
-      kind == element_kind(cosine) &&
-          std::equal(sizes.begin(), sizes.end(), cosine_sizes.begin(), cosine_sizes.end()),
+      kind == element_kind(cosine) && std::equal(sizes.begin(), sizes.end(), cosine_sizes.begin(), cosine_sizes.end()),
       "rotary: sin does not have the dtype and shape of cos");
 }
 

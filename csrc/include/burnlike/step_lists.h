@@ -158,9 +158,8 @@ class StepLists {
       check_writable(state);
       if (part.scales == nullptr) continue;
       STD_TORCH_CHECK(
-          part.scales->dtype == aoti_torch_dtype_float32() && part.scales->same_place(param) &&
-              part.scales->dim == 1 && part.scales->count == block_count(param.count) &&
-              (part.scales->data != nullptr || param.count == 0),
+          part.scales->dtype == aoti_torch_dtype_float32() && part.scales->same_place(param) && part.scales->dim == 1 &&
+              part.scales->count == block_count(param.count) && (part.scales->data != nullptr || param.count == 0),
           "step: scales do not fit their moment");
     }
   }

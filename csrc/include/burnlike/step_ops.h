@@ -1,5 +1,5 @@
-// The ops of steps as their schemas have them: `adamw_step_<run>` makes lists and arguments of what an op gets and hands
-// them to `run`, which knows the device. For CPU and CUDA.
+// The ops of steps as their schemas have them: `adamw_step_<run>` makes lists and arguments of what an op gets and
+// hands them to `run`, which knows the device. For CPU and CUDA.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +36,9 @@ void adamw_step_(
 template <void (*kRun)(StepLists&, const SgdArguments&)>
 void sgd_step_(
     StableListHandle params, StableListHandle grads, StableListHandle velocities, StableListHandle scales,
-    const std::vector<int64_t>& times, double lr, double momentum, double dampening, bool nesterov,
-    double weight_decay, double grad_scale, const std::optional<Tensor>& factors, double clip_value,
-    const std::optional<Tensor>& skip, const std::optional<Tensor>& skipped, StableListHandle copies, bool zero_grads,
-    std::optional<int64_t> seed) {
+    const std::vector<int64_t>& times, double lr, double momentum, double dampening, bool nesterov, double weight_decay,
+    double grad_scale, const std::optional<Tensor>& factors, double clip_value, const std::optional<Tensor>& skip,
+    const std::optional<Tensor>& skipped, StableListHandle copies, bool zero_grads, std::optional<int64_t> seed) {
   StepLists lists{
       params,
       grads,

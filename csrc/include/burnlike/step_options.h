@@ -8,14 +8,14 @@
 namespace burnlike {
 
 struct StepOptions {
-  double grad_scale;       // gradients are multiplied by it,
-  const double* factors;   // and by one of these; null for none
-  int64_t factor_stride;   // 0 for one factor, 1 for one for each parameter
-  double clip_value;       // then they are cut to -clip_value..clip_value
-  const float* skip;       // where not zero, only gradients to be zeroed are changed; may be null
-  const double* skipped;   // subtracted from every time; may be null
+  double grad_scale;      // gradients are multiplied by it,
+  const double* factors;  // and by one of these; null for none
+  int64_t factor_stride;  // 0 for one factor, 1 for one for each parameter
+  double clip_value;      // then they are cut to -clip_value..clip_value
+  const float* skip;      // where not zero, only gradients to be zeroed are changed; may be null
+  const double* skipped;  // subtracted from every time; may be null
   bool zero_grads;
-  bool stochastic;         // rounding of weights and moments to 16 and 8 bits
+  bool stochastic;  // rounding of weights and moments to 16 and 8 bits
   uint64_t seed;
 };
 
@@ -39,8 +39,7 @@ struct GradientScalars {
 
 template <class Accumulate>
 BURNLIKE_INLINE GradientScalars<Accumulate> gradient_scalars(const StepOptions& options, int64_t tensor) {
-  return {
-      static_cast<Accumulate>(gradient_scale(options, tensor)), static_cast<Accumulate>(options.clip_value)};
+  return {static_cast<Accumulate>(gradient_scale(options, tensor)), static_cast<Accumulate>(options.clip_value)};
 }
 
 // NaN stays NaN, as both comparisons are false.

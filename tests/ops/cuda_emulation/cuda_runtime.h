@@ -67,9 +67,7 @@ inline unsigned arrived = 0;
 inline unsigned generation = 0;
 inline int votes[2] = {};
 
-inline void yield() {
-  swapcontext(&fibers[current]->context, &scheduler);
-}
+inline void yield() { swapcontext(&fibers[current]->context, &scheduler); }
 
 inline void run_fiber() {
   body();
