@@ -1,12 +1,16 @@
-"""The base of layers, and the check of their inputs' shapes."""
+"""The bases of layers, and the check of their inputs' shapes."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from ..config import Config
 from ..errors import ShapeError
-from ..module import DisplaySettings, Module
+from ..module import Content, DisplaySettings, Module
+from ..tensor.torch_bridge.torch_function import lift
+from .call_types import KeepsType
 
 
 class Layer(Module):
@@ -14,6 +18,48 @@ class Layer(Module):
 
     def custom_settings(self) -> DisplaySettings:
         return DisplaySettings(new_line_after_attribute=False)
+
+
+class ConfiguredLayer(Layer):
+    """A layer whose attributes are the fields of its config, under the same names, and which displays them.
+
+    Example:
+        ```
+        class Elu(ConfiguredLayer, config=EluConfig):
+            alpha: float
+        ```
+    """
+
+    _config: ClassVar[type[Config] | None] = None
+
+    def __init_subclass__(cls, config: type[Config] | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if config is not None:
+            cls._config = config
+
+    def __init__(self, config: Any = None) -> None:
+        """Make the layer of its config; None is the config with its defaults."""
+        super().__init__()
+        if self._config is not None:
+            config = self._config() if config is None else config
+            for name in self._config.__struct_fields__:
+                setattr(self, name, getattr(config, name))
+
+    def custom_content(self, content: Content) -> Content:
+        for name in () if self._config is None else self._config.__struct_fields__:
+            content.add("lambda" if name == "lambd" else name, getattr(self, name))
+        return content
+
+
+class OfEachElement(KeepsType, ConfiguredLayer):
+    """A layer that computes `operation` of each element, or another `forward` of the same kind."""
+
+    operation: ClassVar[Callable[[Tensor], Tensor]]
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[...] -> [...]`."""
+        return type(self).operation(x)
 
 
 def torch_name(name: str, size: int | None = None) -> Any:

@@ -3,11 +3,11 @@
 from torch import Tensor
 from torch.nn import functional
 
-from ...module import Content, Module
+from ...module import Module
 from ...tensor.activation.pointwise import largest_exponent
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
-from ..layer import Layer
+from ..layer import OfEachElement
 from .rectifier_configs import (
     CeluConfig,
     EluConfig,
@@ -19,157 +19,112 @@ from .rectifier_configs import (
 )
 
 
-class Relu(KeepsType, Layer):
+class Relu(OfEachElement):
     """max(0, x).
 
     Torch: `nn.ReLU`.
     """
 
-    @lift
-    def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]`."""
-        return functional.relu(x)
+    operation = functional.relu
 
 
-class Relu6(KeepsType, Layer):
+class Relu6(OfEachElement):
     """min(max(0, x), 6).
 
     Torch: `nn.ReLU6`.
     """
 
-    @lift
-    def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]`."""
-        return functional.relu6(x)
+    operation = functional.relu6
 
 
-class LeakyRelu(KeepsType, Layer):
+class LeakyRelu(OfEachElement, config=LeakyReluConfig):
     """x where x >= 0, negative_slope * x elsewhere (Maas et al. 2013).
 
     Torch: `nn.LeakyReLU`.
     """
 
-    def __init__(self, config: LeakyReluConfig) -> None:
-        super().__init__()
-        self.negative_slope = config.negative_slope
+    negative_slope: float
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]`."""
         return functional.leaky_relu(x, self.negative_slope)
 
-    def custom_content(self, content: Content) -> Content:
-        return content.add("negative_slope", self.negative_slope)
 
-
-class ThresholdedRelu(KeepsType, Layer):
+class ThresholdedRelu(OfEachElement, config=ThresholdedReluConfig):
     """x where x > alpha, 0 elsewhere.
 
     Torch: `nn.Threshold(alpha, 0)`.
     """
 
-    def __init__(self, config: ThresholdedReluConfig) -> None:
-        super().__init__()
-        self.alpha = config.alpha
+    alpha: float
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]`."""
         return functional.threshold(x, self.alpha, 0.0)
 
-    def custom_content(self, content: Content) -> Content:
-        return content.add("alpha", self.alpha)
 
-
-class Threshold(KeepsType, Layer):
+class Threshold(OfEachElement, config=ThresholdConfig):
     """x where x > threshold, value elsewhere.
 
     Torch: `nn.Threshold`.
     """
 
-    def __init__(self, config: ThresholdConfig) -> None:
-        super().__init__()
-        self.threshold = config.threshold
-        self.value = config.value
+    threshold: float
+    value: float
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]`."""
         return functional.threshold(x, self.threshold, self.value)
 
-    def custom_content(self, content: Content) -> Content:
-        return content.add("threshold", self.threshold).add("value", self.value)
 
-
-class Elu(KeepsType, Layer):
+class Elu(OfEachElement, config=EluConfig):
     """x where x > 0, alpha * (e^x - 1) elsewhere (Clevert et al. 2016, eq. 15).
 
     Torch: `nn.ELU`.
     """
 
-    def __init__(self, config: EluConfig) -> None:
-        super().__init__()
-        self.alpha = config.alpha
+    alpha: float
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]`."""
         return functional.elu(x, self.alpha)
 
-    def custom_content(self, content: Content) -> Content:
-        return content.add("alpha", self.alpha)
 
-
-class Selu(KeepsType, Layer):
+class Selu(OfEachElement):
     """ELU with a scale and an alpha that keep mean 0 and variance 1 (Klambauer et al. 2017, eq. 2).
 
     Torch: `nn.SELU`.
     """
 
-    @lift
-    def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]`."""
-        return functional.selu(x)
+    operation = functional.selu
 
 
-class Celu(KeepsType, Layer):
+class Celu(OfEachElement, config=CeluConfig):
     """max(0, x) + min(0, alpha * (e^(x / alpha) - 1)) (Barron 2017, eq. 2).
 
     Torch: `nn.CELU`.
     """
 
-    def __init__(self, config: CeluConfig) -> None:
-        super().__init__()
-        self.alpha = config.alpha
+    alpha: float
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]`."""
         return functional.celu(x, self.alpha)
 
-    def custom_content(self, content: Content) -> Content:
-        return content.add("alpha", self.alpha)
 
-
-class Softplus(KeepsType, Layer):
+class Softplus(OfEachElement, config=SoftplusConfig):
     """log(1 + e^(beta * x)) / beta, and x itself where beta * x > threshold (Dugas et al. 2001).
 
     Torch: `nn.Softplus`.
     Differs: the threshold is lowered where e^x would not fit the dtype.
     """
 
-    def __init__(self, config: SoftplusConfig) -> None:
-        super().__init__()
-        self.beta = config.beta
-        self.threshold = config.threshold
+    beta: float
+    threshold: float
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]`."""
         return functional.softplus(x, self.beta, min(self.threshold, largest_exponent(x.dtype)))
-
-    def custom_content(self, content: Content) -> Content:
-        return content.add("beta", self.beta).add("threshold", self.threshold)
 
 
 class Gelu(KeepsType, Module):
@@ -189,37 +144,28 @@ class Gelu(KeepsType, Module):
         return functional.gelu(x, approximate="tanh" if self.approximate else "none")
 
 
-class SiLU(KeepsType, Layer):
+class SiLU(OfEachElement):
     """x * sigmoid(x) (Elfwing et al. 2018, eq. 2).
 
     Torch: `nn.SiLU`.
     """
 
-    @lift
-    def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]`."""
-        return functional.silu(x)
+    operation = functional.silu
 
 
-class Mish(KeepsType, Layer):
+class Mish(OfEachElement):
     """x * tanh(softplus(x)) (Misra 2020, eq. 1).
 
     Torch: `nn.Mish`.
     """
 
-    @lift
-    def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]`."""
-        return functional.mish(x)
+    operation = functional.mish
 
 
-class HardSwish(KeepsType, Layer):
+class HardSwish(OfEachElement):
     """x * min(max(0, x + 3), 6) / 6 (Howard et al. 2019).
 
     Torch: `nn.Hardswish`.
     """
 
-    @lift
-    def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]`."""
-        return functional.hardswish(x)
+    operation = functional.hardswish

@@ -5,14 +5,13 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from ...mlax.random_key import Key, uniform
-from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
-from ..layer import Layer
+from ..layer import ConfiguredLayer
 from .configs import RReluConfig
 
 
-class RRelu(KeepsType, Layer):
+class RRelu(KeepsType, ConfiguredLayer, config=RReluConfig):
     """x where x >= 0, a slope times x elsewhere (Xu et al. 2015, eq. 3).
 
     In training the slope is drawn from U(lower, upper) for each value, in evaluation it is (lower + upper) / 2.
@@ -20,10 +19,8 @@ class RRelu(KeepsType, Layer):
     Torch: `nn.RReLU`.
     """
 
-    def __init__(self, config: RReluConfig) -> None:
-        super().__init__()
-        self.lower = config.lower
-        self.upper = config.upper
+    lower: float
+    upper: float
 
     @lift
     def forward(self, x: Tensor, rng: Key | Generator | None = None) -> Tensor:
@@ -40,6 +37,3 @@ class RRelu(KeepsType, Layer):
             return functional.rrelu(x, self.lower, self.upper, training=True)
         slope = self.lower + (self.upper - self.lower) * uniform(rng, x).to(x.dtype)
         return torch.where(x < 0, x * slope, x)
-
-    def custom_content(self, content: Content) -> Content:
-        return content.add("lower", self.lower).add("upper", self.upper)

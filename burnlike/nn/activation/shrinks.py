@@ -3,81 +3,58 @@
 from torch import Tensor
 from torch.nn import functional
 
-from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
-from ..call_types import KeepsType
-from ..layer import Layer
+from ..layer import OfEachElement
 from .configs import HardShrinkConfig, ShrinkConfig, SoftShrinkConfig
 
 
-class Tanhshrink(KeepsType, Layer):
+class Tanhshrink(OfEachElement):
     """x - tanh(x).
 
     Torch: `nn.Tanhshrink`.
     """
 
-    @lift
-    def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]`."""
-        return functional.tanhshrink(x)
+    operation = functional.tanhshrink
 
 
-class HardShrink(KeepsType, Layer):
+class HardShrink(OfEachElement, config=HardShrinkConfig):
     """x where |x| > lambd, 0 elsewhere.
 
     Torch: `nn.Hardshrink`.
     """
 
-    def __init__(self, config: HardShrinkConfig) -> None:
-        super().__init__()
-        self.lambd = config.lambd
+    lambd: float
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]`."""
         return functional.hardshrink(x, self.lambd)
 
-    def custom_content(self, content: Content) -> Content:
-        return content.add("lambda", self.lambd)
 
-
-class SoftShrink(KeepsType, Layer):
+class SoftShrink(OfEachElement, config=SoftShrinkConfig):
     """x moved by lambd towards 0 where |x| > lambd, 0 elsewhere.
 
     Torch: `nn.Softshrink`.
     """
 
-    def __init__(self, config: SoftShrinkConfig) -> None:
-        super().__init__()
-        self.lambd = config.lambd
+    lambd: float
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]`."""
         return functional.softshrink(x, self.lambd)
 
-    def custom_content(self, content: Content) -> Content:
-        return content.add("lambda", self.lambd)
 
-
-class Shrink(KeepsType, Layer):
+class Shrink(OfEachElement, config=ShrinkConfig):
     """x - sign(x) * bias where |x| > lambd, 0 elsewhere (ONNX).
 
     Torch: -.
     """
 
-    def __init__(self, config: ShrinkConfig) -> None:
-        super().__init__()
-        self.lambd = config.lambd
-        self.bias = config.bias
+    lambd: float
+    bias: float
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]`."""
         if self.bias == self.lambd:
             return functional.softshrink(x, self.lambd)
         large = functional.hardshrink(x, self.lambd)
         return large - large.detach().sign() * self.bias
-
-    def custom_content(self, content: Content) -> Content:
-        return content.add("lambda", self.lambd).add("bias", self.bias)

@@ -1,17 +1,15 @@
 """Channels as pixels, and back."""
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
-from ..layer import Layer, expect_shape, shape_error
+from ..layer import ConfiguredLayer, expect_shape, shape_error
 from .window_configs import PixelShuffleConfig, PixelUnshuffleConfig
 
 
-class PixelShuffle(KeepsType, Layer):
+class PixelShuffle(KeepsType, ConfiguredLayer, config=PixelShuffleConfig):
     """`[batch, channels * r * r, height, width] -> [batch, channels, height * r, width * r]` (Shi et al. 2016, eq. 4).
 
     Channel c * r * r + i * r + j gives the pixels (y * r + i, x * r + j) of channel c.
@@ -19,9 +17,7 @@ class PixelShuffle(KeepsType, Layer):
     Torch: `nn.PixelShuffle`.
     """
 
-    def __init__(self, config: PixelShuffleConfig, device: torch.device | str | None = None) -> None:
-        super().__init__()
-        self.upscale_factor = config.upscale_factor
+    upscale_factor: int
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -36,19 +32,14 @@ class PixelShuffle(KeepsType, Layer):
             raise shape_error(self, f"[batch, channels * {square}, height, width]", list(x.shape))
         return functional.pixel_shuffle(x, self.upscale_factor)
 
-    def custom_content(self, content: Content) -> Content:
-        return content.add("upscale_factor", self.upscale_factor)
 
-
-class PixelUnshuffle(KeepsType, Layer):
+class PixelUnshuffle(KeepsType, ConfiguredLayer, config=PixelUnshuffleConfig):
     """`[batch, channels, height * r, width * r] -> [batch, channels * r * r, height, width]`: PixelShuffle undone.
 
     Torch: `nn.PixelUnshuffle`.
     """
 
-    def __init__(self, config: PixelUnshuffleConfig, device: torch.device | str | None = None) -> None:
-        super().__init__()
-        self.downscale_factor = config.downscale_factor
+    downscale_factor: int
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -62,6 +53,3 @@ class PixelUnshuffle(KeepsType, Layer):
         if x.shape[2] % factor or x.shape[3] % factor:
             raise shape_error(self, f"[batch, channels, height * {factor}, width * {factor}]", list(x.shape))
         return functional.pixel_unshuffle(x, factor)
-
-    def custom_content(self, content: Content) -> Content:
-        return content.add("downscale_factor", self.downscale_factor)

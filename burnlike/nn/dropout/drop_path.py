@@ -5,14 +5,14 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from ...mlax.random_key import Key, uniform
-from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
-from ..layer import Layer, expect_shape
+from ..layer import ConfiguredLayer, expect_shape
+from ..torch_counterpart import AnyLibrary
 from .configs import DropPathConfig
 
 
-class DropPath(KeepsType, Layer):
+class DropPath(KeepsType, AnyLibrary, ConfiguredLayer, config=DropPathConfig):
     """Zero each item of the batch with probability `prob` in training and scale the rest by 1 / (1 - prob).
 
     Before the sum of a residual block it leaves the block out for some items (Huang et al. 2016, section 3).
@@ -20,9 +20,7 @@ class DropPath(KeepsType, Layer):
     Torch: -.
     """
 
-    def __init__(self, config: DropPathConfig) -> None:
-        super().__init__()
-        self.prob = config.prob
+    prob: float
 
     @lift
     def forward(self, x: Tensor, rng: Key | Generator | None = None) -> Tensor:
@@ -43,6 +41,3 @@ class DropPath(KeepsType, Layer):
         if rng is None:
             return x * functional.dropout(ones, self.prob)
         return torch.where(uniform(rng, ones) >= self.prob, x / (1 - self.prob), 0.0)
-
-    def custom_content(self, content: Content) -> Content:
-        return content.add("prob", self.prob)

@@ -5,14 +5,13 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from ...mlax.random_key import Key, uniform
-from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
-from ..layer import Layer, torch_name
+from ..layer import ConfiguredLayer, torch_name
 from .configs import DropoutConfig
 
 
-class Dropout(KeepsType, Layer):
+class Dropout(KeepsType, ConfiguredLayer, config=DropoutConfig):
     """Zero each value with probability `prob` in training and scale the rest by 1 / (1 - prob).
 
     Torch: `nn.Dropout`.
@@ -21,9 +20,7 @@ class Dropout(KeepsType, Layer):
 
     p = torch_name("prob")
 
-    def __init__(self, config: DropoutConfig) -> None:
-        super().__init__()
-        self.prob = config.prob
+    prob: float
 
     @lift
     def forward(self, x: Tensor, rng: Key | Generator | None = None) -> Tensor:
@@ -37,6 +34,3 @@ class Dropout(KeepsType, Layer):
         if rng is None or not self.training:
             return functional.dropout(x, self.prob, self.training)
         return torch.where(uniform(rng, x) >= self.prob, x / (1 - self.prob), 0.0)
-
-    def custom_content(self, content: Content) -> Content:
-        return content.add("prob", self.prob)

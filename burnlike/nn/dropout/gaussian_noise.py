@@ -4,22 +4,19 @@ import torch
 from torch import Generator, Tensor
 
 from ...mlax.random_key import Key, normal
-from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
-from ..layer import Layer
+from ..layer import ConfiguredLayer
 from .configs import GaussianNoiseConfig
 
 
-class GaussianNoise(KeepsType, Layer):
+class GaussianNoise(KeepsType, ConfiguredLayer, config=GaussianNoiseConfig):
     """Add a number of N(0, std^2) to each value in training.
 
     Torch: -.
     """
 
-    def __init__(self, config: GaussianNoiseConfig) -> None:
-        super().__init__()
-        self.std = config.std
+    std: float
 
     @lift
     def forward(self, x: Tensor, rng: Key | Generator | None = None) -> Tensor:
@@ -33,6 +30,3 @@ class GaussianNoise(KeepsType, Layer):
         if not self.training or self.std == 0:
             return x
         return torch.add(x, normal(rng, x), alpha=self.std)
-
-    def custom_content(self, content: Content) -> Content:
-        return content.add("std", self.std)

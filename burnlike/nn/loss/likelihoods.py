@@ -7,24 +7,21 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...errors import ArgumentError, TargetError
-from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import GivesLoss
-from ..layer import Layer, shape_error
+from ..layer import ConfiguredLayer, shape_error
 from .configs import GaussianNLLLossConfig, KLDivLossConfig, PoissonNllLossConfig, Reduction
 from .inputs import expect_equal_shapes, readable, reduced
 
 
-class KLDivLoss(GivesLoss, Layer):
+class KLDivLoss(GivesLoss, ConfiguredLayer, config=KLDivLossConfig):
     """target * (log target - prediction), of predictions that are logarithms (Kullback & Leibler 1951, eq. 2.4).
 
     Torch: `nn.KLDivLoss`.
     Differs: the reduction is an argument, and `auto` is `batch_mean`.
     """
 
-    def __init__(self, config: KLDivLossConfig) -> None:
-        super().__init__()
-        self.log_target = config.log_target
+    log_target: bool
 
     @lift
     def forward(self, predictions: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
@@ -51,18 +48,16 @@ class KLDivLoss(GivesLoss, Layer):
         return functional.kl_div(predictions, targets, reduction="none", log_target=self.log_target)
 
 
-class PoissonNllLoss(GivesLoss, Layer):
+class PoissonNllLoss(GivesLoss, ConfiguredLayer, config=PoissonNllLossConfig):
     """rate - target * log(rate), without log(target!) unless `full`.
 
     Torch: `nn.PoissonNLLLoss`.
     Differs: the reduction is an argument.
     """
 
-    def __init__(self, config: PoissonNllLossConfig) -> None:
-        super().__init__()
-        self.log_input = config.log_input
-        self.full = config.full
-        self.eps = config.eps
+    log_input: bool
+    full: bool
+    eps: float
 
     @lift
     def forward(self, predictions: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
@@ -99,21 +94,16 @@ class PoissonNllLoss(GivesLoss, Layer):
             loss = loss + factorial.masked_fill(targets <= 1, 0)
         return loss
 
-    def custom_content(self, content: Content) -> Content:
-        return content.add("log_input", self.log_input).add("full", self.full).add("eps", self.eps)
 
-
-class GaussianNLLLoss(GivesLoss, Layer):
+class GaussianNLLLoss(GivesLoss, ConfiguredLayer, config=GaussianNLLLossConfig):
     """(log(var) + (input - target)^2 / var) / 2 (Nix & Weigend 1994); variances below `eps` count as `eps`.
 
     Torch: `nn.GaussianNLLLoss`.
     Differs: the reduction is an argument.
     """
 
-    def __init__(self, config: GaussianNLLLossConfig) -> None:
-        super().__init__()
-        self.eps = config.eps
-        self.full = config.full
+    eps: float
+    full: bool
 
     @lift
     def forward(self, input: Tensor, target: Tensor, var: Tensor, reduction: Reduction = "auto") -> Tensor:
@@ -138,9 +128,6 @@ class GaussianNLLLoss(GivesLoss, Layer):
         var = var.clamp_min(self.eps)
         loss = 0.5 * (var.log() + (input - target).square() / var)
         return loss + 0.5 * math.log(2 * math.pi) if self.full else loss
-
-    def custom_content(self, content: Content) -> Content:
-        return content.add("eps", self.eps).add("full", self.full)
 
 
 def _least(values: Tensor) -> float:

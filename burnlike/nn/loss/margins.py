@@ -3,10 +3,9 @@
 from torch import Tensor, linalg
 from torch.nn import functional
 
-from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import GivesLoss
-from ..layer import Layer, expect_shape
+from ..layer import ConfiguredLayer, Layer, expect_shape
 from .configs import Reduction
 from .inputs import expect_equal_shapes, expect_rows, mean_or_sum, range_error, reduced, wide
 from .margin_configs import (
@@ -17,16 +16,14 @@ from .margin_configs import (
 )
 
 
-class HingeEmbeddingLoss(GivesLoss, Layer):
+class HingeEmbeddingLoss(GivesLoss, ConfiguredLayer, config=HingeEmbeddingLossConfig):
     """x where the target is 1, max(0, margin - x) elsewhere; x are distances (Hadsell et al. 2006).
 
     Torch: `nn.HingeEmbeddingLoss`.
     Differs: the reduction is an argument.
     """
 
-    def __init__(self, config: HingeEmbeddingLossConfig) -> None:
-        super().__init__()
-        self.margin = config.margin
+    margin: float
 
     @lift
     def forward(self, input: Tensor, target: Tensor, reduction: Reduction = "auto") -> Tensor:
@@ -48,20 +45,15 @@ class HingeEmbeddingLoss(GivesLoss, Layer):
         expect_equal_shapes(self, input, target, "target")
         return (self.margin - input).clamp_min(0).where(target != 1, input)
 
-    def custom_content(self, content: Content) -> Content:
-        return content.add("margin", self.margin)
 
-
-class MarginRankingLoss(GivesLoss, Layer):
+class MarginRankingLoss(GivesLoss, ConfiguredLayer, config=MarginRankingLossConfig):
     """max(0, margin - target * (first - second)); a target of 1 ranks `first` higher, -1 `second`.
 
     Torch: `nn.MarginRankingLoss`.
     Differs: the reduction is an argument.
     """
 
-    def __init__(self, config: MarginRankingLossConfig) -> None:
-        super().__init__()
-        self.margin = config.margin
+    margin: float
 
     @lift
     def forward(self, first: Tensor, second: Tensor, target: Tensor, reduction: Reduction = "auto") -> Tensor:
@@ -84,21 +76,16 @@ class MarginRankingLoss(GivesLoss, Layer):
         expect_equal_shapes(self, first, target, "target")
         return functional.relu(self.margin - target * (first - second))
 
-    def custom_content(self, content: Content) -> Content:
-        return content.add("margin", self.margin)
 
-
-class MultiMarginLoss(GivesLoss, Layer):
+class MultiMarginLoss(GivesLoss, ConfiguredLayer, config=MultiMarginLossConfig):
     """sum over j != y of max(0, margin - x[y] + x[j])^p, divided by the number of classes; y is the target.
 
     Torch: `nn.MultiMarginLoss`.
     Differs: no weights of classes; the reduction is an argument.
     """
 
-    def __init__(self, config: MultiMarginLossConfig) -> None:
-        super().__init__()
-        self.margin = config.margin
-        self.p = config.p
+    margin: float
+    p: int
 
     @lift
     def forward(self, input: Tensor, target: Tensor, reduction: Reduction = "auto") -> Tensor:
@@ -133,9 +120,6 @@ class MultiMarginLoss(GivesLoss, Layer):
                 raise
             raise range_error(self, target, 0, x.shape[1] - 1, "target") from error
 
-    def custom_content(self, content: Content) -> Content:
-        return content.add("margin", self.margin).add("p", self.p)
-
 
 class SoftMarginLoss(GivesLoss, Layer):
     """log(1 + exp(-target * logit)), of targets -1 and 1.
@@ -165,17 +149,15 @@ class SoftMarginLoss(GivesLoss, Layer):
         return functional.softplus(-targets * logits)
 
 
-class TripletMarginLoss(GivesLoss, Layer):
+class TripletMarginLoss(GivesLoss, ConfiguredLayer, config=TripletMarginLossConfig):
     """max(0, d(anchor, positive) - d(anchor, negative) + margin) with distances in the p-norm (Balntas et al. 2016).
 
     Torch: `nn.TripletMarginLoss`.
     Differs: no `eps`, no `swap`; the reduction is an argument.
     """
 
-    def __init__(self, config: TripletMarginLossConfig) -> None:
-        super().__init__()
-        self.margin = config.margin
-        self.p = config.p
+    margin: float
+    p: float
 
     @lift
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor, reduction: Reduction = "auto") -> Tensor:
@@ -200,6 +182,3 @@ class TripletMarginLoss(GivesLoss, Layer):
         near = linalg.vector_norm(anchor - positive, self.p, dim=1)
         far = linalg.vector_norm(anchor - negative, self.p, dim=1)
         return (near - far + self.margin).clamp_min(0)
-
-    def custom_content(self, content: Content) -> Content:
-        return content.add("margin", self.margin).add("p", self.p)

@@ -3,14 +3,13 @@
 from torch import Tensor
 from torch.nn import functional
 
-from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
-from ..layer import Layer, shape_error
+from ..layer import ConfiguredLayer, shape_error
 from .configs import LocalResponseNormConfig
 
 
-class LocalResponseNorm(KeepsType, Layer):
+class LocalResponseNorm(KeepsType, ConfiguredLayer, config=LocalResponseNormConfig):
     """x / (k + alpha * mean(x^2))^beta over a window of channels (Krizhevsky et al. 2012, section 3.3).
 
     The mean is over `size` channels, those outside counting as 0. Of an even size the channel behind is one more than
@@ -20,12 +19,10 @@ class LocalResponseNorm(KeepsType, Layer):
     Differs: with an even size the extra channel is the one after, torch's the one before.
     """
 
-    def __init__(self, config: LocalResponseNormConfig) -> None:
-        super().__init__()
-        self.size = config.size
-        self.alpha = config.alpha
-        self.beta = config.beta
-        self.k = config.k
+    size: int
+    alpha: float
+    beta: float
+    k: float
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -42,7 +39,3 @@ class LocalResponseNorm(KeepsType, Layer):
             squares, before = functional.pad(squares, (0, 0, before, before + 1)), 0
         mean = functional.avg_pool2d(squares, (self.size, 1), stride=1, padding=(before, 0))
         return x / (mean.reshape(x.shape) * self.alpha + self.k) ** self.beta
-
-    def custom_content(self, content: Content) -> Content:
-        content = content.add("size", self.size).add("alpha", self.alpha)
-        return content.add("beta", self.beta).add("k", self.k)

@@ -3,24 +3,21 @@
 from torch import Tensor
 from torch.nn import functional
 
-from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import ChangesRank
-from ..layer import Layer, shape_error
+from ..layer import ConfiguredLayer, shape_error
 from .configs import CosineSimilarityConfig
 from .pairs import expect_pair
 
 
-class CosineSimilarity(ChangesRank, Layer):
+class CosineSimilarity(ChangesRank, ConfiguredLayer, config=CosineSimilarityConfig):
     """The sum of x1 / max(|x1|, eps) * x2 / max(|x2|, eps) along the dimension `dim`.
 
     Torch: `nn.CosineSimilarity`.
     """
 
-    def __init__(self, config: CosineSimilarityConfig) -> None:
-        super().__init__()
-        self.dim = config.dim
-        self.eps = config.eps
+    dim: int
+    eps: float
 
     @lift
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
@@ -33,6 +30,3 @@ class CosineSimilarity(ChangesRank, Layer):
         if not -x1.ndim <= self.dim < x1.ndim:
             raise shape_error(self, f"an input with the dimension {self.dim}", list(x1.shape), name="x1")
         return functional.cosine_similarity(x1, x2, self.dim, self.eps)
-
-    def custom_content(self, content: Content) -> Content:
-        return content.add("dim", self.dim).add("eps", self.eps)
