@@ -12,7 +12,7 @@ from ..mlax.structure import leaves as mlax_leaves
 from ..module.identity.field_ids import drop_id
 from ..module.identity.field_metadata import Meta, change_field, fields_of, fields_with, meta_of, set_meta
 from ..module.identity.param_id import ParamId
-from ..module.identity.torch_wrappers import unwrap
+from ..module.torch_objects.wrappers import unwrap
 from ..module.transforms.structural_copy import shell
 from .leaves import Leaf, leaves
 

@@ -10,8 +10,8 @@ from .._torch_compat.transforms import is_batched, is_differentiated, transformi
 from ..errors import TracedLeakError
 from ..mlax.hyperparameters import hyperparameters, own_containers
 from ..module.identity.field_metadata import meta_of, set_meta
-from ..module.identity.lazy_parameter import initialize_param
-from ..module.identity.torch_wrappers import parts_of
+from ..module.torch_objects.lazy_parameter import initialize_param
+from ..module.torch_objects.wrappers import parts_of
 from ..module.transforms.structural_copy import Copies, shell
 from ..module.tree.param import Kind
 from ..module.tree.param_values import differentiable

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..errors import RecordMismatchError
 from ..module import ParamId
-from ..module.identity.paths import listed
+from ..module.tree.paths import listed
 from ..optim.schedules.learning_rates import checked_rate
 from ..optim.states.matching import StateEntry, StateOwner, match_entries, options_of_groups
 from ..optim.states.torch_rules import parts_of

@@ -11,7 +11,7 @@ from .._torch_compat.fsdp import sharded_forms
 from .._torch_compat.modules import WRAPPED
 from ..errors import RecordMismatchError
 from ..module import Param, params
-from ..module.identity.paths import listed
+from ..module.tree.paths import listed
 from ..optim.states.torch_records import read_torch_record, trained_by
 from ..optim.states.torch_rules import RULES, from_torch, parts_of, rule_in
 from ..record import Record

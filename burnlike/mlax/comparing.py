@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from ..errors import StructureMismatchError
+from ..module.attributes.constants import Above
 from ..module.containers.sequences import ModuleTuple
-from ..module.identity.constants import Above
-from ..module.identity.torch_wrappers import own_class, unwrap
+from ..module.torch_objects.wrappers import own_class, unwrap
 from ..tensor.core.base import TensorBase
 from .data import DataTree
 from .hyperparameters import hyperparameters

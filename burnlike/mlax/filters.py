@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from ..module.groups.param_group import ParamGroup
 from ..module.identity.param_id import ParamId
-from ..module.identity.paths import no_parameter
 from ..module.tree.param import Param
+from ..module.tree.paths import no_parameter
 from ..module.tree.walk import params
 from .parameter import Parameter
 from .structure import leaves

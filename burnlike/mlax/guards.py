@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 from ..errors import EmptyParamError
-from ..module.identity.constants import Above
+from ..module.attributes.constants import Above
 from ..module.identity.field_metadata import fields_with, meta_of
-from ..module.identity.torch_wrappers import parts_of
+from ..module.torch_objects.wrappers import parts_of
 
 C = TypeVar("C", bound=Callable[..., Any])
 _OWN = "_burnlike_forward"

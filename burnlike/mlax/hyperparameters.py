@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from .._torch_compat.modules import RNN_NOTES
-from ..module.identity.plain_attributes import plain_names
-from ..module.identity.torch_wrappers import own_class
+from ..module.attributes.plain_attributes import plain_names
+from ..module.torch_objects.wrappers import own_class
 from .data import DataTree
 from .guards import without_guard
 from .parameter import Parameter

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from .._torch_compat.transforms import is_wrapped
 from ..module.identity.field_metadata import meta_of, set_meta
-from ..module.identity.lazy_parameter import is_lazy
-from ..module.identity.tensor_memory import Memory
+from ..module.torch_objects.lazy_parameter import is_lazy
+from ..module.torch_objects.memory import Memory
 from ..module.transforms import mapping
 from ..module.tree.param import Param
 from .comparing import check_same_structure

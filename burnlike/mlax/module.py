@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from .._lazy import resolve
+from ..module.attributes.constants import MarkedConstant
 from ..module.containers.assignment import holds_part
 from ..module.containers.user_containers import is_container
 from ..module.groups.param_group import ParamGroup
-from ..module.identity.constants import MarkedConstant
 from ..module.identity.field_metadata import fields_of, fields_with, set_meta
 from ..module.module import Module as BaseModule
 from ..module.transforms import modes

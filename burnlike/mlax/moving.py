@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy as is_shapeless
 
-from ..module.identity.lazy_parameter import is_lazy
+from ..module.torch_objects.lazy_parameter import is_lazy
 from .structure import update_references
 
 M = TypeVar("M", bound=nn.Module)

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from ..errors import EmptyParamError
 from ..module.identity.field_ids import ensure_id, keep_id, noting_at
 from ..module.identity.field_metadata import meta_of, set_meta
-from ..module.identity.lazy_parameter import initialize_param, is_lazy
 from ..module.identity.param_id import ParamId
+from ..module.torch_objects.lazy_parameter import initialize_param, is_lazy
 from ..module.tree.param import Kind, Param
 from .data import DataTree, as_data, check_trainable
 from .holding import TracedProperty, content, declared, holders, id_at, is_hole, kind_at, share, write

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from .._torch_compat.modules import FORWARD_PRE_HOOKS, refresh_rnn
 from ..errors import DuplicateParamIdError, ModuleTreeError
+from ..module.attributes.plain_attributes import refresh_container
 from ..module.identity.field_metadata import meta_of, ordered_fields, set_meta
-from ..module.identity.plain_attributes import refresh_container
-from ..module.identity.torch_wrappers import unwrap
+from ..module.torch_objects.wrappers import unwrap
 from ..module.transforms.structural_copy import Copies, rebind_attributes, rebind_hooks
 from ..module.tree.param import Kind
 from ..module.tree.walk import params

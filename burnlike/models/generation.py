@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ArgumentError
-from ..module.identity.torch_wrappers import is_sharded
+from ..module.torch_objects.wrappers import is_sharded
 
 COLDEST = 1e-30
 """A temperature below this takes the likeliest token: the logits divided by it would be no float32."""

@@ -8,18 +8,18 @@ from .adapters.reparameterization import (
     materialize as materialize,
 )
 from .adapters.weight_norm import WeightNorm as WeightNorm
+from .attributes.constants import constant as constant
 from .containers.mappings import ModuleDict as ModuleDict, ModuleEnum as ModuleEnum
 from .containers.sequences import ModuleArray as ModuleArray, ModuleTuple as ModuleTuple, ModuleVec as ModuleVec
 from .containers.user_containers import ModuleContainer as ModuleContainer
 from .groups.param_group import ParamGroup as ParamGroup
 from .groups.param_matchers import ParamMatcher as ParamMatcher
-from .identity.constants import constant as constant
 from .identity.field_metadata import Kind as Kind
-from .identity.lazy_parameter import LazyParameter as LazyParameter
 from .identity.param_id import ParamId as ParamId, seed_param_ids as seed_param_ids
 from .module import Module as Module
 from .printing.display import Content as Content, display as display
 from .printing.settings import DisplaySettings as DisplaySettings
+from .torch_objects.lazy_parameter import LazyParameter as LazyParameter
 from .transforms.mapping import ModuleMapper as ModuleMapper, map as map, map_ as map_
 from .transforms.modes import freeze as freeze, no_grad as no_grad, train as train, unfreeze as unfreeze, valid as valid
 from .transforms.placement import (

@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from .._torch_compat.modules import BUFFER_MARK, buffer_registration_hooks
 from ..errors import ModuleTreeError
 from ..tensor.core.base import TensorBase
-from .identity.constants import MarkedConstant, begin_references, refer, references_of, resolve_references
+from .attributes.constants import MarkedConstant, begin_references, refer, references_of, resolve_references
+from .attributes.items import is_item, load_items, save_items
+from .attributes.plain_attributes import USER_CONTAINER, apply_plain, refresh_container
 from .identity.field_ids import ensure_id, keep_id, noting
 from .identity.field_metadata import fields_of, fields_with, hold_as, meta_of, put_field, remember_field, set_meta
-from .identity.items import is_item, load_items, save_items
-from .identity.plain_attributes import USER_CONTAINER, apply_plain, refresh_container
-from .identity.torch_wrappers import own_class
 from .methods import ModuleMethods
+from .torch_objects.wrappers import own_class
 from .transforms.modes import require_grad, restore_intents
 from .tree.param import Param
 from .tree.param_values import untracked

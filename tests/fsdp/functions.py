@@ -20,7 +20,7 @@ import burnlike as bl
 from burnlike.errors import ModuleTreeError
 from burnlike.interop import TorchOptimizer, import_torch_optimizer
 from burnlike.module import ParamGroup, agree_ids, freeze, map, map_, num_params, params, unfreeze, valid, visit
-from burnlike.module.identity.torch_wrappers import own_class
+from burnlike.module.torch_objects.wrappers import own_class
 from burnlike.optim import (
     AdamWConfig,
     ClipByGlobalNorm,

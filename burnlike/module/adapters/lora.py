@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from ..._dtypes import FloatName
 from ..._torch_compat.modules import CALL_HOOKS
 from ...errors import ModuleTreeError
-from ..identity.paths import listed
-from ..identity.torch_wrappers import own_class, parametrizations_of
+from ..torch_objects.wrappers import own_class, parametrizations_of
+from ..tree.paths import listed
 from .configs import LoraConfig
 from .reparameterization import Reparameterization, attach, candidates
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from ..identity.field_metadata import KEPT, order_fields
-from ..identity.torch_wrappers import own_class, parametrizations_of
+from ..torch_objects.wrappers import own_class, parametrizations_of
 from ..tree.traversal import field_names
 
 _CHANGED = ("_parameters", "_modules", KEPT)

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import ParametrizationList
 
 from ...errors import ModuleTreeError
-from ..identity.lazy_parameter import is_lazy
-from ..identity.plain_attributes import USER_CONTAINER
-from ..identity.torch_wrappers import is_distributed, is_sharded, own_class, parametrizations_of, reparameterization_of
+from ..attributes.plain_attributes import USER_CONTAINER
 from ..module import Module
+from ..torch_objects.lazy_parameter import is_lazy
+from ..torch_objects.wrappers import is_distributed, is_sharded, own_class, parametrizations_of, reparameterization_of
 from ..tree.param import Param
 from ..tree.param_values import differentiable
 from ..tree.walk import params, weights

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..identity.constants import MarkedConstant
+from ..attributes.constants import MarkedConstant
 from ..tree.param import Param
 from .mappings import ModuleDict
 from .sequences import ModuleTuple, ModuleVec

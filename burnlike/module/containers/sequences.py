@@ -10,10 +10,10 @@ from typing import Any, Self, overload
 from torch import Tensor, nn
 
 from ...errors import ModuleTreeError
-from ..identity.constants import MarkedConstant
+from ..attributes.constants import MarkedConstant
 from ..identity.field_metadata import KEPT, held_as
-from ..identity.torch_wrappers import own_class
 from ..module import Module
+from ..torch_objects.wrappers import own_class
 from ..tree.param import Param
 
 

@@ -9,9 +9,9 @@ from torch import nn
 
 from ..._torch_compat.pytree import tree_leaves
 from ...errors import ModuleTreeError
-from ..identity.constants import Above, MarkedConstant
+from ..attributes.constants import Above, MarkedConstant
+from ..attributes.plain_attributes import USER_CONTAINER
 from ..identity.field_metadata import remember_field
-from ..identity.plain_attributes import USER_CONTAINER
 from ..module import Module
 from .mappings import check_name
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ...config import Config, Meta
 from ..identity.param_id import ParamId
-from ..identity.paths import no_parameter
+from ..tree.paths import no_parameter
 from .param_matchers import (
     MatchAll,
     MatchAnyPredicates,

@@ -1,1 +1,1 @@
-"""Facts about one module or tensor that need no walk: ids, metadata, lazy tensors, torch's wrappers."""
+"""The ids of tensors, and what else a module keeps about its fields."""

@@ -7,10 +7,10 @@ from typing import Any, Self
 from torch import Tensor, nn
 
 from ...errors import ArgumentError, DuplicateParamIdError, ModuleTreeError
+from ..attributes.plain_attributes import refresh_container
 from ..identity.field_ids import known_id, noting
 from ..identity.param_id import ParamId
-from ..identity.plain_attributes import refresh_container
-from ..identity.torch_wrappers import base_tensor, container_of, own_class, unwrap
+from ..torch_objects.wrappers import base_tensor, container_of, own_class, unwrap
 from ..tree.param import Param
 from ..tree.traversal import field_names, slots_of
 from ..tree.walk import params

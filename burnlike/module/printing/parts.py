@@ -6,10 +6,10 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy as is_shapeless
 
 from ...errors import ModuleTreeError
+from ..attributes.plain_attributes import USER_CONTAINER
 from ..identity.field_metadata import fields_with, meta_of, ordered_fields
 from ..identity.param_id import ParamId
-from ..identity.plain_attributes import USER_CONTAINER
-from ..identity.torch_wrappers import base_tensor, container_of, own_class
+from ..torch_objects.wrappers import base_tensor, container_of, own_class
 from ..transforms.placement import num_params
 from ..transforms.visiting import kind_of
 from .settings import DisplaySettings

@@ -18,7 +18,7 @@ from typing import Any, Union, get_args, get_origin
 import torch
 from torch import nn
 
-from ..identity.torch_wrappers import own_class, unwrap
+from ..torch_objects.wrappers import own_class, unwrap
 
 _MOST_ITEMS = 32
 _LONGEST_TEXT = 200

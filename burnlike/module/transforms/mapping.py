@@ -11,10 +11,10 @@ from ..._torch_compat.dispatch import is_traceable_wrapper_subclass
 from ..._torch_compat.fsdp import reshard
 from ...errors import MapperError, ModuleTreeError
 from ..identity.field_metadata import Kind
-from ..identity.lazy_parameter import initialize_param, is_lazy
-from ..identity.paths import first_difference
-from ..identity.tensor_memory import Memory, is_unfilled
+from ..torch_objects.lazy_parameter import initialize_param, is_lazy
+from ..torch_objects.memory import Memory, is_unfilled
 from ..tree.param import Param
+from ..tree.paths import first_difference
 from ..tree.walk import params
 from .replacing import Before, check_sharding, copy_plain_tensors, describe, replace_tensor, write
 from .structural_copy import shell

@@ -4,9 +4,9 @@ from typing import TypeVar
 
 from torch import Tensor, nn
 
+from ..attributes.plain_attributes import untrack_plain
 from ..groups.param_group import ParamGroup, selected
 from ..identity.field_metadata import Kind, meta_of, set_meta
-from ..identity.plain_attributes import untrack_plain
 from ..tree.param_values import differentiable, track
 from ..tree.traversal import slots_of
 from ..tree.walk import weights

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy as is_shapeless
 
 from ...errors import ModuleTreeError
-from ..identity.constants import begin_references, references_of, resolve_references
-from ..identity.device import find_device
-from ..identity.lazy_parameter import initialize_param
-from ..identity.torch_wrappers import unwrap
+from ..attributes.constants import begin_references, references_of, resolve_references
+from ..torch_objects.device import find_device
+from ..torch_objects.lazy_parameter import initialize_param
+from ..torch_objects.wrappers import unwrap
 from ..tree.traversal import slots_of
 from ..tree.walk import fresh_ids, params
 from .structural_copy import check_copyable

@@ -9,11 +9,11 @@ from torch.nn.parameter import is_lazy as is_shapeless
 from ..._torch_compat.dispatch import is_traceable_wrapper_subclass
 from ..._torch_compat.tensors import takes_data_of
 from ...errors import MapperError
+from ..attributes.plain_attributes import apply_plain
 from ..identity.field_ids import place_id
 from ..identity.field_metadata import meta_of, set_meta
-from ..identity.plain_attributes import apply_plain
-from ..identity.tensor_memory import is_unfilled
-from ..identity.torch_wrappers import is_distributed
+from ..torch_objects.memory import is_unfilled
+from ..torch_objects.wrappers import is_distributed
 from ..tree.param import Param
 
 

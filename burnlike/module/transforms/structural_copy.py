@@ -15,10 +15,10 @@ from torch.utils.hooks import RemovableHandle
 from ..._torch_compat.fsdp import MANAGED
 from ..._torch_compat.modules import COMPILED_CALL, HOOK_FLAGS, HOOKS, function_of, with_function
 from ...errors import ModuleTreeError
-from ..identity.constants import Above
+from ..attributes.constants import Above
+from ..attributes.plain_attributes import DEEPEST, USER_CONTAINER, plain_names, with_items
 from ..identity.field_metadata import KEPT, Kind, fields_of, meta_of, set_meta
-from ..identity.plain_attributes import DEEPEST, USER_CONTAINER, plain_names, with_items
-from ..identity.torch_wrappers import is_sharded, unwrap
+from ..torch_objects.wrappers import is_sharded, unwrap
 
 Place = Callable[[nn.Module, str, Kind, Tensor], Tensor | None]
 CopyOf = Callable[[Any], Any]

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from ...errors import MapperError
-from ..identity.paths import no_parameter
 from ..tree.param import Param
+from ..tree.paths import no_parameter
 from ..tree.traversal import Enter
 from ..tree.walk import strong_steps, walk_of
 

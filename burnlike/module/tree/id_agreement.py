@@ -7,7 +7,7 @@ from torch import nn
 from ...errors import ModuleTreeError
 from ..identity.field_ids import keep_id, noting, place_id
 from ..identity.param_id import ParamId
-from ..identity.paths import first_difference
+from .paths import first_difference
 from .traversal import slots_of
 from .walk import params
 

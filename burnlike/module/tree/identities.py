@@ -9,7 +9,7 @@ from ...errors import DuplicateParamIdError
 from ..identity.field_ids import keep_id, known_id, made_elsewhere, note_move, noted_id, noting, place_id, shape_text
 from ..identity.field_metadata import Kind, meta_of, set_meta
 from ..identity.param_id import ParamId
-from ..identity.torch_wrappers import own_class, unwrap
+from ..torch_objects.wrappers import own_class, unwrap
 from .param import Param
 from .traversal import slots_of
 

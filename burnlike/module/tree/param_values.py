@@ -12,10 +12,10 @@ from ...backend.torch_ops.creation import TorchCreationOps
 from ...errors import AutodiffError, DTypeError, ModuleTreeError
 from ...tensor.core.base import TensorBase
 from ...tensor.host.data import TensorData
-from ..identity.device import find_device
 from ..identity.field_metadata import Mapper
-from ..identity.lazy_parameter import Init, LazyCell, LazyParameter
-from ..identity.torch_wrappers import is_distributed
+from ..torch_objects.device import find_device
+from ..torch_objects.lazy_parameter import Init, LazyCell, LazyParameter
+from ..torch_objects.wrappers import is_distributed
 
 AnyTensor = Tensor | TensorBase
 """A tensor of torch or a typed one."""

@@ -14,9 +14,9 @@ from torch import Tensor, jit, nn
 from ..._torch_compat.fsdp import sharded_forms
 from ..._torch_compat.modules import FORWARD_PRE_HOOKS, moved_names
 from ...errors import ModuleTreeError
+from ..attributes.plain_attributes import USER_CONTAINER, refresh_container
 from ..identity.field_metadata import KEPT, Kind, fields_of, ordered_fields
-from ..identity.plain_attributes import USER_CONTAINER, refresh_container
-from ..identity.torch_wrappers import (
+from ..torch_objects.wrappers import (
     base_name,
     check_module,
     container_of,

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 from torch import Tensor, nn
 
 from ..._torch_compat.fsdp import sharded_forms
+from ..attributes.plain_attributes import USER_CONTAINER, check_loose_parts, refresh_container
 from ..identity.field_ids import ON_TENSOR, RENAMED, keep_id, noting
 from ..identity.field_metadata import FIRST_USE, KEPT, Field, KeptId, meta_of, set_meta
 from ..identity.param_id import ParamId
-from ..identity.plain_attributes import USER_CONTAINER, check_loose_parts, refresh_container
-from ..identity.torch_wrappers import container_of
+from ..torch_objects.wrappers import container_of
 from .identities import Identities, fingerprint_of_tree
 from .kept_param import KeptParam
 from .param import Kind, Param

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from ...errors import ShapeError
 from ...module import Module
-from ...module.identity.torch_wrappers import local
+from ...module.torch_objects.wrappers import local
 from ...ops._arguments import for_products
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType

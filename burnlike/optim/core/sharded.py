@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ...module import Param
-from ...module.identity.torch_wrappers import distributed_type, is_distributed, local as local, part_of
+from ...module.torch_objects.wrappers import distributed_type, is_distributed, local as local, part_of
 from .state import map_tensors
 
 

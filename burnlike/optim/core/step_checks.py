@@ -9,7 +9,7 @@ from torch import nn
 
 from ...errors import ArgumentError
 from ...module import Param
-from ...module.identity.torch_wrappers import distributed_type
+from ...module.torch_objects.wrappers import distributed_type
 from ...module.tree.walk import weights
 
 

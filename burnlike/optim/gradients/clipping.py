@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ...errors import ConfigError
-from ...module.identity.torch_wrappers import distributed_type, is_distributed
+from ...module.torch_objects.wrappers import distributed_type, is_distributed
 from ...ops import StepOptions, gradient_squares_, gradient_squares_reference
 from ..core.gradient_transform import transformed
 from ..core.sharded import added_up, local, summed_over_ranks

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from ..._torch_compat.fsdp import reshard
 from ...errors import ArgumentError, DeviceError, ShapeError
 from ...module import Param, ParamId, params
-from ...module.identity.torch_wrappers import is_distributed, part_of
+from ...module.torch_objects.wrappers import is_distributed, part_of
 from ..core.sharded import local, whole
 from ..core.step_checks import check_alike, meshes_of
 from ..gradients.gradients import GradientsParams

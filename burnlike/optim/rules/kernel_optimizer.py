@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...errors import ConfigError, DeviceError, DTypeError
-from ...module.identity.torch_wrappers import is_distributed
+from ...module.torch_objects.wrappers import is_distributed
 from ...ops import StepOptions, scale_count
 from ...tensor import Tensor as TypedTensor
 from ..core.gradient_transform import PLAIN, finish, is_skipped

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ...errors import RecordError, RecordMismatchError
 from ...module import Param, ParamId, params
-from ...module.identity.torch_wrappers import is_distributed, part_of
+from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...record import LoadReport, Mismatch, Record
 from ...record.files.stored_tensors import shape_in
 from ...record.state_dict.state_tree import decode_tree, encode_tree

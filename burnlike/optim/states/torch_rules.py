@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...errors import RecordMismatchError
-from ...module.identity.paths import listed
+from ...module.tree.paths import listed
 from ...record import Record
 from ...record.state_dict.state_tree import decode_tree
 from .matching import GROUPS, StateEntry, entries_of, tensors_of

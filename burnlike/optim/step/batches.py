@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ...errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from ...module import Param, ParamGroup
-from ...module.identity.torch_wrappers import is_distributed, part_of
+from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...module.tree.walk import weights
 from ...ops import StepOptions
 from ..core.complex_parts import as_real, state_as_complex, state_as_real

@@ -8,7 +8,7 @@ from torch import nn
 from ..._env import local_rank
 from ..._memory import available_memory
 from ...errors import BurnlikeError, ConfigError, DeviceError
-from ...module.identity.device import find_device
+from ...module.torch_objects.device import find_device
 
 
 def choose_device(name: str) -> torch.device:

@@ -10,7 +10,7 @@ import torch
 from ...data import DataLoader, transformed
 from ...errors import BatchSizeError, CheckpointError, ConfigError, DataError, DeviceError, RecordError
 from ...module import params, seed_param_ids
-from ...module.identity.torch_wrappers import is_distributed, own_class
+from ...module.torch_objects.wrappers import is_distributed, own_class
 from ...optim.core.sharded import whole
 from ...record import Precision, Record, SafetensorsRecorder, load
 from ..checkpoint.checkpointer import Checkpointer

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ..._torch_compat import foreach
 from ...errors import RecordMismatchError
 from ...module import params
-from ...module.identity.torch_wrappers import is_distributed, part_of
+from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...record import Record
 from .configs import EmaConfig
 

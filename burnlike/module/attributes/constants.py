@@ -5,7 +5,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from torch import nn
 
-from .field_metadata import fields_with
+from ..identity.field_metadata import fields_with
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ import torch
 
 from burnlike import nn
 from burnlike.errors import DeviceError
-from burnlike.module.identity.device import find_device
+from burnlike.module.torch_objects.device import find_device
 from burnlike.record import Record, init_from
 
 

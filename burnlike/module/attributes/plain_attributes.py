@@ -14,8 +14,8 @@ from ...backend import Autodiff, backend_for
 from ...errors import BackendError, ModuleTreeError
 from ...tensor.core.base import TensorBase, wrap
 from ...tensor.core.spec import family_of
+from ..identity.field_metadata import KEPT
 from .constants import references_of
-from .field_metadata import KEPT
 
 USER_CONTAINER = "_burnlike_user_container"
 """Where the module that stands for a user's container in the tree has that container."""

@@ -10,7 +10,7 @@ from torch import nn
 
 from ..._lazy import resolve
 from ...errors import BurnlikeError
-from .field_metadata import fields_with
+from ..identity.field_metadata import fields_with
 
 _DERIVE = "burnlike.record.pytree.flatten"
 
