@@ -14,7 +14,6 @@ from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError, BurnlikeError, CheckpointError, ConfigError
 from burnlike.train.job.configs import TrainConfig
 from burnlike.train.job.resume import check_resumable
-from burnlike.train.learner.launcher import check_launched
 
 from .options import add_import_option, add_set_option
 from .sweep import checked_configs, results_table, sweep_folder, sweep_runs, train_all
@@ -77,9 +76,9 @@ def _run(args: argparse.Namespace) -> int:
     if args.sweeps:
         return _sweep(args, file, resumed, overrides)
     config = TrainConfig.load(file, overrides)
-    if config.distributed.strategy == "none":
+    if config.distributed.is_single:
         _refuse_several_ranks()
-    check_launched(config.distributed.strategy)
+    config.distributed.check_launched()
     # torch is loaded only now, so that a wrong file is told at once
     from burnlike.train import Interrupted, Interrupter, Job, RunDir, choose_renderer
 
@@ -137,7 +136,7 @@ def _sweep(args: argparse.Namespace, file: Path, resumed: str | None, overrides:
     """Train each combination; 0 when all are done, 2 when some failed, 130 or 143 when stopped by a signal."""
     runs = sweep_runs(args.sweeps)
     configs = checked_configs(file, overrides, runs)
-    if number_of_ranks() > 1 or any(it.distributed.strategy != "none" for it in configs):
+    if number_of_ranks() > 1 or not all(it.distributed.is_single for it in configs):
         raise ArgumentError(
             "--sweep trains one run after the other in this process, without a launcher and with distributed.strategy"
             " none. Start each run of several processes by itself: torchrun --nproc-per-node 2 -m burnlike train CONFIG"

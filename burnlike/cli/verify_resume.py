@@ -37,10 +37,10 @@ def run(args: argparse.Namespace) -> int:
     """Prove it; 0 if both runs are equal, 1 if they differ."""
     registry.import_modules(args.imports)
     config = TrainConfig.load(args.file, args.overrides)
-    if number_of_ranks() > 1 or config.distributed.strategy != "none":
+    if number_of_ranks() > 1 or not config.distributed.is_single:
         raise ArgumentError(
             "verify-resume starts its own processes, one after the other: expected distributed.strategy none and no"
-            f" launcher, got {config.distributed.strategy} in one of {number_of_ranks()} processes; leave out torchrun,"
+            f" launcher, got {config.distributed.name} in one of {number_of_ranks()} processes; leave out torchrun,"
             " and add --set distributed.strategy=none"
         )
     from burnlike.train.job.verify import Leg, differences, legs_of, run_legs, shortened

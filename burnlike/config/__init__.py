@@ -11,6 +11,7 @@ from .roles import (
     MetricConfig,
     ModuleConfig,
     OptimizerConfig,
+    StrategyConfig,
     TaskConfig,
     TransformConfig,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "MetricConfig",
     "ModuleConfig",
     "OptimizerConfig",
+    "StrategyConfig",
     "TaskConfig",
     "TransformConfig",
     "apply_overrides",

@@ -171,6 +171,20 @@ class TaskConfig(Config, Builds[Built]):
         return built(self, "init()")
 
 
+class StrategyConfig(Config, Builds[Built]):
+    """A config that says how several processes, which a launcher has started, train one model.
+
+    Attributes:
+        is_single: whether one process trains, without a launcher.
+    """
+
+    is_single: ClassVar[bool] = False
+
+    def init(self, device: "torch.device", store: Any = None) -> Built:
+        """Build what a Learner asks of the processes, a `burnlike.train.SingleProcess`; the process group is there."""
+        return built(self, "init(device)", device=device, store=store)
+
+
 class LoggerConfig(Config, Builds[Built]):
     """A config that builds a callback which sends metrics to another program."""
 

@@ -11,7 +11,6 @@ from .job.configs import InitFromConfig as InitFromConfig, OutputConfig as Outpu
 from .job.job import Job as Job, RunResult as RunResult
 from .learner.configs import (
     BestMetricConfig as BestMetricConfig,
-    DistributedConfig as DistributedConfig,
     EarlyStoppingConfig as EarlyStoppingConfig,
     EmaConfig as EmaConfig,
     TrainingConfig as TrainingConfig,
@@ -21,13 +20,22 @@ from .learner.ema import Ema as Ema
 from .learner.interrupt import Interrupted as Interrupted, Interrupter as Interrupter
 from .learner.learner import Learner as Learner
 from .learner.result import LearningResult as LearningResult
-from .learner.several import make_parallel as make_parallel
 from .learner.steps import (
     LossFunction as LossFunction,
     StepOutput as StepOutput,
     TrainStep as TrainStep,
     ValidStep as ValidStep,
 )
+from .parallel.configs import (
+    DdpConfig as DdpConfig,
+    DistributedConfig as DistributedConfig,
+    Fsdp2Config as Fsdp2Config,
+    SingleProcessConfig as SingleProcessConfig,
+)
+from .parallel.ddp import Ddp as Ddp
+from .parallel.distributed import SeveralProcesses as SeveralProcesses, make_parallel as make_parallel
+from .parallel.fsdp2 import Fsdp2 as Fsdp2
+from .parallel.single_process import SingleProcess as SingleProcess
 from .runs.metrics_log import MetricsLog as MetricsLog
 from .runs.run_dir import RunDir as RunDir
 from .runs.run_files import RunFiles as RunFiles, find_runs as find_runs, read_run as read_run

@@ -36,7 +36,7 @@ from burnlike.train import (
     StepOutput,
     TrainingConfig,
 )
-from burnlike.train.learner.parallel import SingleProcess
+from burnlike.train.parallel.single_process import SingleProcess
 
 from .samples import files_of, load_config, metrics_of
 

@@ -24,8 +24,9 @@ from ...config.registry import tag_of
 from ...errors import nearest
 from ...module.groups.param_matchers import pattern_problem
 from ...optim.lbfgs.configs import LbfgsConfig
-from ..learner.configs import BEST, DistributedConfig, TrainingConfig
+from ..learner.configs import BEST, TrainingConfig
 from ..metrics.configs import LearningRateConfig, LossConfig
+from ..parallel.configs import DistributedConfig
 from ..tasks.configs import LanguageModelConfig
 
 Patterns = tuple[Annotated[str, Meta(min_length=1)], ...]

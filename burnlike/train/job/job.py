@@ -16,7 +16,7 @@ from ...record import Precision, Record, SafetensorsRecorder, load
 from ..checkpoint.checkpointer import Checkpointer
 from ..learner.interrupt import Interrupter
 from ..learner.learner import Learner, LearningResult
-from ..learner.several import make_parallel
+from ..parallel.distributed import make_parallel
 from ..runs.metrics_log import MetricsLog
 from ..runs.results import write_results
 from ..runs.run_dir import RunDir

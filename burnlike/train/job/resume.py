@@ -75,7 +75,7 @@ def check_resumable(before: TrainConfig, now: TrainConfig, run: str, said: Seque
 def _may_divide_otherwise(before: TrainConfig, now: TrainConfig) -> bool:
     """Whether batches may be of another size, because a step still takes as many items, or may do so."""
     items = [it.training.batch_size * it.training.accumulation_steps for it in (before, now)]
-    return items[0] == items[1] or any(it.distributed.strategy != "none" for it in (before, now))
+    return items[0] == items[1] or not (before.distributed.is_single and now.distributed.is_single)
 
 
 def _is_said(path: str, said: Sequence[str]) -> bool:

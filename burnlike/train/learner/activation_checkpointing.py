@@ -9,6 +9,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from ...errors import ConfigError
+from ..parallel.fsdp2 import blocks_of
 
 
 class CheckpointedForward:
@@ -23,22 +24,6 @@ class CheckpointedForward:
         if self._block.training and torch.is_grad_enabled():
             return checkpoint(self._forward, *arguments, use_reentrant=False, **keywords)
         return self._forward(*arguments, **keywords)
-
-
-def blocks_of(model: nn.Module) -> list[nn.Module]:
-    """The blocks of a model: of modules of one class that stand side by side, those with the most parameters in all.
-
-    Where none stand side by side, the only module of a list is a block, as of a model that was made with one layer.
-    """
-    groups: list[list[nn.Module]] = []
-    for module in model.modules():
-        by_class: dict[type[nn.Module], list[nn.Module]] = {}
-        for child in module.children():
-            by_class.setdefault(type(child), []).append(child)
-        groups += [it for it in by_class.values() if len(it) > 1 or isinstance(module, nn.ModuleList)]
-    found = [it for it in groups if any(True for block in it for _ in block.children())]
-    several = [it for it in found if len(it) > 1]
-    return max(several or found, key=lambda it: sum(p.numel() for block in it for p in block.parameters()), default=[])
 
 
 @contextmanager

@@ -95,22 +95,6 @@ class EarlyStoppingConfig(BestMetricConfig):
     min_delta: NotNegative = 0.0
 
 
-class DistributedConfig(Config):
-    """How several processes, started by torchrun, train one model.
-
-    Each reads its own `training.batch_size` items of each batch, so that N processes train as one does with N times as
-    large batches.
-
-    Attributes:
-        strategy: `ddp`: each has the whole model, gradients are averaged. `fsdp2`: each has a part of each parameter,
-            of its gradient and of the optimizer's state. `none`: a single process.
-        timeout_minutes: how long a process waits for the others before it ends the job.
-    """
-
-    strategy: Literal["none", "ddp", "fsdp2"] = "none"
-    timeout_minutes: Positive = 10.0
-
-
 class TrainingConfig(Config):
     """The length and the steps of a training.
 

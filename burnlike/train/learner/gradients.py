@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from .parallel import SingleProcess
+from ..parallel.single_process import SingleProcess
 
 
 class Accumulation:

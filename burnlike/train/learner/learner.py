@@ -11,6 +11,7 @@ from torch import nn
 from ...errors import ArgumentError
 from ...optim import GradientClipping, Optimizer
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
+from ..parallel.single_process import SingleProcess
 from ..runs.metrics_log import MetricsLog
 from ..state.training_state import TrainingState
 from ..view.callback import Callback
@@ -23,7 +24,6 @@ from .fitting import Fitting
 from .foreign_loader import as_loader, check_ranks
 from .gradients import Accumulation
 from .interrupt import Interrupter
-from .parallel import SingleProcess
 from .result import LearningResult
 from .steps import LossFunction, StepOutput, TrainStep, output_of, saying_where, task_of
 from .updates import AnyOptimizer, Schedule, make_update

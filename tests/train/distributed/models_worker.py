@@ -30,7 +30,7 @@ from burnlike.module import seed_param_ids
 from burnlike.nn.joint_batch import JointBatch, join
 from burnlike.optim.core.sharded import whole
 from burnlike.train import DistributedConfig, Learner, StepOutput, TrainingConfig, make_parallel
-from burnlike.train.learner.parallel import SingleProcess
+from burnlike.train.parallel.single_process import SingleProcess
 
 SIZES: dict[str, Any] = {"vocab_size": 31, "max_sequence_length": 12, "d_model": 16, "n_layers": 2, "d_ff": 16}
 LANGUAGE_MODELS: Mapping[str, DecoderLmConfig] = {

@@ -14,12 +14,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from burnlike.config import StrategyConfig
+from burnlike.config.registry import imported
+
 from ...processes import HANGS_S, assert_succeed, launched
 from ..samples import metrics_of, write_config
 from . import program
 from .kills import kill_and_resume
 
-STRATEGIES = ["ddp", "fsdp2"]
+STRATEGIES = [
+    tag for tag, it in imported(StrategyConfig).items() if it.__module__.startswith("burnlike.") and tag != "none"
+]
 CASES = [(strategy, optimizer) for strategy in STRATEGIES for optimizer in ("burnlike", "torch")]
 CASES += [("fsdp2", "adagrad")]  # its states are there before the first step
 QUICK_CASES = [("ddp", "burnlike"), ("fsdp2", "torch")]

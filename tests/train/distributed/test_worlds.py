@@ -118,7 +118,7 @@ def test_nodes_without_common_files_are_told_what_fsdp2_needs(tmp_path: Path, mo
     statuses, texts = run_on_nodes(command, tmp_path)
     assert statuses == [2, 2]
     for text in texts:
-        assert "each process of fsdp2 writes its part of a checkpoint: not all processes see" in text
+        assert "each process writes its part of a checkpoint: not all processes see" in text
         assert f"rank 1 looked at {platform.node()}:{nodes[1] / 'run' / 'checkpoints'}; all nodes need one" in text
     assert not [it for it in nodes[0].rglob("*") if it.is_file() and it.name != "run.lock"]
     assert not [*nodes[1].iterdir()]

@@ -1,6 +1,6 @@
-"""What a Learner asks of the processes that train with it; a single one has the same interface as several."""
+"""What a Learner asks of the processes that train with it, as a single one answers it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -8,11 +8,13 @@ from typing import Any
 from torch import nn
 
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
-from .steps import LossFunction
+
+Step = Callable[[Any, Any], Any]
+"""`train_step(model, batch)` of a task."""
 
 
 class SingleProcess:
-    """Trains by itself.
+    """Trains by itself; several processes have the same interface.
 
     Attributes:
         rank: number of the process.
@@ -32,7 +34,7 @@ class SingleProcess:
     def prepare(self, model: nn.Module, optimizer: Any) -> None:
         """Wrap or shard the model, in place as far as anyone sees; an optimizer of torch gets its new parameters."""
 
-    def train_step(self, step: LossFunction, model: nn.Module, batch: Any) -> Any:
+    def train_step(self, step: Step, model: nn.Module, batch: Any) -> Any:
         """`step(model, batch)`."""
         return step(model, batch)
 

@@ -1,0 +1,1 @@
+"""The processes that train one model: one alone, or several by a strategy."""
