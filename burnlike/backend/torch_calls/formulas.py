@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from .pointwise import add, binary, div, logical_not, masked_fill, maximum, minimum, mul, rsub, sub, unary
-from .tables import TRANSLATIONS, Tables, at_least_1, float_dtype, like_rank, translates
+from .tables import TRANSLATIONS, Tables, at_least_1, float_dtype, like_rank, translate, translates
 
 
 @translates("clamp", "clip")
@@ -26,60 +26,22 @@ def clamp(t: Tables, tensor: Tensor, min: Any = None, max: Any = None) -> Tensor
     return like_rank(x, tensor)
 
 
-@translates("clamp_min")
-def clamp_min(t: Tables, tensor: Tensor, bound: Any) -> Tensor:
-    return clamp(t, tensor, bound, None)
-
-
-@translates("clamp_max")
-def clamp_max(t: Tables, tensor: Tensor, bound: Any) -> Tensor:
-    return clamp(t, tensor, None, bound)
-
-
-@translates("rsqrt")
-def rsqrt(t: Tables, tensor: Tensor) -> Tensor:
-    return unary(t, "reciprocal", unary(t, "sqrt", tensor))
-
-
-@translates("expm1")
-def expm1(t: Tables, tensor: Tensor) -> Tensor:
+translate(
+    clamp_min=lambda t, x, bound: clamp(t, x, bound, None),
+    clamp_max=lambda t, x, bound: clamp(t, x, None, bound),
+    rsqrt=lambda t, x: unary(t, "reciprocal", unary(t, "sqrt", x)),
     # e^x - 1 = tanh(x / 2) (e^x + 1), which loses no digits near 0.
-    return mul(t, unary(t, "tanh", mul(t, tensor, 0.5)), add(t, unary(t, "exp", tensor), 1.0))
-
-
-@translates("exp2")
-def exp2(t: Tables, tensor: Tensor) -> Tensor:
-    return binary(t, "rpowi", tensor, 2.0, float_dtype(tensor.dtype))
-
-
-def _logarithm(name: str, base: float) -> None:
-    @translates(name)
-    def logarithm(t: Tables, tensor: Tensor) -> Tensor:
-        return div(t, unary(t, "log", tensor), math.log(base))
-
-
-_logarithm("log2", 2.0)
-_logarithm("log10", 10.0)
-
-
-@translates("erfc")
-def erfc(t: Tables, tensor: Tensor) -> Tensor:
-    return rsub(t, unary(t, "erf", tensor), 1.0)
-
-
-@translates("addcmul")
-def addcmul(t: Tables, tensor: Tensor, one: Tensor, other: Tensor, value: Any = 1) -> Tensor:
-    return add(t, tensor, mul(t, one, other), value)
-
-
-@translates("addcdiv")
-def addcdiv(t: Tables, tensor: Tensor, one: Tensor, other: Tensor, value: Any = 1) -> Tensor:
-    return add(t, tensor, div(t, one, other), value)
-
-
-@translates("lerp")
-def lerp(t: Tables, start: Tensor, end: Tensor, weight: Any) -> Tensor:
-    return add(t, start, mul(t, sub(t, end, start), weight))
+    expm1=lambda t, x: mul(t, unary(t, "tanh", mul(t, x, 0.5)), add(t, unary(t, "exp", x), 1.0)),
+    exp2=lambda t, x: binary(t, "rpowi", x, 2.0, float_dtype(x.dtype)),
+    log2=lambda t, x: div(t, unary(t, "log", x), math.log(2.0)),
+    log10=lambda t, x: div(t, unary(t, "log", x), math.log(10.0)),
+    erfc=lambda t, x: rsub(t, unary(t, "erf", x), 1.0),
+    sgn=lambda t, x: unary(t, "sign", x),
+    frac=lambda t, x: sub(t, x, unary(t, "trunc", x)),
+    addcmul=lambda t, x, one, other, value=1: add(t, x, mul(t, one, other), value),
+    addcdiv=lambda t, x, one, other, value=1: add(t, x, div(t, one, other), value),
+    lerp=lambda t, start, end, weight: add(t, start, mul(t, sub(t, end, start), weight)),
+)
 
 
 @translates("logaddexp")
@@ -96,16 +58,6 @@ def xlogy(t: Tables, lhs: Any, rhs: Any) -> Tensor:
     product = mul(t, lhs, unary(t, "log", rhs))
     zero = binary(t, "bool_and", TRANSLATIONS["eq"](t, lhs, 0), logical_not(t, TRANSLATIONS["isnan"](t, rhs)))
     return masked_fill(t, product, zero, 0.0)
-
-
-@translates("sgn")
-def sgn(t: Tables, tensor: Tensor) -> Tensor:
-    return unary(t, "sign", tensor)
-
-
-@translates("frac")
-def frac(t: Tables, tensor: Tensor) -> Tensor:
-    return sub(t, tensor, unary(t, "trunc", tensor))
 
 
 @translates("nan_to_num")

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .tables import TRANSLATIONS, Tables, aligned, at_least_1, float_dtype, like_rank, scalar, translates
+from .tables import TRANSLATIONS, Tables, aligned, at_least_1, float_dtype, like_rank, scalar, translate, translates
 
 _OF_FLOATS = (
     *("exp", "log", "log1p", "sqrt", "erf", "cos", "sin", "tan", "cosh", "sinh", "tanh", "acos", "asin", "atan"),
@@ -14,21 +14,19 @@ _OF_FLOATS = (
 _ROUNDING = ("round", "floor", "ceil", "trunc")
 
 
-def _elementwise(names: tuple[str, ...], renamed: dict[str, str], *, widen: bool) -> None:
-    def translation(function: str) -> Any:
-        def translated(t: Tables, tensor: Tensor) -> Tensor:
-            x = at_least_1(tensor)
-            x = t.cast(x, float_dtype(x.dtype)) if widen else x
-            return like_rank(getattr(t.of(x), function)(x), tensor)
-
-        return translated
-
-    for name in names:
-        translates(name)(translation(renamed.get(name, name)))
+def _elementwise(name: str, function: str, *, widen: bool) -> None:
+    @translates(name)
+    def translated(t: Tables, tensor: Tensor) -> Tensor:
+        x = at_least_1(tensor)
+        x = t.cast(x, float_dtype(x.dtype)) if widen else x
+        return like_rank(getattr(t.of(x), function)(x), tensor)
 
 
-_elementwise((*_OF_FLOATS, "reciprocal"), {"reciprocal": "recip"}, widen=True)
-_elementwise(("neg", "sign", "abs"), {}, widen=False)
+for _name in _OF_FLOATS:
+    _elementwise(_name, _name, widen=True)
+for _name in ("neg", "sign", "abs"):
+    _elementwise(_name, _name, widen=False)
+_elementwise("reciprocal", "recip", widen=True)
 
 
 def _rounding(name: str) -> None:
@@ -137,11 +135,6 @@ def unary(t: Tables, function: str, tensor: Tensor) -> Tensor:
     return TRANSLATIONS[function](t, tensor)
 
 
-@translates("floor_divide")
-def floor_divide(t: Tables, lhs: Any, rhs: Any) -> Tensor:
-    return div(t, lhs, rhs, "floor")
-
-
 @translates("remainder")
 def remainder(t: Tables, lhs: Any, rhs: Any) -> Tensor:
     if not isinstance(lhs, Tensor):
@@ -172,40 +165,36 @@ def _like(t: Tables, function: str, tensor: Tensor, dtype: torch.dtype) -> Tenso
     return like_rank(getattr(t.of(x), function)(x), tensor)
 
 
-@translates("square")
-def square(t: Tables, tensor: Tensor) -> Tensor:
-    return _like(t, "square", tensor, tensor.dtype)
+def _of_two_floats(t: Tables, function: str, lhs: Tensor, rhs: Tensor) -> Tensor:
+    return binary(t, function, lhs, rhs, float_dtype(torch.result_type(lhs, rhs)))
 
 
-def _of_two_floats(name: str) -> None:
-    @translates(name)
-    def translated(t: Tables, lhs: Tensor, rhs: Tensor) -> Tensor:
-        return binary(t, name, lhs, rhs, float_dtype(torch.result_type(lhs, rhs)))
+translate(
+    floor_divide=lambda t, lhs, rhs: div(t, lhs, rhs, "floor"),
+    square=lambda t, tensor: _like(t, "square", tensor, tensor.dtype),
+    atan2=lambda t, lhs, rhs: _of_two_floats(t, "atan2", lhs, rhs),
+    hypot=lambda t, lhs, rhs: _of_two_floats(t, "hypot", lhs, rhs),
+    bitwise_left_shift=lambda t, lhs, rhs: binary(t, "bitwise_left_shift", lhs, rhs),
+    bitwise_right_shift=lambda t, lhs, rhs: binary(t, "bitwise_right_shift", lhs, rhs),
+)
+TRANSLATIONS["__lshift__"] = TRANSLATIONS["bitwise_left_shift"]
+TRANSLATIONS["__rshift__"] = TRANSLATIONS["bitwise_right_shift"]
 
 
-_of_two_floats("atan2")
-_of_two_floats("hypot")
-
-_COMPARISONS = {
-    "eq": "equal",
-    "ne": "not_equal",
-    "gt": "greater",
-    "ge": "greater_equal",
-    "lt": "lower",
-    "le": "lower_equal",
-}
+def _compared(t: Tables, function: str, lhs: Tensor, rhs: Any) -> Tensor:
+    dtype = torch.result_type(lhs, rhs)
+    ordered = function not in ("equal", "not_equal")
+    return binary(t, function, lhs, rhs, torch.int64 if dtype is torch.bool and ordered else dtype)
 
 
-def _comparison(name: str, function: str) -> None:
-    @translates(name)
-    def compared(t: Tables, lhs: Tensor, rhs: Any) -> Tensor:
-        dtype = torch.result_type(lhs, rhs)
-        ordered = function not in ("equal", "not_equal")
-        return binary(t, function, lhs, rhs, torch.int64 if dtype is torch.bool and ordered else dtype)
-
-
-for _name, _function in _COMPARISONS.items():
-    _comparison(_name, _function)
+translate(
+    eq=lambda t, lhs, rhs: _compared(t, "equal", lhs, rhs),
+    ne=lambda t, lhs, rhs: _compared(t, "not_equal", lhs, rhs),
+    gt=lambda t, lhs, rhs: _compared(t, "greater", lhs, rhs),
+    ge=lambda t, lhs, rhs: _compared(t, "greater_equal", lhs, rhs),
+    lt=lambda t, lhs, rhs: _compared(t, "lower", lhs, rhs),
+    le=lambda t, lhs, rhs: _compared(t, "lower_equal", lhs, rhs),
+)
 
 
 def _logic(name: str, function: str) -> None:
@@ -224,17 +213,6 @@ def _logic(name: str, function: str) -> None:
 for _name in ("and", "or", "xor"):
     _logic(_name, f"bool_{_name}")
     TRANSLATIONS[f"__{_name}__"] = TRANSLATIONS[f"bitwise_{_name}"]
-
-
-def _shift(name: str, function: str) -> None:
-    @translates(name)
-    def shifted(t: Tables, lhs: Tensor, rhs: Any) -> Tensor:
-        return binary(t, function, lhs, rhs)
-
-
-for _name in ("left", "right"):
-    _shift(f"bitwise_{_name}_shift", f"bitwise_{_name}_shift")
-    TRANSLATIONS[f"__{_name[0]}shift__"] = TRANSLATIONS[f"bitwise_{_name}_shift"]
 
 
 @translates("bitwise_not")
@@ -293,14 +271,14 @@ def _extreme(t: Tables, function: str, lhs: Tensor, rhs: Tensor) -> Tensor:
     return where(t, TRANSLATIONS["isnan"](t, rhs), rhs, result)
 
 
-def _without_nan(name: str, function: str) -> None:
-    @translates(name)
-    def extreme(t: Tables, lhs: Tensor, rhs: Tensor) -> Tensor:
-        isnan, result = TRANSLATIONS["isnan"], binary(t, function, lhs, rhs)
-        if not result.dtype.is_floating_point:
-            return result
-        return where(t, isnan(t, lhs), rhs, where(t, isnan(t, rhs), lhs, result))
+def _without_nan(t: Tables, function: str, lhs: Tensor, rhs: Tensor) -> Tensor:
+    isnan, result = TRANSLATIONS["isnan"], binary(t, function, lhs, rhs)
+    if not result.dtype.is_floating_point:
+        return result
+    return where(t, isnan(t, lhs), rhs, where(t, isnan(t, rhs), lhs, result))
 
 
-_without_nan("fmax", "max_pair")
-_without_nan("fmin", "min_pair")
+translate(
+    fmax=lambda t, lhs, rhs: _without_nan(t, "max_pair", lhs, rhs),
+    fmin=lambda t, lhs, rhs: _without_nan(t, "min_pair", lhs, rhs),
+)

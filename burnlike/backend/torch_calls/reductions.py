@@ -9,7 +9,18 @@ from torch import Tensor
 
 from .pointwise import binary, where
 from .shape import narrow, squeeze
-from .tables import TRANSLATIONS, Tables, at_least_1, count_of, dims_of, float_dtype, like_rank, translates, without
+from .tables import (
+    TRANSLATIONS,
+    Tables,
+    at_least_1,
+    count_of,
+    dims_of,
+    float_dtype,
+    like_rank,
+    translate,
+    translates,
+    without,
+)
 
 Dims = int | Sequence[int] | None
 
@@ -19,24 +30,21 @@ def _summable(t: Tables, tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
     return t.cast(at_least_1(tensor), found)
 
 
-@translates("sum")
-def sum_(
-    t: Tables, tensor: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
-) -> Tensor:
-    x, dims = _summable(t, tensor, dtype), dims_of(tensor, dim)
-    if len(dims) == x.ndim and not keepdim:
-        return t.of(x).sum(x).reshape(())
-    return like_rank(t.of(x).sum_dim(x, dims, keepdim), tensor)
+def _total(name: str) -> Any:
+    @translates(name)
+    def total(
+        t: Tables, tensor: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+    ) -> Tensor:
+        x, dims = _summable(t, tensor, dtype), dims_of(tensor, dim)
+        if len(dims) == x.ndim and not keepdim:
+            return getattr(t.of(x), name)(x).reshape(())
+        return like_rank(getattr(t.of(x), f"{name}_dim")(x, dims, keepdim), tensor)
+
+    return total
 
 
-@translates("mean")
-def mean(
-    t: Tables, tensor: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
-) -> Tensor:
-    x, dims = _summable(t, tensor, dtype), dims_of(tensor, dim)
-    if len(dims) == x.ndim and not keepdim:
-        return t.of(x).mean(x).reshape(())
-    return like_rank(t.of(x).mean_dim(x, dims, keepdim), tensor)
+_sum = _total("sum")
+_total("mean")
 
 
 @translates("prod")
@@ -122,20 +130,20 @@ def var_mean(
     return without(t, var, dims, keepdim, tensor), without(t, middle, dims, keepdim, tensor)
 
 
-@translates("var")
-def var(t: Tables, tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    return var_mean(t, tensor, *args, **kwargs)[0]
-
-
-@translates("std")
-def std(t: Tables, tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    return TRANSLATIONS["sqrt"](t, var(t, tensor, *args, **kwargs))
-
-
-@translates("std_mean")
-def std_mean(t: Tables, tensor: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+def _std_mean(t: Tables, tensor: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     found, middle = var_mean(t, tensor, *args, **kwargs)
     return TRANSLATIONS["sqrt"](t, found), middle
+
+
+translate(
+    var=lambda t, tensor, *args, **kwargs: var_mean(t, tensor, *args, **kwargs)[0],
+    std=lambda t, tensor, *args, **kwargs: _std_mean(t, tensor, *args, **kwargs)[0],
+    std_mean=_std_mean,
+    argsort=lambda t, tensor, dim=-1, descending=False, *, stable=False: sort(t, tensor, dim, descending)[1],
+    count_nonzero=lambda t, tensor, dim=None: _sum(t, TRANSLATIONS["ne"](t, tensor, 0), dim),
+    linalg_cross=lambda t, lhs, rhs, *, dim=-1: t.float.cross(lhs, rhs, dim),
+    trace=lambda t, tensor: t.module.trace(tensor).reshape(()),
+)
 
 
 @translates("logsumexp")
@@ -195,11 +203,6 @@ def sort(
     return like_rank(values, tensor), like_rank(places, tensor)
 
 
-@translates("argsort")
-def argsort(t: Tables, tensor: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
-    return sort(t, tensor, dim, descending)[1]
-
-
 @translates("topk")
 def topk(
     t: Tables, tensor: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
@@ -232,21 +235,6 @@ def median(t: Tables, tensor: Tensor, dim: int | None = None, keepdim: bool = Fa
         has = t.bool.any_dim(missing, dim)
         found = [where(t, has, math.nan, found[0]), where(t, has, first, found[1])]
     return tuple(without(t, it, dims_of(tensor, dim), keepdim, tensor) for it in found)
-
-
-@translates("count_nonzero")
-def count_nonzero(t: Tables, tensor: Tensor, dim: Dims = None) -> Tensor:
-    return sum_(t, TRANSLATIONS["ne"](t, tensor, 0), dim)
-
-
-@translates("linalg_cross")
-def cross(t: Tables, lhs: Tensor, rhs: Tensor, *, dim: int = -1) -> Tensor:
-    return t.float.cross(lhs, rhs, dim)
-
-
-@translates("trace")
-def trace(t: Tables, tensor: Tensor) -> Tensor:
-    return t.module.trace(tensor).reshape(())
 
 
 def _cumulative(name: str) -> None:

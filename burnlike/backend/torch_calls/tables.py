@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,7 +13,6 @@ Sizes = Sequence[int]
 Translation = Callable[..., Any]
 TRANSLATIONS: dict[str, Translation] = {}
 """By the name of the aten operator, without its overload. Each takes `Tables` and the operator's arguments."""
-
 
 WRITES: dict[str, Translation] = {}
 """Operators that write into one of their arguments, of which torch has no form without that."""
@@ -32,38 +30,30 @@ def translates(*names: str) -> Callable[[Translation], Translation]:
     return register
 
 
+def translate(**translations: Translation) -> None:
+    """Register translations that are one expression, by the name of the operator."""
+    for name, function in translations.items():
+        translates(name)(function)
+
+
 class Tables:
     """The tables of a backend. Tensors of rank 0, which they don't know, are `[1]` for them."""
+
+    float: Any
+    int: Any
+    bool: Any
+    module: Any
+    activation: Any
 
     def __init__(self, backend: Any, mode: Any) -> None:
         self.backend = backend
         self.mode = mode
         """Within `with t.mode:` torch's own functions are the backend's again, as outside of a translation."""
 
-    @cached_property
-    def float(self) -> Any:
-        """The functions of Float tensors."""
-        return self.backend.float_ops
-
-    @cached_property
-    def int(self) -> Any:
-        """The functions of Int tensors."""
-        return self.backend.int_ops
-
-    @cached_property
-    def bool(self) -> Any:
-        """The functions of Bool tensors."""
-        return self.backend.bool_ops
-
-    @cached_property
-    def module(self) -> Any:
-        """The functions of layers."""
-        return self.backend.module_ops
-
-    @cached_property
-    def activation(self) -> Any:
-        """Activation functions."""
-        return self.backend.activation_ops
+    def __getattr__(self, name: str) -> Any:
+        # At first use, and kept: a backend may make its tables when they are asked for.
+        table = self.__dict__[name] = getattr(self.backend, f"{name}_ops")
+        return table
 
     def of(self, it: Tensor | torch.dtype) -> Any:
         """The table for a tensor or an element type.
