@@ -243,37 +243,36 @@ from .operations.arithmetic import (
     Log as Log,
     MatMul as MatMul,
     Negate as Negate,
+    Parameter as Parameter,
     Softmax as Softmax,
     Sqrt as Sqrt,
     Subtract as Subtract,
 )
-from .operations.arithmetic_configs import (
-    ConstantTensorConfig as ConstantTensorConfig,
-    DivideConfig as DivideConfig,
-    ExpConfig as ExpConfig,
-    LogConfig as LogConfig,
-    MatMulConfig as MatMulConfig,
-    NegateConfig as NegateConfig,
-    SoftmaxConfig as SoftmaxConfig,
-    SqrtConfig as SqrtConfig,
-    SubtractConfig as SubtractConfig,
-)
 from .operations.configs import (
     AddConfig as AddConfig,
     ConcatConfig as ConcatConfig,
+    ConstantTensorConfig as ConstantTensorConfig,
+    DivideConfig as DivideConfig,
+    ExpConfig as ExpConfig,
     FlattenConfig as FlattenConfig,
+    LogConfig as LogConfig,
+    MatMulConfig as MatMulConfig,
     MaxConfig as MaxConfig,
     MeanConfig as MeanConfig,
     MinConfig as MinConfig,
     MultiplyConfig as MultiplyConfig,
+    NegateConfig as NegateConfig,
     PadConfig as PadConfig,
     ParameterConfig as ParameterConfig,
     PermuteConfig as PermuteConfig,
     ReshapeConfig as ReshapeConfig,
     SelectConfig as SelectConfig,
     SliceConfig as SliceConfig,
+    SoftmaxConfig as SoftmaxConfig,
     SplitConfig as SplitConfig,
+    SqrtConfig as SqrtConfig,
     StackConfig as StackConfig,
+    SubtractConfig as SubtractConfig,
     SumConfig as SumConfig,
 )
 from .operations.joining import (
@@ -282,7 +281,6 @@ from .operations.joining import (
     Multiply as Multiply,
     Stack as Stack,
 )
-from .operations.parameter import Parameter as Parameter
 from .operations.reshaping import (
     Flatten as Flatten,
     Pad as Pad,

@@ -1,27 +1,24 @@
-"""Arithmetic between two tensors, and on each element of one."""
+"""Arithmetic between two tensors and on each element of one, and the constants and parameters that go with it."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
-from ..call_types import KeepsType
-from ..layer import Layer, shape_error
+from ..call_types import ChangesRank, KeepsType
+from ..layer import ConfiguredLayer, Layer, OfEachElement, shape_error
 from ..torch_counterpart import AnyLibrary
-from .arithmetic_configs import ConstantTensorConfig, SoftmaxConfig
+from .configs import ConstantTensorConfig, ParameterConfig, SoftmaxConfig
 from .joining import expect_alike, expect_dim
 
 
-class _OfTwo(KeepsType, AnyLibrary, Layer):
+class _OfTwo(KeepsType, AnyLibrary, ConfiguredLayer):
     """One operation between two inputs."""
 
     operation: ClassVar[Callable[[Tensor, Tensor], Tensor]]
-
-    def __init__(self, config: Any = None) -> None:
-        super().__init__()
 
     @lift
     def forward(self, x: Tensor, other: Tensor) -> Tensor:
@@ -73,21 +70,7 @@ class MatMul(_OfTwo):
         return torch.matmul(x, other)
 
 
-class _OfOne(KeepsType, AnyLibrary, Layer):
-    """One operation on each element."""
-
-    operation: ClassVar[Callable[[Tensor], Tensor]]
-
-    def __init__(self, config: Any = None) -> None:
-        super().__init__()
-
-    @lift
-    def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]`."""
-        return type(self).operation(x)
-
-
-class Negate(_OfOne):
+class Negate(AnyLibrary, OfEachElement):
     """-x, element by element.
 
     Torch: `torch.neg`.
@@ -96,7 +79,7 @@ class Negate(_OfOne):
     operation = torch.neg
 
 
-class Exp(_OfOne):
+class Exp(AnyLibrary, OfEachElement):
     """exp(x), element by element.
 
     Torch: `torch.exp`.
@@ -105,7 +88,7 @@ class Exp(_OfOne):
     operation = torch.exp
 
 
-class Log(_OfOne):
+class Log(AnyLibrary, OfEachElement):
     """log(x), element by element; NaN below 0 and -inf at 0.
 
     Torch: `torch.log`.
@@ -114,7 +97,7 @@ class Log(_OfOne):
     operation = torch.log
 
 
-class Sqrt(_OfOne):
+class Sqrt(AnyLibrary, OfEachElement):
     """The square root of x, element by element; NaN below 0.
 
     Torch: `torch.sqrt`.
@@ -123,16 +106,14 @@ class Sqrt(_OfOne):
     operation = torch.sqrt
 
 
-class Softmax(KeepsType, AnyLibrary, Layer):
+class Softmax(KeepsType, AnyLibrary, ConfiguredLayer, config=SoftmaxConfig):
     """exp(x) / sum(exp(x)), the sum over the dimension `dim`.
 
     Torch: `nn.Softmax`.
     Differs: the dimension is the last by default.
     """
 
-    def __init__(self, config: SoftmaxConfig | None = None) -> None:
-        super().__init__()
-        self.dim = (config or SoftmaxConfig()).dim
+    dim: int
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -145,20 +126,44 @@ class Softmax(KeepsType, AnyLibrary, Layer):
         return x.softmax(self.dim)
 
 
-class ConstantTensor(AnyLibrary, Layer):
+class ConstantTensor(AnyLibrary, ConfiguredLayer, config=ConstantTensorConfig):
     """A number as a tensor of the element type of x, of size 1 in each of its dimensions: `type: Constant` in YAML.
 
     Torch: `torch.full`.
     """
 
-    def __init__(self, config: ConstantTensorConfig) -> None:
-        super().__init__()
-        self.value = config.value
+    value: float
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
         """`[...] -> [1, ..., 1]`; the values of x do not count."""
         return x.new_full([1] * x.ndim, self.value)
 
+
+class Parameter(ChangesRank, AnyLibrary, Layer):
+    """A trained tensor for each item of the batch of its input, whose values do not count.
+
+    Torch: `nn.Parameter`, expanded.
+
+    Attributes:
+        weight: of the shape in the config.
+    """
+
+    def __init__(self, config: ParameterConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        self.weight = config.initializer.init(list(config.shape), device=device)
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, ...] -> [batch, *shape]`.
+
+        Raises:
+            ShapeError: x has no dimension.
+        """
+        if x.ndim == 0:
+            raise shape_error(self, "[batch, ...]", [])
+        # A copy, as layers that follow may write to it.
+        return self.weight.expand(x.shape[0], *self.weight.shape).clone()
+
     def custom_content(self, content: Content) -> Content:
-        return content.add("value", self.value)
+        return content.add("shape", list(content.shape("weight")))

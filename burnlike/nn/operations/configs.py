@@ -9,8 +9,8 @@ from ...config.roles import Built
 from ..initializers.configs import Initializer, Normal
 
 if TYPE_CHECKING:
+    from .arithmetic import ConstantTensor, Divide, Exp, Log, MatMul, Negate, Parameter, Softmax, Sqrt, Subtract
     from .joining import Add, Concat, Multiply, Stack
-    from .parameter import Parameter
     from .reshaping import Flatten, Pad, Permute, Reshape
     from .selecting import Max, Mean, Min, Select, Slice, Split, Sum
 
@@ -138,7 +138,7 @@ class MinConfig(ReductionConfig["Min"], tag="Min", builds=".selecting"):
     """The smallest element over dimensions; the fields are those of `Mean`."""
 
 
-class ParameterConfig(ModuleConfig["Parameter"], tag="Parameter", builds=".parameter"):
+class ParameterConfig(ModuleConfig["Parameter"], tag="Parameter", builds=".arithmetic"):
     """A trained tensor, the same for each item of a batch: a class token, latents, learned positions.
 
     Attributes:
@@ -188,3 +188,51 @@ class PermuteConfig(ModuleConfig["Permute"], tag="Permute", builds=".reshaping")
     def validate(self) -> Iterable[tuple[str, str]]:
         if sorted(dim % len(self.dims) for dim in self.dims) != list(range(len(self.dims))):
             yield "dims", f"expected each of 0..{len(self.dims) - 1} once, got {list(self.dims)}"
+
+
+class SubtractConfig(ModuleConfig["Subtract"], tag="Subtract", builds=".arithmetic"):
+    """The first tensor less the second, element by element."""
+
+
+class DivideConfig(ModuleConfig["Divide"], tag="Divide", builds=".arithmetic"):
+    """The first tensor by the second, element by element."""
+
+
+class MatMulConfig(ModuleConfig["MatMul"], tag="MatMul", builds=".arithmetic"):
+    """The matrix product of the last two dimensions of two tensors."""
+
+
+class NegateConfig(ModuleConfig["Negate"], tag="Negate", builds=".arithmetic"):
+    """Each element with the other sign."""
+
+
+class ExpConfig(ModuleConfig["Exp"], tag="Exp", builds=".arithmetic"):
+    """e to the power of each element."""
+
+
+class LogConfig(ModuleConfig["Log"], tag="Log", builds=".arithmetic"):
+    """The natural logarithm of each element."""
+
+
+class SqrtConfig(ModuleConfig["Sqrt"], tag="Sqrt", builds=".arithmetic"):
+    """The square root of each element."""
+
+
+class SoftmaxConfig(ModuleConfig["Softmax"], tag="Softmax", builds=".arithmetic"):
+    """exp(x) over its sum in one dimension.
+
+    Attributes:
+        dim: in which the results add up to 1; negative ones count from the last.
+    """
+
+    dim: Dimension = -1
+
+
+class ConstantTensorConfig(ModuleConfig["ConstantTensor"], tag="Constant", builds=".arithmetic"):
+    """A number as a tensor, for operations between tensors: of size 1 in each dimension of its input.
+
+    Attributes:
+        value: the number.
+    """
+
+    value: Finite

@@ -10,7 +10,7 @@ from torch import Tensor
 from ...errors import ArgumentError
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import ChangesRank, KeepsType
-from ..layer import Layer, shape_error
+from ..layer import ConfiguredLayer, Layer, shape_error
 from ..torch_counterpart import AnyLibrary
 from .configs import ConcatConfig, StackConfig
 
@@ -50,15 +50,13 @@ class Multiply(_Elementwise):
     operation = torch.mul
 
 
-class Concat(KeepsType, AnyLibrary, Layer):
+class Concat(KeepsType, AnyLibrary, ConfiguredLayer, config=ConcatConfig):
     """Tensors one after the other in the dimension `dim`.
 
     Torch: `torch.cat`.
     """
 
-    def __init__(self, config: ConcatConfig) -> None:
-        super().__init__()
-        self.dim = config.dim
+    dim: int
 
     @lift
     def forward(self, *inputs: Tensor) -> Tensor:
@@ -81,15 +79,13 @@ class Concat(KeepsType, AnyLibrary, Layer):
         return torch.cat(inputs, self.dim)
 
 
-class Stack(ChangesRank, AnyLibrary, Layer):
+class Stack(ChangesRank, AnyLibrary, ConfiguredLayer, config=StackConfig):
     """Tensors side by side in a new dimension `dim`.
 
     Torch: `torch.stack`.
     """
 
-    def __init__(self, config: StackConfig) -> None:
-        super().__init__()
-        self.dim = config.dim
+    dim: int
 
     @lift
     def forward(self, *inputs: Tensor) -> Tensor:

@@ -5,22 +5,20 @@ from torch.nn import functional
 
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import ChangesRank, KeepsType
-from ..layer import Layer, shape_error
+from ..layer import ConfiguredLayer, Layer, shape_error
 from ..torch_counterpart import AnyLibrary
 from .configs import FlattenConfig, PadConfig, PermuteConfig, ReshapeConfig
 from .joining import expect_dim
 
 
-class Flatten(ChangesRank, AnyLibrary, Layer):
+class Flatten(ChangesRank, AnyLibrary, ConfiguredLayer, config=FlattenConfig):
     """The dimensions from `start_dim` to `end_dim` as one.
 
     Torch: `nn.Flatten`.
     """
 
-    def __init__(self, config: FlattenConfig) -> None:
-        super().__init__()
-        self.start_dim = config.start_dim
-        self.end_dim = config.end_dim
+    start_dim: int
+    end_dim: int
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -35,16 +33,14 @@ class Flatten(ChangesRank, AnyLibrary, Layer):
         return x.flatten(self.start_dim, self.end_dim)
 
 
-class Reshape(ChangesRank, AnyLibrary, Layer):
+class Reshape(ChangesRank, AnyLibrary, ConfiguredLayer, config=ReshapeConfig):
     """The same elements in `shape`.
 
     Torch: `Tensor.reshape`.
     Differs: 0 in the shape stands for the size that the input has there, as in Burn.
     """
 
-    def __init__(self, config: ReshapeConfig) -> None:
-        super().__init__()
-        self.shape = config.shape
+    shape: tuple[int, ...]
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -64,15 +60,13 @@ class Reshape(ChangesRank, AnyLibrary, Layer):
         return x.reshape(sizes)
 
 
-class Permute(KeepsType, AnyLibrary, Layer):
+class Permute(KeepsType, AnyLibrary, ConfiguredLayer, config=PermuteConfig):
     """The dimensions in the order `dims`.
 
     Torch: `Tensor.permute`.
     """
 
-    def __init__(self, config: PermuteConfig) -> None:
-        super().__init__()
-        self.dims = config.dims
+    dims: tuple[int, ...]
 
     @lift
     def forward(self, x: Tensor) -> Tensor:

@@ -8,22 +8,20 @@ from torch import Tensor
 
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import ChangesRank, KeepsType
-from ..layer import Layer, shape_error
+from ..layer import ConfiguredLayer, shape_error
 from ..torch_counterpart import AnyLibrary
 from .configs import ReductionConfig, SelectConfig, SliceConfig, SplitConfig
 from .joining import expect_dim
 
 
-class Split(AnyLibrary, Layer):
+class Split(AnyLibrary, ConfiguredLayer, config=SplitConfig):
     """The parts of the dimension `dim`, in order.
 
     Torch: `torch.split`.
     """
 
-    def __init__(self, config: SplitConfig) -> None:
-        super().__init__()
-        self.sizes = config.sizes
-        self.dim = config.dim
+    sizes: tuple[int, ...]
+    dim: int
 
     @lift
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
@@ -37,16 +35,14 @@ class Split(AnyLibrary, Layer):
         return x.split(self.sizes, self.dim)
 
 
-class Select(ChangesRank, AnyLibrary, Layer):
+class Select(ChangesRank, AnyLibrary, ConfiguredLayer, config=SelectConfig):
     """The elements at `index` of the dimension `dim`.
 
     Torch: `Tensor.select`.
     """
 
-    def __init__(self, config: SelectConfig) -> None:
-        super().__init__()
-        self.dim = config.dim
-        self.index = config.index
+    dim: int
+    index: int
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -60,18 +56,16 @@ class Select(ChangesRank, AnyLibrary, Layer):
         return x.select(self.dim, self.index)
 
 
-class Slice(KeepsType, AnyLibrary, Layer):
+class Slice(KeepsType, AnyLibrary, ConfiguredLayer, config=SliceConfig):
     """Every `step`-th element of the dimension `dim` from `start` to `end`.
 
     Torch: slicing.
     """
 
-    def __init__(self, config: SliceConfig) -> None:
-        super().__init__()
-        self.dim = config.dim
-        self.start = config.start
-        self.end = config.end
-        self.step = config.step
+    dim: int
+    start: int
+    end: int
+    step: int
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -89,15 +83,13 @@ class Slice(KeepsType, AnyLibrary, Layer):
         return x[*place, start:end:step]
 
 
-class _Reduction(ChangesRank, AnyLibrary, Layer):
+class _Reduction(ChangesRank, AnyLibrary, ConfiguredLayer, config=ReductionConfig):
     """One operation over dimensions."""
 
     operation: ClassVar[Callable[..., Tensor]]
 
-    def __init__(self, config: ReductionConfig) -> None:
-        super().__init__()
-        self.dims = config.dims
-        self.keep_dims = config.keep_dims
+    dims: tuple[int, ...]
+    keep_dims: bool
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
