@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from .pointwise import add, div, where
-from .shape import cat, expand, permute, unsqueeze
-from .tables import Tables, at_least_1, like_rank, translates
+from .shape import cat, expand, permute, region, unsqueeze
+from .tables import Tables, at_least_1, like_rank, translate, translates
 
 _UPDATES = {"sum": "Add", "prod": "Mul", "amin": "Min", "amax": "Max", "add": "Add", "multiply": "Mul"}
 
@@ -30,11 +30,6 @@ def scatter(t: Tables, tensor: Tensor, dim: int, index: Tensor, src: Any, reduce
     if not isinstance(src, Tensor):
         src = t.full(index.shape, src, tensor.dtype, tensor.device)
     return _scatter(t, tensor, dim, index, src, "Assign" if reduce is None else _UPDATES[reduce])
-
-
-@translates("scatter_add")
-def scatter_add(t: Tables, tensor: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    return _scatter(t, tensor, dim, index, src, "Add")
 
 
 @translates("scatter_reduce")
@@ -77,11 +72,6 @@ def index_add(t: Tables, tensor: Tensor, dim: int, index: Tensor, source: Tensor
     return t.of(tensor).select_assign(tensor, dim, at_least_1(index), values, "Add")
 
 
-@translates("index_copy")
-def index_copy(t: Tables, tensor: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    return t.of(tensor).select_assign(tensor, dim, at_least_1(index), source, "Assign")
-
-
 @translates("index_fill")
 def index_fill(t: Tables, tensor: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     x = at_least_1(tensor)
@@ -113,27 +103,11 @@ def nonzero(t: Tables, tensor: Tensor) -> Tensor:
     return t.bool.argwhere(t.cast(at_least_1(tensor), torch.bool), torch.int64)
 
 
-def _region(tensor: Tensor, dim: int, start: int | None, end: int | None, step: int) -> tuple[slice, ...]:
-    dim = dim % tensor.ndim
-    return (*[slice(None)] * dim, slice(*slice(start, end, step).indices(tensor.shape[dim])))
-
-
 @translates("slice_scatter")
 def slice_scatter(
-    t: Tables,
-    tensor: Tensor,
-    src: Tensor,
-    dim: int = 0,
-    start: int | None = None,
-    end: int | None = None,
-    step: int = 1,
+    t: Tables, tensor: Tensor, src: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Tensor:
-    return t.of(tensor).slice_assign(tensor, _region(tensor, dim, start, end, step), (), src)
-
-
-@translates("slice_backward")
-def slice_backward(t: Tables, grad: Tensor, sizes: Sequence[int], dim: int, start: int, end: int, step: int) -> Tensor:
-    return slice_scatter(t, t.full(sizes, 0, grad.dtype, grad.device), grad, dim, start, end, step)
+    return t.of(tensor).slice_assign(tensor, region(tensor, dim, start, end, step), (), src)
 
 
 @translates("select_scatter")
@@ -142,9 +116,16 @@ def select_scatter(t: Tables, tensor: Tensor, src: Tensor, dim: int, index: int)
     return slice_scatter(t, tensor, unsqueeze(t, src, dim % tensor.ndim), dim, index, index + 1)
 
 
-@translates("select_backward")
-def select_backward(t: Tables, grad: Tensor, sizes: Sequence[int], dim: int, index: int) -> Tensor:
-    return select_scatter(t, t.full(sizes, 0, grad.dtype, grad.device), grad, dim, index)
+def _zeros(t: Tables, sizes: Sequence[int], like: Tensor) -> Tensor:
+    return t.full(sizes, 0, like.dtype, like.device)
+
+
+translate(
+    scatter_add=lambda t, x, dim, index, src: _scatter(t, x, dim, index, src, "Add"),
+    index_copy=lambda t, x, dim, index, src: t.of(x).select_assign(x, dim, at_least_1(index), src, "Assign"),
+    slice_backward=lambda t, grad, sizes, *place: slice_scatter(t, _zeros(t, sizes, grad), grad, *place),
+    select_backward=lambda t, grad, sizes, *place: select_scatter(t, _zeros(t, sizes, grad), grad, *place),
+)
 
 
 class _Indices:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .pointwise import add, mul
 from .shape import transpose
-from .tables import Tables, kind_of, translates
+from .tables import Tables, kind_of, translate, translates
 
 
 @translates("mm", "bmm")
@@ -20,11 +20,6 @@ def matmul(t: Tables, lhs: Tensor, rhs: Tensor) -> Tensor:
 @translates("mv")
 def mv(t: Tables, matrix: Tensor, vector: Tensor) -> Tensor:
     return t.module.matvec(matrix, vector)
-
-
-@translates("dot")
-def dot(t: Tables, lhs: Tensor, rhs: Tensor) -> Tensor:
-    return t.of(lhs).dot(lhs, rhs).reshape(())
 
 
 @translates("addmm")
@@ -60,14 +55,10 @@ def convolution(
     groups: int,
 ) -> Tensor:
     rank = tensor.ndim - 2
-    sizes = {"stride": stride, "padding": padding, "dilation": dilation, "out": output_padding}
-    each = {key: list(it) * rank if len(it) == 1 else list(it) for key, it in sizes.items()}
+    stride, padding, dilation, added = _each(rank, stride, padding, dilation, output_padding)
     if transposed:
-        return t.module.conv_transpose(
-            tensor, weight, bias, each["stride"], each["padding"], each["out"], groups, each["dilation"]
-        )
-    conv = getattr(t.module, f"conv{rank}d")
-    return conv(tensor, weight, bias, each["stride"], each["padding"], each["dilation"], groups)
+        return t.module.conv_transpose(tensor, weight, bias, stride, padding, added, groups, dilation)
+    return getattr(t.module, f"conv{rank}d")(tensor, weight, bias, stride, padding, dilation, groups)
 
 
 @translates("convolution_backward")
@@ -86,7 +77,7 @@ def convolution_backward(
     mask: Sequence[bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     rank = tensor.ndim - 2
-    stride, padding, dilation = (list(it) * rank if len(it) == 1 else list(it) for it in (stride, padding, dilation))
+    stride, padding, dilation = _each(rank, stride, padding, dilation)
     to_tensor = to_weight = to_bias = None
     wide = tensor
     if transposed:  # output_padding of a whole stride or more leaves room for windows that no input has
@@ -147,27 +138,26 @@ def _weight_gradient(
     return parts[0] if groups == 1 else t.float.cat(parts, 0)
 
 
-def _max_pool(name: str, rank: int) -> None:
-    @translates(name)
-    def pooled(
-        t: Tables,
-        tensor: Tensor,
-        kernel_size: Sequence[int],
-        stride: Sequence[int] = (),
-        padding: Sequence[int] = (0,),
-        dilation: Sequence[int] = (1,),
-        ceil_mode: bool = False,
-    ) -> tuple[Tensor, Tensor]:
-        x = tensor if tensor.ndim == rank + 2 else t.reshape(tensor, [1, *tensor.shape])
-        kernel, step, pad, gap = (
-            list(it) * rank if len(it) == 1 else list(it) for it in (kernel_size, stride, padding, dilation)
-        )
-        found = t.module.max_pool_with_indices(x, kernel, step or kernel, pad, pad, gap, ceil_mode, torch.int64)
-        values, places = (it if x is tensor else t.reshape(it, it.shape[1:]) for it in found)
-        return values, places
+def _each(rank: int, *sizes: Sequence[int]) -> list[list[int]]:
+    """Sizes, one for each of `rank` dimensions, of which torch may give one for all."""
+    return [list(it) * rank if len(it) == 1 else list(it) for it in sizes]
 
 
-_max_pool("max_pool2d_with_indices", 2)
+@translates("max_pool2d_with_indices")
+def max_pool(
+    t: Tables,
+    tensor: Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> tuple[Tensor, Tensor]:
+    x = tensor if tensor.ndim == 4 else t.reshape(tensor, [1, *tensor.shape])
+    kernel, step, pad, gap = _each(2, kernel_size, stride, padding, dilation)
+    found = t.module.max_pool_with_indices(x, kernel, step or kernel, pad, pad, gap, ceil_mode, torch.int64)
+    values, places = (it if x is tensor else t.reshape(it, it.shape[1:]) for it in found)
+    return values, places
 
 
 def _avg_pool(name: str, rank: int) -> None:
@@ -183,7 +173,7 @@ def _avg_pool(name: str, rank: int) -> None:
         divisor_override: int | None = None,
     ) -> Tensor:
         x = tensor if tensor.ndim == rank + 2 else t.reshape(tensor, [1, *tensor.shape])
-        kernel, step, pad = (list(it) * rank if len(it) == 1 else list(it) for it in (kernel_size, stride, padding))
+        kernel, step, pad = _each(rank, kernel_size, stride, padding)
         if divisor_override is not None and (ceil_mode or not x.dtype.is_floating_point):
             raise NotImplementedError("a divisor of one's own with ceil_mode, or of integers")
         include = count_include_pad or divisor_override is not None
@@ -228,27 +218,9 @@ def _flat(t: Tables, tensor: Tensor) -> Tensor:
     return t.reshape(tensor, [tensor.numel()])
 
 
-@translates("im2col")
-def im2col(
-    t: Tables,
-    tensor: Tensor,
-    kernel_size: Sequence[int],
-    dilation: Sequence[int],
-    padding: Sequence[int],
-    stride: Sequence[int],
-) -> Tensor:
-    return t.module.unfold4d(tensor, list(kernel_size), list(dilation), list(padding), list(stride))
-
-
-@translates("col2im")
-def col2im(
-    t: Tables,
-    tensor: Tensor,
-    output_size: Sequence[int],
-    kernel_size: Sequence[int],
-    dilation: Sequence[int],
-    padding: Sequence[int],
-    stride: Sequence[int],
-) -> Tensor:
-    sizes = (list(it) for it in (output_size, kernel_size, dilation, padding, stride))
-    return t.module.fold4d(tensor, *sizes)
+translate(
+    dot=lambda t, lhs, rhs: t.of(lhs).dot(lhs, rhs).reshape(()),
+    # In the order of both: kernel, dilation, padding, stride.
+    im2col=lambda t, x, *sizes: t.module.unfold4d(x, *map(list, sizes)),
+    col2im=lambda t, x, output_size, *sizes: t.module.fold4d(x, list(output_size), *map(list, sizes)),
+)

@@ -7,18 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .tables import Tables, at_least_1, like_rank, scalar, translates
+from .tables import Tables, at_least_1, like_rank, scalar, translate, translates
 
 
 @translates("view", "reshape", "_unsafe_view", "_reshape_copy", "view_copy")
 def reshape(t: Tables, tensor: Tensor, shape: Any) -> Tensor:
     if isinstance(shape, torch.dtype):
         return tensor.view(shape)
-    return t.reshape(tensor, shape)
-
-
-@translates("_reshape_alias")
-def reshape_alias(t: Tables, tensor: Tensor, shape: Sequence[int], stride: Sequence[int]) -> Tensor:
     return t.reshape(tensor, shape)
 
 
@@ -30,11 +25,6 @@ def permute(t: Tables, tensor: Tensor, dims: Sequence[int]) -> Tensor:
 @translates("transpose")
 def transpose(t: Tables, tensor: Tensor, dim0: int, dim1: int) -> Tensor:
     return tensor.detach() if tensor.ndim == 0 else t.of(tensor).swap_dims(tensor, dim0, dim1)
-
-
-@translates("t")
-def t_(t: Tables, tensor: Tensor) -> Tensor:
-    return tensor.detach() if tensor.ndim < 2 else t.of(tensor).swap_dims(tensor, 0, 1)
 
 
 @translates("unsqueeze")
@@ -56,13 +46,15 @@ def expand(t: Tables, tensor: Tensor, size: Sequence[int], implicit: bool = Fals
     return t.of(tensor).expand(at_least_1(tensor), list(size))
 
 
-@translates("slice")
-def slice_(
-    t: Tables, tensor: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
-) -> Tensor:
+def region(tensor: Tensor, dim: int, start: int | None, end: int | None, step: int) -> tuple[slice, ...]:
+    """What the tables take for a slice of one dimension."""
     dim = dim % tensor.ndim
-    bounds = slice(*slice(start, end, step).indices(tensor.shape[dim]))
-    return t.of(tensor).slice(tensor, (*[slice(None)] * dim, bounds), ())
+    return (*[slice(None)] * dim, slice(*slice(start, end, step).indices(tensor.shape[dim])))
+
+
+@translates("slice")
+def slice_(t: Tables, tensor: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
+    return t.of(tensor).slice(tensor, region(tensor, dim, start, end, step), ())
 
 
 @translates("select")
@@ -79,8 +71,7 @@ def narrow(t: Tables, tensor: Tensor, dim: int, start: int, length: int) -> Tens
     return t.of(tensor).narrow(tensor, dim, start % max(tensor.shape[dim], 1), length)
 
 
-@translates("split_with_sizes", "split_with_sizes_copy")
-def split_with_sizes(t: Tables, tensor: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tensor]:
+def _split(t: Tables, tensor: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tensor]:
     return list(t.of(tensor).split(tensor, list(sizes), dim))
 
 
@@ -88,12 +79,7 @@ def split_with_sizes(t: Tables, tensor: Tensor, sizes: Sequence[int], dim: int =
 def split(t: Tables, tensor: Tensor, size: int, dim: int = 0) -> list[Tensor]:
     length = tensor.shape[dim]
     sizes = [min(size, length - start) for start in range(0, length, size)] if length else [0]
-    return split_with_sizes(t, tensor, sizes, dim)
-
-
-@translates("unbind")
-def unbind(t: Tables, tensor: Tensor, dim: int = 0) -> list[Tensor]:
-    return [select(t, tensor, dim, index) for index in range(tensor.shape[dim])]
+    return _split(t, tensor, sizes, dim)
 
 
 @translates("cat", "concat")
@@ -113,11 +99,6 @@ def stack(t: Tables, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return cat(t, [t.reshape(it, shape) for it in tensors], dim)
 
 
-@translates("flip")
-def flip(t: Tables, tensor: Tensor, dims: Sequence[int]) -> Tensor:
-    return t.of(tensor).flip(tensor, list(dims)) if dims and tensor.ndim else tensor.clone()
-
-
 @translates("roll")
 def roll(t: Tables, tensor: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
     if not dims:
@@ -132,11 +113,6 @@ def repeat(t: Tables, tensor: Tensor, times: Sequence[int]) -> Tensor:
         return tensor.clone()
     wide = t.reshape(tensor, [1] * (len(times) - tensor.ndim) + list(tensor.shape))
     return t.of(tensor).repeat(wide, list(times))
-
-
-@translates("unfold")
-def unfold(t: Tables, tensor: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    return t.of(tensor).unfold(tensor, dimension, size, step)
 
 
 @translates("diagonal")
@@ -162,15 +138,9 @@ def constant_pad_nd(t: Tables, tensor: Tensor, pad: Sequence[int], value: Any = 
     return t.cast(t.of(x).pad_constant(x, added, int(value)), tensor.dtype)
 
 
-def _triangle(name: str) -> None:
-    @translates(name)
-    def triangle(t: Tables, tensor: Tensor, diagonal: int = 0) -> Tensor:
-        x = t.cast(tensor, torch.int64) if tensor.dtype is torch.bool else tensor
-        return t.cast(getattr(t.of(x), name)(x, diagonal), tensor.dtype)
-
-
-_triangle("tril")
-_triangle("triu")
+def _triangle(t: Tables, function: str, tensor: Tensor, diagonal: int) -> Tensor:
+    x = t.cast(tensor, torch.int64) if tensor.dtype is torch.bool else tensor
+    return t.cast(getattr(t.of(x), function)(x, diagonal), tensor.dtype)
 
 
 @translates("pixel_shuffle")
@@ -205,6 +175,15 @@ def to_copy(
     return like_rank(result.clone() if result is x else result, tensor)
 
 
-@translates("_local_scalar_dense")
-def item(t: Tables, tensor: Tensor) -> Any:
-    return t.of(tensor).read_item(tensor.reshape(1))
+translate(
+    _reshape_alias=lambda t, x, shape, stride: t.reshape(x, shape),
+    t=lambda t, x: x.detach() if x.ndim < 2 else t.of(x).swap_dims(x, 0, 1),
+    split_with_sizes=_split,
+    split_with_sizes_copy=_split,
+    unbind=lambda t, x, dim=0: [select(t, x, dim, index) for index in range(x.shape[dim])],
+    flip=lambda t, x, dims: t.of(x).flip(x, list(dims)) if dims and x.ndim else x.clone(),
+    unfold=lambda t, x, dimension, size, step: t.of(x).unfold(x, dimension, size, step),
+    tril=lambda t, x, diagonal=0: _triangle(t, "tril", x, diagonal),
+    triu=lambda t, x, diagonal=0: _triangle(t, "triu", x, diagonal),
+    _local_scalar_dense=lambda t, x: t.of(x).read_item(x.reshape(1)),
+)
