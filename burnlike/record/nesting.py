@@ -238,18 +238,20 @@ def _without_value(values: Mapping[str, Any], path: Sequence[str]) -> dict[str, 
 
 def _chosen(record: "Record", wants: Callable[[str], bool], prefix: str) -> "Record":
     """The tensors that have a wanted name, without what it begins with."""
-    from .record import Record
-
     aliases = {alias: name for alias, name in record.aliases.items() if wants(alias)}
     chosen = {name: name for name in record.tensors if wants(name)}
     for alias, name in aliases.items():  # the first name of a tensor that lies elsewhere stands for it
         chosen.setdefault(name, alias)
     short = {name: new.removeprefix(prefix) for name, new in chosen.items()}
-    return Record(
+    return replace(
+        record,
         tensors=renamed_tensors(record.tensors, short),
+        values={},
         ids={new: record.ids[name] for name, new in short.items() if name in record.ids},
         aliases={alias.removeprefix(prefix): short[name] for alias, name in aliases.items() if chosen[name] != alias},
         states=frozenset(new for name, new in short.items() if name in record.states),
+        layout=None,
+        metadata={},
     )
 
 

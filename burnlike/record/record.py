@@ -1,20 +1,22 @@
 """Record: the state of a module, an optimizer or a training run: named tensors and plain values."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import torch
 from torch import Tensor, nn
 
+from .._lazy import resolve
 from ..errors import RecordError
 from ..module import ParamGroup, ParamId
 from ..module.groups.param_group import selected
 from ..tensor.core.base import TensorBase
-from .nesting import names_below, step
+from .nesting import names_below, nested, step, without
 from .state_dict.entries import OwnState, own_state
+from .state_dict.mapped_form import saved_form
 from .state_dict.module_layout import deferred_layout
-from .state_dict.own_code import parts_with_records, with_own_records
+from .state_dict.own_code import below, parts_with_records
 from .state_dict.state_tree import is_array, tensor_of
 from .state_dict.wrapper_subclasses import classes_of, in_parts, tensor_part
 
@@ -22,6 +24,13 @@ if TYPE_CHECKING:
     from .loading.report import LoadReport
 
 T = TypeVar("T")
+
+# What is above this room, and makes or takes records.
+_OWN_RECORD = "burnlike.record.stateful:own_record"
+_LOAD_MODULE = "burnlike.record.stateful:load_module"
+_LOAD_OWN = "burnlike.record.stateful:load_own"
+_LEAVES = "burnlike.record.pytree.flatten:leaves_and_records"
+_FROM_LEAVES = "burnlike.record.pytree.unflatten:from_leaves"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,8 +103,6 @@ class Record:
             RecordError: a save mapper raised or gave no tensor, or `state_dict()` has an object that can't be stored
                 without code.
         """
-        from .loading.fitting import saved_form
-
         found = selected(module, group)
         own = OwnState() if group is not None else own_state(module, found)
         if own.left_out:
@@ -113,7 +120,7 @@ class Record:
             metadata=own.metadata,
         )
         parts = {} if group is not None else parts_with_records(module)
-        return with_own_records(record, parts) if parts else record  # pyright: ignore[reportReturnType]
+        return _with_own_records(record, parts) if parts else record  # pyright: ignore[reportReturnType]
 
     @classmethod
     def of(cls, source: Any) -> "Record":
@@ -128,14 +135,11 @@ class Record:
         Raises:
             RecordError: it, or something in it, is none of these.
         """
-        from .nesting import nested
-        from .pytree.flatten import leaves_and_records
-        from .stateful import own_record
-
+        own_record = resolve(_OWN_RECORD)
         record = own_record(source)
         if record is not None:
             return record
-        tensors, values, records = leaves_and_records(source, own_record)
+        tensors, values, records = resolve(_LEAVES)(source, own_record)
         around = cls(tensors, values, source=f"the record of {type(source).__name__}")
         return nested(records, around) if records else around
 
@@ -148,9 +152,7 @@ class Record:
         Raises:
             RecordMismatchError: a field is missing, or has something that does not fit it.
         """
-        from .pytree.flatten import from_leaves
-
-        return from_leaves(kind, self.tensors, self.values)
+        return resolve(_FROM_LEAVES)(kind, self.tensors, self.values)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -177,9 +179,7 @@ class Record:
         A module is loaded by `LoadOptions`, without calling its own `load_record`, which may call this function; other
         objects are loaded by their `load_record`.
         """
-        from .stateful import given_options, load_module, load_own
-
-        load = load_module if isinstance(target, nn.Module) else load_own
+        load = resolve(_LOAD_MODULE if isinstance(target, nn.Module) else _LOAD_OWN)
         return load(target, self, **given_options(strict, device, options))
 
 
@@ -196,3 +196,45 @@ def _tensor(name: Any, value: Any) -> Tensor:
         f"Record.tensors: expected text -> torch.Tensor, got {name!r} -> {type(value).__name__}; "
         + ("make records of nested things by Record.of" if nested else "put numbers and texts into values")
     )
+
+
+def _with_own_records(record: Record, parts: Mapping[str, nn.Module]) -> Record:
+    """The record of a module with those of its parts in the places of what it has of them.
+
+    Raises:
+        RecordError: a tensor that one of the parts leaves out is tied to one elsewhere.
+    """
+    records = {path: Record.of(part) for path, part in parts.items()}
+    rest = without(record, parts)
+    values = dict(rest.values)
+    for path, part in records.items():
+        if part.values:
+            _place(values, path.split("."), dict(part.values))
+    found = nested(records, replace(rest, values=values))
+    aliases = dict(found.aliases)
+    for alias, name in record.aliases.items():
+        if name.startswith(below(parts)) and not alias.startswith(below(parts)):
+            target = found.aliases.get(name, name)
+            if target not in found.tensors:
+                raise RecordError(
+                    f"'{alias}' is tied to '{name}', which the into_record of its module leaves out; save it there, or"
+                    " untie the two"
+                )
+            aliases[alias] = target
+    return replace(found, aliases=aliases, layout=None)
+
+
+def _place(values: dict[str, Any], path: list[str], content: dict[str, Any]) -> None:
+    """Put plain values at a path."""
+    for name in path[:-1]:
+        values = values.setdefault(name, {})
+    values[path[-1]] = content
+
+
+def given_options(strict: bool, device: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a load without those that have their default: not everything that loads knows them."""
+    return {
+        **({} if strict is True else {"strict": strict}),
+        **({} if device is None else {"device": device}),
+        **options,
+    }

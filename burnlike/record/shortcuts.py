@@ -13,10 +13,10 @@ from .files.stored_tensors import LazyTensors
 from .loading.report import LoadReport
 from .nesting import RecordPart
 from .precision import PrecisionRule
-from .record import Record
+from .record import Record, given_options
 from .recorder import FileRecorder, Recorder, record_of, recorder_for
 from .saving.background import OnBusy, SaveHandle
-from .stateful import given_options, layout_for, load_own
+from .stateful import layout_for, load_own
 
 R = TypeVar("R", bound=Recorder)
 

@@ -9,7 +9,7 @@ import copy
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,13 +18,17 @@ from .._lazy import resolve
 from ..errors import BurnlikeError, RecordError, RecordMismatchError
 from ..module.torch_objects.wrappers import unwrap
 from .layout import LayoutOf
-from .loading.report import LoadReport
 from .record import Record
+
+if TYPE_CHECKING:
+    from .loading.report import LoadReport
 from .state_dict.module_layout import deferred_layout
 from .state_dict.state_tree import decode_tree, encode_tree
 
 _OPTIMIZERS = "burnlike.optim.states.torch_records"
 """What knows torch's optimizers; it is above this package."""
+
+_LOAD_INTO = "burnlike.record.loading.load_into:load_into"
 
 _STATE, _KIND = "state", "kind"
 
@@ -73,21 +77,9 @@ def load_own(target: Any, source: Any, **options: Any) -> Any:
     return into_foreign(target, record, **options)
 
 
-def load_module(module: nn.Module, record: Record, **options: Any) -> LoadReport:
+def load_module(module: nn.Module, record: Record, **options: Any) -> "LoadReport":
     """Put a record into the tensors of a module, whatever its class says."""
-    from .loading.load_into import load_into
-    from .loading.load_options import LoadOptions
-
-    return load_into(record, module, LoadOptions.of(options))
-
-
-def given_options(strict: bool, device: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a load without those that have their default: not everything that loads knows them."""
-    return {
-        **({} if strict is True else {"strict": strict}),
-        **({} if device is None else {"device": device}),
-        **options,
-    }
+    return resolve(_LOAD_INTO)(record, module, options)
 
 
 def layout_for(target: Any) -> Any:

@@ -16,8 +16,9 @@ from torch import Tensor
 import burnlike as bl
 from burnlike.errors import RecordError, RecordMismatchError
 from burnlike.record import Record, SafetensorsRecorder
-from burnlike.record.pytree.flatten import from_leaves, to_leaves
+from burnlike.record.pytree.flatten import to_leaves
 from burnlike.record.pytree.type_layout import layout_of_type
+from burnlike.record.pytree.unflatten import from_leaves
 
 
 class Kind(Enum):

@@ -12,7 +12,8 @@ from ..._lazy import resolve
 from ...errors import BurnlikeError
 from ..identity.field_metadata import fields_with
 
-_DERIVE = "burnlike.record.pytree.flatten"
+_ITEM_TREE = "burnlike.record.pytree.flatten:item_tree"
+_ITEM_OF_TREE = "burnlike.record.pytree.unflatten:item_of_tree"
 
 
 def is_item(value: Any) -> bool:
@@ -23,7 +24,7 @@ def is_item(value: Any) -> bool:
 def save_items(module: nn.Module, destination: MutableMapping[str, Any], prefix: str) -> None:
     """Add the fields to a state dict."""
     for name in fields_with(module, "holds", "item"):
-        destination[prefix + name] = resolve(f"{_DERIVE}:item_tree")(getattr(module, name), name)
+        destination[prefix + name] = resolve(_ITEM_TREE)(getattr(module, name), name)
 
 
 def load_items(
@@ -54,7 +55,7 @@ def load_items(
             missing_keys.append(key)
             continue
         try:
-            value = resolve(f"{_DERIVE}:item_of_tree")(type(getattr(module, name)), state_dict.pop(key), name)
+            value = resolve(_ITEM_OF_TREE)(type(getattr(module, name)), state_dict.pop(key), name)
         except (BurnlikeError, LookupError, ValueError, TypeError) as error:
             error_msgs.append(f"{prefix and f'in {prefix[:-1]}: '}{error}")
             continue

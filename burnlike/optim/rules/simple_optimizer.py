@@ -13,7 +13,7 @@ from ...backend import Backend, backend_for
 from ...errors import ShapeError
 from ...ops import StepOptions
 from ...record.pytree.flatten import to_leaves
-from ...record.pytree.unflatten import field_hints, stripped
+from ...record.pytree.type_layout import field_hints, stripped
 from ...tensor import Tensor
 from ...tensor.core.base import TensorBase
 from ..core.gradient_transform import PLAIN, finish, is_skipped, transformed

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from ...module.torch_objects.wrappers import is_distributed
 from ..bytes.convert import can_lose, check_floats, check_ints
 from ..dtypes import kind_of, plain, shown
 from ..files.stored_tensors import LazyTensors, StoredTensors, dtype_in, shape_in
+from ..state_dict.mapped_form import expected_form, loaded_form
 from ..state_dict.wrapper_subclasses import part_names, tensor_part
 from .matching import TensorMatch
 from .report import Mismatch
@@ -212,51 +213,3 @@ def _bytes(tensor: Tensor) -> Tensor:
 def _has_shared_elements(tensor: Tensor) -> bool:
     """Whether two indices are one place in memory, where that can be told from the strides."""
     return any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-
-
-class ShapeAndType(NamedTuple):
-    """The shape and type of a tensor, without its values."""
-
-    dtype: torch.dtype
-    shape: torch.Size
-
-
-def saved_form(param: Param) -> Tensor:
-    """The tensor as it is in a record: itself, or what its save mapper makes of it."""
-    tensor = param.tensor.detach()
-    return tensor if param.mappers.save is None else _call(param, "save", tensor)
-
-
-def expected_form(param: Param) -> ShapeAndType | None:
-    """The form that a record must have for `param`, computed on the meta device; None if only mapping can tell."""
-    target = param.tensor
-    load, save = param.mappers
-    if load is None:
-        return ShapeAndType(target.dtype, target.shape)
-    if save is None:
-        return None
-    try:
-        found = _call(param, "save", torch.empty(target.shape, dtype=target.dtype, device="meta"))
-    except RecordError:  # it looks at values
-        return None
-    return ShapeAndType(found.dtype, found.shape)
-
-
-def loaded_form(param: Param, values: Tensor) -> Tensor:
-    """The form after the load mapper of `param`."""
-    return _call(param, "load", values)
-
-
-@torch.no_grad()
-def _call(param: Param, which: str, tensor: Tensor) -> Tensor:
-    mapper = getattr(param.mappers, which)
-    try:
-        found = mapper(tensor)
-    except Exception as error:
-        raise RecordError(f"the {which} mapper of '{param.path}' failed: {error}; nothing was changed") from error
-    if not isinstance(found, Tensor):
-        raise RecordError(
-            f"the {which} mapper of '{param.path}' gave {type(found).__name__}, expected a torch.Tensor;"
-            " nothing was changed"
-        )
-    return found.detach()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -36,9 +36,9 @@ from .module_code import run_own_code
 from .report import LoadReport, Mismatch, refuse
 
 
-def load_into(record: Record, module: nn.Module, options: LoadOptions) -> LoadReport:
+def load_into(record: Record, module: nn.Module, options: Mapping[str, Any]) -> LoadReport:
     """Put the tensors of `record` into `module`; see `burnlike.record.load`."""
-    return prepare(record, module, options)()
+    return prepare(record, module, LoadOptions.of(options))()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ from ..values import MAX_DEPTH
 
 T = TypeVar("T")
 
-_ABSENT: Any = object()  # what a tensor leaves among the values
+ABSENT: Any = object()
+"""What a tensor leaves among the values."""
 
 
 def to_leaves(source: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -62,34 +63,6 @@ def leaves_and_records(
     return tensors, found.of(source), found.records
 
 
-def from_leaves(
-    kind: type[T], tensors: Mapping[str, Tensor], values: Mapping[str, Any], strict: bool = True, typed: bool = True
-) -> T:
-    """The object of type `kind` whose tensors and values `to_leaves` gave.
-
-    Optional fields that are not there become None; numbers and texts must be of the declared type (a whole number is
-    taken for a float).
-
-    Args:
-        kind: a dataclass, a NamedTuple, or a type with `from_item`.
-        tensors: by name; each that is needed is read once.
-        values: as `to_leaves` gives them, or flat by dotted names.
-        strict: whether leaves that `kind` has no place for are an error.
-        typed: whether a tensor that is declared as a typed one is; else it is a torch tensor.
-
-    Raises:
-        RecordMismatchError: a field is missing, has something that does not fit it, or there is more than `kind` has.
-        RecordError: `kind` declares a type that can't be derived.
-    """
-    from .unflatten import LeafReader
-
-    reader = LeafReader(tensors, values, typed)
-    found = reader.build(kind, "", getattr(kind, "__name__", str(kind)))
-    if strict:
-        reader.check_all_used(kind)
-    return found
-
-
 def item_tree(source: Any, name: str) -> Any:
     """A field of a module as `to_leaves` takes it, with its tensors in their places: an entry of a state dict."""
     tensors: dict[str, Tensor] = {}
@@ -101,37 +74,6 @@ def item_tree(source: Any, name: str) -> Any:
             tree = tree[int(part)] if isinstance(tree, list) else tree.setdefault(part, {})
         tree[int(last) if isinstance(tree, list) else last] = tensor
     return values.get(name, {})
-
-
-def item_of_tree(kind: type[T], tree: Any, name: str) -> T:
-    """The field of type `kind` that `item_tree` made `tree` of.
-
-    Raises:
-        RecordMismatchError: something is missing in it, or does not fit.
-    """
-    from .unflatten import LeafReader
-
-    tensors: dict[str, Tensor] = {}
-    values = _without_tensors(tree, name, tensors)
-    reader = LeafReader(tensors, {} if values is _ABSENT else {name: values})
-    found = reader.build(kind, name, kind.__name__)
-    reader.check_all_used(kind)
-    return found
-
-
-def _without_tensors(tree: Any, path: str, tensors: dict[str, Tensor]) -> Any:
-    """The values of a tree, as `to_leaves` gives them."""
-    if isinstance(tree, Tensor):
-        tensors[path] = tree
-        return _ABSENT
-    if isinstance(tree, Mapping):
-        parts = {key: _without_tensors(it, join(path, key), tensors) for key, it in tree.items()}
-        left = {key: it for key, it in parts.items() if it is not _ABSENT}
-        return _ABSENT if parts and not left else left
-    if isinstance(tree, list | tuple):
-        items = [_without_tensors(it, join(path, index), tensors) for index, it in enumerate(tree)]
-        return [None if it is _ABSENT else it for it in items]
-    return tree
 
 
 class _Leaves:
@@ -152,7 +94,7 @@ class _Leaves:
     def of(self, source: Any) -> dict[str, Any]:
         """The values."""
         value = self._take(source, "", 0)
-        if value is _ABSENT:
+        if value is ABSENT:
             return {}
         if isinstance(value, list):
             return {str(index): item for index, item in enumerate(value)}
@@ -163,7 +105,7 @@ class _Leaves:
         if depth > MAX_DEPTH:
             raise RecordError(f"'{path[:80]}' is nested too deeply (more than {MAX_DEPTH} levels), or holds itself")
         plain = _plain(item)
-        if plain is not _ABSENT:
+        if plain is not ABSENT:
             return plain
         item = item.inner if isinstance(item, TensorBase) else item
         if isinstance(item, Tensor) or is_array(item):
@@ -174,11 +116,11 @@ class _Leaves:
                     else "a tensor alone needs a name: write {'name': tensor}"
                 )
             self.tensors[path] = item.detach() if isinstance(item, Tensor) else tensor_of(item.copy(), f"'{path}'")
-            return _ABSENT
+            return ABSENT
         record = self._own_record(item) if path else None
         if record is not None:
             self.records[path] = record
-            return dict(record.values) if record.values or not record.tensors else _ABSENT
+            return dict(record.values) if record.values or not record.tensors else ABSENT
         if not isinstance(item, type) and callable(into_item := getattr(item, "into_item", None)):
             return self._take(into_item(), path, depth + 1)
         parts = fields_of(item)
@@ -186,9 +128,9 @@ class _Leaves:
             return self._take_map(parts, path, depth)
         if isinstance(item, list | tuple):
             values = [self._take(part, join(path, index), depth + 1) for index, part in enumerate(item)]
-            if values and all(value is _ABSENT for value in values):
-                return _ABSENT
-            return [None if value is _ABSENT else value for value in values]
+            if values and all(value is ABSENT for value in values):
+                return ABSENT
+            return [None if value is ABSENT else value for value in values]
         raise _no_part(item, path)
 
     def _take_map(self, parts: Mapping[Any, Any], path: str, depth: int) -> Any:
@@ -199,12 +141,12 @@ class _Leaves:
                 raise RecordError(f"'{path}': expected texts, whole numbers or enums as keys, got {key!r:.60}")
             full = join(path, name)
             value = self._take(part, full, depth + 1)
-            has_parts = isinstance(value, dict | list) or (value is _ABSENT and full not in self.tensors)
+            has_parts = isinstance(value, dict | list) or (value is ABSENT and full not in self.tensors)
             if "." in name and has_parts:
                 raise RecordError(f"'{path}': the key {name!r} of something with parts has a dot; take another")
-            if value is not _ABSENT:
+            if value is not ABSENT:
                 values[name] = value
-        return _ABSENT if parts and not values else values
+        return ABSENT if parts and not values else values
 
 
 def _no_part(item: Any, path: str) -> RecordError:
@@ -224,7 +166,7 @@ def _plain(item: Any) -> Any:
         if isinstance(item, kind):
             return kind(item)
     numpy = sys.modules.get("numpy")
-    return item.item() if numpy is not None and isinstance(item, numpy.number | numpy.bool) else _ABSENT
+    return item.item() if numpy is not None and isinstance(item, numpy.number | numpy.bool) else ABSENT
 
 
 def fields_of(item: Any) -> dict[Any, Any] | None:

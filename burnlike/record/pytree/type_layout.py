@@ -1,16 +1,17 @@
-"""The layout of a declared type: how Burn's formats nest a record that was derived from it."""
+"""Declared types: their fields, and their layout, which is how Burn's formats nest the record of an object."""
 
 import dataclasses
+import inspect
 import types
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from torch import Tensor
 
+from ...errors import RecordError
 from ...tensor.core.base import TensorBase
 from ..layout import Layout
-from .unflatten import custom_item, field_hints, stripped
 
 NOT_IN_LAYOUT: Mapping[str, bool] = {"not_in_layout": True}
 """Metadata of a dataclass field that Burn's form of the type doesn't have; what fills it has no layout."""
@@ -55,6 +56,44 @@ def layout_of_type(kind: Any) -> Layout | None:
     return _tagged("$vec", args[:1]) if origin in (list, tuple, Sequence) else None
 
 
+def field_hints(kind: type) -> dict[str, Any] | None:
+    """Name -> declared type of the fields of a dataclass or NamedTuple; None for another type.
+
+    Raises:
+        RecordError: an annotation names something that is not there.
+    """
+    if dataclasses.is_dataclass(kind):
+        names = [field.name for field in dataclasses.fields(kind)]
+    elif issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        names = list(kind._fields)  # pyright: ignore[reportAttributeAccessIssue]
+    else:
+        return None
+    try:
+        hints = get_type_hints(kind)
+    except NameError as error:
+        raise RecordError(f"the types of the fields of {type_name(kind)} can't be told: {error}") from error
+    return {name: hints.get(name, Any) for name in names}
+
+
+def custom_item(kind: Any) -> Any:
+    """The type that `kind.from_item` takes, by its annotation; Any without one."""
+    names = [*inspect.signature(kind.from_item).parameters]
+    return get_type_hints(kind.from_item).get(names[0], Any) if names else Any
+
+
+def stripped(hint: Any) -> Any:
+    """The type behind Annotated, NewType and type variables."""
+    while True:
+        if get_origin(hint) is Annotated:
+            hint = get_args(hint)[0]
+        elif hasattr(hint, "__supertype__"):
+            hint = hint.__supertype__
+        elif isinstance(hint, TypeVar):
+            hint = hint.__bound__ or Any
+        else:
+            return hint
+
+
 def fits_layout(item: Any) -> bool:
     """Whether the layout of its type says all of `item`: no field that is NOT_IN_LAYOUT, also below, has a value."""
     if dataclasses.is_dataclass(item):
@@ -79,3 +118,8 @@ def _tagged(tag: str, items: tuple[Any, ...]) -> Layout | None:
 
 def _all(layouts: dict[str, Layout | None]) -> Layout | None:
     return None if None in layouts.values() else layouts
+
+
+def type_name(hint: Any) -> str:
+    """The name of a declared type, for messages."""
+    return hint.__name__ if isinstance(hint, type) else str(hint).removeprefix("typing.")

@@ -1,11 +1,10 @@
-"""LeafReader: makes an object of a declared type from the leaves of a record."""
+"""Makes an object of a declared type from the tensors and values of a record; see `flatten`."""
 
 import dataclasses
-import inspect
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from torch import Tensor, nn
 
@@ -14,8 +13,67 @@ from ...tensor.core.base import TensorBase
 from ..layout import join
 from ..nesting import value_at
 from ..values import flat
+from .flatten import ABSENT
+from .type_layout import custom_item, field_hints, stripped, type_name
+
+T = TypeVar("T")
 
 _PLAIN = (bool, int, float, str)
+
+
+def from_leaves(
+    kind: type[T], tensors: Mapping[str, Tensor], values: Mapping[str, Any], strict: bool = True, typed: bool = True
+) -> T:
+    """The object of type `kind` whose tensors and values `to_leaves` gave.
+
+    Optional fields that are not there become None; numbers and texts must be of the declared type (a whole number is
+    taken for a float).
+
+    Args:
+        kind: a dataclass, a NamedTuple, or a type with `from_item`.
+        tensors: by name; each that is needed is read once.
+        values: as `to_leaves` gives them, or flat by dotted names.
+        strict: whether leaves that `kind` has no place for are an error.
+        typed: whether a tensor that is declared as a typed one is; else it is a torch tensor.
+
+    Raises:
+        RecordMismatchError: a field is missing, has something that does not fit it, or there is more than `kind` has.
+        RecordError: `kind` declares a type that can't be derived.
+    """
+    reader = LeafReader(tensors, values, typed)
+    found = reader.build(kind, "", getattr(kind, "__name__", str(kind)))
+    if strict:
+        reader.check_all_used(kind)
+    return found
+
+
+def item_of_tree(kind: type[T], tree: Any, name: str) -> T:
+    """The field of type `kind` that `item_tree` made `tree` of.
+
+    Raises:
+        RecordMismatchError: something is missing in it, or does not fit.
+    """
+    tensors: dict[str, Tensor] = {}
+    values = _without_tensors(tree, name, tensors)
+    reader = LeafReader(tensors, {} if values is ABSENT else {name: values})
+    found = reader.build(kind, name, kind.__name__)
+    reader.check_all_used(kind)
+    return found
+
+
+def _without_tensors(tree: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    """The values of a tree, as `to_leaves` gives them."""
+    if isinstance(tree, Tensor):
+        tensors[path] = tree
+        return ABSENT
+    if isinstance(tree, Mapping):
+        parts = {key: _without_tensors(it, join(path, key), tensors) for key, it in tree.items()}
+        left = {key: it for key, it in parts.items() if it is not ABSENT}
+        return ABSENT if parts and not left else left
+    if isinstance(tree, list | tuple):
+        items = [_without_tensors(it, join(path, index), tensors) for index, it in enumerate(tree)]
+        return [None if it is ABSENT else it for it in items]
+    return tree
 
 
 class LeafReader:
@@ -41,7 +99,7 @@ class LeafReader:
             names = ", ".join(f"'{name}'" for name in left[:5])
             more = f" and {len(left) - 5} more" if len(left) > 5 else ""
             raise RecordMismatchError(
-                f"{names}{more} in the record, for which {_shown(kind)} has no place; add fields, or leave them out"
+                f"{names}{more} in the record, for which {type_name(kind)} has no place; add fields, or leave them out"
             )
 
     def build(self, hint: Any, path: str, owner: str) -> Any:
@@ -69,7 +127,9 @@ class LeafReader:
             return self._tensor(origin, path, owner)
         names = field_hints(origin)
         if names is not None:
-            return _made(origin, {name: self.build(it, join(path, name), _shown(origin)) for name, it in names.items()})
+            return _made(
+                origin, {name: self.build(it, join(path, name), type_name(origin)) for name, it in names.items()}
+            )
         return self._collection(hint, origin, path, owner)
 
     def _collection(self, hint: Any, origin: type, path: str, owner: str) -> Any:
@@ -138,12 +198,12 @@ class LeafReader:
         try:
             return kind.from_item(item)
         except (TypeError, ValueError, LookupError, AttributeError) as error:
-            what = f"{_shown(kind)}.from_item refused it: {type(error).__name__}: {error}"
+            what = f"{type_name(kind)}.from_item refused it: {type(error).__name__}: {error}"
             raise RecordMismatchError(f"'{path}': {what}" if path else what) from error
 
     def _tensor(self, kind: type, path: str, owner: str) -> Any:
         if path not in self._tensors:
-            raise self._missing(path, _shown(kind), owner)
+            raise self._missing(path, type_name(kind), owner)
         self._used.add(path)
         found = self._tensors[path]
         if issubclass(kind, TensorBase):
@@ -158,10 +218,10 @@ class LeafReader:
 
     def _checked(self, fits: Callable[[Any], bool], hint: Any, path: str, owner: str) -> Any:
         if path not in self._values:
-            raise self._missing(path, _shown(hint), owner)
+            raise self._missing(path, type_name(hint), owner)
         value = self._values[path]
         if not fits(value):
-            raise RecordMismatchError(f"'{path}' of {owner}: expected {_shown(hint)}, got {value!r:.60}")
+            raise RecordMismatchError(f"'{path}' of {owner}: expected {type_name(hint)}, got {value!r:.60}")
         self._used.add(path)
         return value
 
@@ -179,25 +239,6 @@ class LeafReader:
         return list(tree)
 
 
-def field_hints(kind: type) -> dict[str, Any] | None:
-    """Name -> declared type of the fields of a dataclass or NamedTuple; None for another type.
-
-    Raises:
-        RecordError: an annotation names something that is not there.
-    """
-    if dataclasses.is_dataclass(kind):
-        names = [field.name for field in dataclasses.fields(kind)]
-    elif issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        names = list(kind._fields)  # pyright: ignore[reportAttributeAccessIssue]
-    else:
-        return None
-    try:
-        hints = get_type_hints(kind)
-    except NameError as error:
-        raise RecordError(f"the types of the fields of {_shown(kind)} can't be told: {error}") from error
-    return {name: hints.get(name, Any) for name in names}
-
-
 def _made(kind: type, parts: dict[str, Any]) -> Any:
     if not dataclasses.is_dataclass(kind):
         return kind(**parts)
@@ -209,40 +250,17 @@ def _made(kind: type, parts: dict[str, Any]) -> Any:
     return found
 
 
-def custom_item(kind: Any) -> Any:
-    """The type that `kind.from_item` takes, by its annotation; Any without one."""
-    names = [*inspect.signature(kind.from_item).parameters]
-    return get_type_hints(kind.from_item).get(names[0], Any) if names else Any
-
-
-def stripped(hint: Any) -> Any:
-    """The type behind Annotated, NewType and type variables."""
-    while True:
-        if get_origin(hint) is Annotated:
-            hint = get_args(hint)[0]
-        elif hasattr(hint, "__supertype__"):
-            hint = hint.__supertype__
-        elif isinstance(hint, TypeVar):
-            hint = hint.__bound__ or Any
-        else:
-            return hint
-
-
 def _key(kind: Any, name: str, path: str) -> Any:
     try:
         if isinstance(kind, type) and issubclass(kind, Enum):
             return kind[name]
         return int(name) if kind is int else name
     except (KeyError, ValueError) as error:
-        raise RecordMismatchError(f"'{path}': expected a key that is a {_shown(kind)}, got {name!r}") from error
-
-
-def _shown(hint: Any) -> str:
-    return hint.__name__ if isinstance(hint, type) else str(hint).removeprefix("typing.")
+        raise RecordMismatchError(f"'{path}': expected a key that is a {type_name(kind)}, got {name!r}") from error
 
 
 def _no_type(hint: Any, path: str, owner: str) -> RecordError:
     return RecordError(
-        f"'{path}' of {owner} is declared as {_shown(hint)}, which can't be read from a record; declare a tensor, a "
+        f"'{path}' of {owner} is declared as {type_name(hint)}, which can't be read from a record; declare a tensor, a "
         "plain value, an enum, a list, tuple, dict or dataclass of those, or give the type from_item(cls, item)"
     )

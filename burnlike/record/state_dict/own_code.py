@@ -1,28 +1,23 @@
-"""Finds modules that save or load by code of their own, and takes the records that such code makes.
+"""Finds modules that save or load by code of their own.
 
 Code for `state_dict()` saves more than parameters and buffers: torch calls it at `get_extra_state`,
 `_save_to_state_dict`, `_load_from_state_dict` and by hooks. A class may also define `into_record` or `load_record`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from enum import IntEnum
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
 from ..._torch_compat.modules import STATE_HOOKS, TOOLS, function_of
-from ...errors import RecordError
 from ...module.identity.field_metadata import fields_with
 from ...module.methods import ModuleMethods
 from ...module.torch_objects.wrappers import bare_name, own_class, unwrap
 from ...module.tree.walk import walk_of
 from ..layout import join
-
-if TYPE_CHECKING:
-    from ..record import Record
 
 _RECORD_METHODS = ("into_record", "load_record")
 _STATE_METHODS = (
@@ -112,39 +107,3 @@ def path_of(key: str) -> str:
 def below(paths: Mapping[str, object]) -> tuple[str, ...]:
     """The prefixes of names that lie below one of the paths."""
     return tuple(join(path, "") for path in paths)
-
-
-def with_own_records(record: "Record", parts: Mapping[str, nn.Module]) -> "Record":
-    """The record of a module with those of its parts in the places of what it has of them.
-
-    Raises:
-        RecordError: a tensor that one of the parts leaves out is tied to one elsewhere.
-    """
-    from ..nesting import nested, without
-    from ..record import Record
-
-    records = {path: Record.of(part) for path, part in parts.items()}
-    rest = without(record, parts)
-    values = dict(rest.values)
-    for path, part in records.items():
-        if part.values:
-            _place(values, path.split("."), dict(part.values))
-    found = nested(records, replace(rest, values=values))
-    aliases = dict(found.aliases)
-    for alias, name in record.aliases.items():
-        if name.startswith(below(parts)) and not alias.startswith(below(parts)):
-            target = found.aliases.get(name, name)
-            if target not in found.tensors:
-                raise RecordError(
-                    f"'{alias}' is tied to '{name}', which the into_record of its module leaves out; save it there, or"
-                    " untie the two"
-                )
-            aliases[alias] = target
-    return replace(found, aliases=aliases, layout=None)
-
-
-def _place(values: dict[str, Any], path: list[str], content: dict[str, Any]) -> None:
-    """Put plain values at a path."""
-    for name in path[:-1]:
-        values = values.setdefault(name, {})
-    values[path[-1]] = content
