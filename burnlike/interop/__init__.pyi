@@ -2,7 +2,8 @@
 
 from .fused.fuse import fuse as fuse, unfuse as unfuse
 from .fused.report import FuseReport as FuseReport
-from .registered_twins import register_twin as register_twin
+from .module_conversion import from_torch as from_torch, to_torch as to_torch
+from .registered_classes import register_twin as register_twin
 from .tensor_parallel import (
     ColwiseParallel as ColwiseParallel,
     RowwiseParallel as RowwiseParallel,
@@ -10,7 +11,6 @@ from .tensor_parallel import (
 )
 from .torch_lbfgs import TorchLbfgs as TorchLbfgs
 from .torch_module_optimizer import TorchModuleOptimizer as TorchModuleOptimizer
-from .torch_modules import from_torch as from_torch, to_torch as to_torch
 from .torch_names import record_from_torch as record_from_torch, record_to_torch as record_to_torch
 from .torch_optimizer import TorchOptimizer as TorchOptimizer
 from .torch_states import (

@@ -1,8 +1,8 @@
-"""All pairs of a layer of `torch.nn` and a layer of `burnlike.nn`, from the families' `torch_counterparts.py`."""
+"""Which layer of torch stands for which of burnlike's: all pairs, from the `torch_counterparts.py` of each family."""
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from functools import cache
 from importlib.util import find_spec
 
@@ -11,13 +11,19 @@ from torch import nn
 from .. import nn as layers
 from ..nn.torch_counterpart import Counterpart
 
+KEPT = (nn.Identity, nn.Flatten, nn.Unflatten, nn.Softmax, nn.LogSoftmax, *(
+    getattr(nn, f"{name}Pad{dims}d")
+    for name in ("Zero", "Constant", "Reflection", "Replication", "Circular") for dims in (1, 2, 3)
+))  # fmt: skip
+"""Layers of torch without numbers of their own, which Burn's programs write as a line of `forward`."""
 
-def pairs() -> list[Counterpart]:
-    """All of them, in the order of the families' names; of several of a layer the last is that of rank 4."""
-    names = [
-        f"{layers.__name__}.{it.name}.torch_counterparts" for it in pkgutil.iter_modules(layers.__path__) if it.ispkg
-    ]
-    return [it for name in names if find_spec(name) for it in importlib.import_module(name).COUNTERPARTS]
+
+@cache
+def pairs() -> tuple[Counterpart, ...]:
+    """All pairs, by the families' names. Where a layer of burnlike's has several, the last is for four dimensions."""
+    families = [it.name for it in pkgutil.iter_modules(layers.__path__) if it.ispkg]
+    names = [f"{layers.__name__}.{family}.torch_counterparts" for family in families]
+    return tuple(it for name in names if find_spec(name) for it in importlib.import_module(name).COUNTERPARTS)
 
 
 @cache
@@ -31,8 +37,22 @@ def of_torch() -> Mapping[type[nn.Module], list[Counterpart]]:
 
 @cache
 def of_burnlike() -> Mapping[type[nn.Module], Mapping[type[nn.Module], Counterpart]]:
-    """The pairs of each class of burnlike, by torch's class; the last of them stands for those that nothing tells."""
+    """The pairs of each class of burnlike, by torch's class; the last is for layers that came from none."""
     found: dict[type[nn.Module], dict[type[nn.Module], Counterpart]] = {}
     for it in pairs():
         found.setdefault(getattr(layers, it.layer), {})[it.torch] = it
     return found
+
+
+@cache
+def torch_layers() -> Set[type]:
+    """The classes of `torch.nn`, and what they are derived from, but for `nn.Module`."""
+    public = [it for it in vars(nn).values() if isinstance(it, type) and issubclass(it, nn.Module)]
+    return {base for it in public for base in it.__mro__ if issubclass(base, nn.Module)} - {nn.Module}
+
+
+@cache
+def burnlike_layers() -> Set[type]:
+    """The classes of modules in `burnlike.nn`."""
+    public = [getattr(layers, name) for name in dir(layers)]
+    return {it for it in public if isinstance(it, type) and issubclass(it, nn.Module)}

@@ -1,19 +1,109 @@
 """Records in torch's names and layouts, for models that are built of burnlike's layers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from ..errors import RecordMismatchError
+from ..errors import NoCounterpartError, RecordMismatchError
 from ..module import Param, params
 from ..module.identity.field_metadata import meta_of
-from ..nn.tensor_source import inverse, whole
-from ..record import LoadReport, Record
-from ..record.files.stored_tensors import shape_in
+from ..nn.tensor_source import TensorSource, inverse, whole
+from ..nn.torch_counterpart import Counterpart
+from ..record import LoadReport, Mismatch, Record
+from ..record.dtypes import kind_of, shown
+from ..record.files.stored_tensors import dtype_in, shape_in
 from ..record.state_dict.module_layout import deferred_layout
-from .torch_form import TorchForm
+from .layer_conversion import ToTorch, tensors_of
+
+
+class TorchLayout:
+    """The names, dtypes and shapes that the tensors of a module of burnlike's layers have in torch.
+
+    Attributes:
+        tensors: torch's name of each tensor -> a tensor of its dtype and shape.
+        ignored: torch's name of each buffer that burnlike does without -> a tensor of its dtype and shape.
+        places: path in the module -> where its values are in torch's record.
+        tied: other path of a tied tensor -> its path.
+
+    Raises:
+        NoCounterpartError: layers have options that torch does not have; all are named by path.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.places: dict[str, TensorSource] = {}
+        self.tensors: dict[str, Tensor] = {}
+        self.ignored: dict[str, Tensor] = {}
+        self.tied = {alias: param.path for param in params(module) for alias in param.aliases}
+        problems: list[tuple[str, str]] = []
+        for prefix, layer, pair in _layers(module, ""):
+            tensors = tensors_of(layer)
+            if pair is None:
+                places = {name: TensorSource(name) for name in _own_tensors(layer)}
+            else:
+                try:
+                    made = pair.build(layer, torch.device("meta"))
+                    places = pair.places(pair.recipes(tensors))
+                except NoCounterpartError as error:
+                    problems.append((prefix.removesuffix("."), str(error)))
+                    continue
+                twins = tensors_of(made)
+                tensors = {path: it.taken_from(twins[it.name]) for path, it in places.items()}
+                self.tensors |= {f"{prefix}{it.name}": twins[it.name] for it in places.values()}
+                without = (name for name in (*pair.ignored, *pair.constants.values()) if name in twins)
+                self.ignored |= {f"{prefix}{name}": twins[name] for name in without}
+            for path, it in places.items():
+                self.tensors.setdefault(f"{prefix}{it.name}", tensors[path])
+                self.places[f"{prefix}{path}"] = TensorSource(f"{prefix}{it.name}", it.chunk, it.transposed)
+        if problems:
+            lines = "\n".join(f"  {path}: {reason}" for path, reason in problems)
+            error = NoCounterpartError(f"{type(module).__name__} has layers that torch.nn does not have\n{lines}")
+            error.problems = tuple(problems)
+            raise error
+
+    def differs(self) -> bool:
+        """Whether any tensor of the module has another name, or lies in another way, in torch."""
+        return any(it.transposed or not it.is_whole or path != it.name for path, it in self.places.items())
+
+    def fits(self, record: Record) -> bool:
+        """Whether a record has all tensors, and no others, in torch's names and shapes."""
+        report = self.report(record)
+        return not (report.missing or report.unexpected or report.mismatched)
+
+    def report(self, record: Record) -> LoadReport:
+        """What of a record fits."""
+        names = {**{name: name for name in record.tensors}, **record.aliases}
+        optional = {place.name for path, place in self.places.items() if path in self.tied}
+        mismatched: list[Mismatch] = []
+        for name, wanted in self.tensors.items():
+            if (held := names.get(name)) is not None:
+                dtype, shape = dtype_in(record.tensors, held), shape_in(record.tensors, held)
+                if shape != wanted.shape or kind_of(dtype) != kind_of(wanted.dtype):
+                    mismatched.append(Mismatch(name, shown(wanted.dtype, wanted.shape), shown(dtype, shape)))
+        if not mismatched:
+            for path, other in self.tied.items():
+                name, source = self.places[path].name, self.places[other].name
+                if {name, source} <= names.keys() and not torch.equal(
+                    self.values(path, record), self.values(other, record)
+                ):
+                    mismatched.append(Mismatch(name, f"the values of '{source}', tied to it", "other values"))
+        return LoadReport(
+            applied=[name for name in self.tensors if name in names],
+            missing=[name for name in self.tensors if name not in names and name not in optional],
+            unexpected=[name for name in names if name not in self.tensors and name not in self.ignored],
+            mismatched=mismatched,
+        )
+
+    def values(self, path: str, record: Record) -> Tensor:
+        """The values of the module's tensor at `path`, in the record's type."""
+        place = self.places[path]
+        return place.taken_from(record.tensors[record.aliases.get(place.name, place.name)]).contiguous()
+
+    def id_of(self, path: str, record: Record) -> Any:
+        """The id that the record has for the tensor at `path`, if it is one tensor there, too."""
+        place = self.places[path]
+        return record.ids.get(record.aliases.get(place.name, place.name)) if place.is_whole else None
 
 
 def record_from_torch(module: nn.Module, state: Mapping[str, Any] | Record) -> Record:
@@ -33,10 +123,10 @@ def record_from_torch(module: nn.Module, state: Mapping[str, Any] | Record) -> R
         RecordMismatchError: tensors are missing, not of this model, or of another shape; all are named as torch does.
     """
     record = state if isinstance(state, Record) else Record(dict(state), source="the state dict")
-    expected = TorchForm(module)
+    expected = TorchLayout(module)
     expect_fit(expected.report(record), record, module, "torch")
     found = params(module)
-    tensors = {param.path: _saved_form(param, expected.values(param.path, record)) for param in found}
+    tensors = {param.path: _saved(param, expected.values(param.path, record)) for param in found}
     return Record(
         tensors,
         ids={param.path: expected.id_of(param.path, record) or param.id for param in found},
@@ -63,8 +153,8 @@ def record_to_torch(module: nn.Module, record: Record | None = None) -> Record:
     record = Record.from_module(module) if record is None else record
     if not _fits_burnlike(module, record):
         raise RecordMismatchError(f"{record.source} does not fit {type(module).__name__}: expected a record of its own")
-    form = TorchForm(module)
-    values = {param.path: _module_form(param, record.tensors[param.path]) for param in params(module)}
+    form = TorchLayout(module)
+    values = {param.path: _loaded(param, record.tensors[param.path]) for param in params(module)}
     values |= {alias: values[path] for alias, path in form.tied.items()}
     recipes = inverse(whole(form.places))
     aliases = {
@@ -82,16 +172,16 @@ def record_to_torch(module: nn.Module, record: Record | None = None) -> Record:
 
 
 def expect_fit(report: LoadReport, record: Record, module: nn.Module, library: str) -> None:
-    """Refuse a record of another library's names that does not fit.
+    """Refuse a record that does not fit the module.
 
     Args:
-        report: what is missing, unexpected and mismatched, in those names.
-        record: that is refused.
-        module: that it was to be for.
-        library: whose names they are.
+        report: what is missing, unexpected and mismatched, in the names of `library`.
+        record: in those names.
+        module: what the record is for.
+        library: such as `torch`.
 
     Raises:
-        RecordMismatchError: something is; it has the report.
+        RecordMismatchError: the report lists a problem; the error has it.
     """
     if not (report.missing or report.unexpected or report.mismatched):
         return
@@ -104,14 +194,14 @@ def expect_fit(report: LoadReport, record: Record, module: nn.Module, library: s
 
 
 def names_of(module: nn.Module, record: Record) -> Literal["torch", "burnlike"] | None:
-    """Whose names and layouts a record has of the model of `module`; None if it fits both, and they differ.
+    """The library in whose names and layouts the record is; None if it fits both, and they differ.
 
     Raises:
         NoCounterpartError: as in `record_from_torch`.
     """
     if not _fits_burnlike(module, record):
         return "torch"
-    expected = TorchForm(module)
+    expected = TorchLayout(module)
     if not expected.differs():
         return "torch"
     return None if expected.fits(record) else "burnlike"
@@ -124,19 +214,32 @@ def _fits_burnlike(module: nn.Module, record: Record) -> bool:
     if names != {path for param in found for path in (param.path, *param.aliases)}:
         return False
     return all(
-        shape_in(record.tensors, param.path) == _saved_form(param, param.tensor).shape
+        shape_in(record.tensors, param.path) == _saved(param, param.tensor).shape
         for param in found
         if param.path in record.tensors
     )
 
 
-def _module_form(param: Param, values: Tensor) -> Tensor:
-    """The values as the module has them, of those of a record."""
+def _loaded(param: Param, values: Tensor) -> Tensor:
     mapper = meta_of(*param.home).load_mapper
     return values if mapper is None else mapper(values)
 
 
-def _saved_form(param: Param, values: Tensor) -> Tensor:
-    """The values as records of the module have them."""
+def _saved(param: Param, values: Tensor) -> Tensor:
     mapper = meta_of(*param.home).save_mapper
     return values if mapper is None else mapper(values).contiguous()
+
+
+def _layers(module: nn.Module, prefix: str) -> Iterator[tuple[str, nn.Module, Counterpart | None]]:
+    """Each part of `module` with its prefix: layers with a pair whole, other modules without their children."""
+    pair = ToTorch().counterpart_of(module)
+    yield prefix, module, pair
+    if pair is None:
+        for name, child in module._modules.items():
+            if child is not None:
+                yield from _layers(child, f"{prefix}{name}.")
+
+
+def _own_tensors(module: nn.Module) -> list[str]:
+    saved = [name for name in module._buffers if name not in module._non_persistent_buffers_set]
+    return [name for name in (*module._parameters, *saved) if getattr(module, name) is not None]

@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from ..errors import RecordMismatchError
-from ..interop.torch_form import TorchForm
-from ..interop.torch_names import expect_fit, record_from_torch, record_to_torch
+from ..interop.torch_names import TorchLayout, expect_fit, record_from_torch, record_to_torch
 from ..nn.tensor_source import TensorRecipe, inverse
 from ..record import LoadReport, Mismatch, Record
 from ..record.dtypes import shown
@@ -38,7 +37,7 @@ def record_from(table: WeightTable, module: nn.Module, state: Mapping[str, Any] 
 def converted(table: WeightTable, module: nn.Module, record: Record, unused: Collection[str] = ()) -> Record:
     """As `record_from`; tensors of theirs that are `unused` may be there."""
     held = {**{name: name for name in record.tensors}, **record.aliases}
-    form = TorchForm(module)
+    form = TorchLayout(module)
     recipes = table.recipes(form.tensors)
     wanted = _names_in(recipes)
     names = table.whole_names([table.current_name(name) for name in held], wanted)
@@ -84,7 +83,7 @@ def _check(
     table: WeightTable,
     module: nn.Module,
     record: Record,
-    form: TorchForm,
+    form: TorchLayout,
     recipes: Mapping[str, TensorRecipe],
     known: Mapping[str, str],
 ) -> None:

@@ -1,7 +1,7 @@
-"""Classes of twins that do more than burnlike's layers, for the code of torch's layers that goes on to run around them.
+"""Layers that `from_torch` makes where code that was written for torch's layers needs more than burnlike's do.
 
-They are subclasses of the same names: a layer that writes into its input, and one whose weight the code of a converted
-class reads.
+They are subclasses of the same names: layers that write into their input, as torch's with `inplace=True`, and a
+`Linear` whose weight that code reads in torch's layout.
 """
 
 import inspect
@@ -16,7 +16,7 @@ from .. import nn as layers
 from .torch_counterparts import pairs
 
 READERS = "_torch_readers"
-"""Where a twin has the classes whose methods read its weight in torch's layout."""
+"""The attribute with the classes whose methods read the weight in torch's layout."""
 
 
 class WritesIntoInput(nn.Module):
@@ -26,7 +26,6 @@ class WritesIntoInput(nn.Module):
     """
 
     def forward(self, x: Any) -> Any:
-        """What the layer computes of `x`, in the memory of `x`."""
         if not isinstance(x, Tensor):
             return super().forward(x)
         given = x.clone() if torch.is_grad_enabled() and x.requires_grad else x
@@ -42,7 +41,6 @@ class ReadWeight:
     """
 
     def __get__(self, layer: Any, owner: type | None = None) -> Any:
-        """The parameter, or a view of it."""
         if layer is None:
             return self
         weight = layer._parameters.get("weight")

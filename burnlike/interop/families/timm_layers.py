@@ -11,7 +11,7 @@ from torch.nn import functional
 from ... import nn as layers
 from ...errors import NoCounterpartError
 from ...nn.padding import each
-from ..registered_twins import register_twin
+from ..registered_classes import register_twin
 
 
 class _ThenActivates:

@@ -1,4 +1,4 @@
-"""How the twin of one layer is made: of torch's layers those of burnlike, and of burnlike's those of torch."""
+"""How one layer is converted: one of torch's to burnlike's (`FromTorch`), one of burnlike's to torch's (`ToTorch`)."""
 
 import copy
 from collections.abc import Collection, Container, Mapping
@@ -13,19 +13,14 @@ from ..errors import NoCounterpartError
 from ..module.identity.field_ids import keep_id, known_id, noting_at, place_id
 from ..module.identity.field_metadata import change_field, fields_of, meta_of, set_meta
 from ..module.identity.param_id import ParamId
-from ..nn.layer import Layer
-from ..nn.tensor_source import whole
-from ..nn.torch_counterpart import Counterpart
-from .registered_twins import registered
-from .torch_counterparts import of_burnlike, of_torch
-from .twin_classes import INPLACE, READERS, Linear, plain_class
-from .twins import KEPT, ORIGIN, Direction, Twin, buffer_of, change_class, hidden, owner_of, tensors_of
+from ..nn.tensor_source import TensorRecipe, whole
+from ..nn.torch_counterpart import AnyLibrary, Counterpart
+from .registered_classes import registered
+from .special_layers import INPLACE, READERS, Linear, plain_class
+from .torch_counterparts import KEPT, burnlike_layers, of_burnlike, of_torch, torch_layers
 
-_MADE_OF_LAYERS = (
-    *("burnlike.nn.containers.", "burnlike.nn.operations.", "burnlike.nn.blocks."),
-    "burnlike.nn.dropout.drop_path",
-)
-"""What computes with any library's layers is copied as it is, as modules of users are."""
+ORIGIN = "_torch_layer"
+"""The attribute in which a burnlike layer keeps the `TorchLayer` that it was made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +40,37 @@ class TorchLayer:
     ids: Mapping[str, int] = field(default_factory=dict, compare=False)
 
 
-class FromTorch(Direction):
-    """From torch's layers to burnlike's."""
+@dataclass(slots=True)
+class Twin:
+    """A layer and its twin in the other library.
+
+    Attributes:
+        path: of the layer.
+        layer: to be converted.
+        made: the twin, on the meta device until its tensors are made.
+        recipes: how each tensor of the twin is made of the layer's.
+    """
+
+    path: str
+    layer: nn.Module
+    made: nn.Module
+    recipes: dict[str, TensorRecipe]
+
+
+class FromTorch:
+    """From torch's layers to burnlike's.
+
+    Attributes:
+        target: the library that the layers are to be of.
+    """
 
     target = "burnlike"
 
     def twin_name(self, pair: Counterpart) -> str:
-        """See `Direction`."""
         return f"burnlike.nn.{pair.layer}"
 
     def counterpart_of(self, layer: nn.Module) -> Counterpart | None:
-        """See `Direction`."""
+        """The pair of the layer, None for what is no layer with a twin."""
         if type(layer) in KEPT:
             return None
         if (known := registered(type(layer))) is not None:
@@ -63,24 +78,28 @@ class FromTorch(Direction):
         return next((it.of(layer) for it in of_torch().get(type(layer), ()) if it.fits(layer)), None)
 
     def other_class(self, layer: nn.Module) -> type[nn.Module] | None:
-        """See `Direction`."""
+        """The class that is registered as the twin of the layer's, None if none is."""
         known = registered(type(layer))
         return None if known is None or known.theirs is not type(layer) else known.ours
 
     def is_layer(self, kind: type) -> bool:
-        """See `Direction`."""
-        return kind.__module__.startswith("torch.")
+        """Whether it is a class of torch, or of code that torch recorded, which reads weights in torch's layout."""
+        return kind in torch_layers() or issubclass(kind, torch.jit.ScriptModule | torch.fx.GraphModule)
 
     def tensor_names(self, pair: Counterpart) -> Container[str]:
-        """See `Direction`."""
+        """The names of the tensors that a layer of torch has; a class that is derived from it may add others."""
         return {*(it.name for it in pair.tensors.values()), *pair.ignored, *pair.constants.values()}
 
     def plain(self, twin: nn.Module, pair: Counterpart) -> nn.Module:
-        """See `Direction`."""
+        """A layer of torch as `twin`, on the meta device, with nothing that a class may add."""
         return pair.build(twin, torch.device("meta"))
 
     def twin(self, path: str, layer: nn.Module, pair: Counterpart, tensors: Mapping[str, Tensor]) -> Twin:
-        """See `Direction`."""
+        """The twin of the layer at `path` with these tensors.
+
+        Raises:
+            BurnlikeError: there is none with the layer's options.
+        """
         if (known := registered(type(layer))) is not None:
             known.expect(layer)
         plain = copy.copy(layer)
@@ -90,106 +109,98 @@ class FromTorch(Direction):
         if _is_inplace(layer, pair):
             change_class(made, INPLACE[type(made)])
         places = pair.places(tensors)
-        used = {it.name for it in places.values()} | {*pair.ignored, *pair.constants.values()}
-        if own := sorted(tensors.keys() - used):
-            raise NoCounterpartError(f"'{own[0]}' was added to it; keep it in the module around")
-        if missing := sorted(tensors_of(made).keys() - places.keys()):
-            raise NoCounterpartError(f"it lacks what burnlike has as '{missing[0]}'")
+        _check_names(
+            {*tensors} - {it.name for it in places.values()} - {*pair.ignored, *pair.constants.values()},
+            tensors_of(made).keys() - places.keys(),
+            self.target,
+        )
         for name in tensors:
             meta = meta_of(*owner_of(layer, name))
             if meta.load_mapper is not None or meta.save_mapper is not None:
                 raise NoCounterpartError(f"'{name}' has a load or save mapper; remove it before")
         return Twin(path, layer, made, whole(places))
 
-    def finish(self, twin: Twin, pair: Counterpart) -> None:
-        """See `Direction`."""
-        layer, made = twin.layer, twin.made
-        ids_of_wholes: dict[str, int] = {}
-        for path, place in pair.places(tensors_of(layer)).items():
-            source, target = owner_of(layer, place.name), owner_of(made, path)
-            param_id, (index, count) = _known_id(*source), place.chunk
-            if count > 1:
-                if param_id is not None:
-                    ids_of_wholes[place.name] = param_id.value
-                ids = fields_of(source[0]).get(source[1], {}).get("parts")
-                param_id = ParamId(ids[index]) if ids else None
-            _describe(source, target, param_id)
-        for path, name in pair.constants.items():
-            if (buffer := buffer_of(layer, name)) is not None:
-                setattr(made, path, buffer.clone())
-        for name in pair.ignored:
-            if (buffer := buffer_of(layer, name)) is not None:
-                made._buffers[hidden(name)] = buffer.clone()
-                made._non_persistent_buffers_set.add(hidden(name))
-        inplace, plain = _is_inplace(layer, pair), _options(self.plain(made, pair))
-        options = {name: value for name, value in _options(layer).items() if _differs(value, plain.get(name, value))}
-        if ids_of_wholes or inplace or options or len(of_burnlike()[plain_class(type(made))]) > 1:
-            made.__dict__[ORIGIN] = TorchLayer(pair.torch, inplace, options, ids_of_wholes)
-
     def show_to(self, readers: Collection[type], made: nn.Module) -> None:
-        """See `Direction`."""
+        """Let the methods of these classes read the weight of a twin in torch's layout."""
         if isinstance(made, layers.Linear) and readers:
             if type(made) is layers.Linear:
                 change_class(made, Linear)
             made.__dict__[READERS] = tuple(readers)
 
+    def finish(self, twin: Twin, pair: Counterpart) -> None:
+        """Note what is known of ids, and set what no tensor of the layer gives; the tensors have their values."""
+        layer, made = twin.layer, twin.made
+        ids_of_wholes: dict[str, int] = {}
+        for path, place in pair.places(tensors_of(layer)).items():
+            source, target = owner_of(layer, place.name), owner_of(made, path)
+            param_id = _known_id(*source)
+            if not place.is_whole:
+                if param_id is not None:
+                    ids_of_wholes[place.name] = param_id.value
+                ids = fields_of(source[0]).get(source[1], {}).get("parts")
+                param_id = ParamId(ids[place.chunk[0]]) if ids else None
+            _describe(source, target, param_id)
+        for path, name in pair.constants.items():
+            if (buffer := _buffer_of(layer, name)) is not None:
+                setattr(made, path, buffer.clone())
+        for name in pair.ignored:
+            if (buffer := _buffer_of(layer, name)) is not None:
+                made._buffers[hidden(name)] = buffer.clone()
+                made._non_persistent_buffers_set.add(hidden(name))
+        inplace, plain = _is_inplace(layer, pair), _options(self.plain(made, pair))
+        pairs = {name: (value, plain.get(name, value)) for name, value in _options(layer).items()}
+        options = {name: own for name, (own, built) in pairs.items() if type(own) is not type(built) or own != built}
+        if ids_of_wholes or inplace or options or len(of_burnlike()[plain_class(type(made))]) > 1:
+            made.__dict__[ORIGIN] = TorchLayer(pair.torch, inplace, options, ids_of_wholes)
 
-class ToTorch(Direction):
-    """From burnlike's layers to torch's."""
+
+class ToTorch:
+    """From burnlike's layers to torch's; the methods are those of `FromTorch`."""
 
     target = "torch.nn"
 
     def twin_name(self, pair: Counterpart) -> str:
-        """See `Direction`."""
         return f"torch.nn.{pair.torch.__name__}"
 
     def counterpart_of(self, layer: nn.Module) -> Counterpart | None:
-        """See `Direction`."""
         if (known := registered(type(layer))) is not None:
             return known.pair_of(layer)
         pairs = of_burnlike().get(plain_class(type(layer)))
         if pairs is None:
             return None
-        origin = _origin_of(layer)
+        origin = layer.__dict__.get(ORIGIN)
         pair = pairs[origin.kind] if origin is not None and origin.kind in pairs else list(pairs.values())[-1]
         return pair.of(layer)
 
     def other_class(self, layer: nn.Module) -> type[nn.Module] | None:
-        """See `Direction`."""
         known = registered(type(layer))
         return None if known is None or known.ours is not type(layer) else known.theirs
 
-    def show_to(self, readers: Collection[type], made: nn.Module) -> None:
-        """See `Direction`."""
-
     def is_layer(self, kind: type) -> bool:
-        """See `Direction`."""
-        if kind.__module__.startswith(_MADE_OF_LAYERS):
-            return False
-        return kind.__module__.startswith("burnlike.nn.") and issubclass(kind, nn.Module) and kind is not Layer
+        return kind in burnlike_layers() and not issubclass(kind, AnyLibrary)
 
     def tensor_names(self, pair: Counterpart) -> Container[str]:
-        """See `Direction`."""
         return pair.tensors
 
     def plain(self, twin: nn.Module, pair: Counterpart) -> nn.Module:
-        """See `Direction`."""
         return pair.config(twin).init("meta")
 
     def twin(self, path: str, layer: nn.Module, pair: Counterpart, tensors: Mapping[str, Tensor]) -> Twin:
-        """See `Direction`."""
         made = pair.build(layer, torch.device("meta"))
         recipes = pair.recipes(tensors)
-        if own := sorted(tensors.keys() - {it.name for recipe in recipes.values() for it in recipe.sources}):
-            raise NoCounterpartError(f"'{own[0]}' was added to it; keep it in the module around")
-        if missing := sorted(tensors_of(made).keys() - recipes.keys() - {*pair.ignored, *pair.constants.values()}):
-            raise NoCounterpartError(f"it lacks what torch has as '{missing[0]}'")
+        _check_names(
+            {*tensors} - {it.name for recipe in recipes.values() for it in recipe.sources},
+            tensors_of(made).keys() - recipes.keys() - {*pair.ignored, *pair.constants.values()},
+            "torch",
+        )
         return Twin(path, layer, made, recipes)
 
+    def show_to(self, readers: Collection[type], made: nn.Module) -> None:
+        pass
+
     def finish(self, twin: Twin, pair: Counterpart) -> None:
-        """See `Direction`."""
         layer, made = twin.layer, twin.made
-        origin = _origin_of(layer) or TorchLayer(type(made))
+        origin = layer.__dict__.get(ORIGIN) or TorchLayer(type(made))
         for name, recipe in pair.recipes(tensors_of(layer)).items():
             target, sources = owner_of(made, name), [owner_of(layer, it.name) for it in recipe.sources]
             ids = [_known_id(*source) for source in sources]
@@ -200,8 +211,8 @@ class ToTorch(Direction):
             _describe(sources[0], target, param_id)
         device = next((it.device for it in tensors_of(layer).values()), torch.device("cpu"))
         for name in pair.ignored:
-            if (buffer := buffer_of(made, name)) is not None:
-                known = buffer_of(layer, hidden(name))
+            if (buffer := _buffer_of(made, name)) is not None:
+                known = _buffer_of(layer, hidden(name))
                 value = torch.zeros_like(buffer, device=device) if known is None else known.clone()
                 setattr(*owner_of(made, name), value)
         for path, name in pair.constants.items():
@@ -214,6 +225,48 @@ class ToTorch(Direction):
             setattr(made, name, value)
             if _meant(made, pair) != means:  # the twin was changed
                 setattr(made, name, now)
+
+
+Direction = FromTorch | ToTorch
+
+
+def change_class(module: nn.Module, kind: type[nn.Module]) -> None:
+    """Let `module` be an object of `kind`."""
+    object.__setattr__(module, "__class__", kind)  # a burnlike Module takes an attribute that is set for a field
+
+
+def tensors_of(layer: nn.Module) -> dict[str, Tensor]:
+    """The parameters and persistent buffers of a layer by path; of burnlike's layers those are the paths of records."""
+    found = dict(layer.named_parameters(remove_duplicate=False))
+    for path, part in layer.named_modules():
+        for name, tensor in part._buffers.items():
+            if tensor is not None and name not in part._non_persistent_buffers_set:
+                found[f"{path}.{name}" if path else name] = tensor  # pyright: ignore[reportArgumentType]
+    return found  # pyright: ignore[reportReturnType]
+
+
+def owner_of(module: nn.Module, name: str) -> tuple[nn.Module, str]:
+    """The module that has the tensor `name`, and its name there."""
+    above, _, last = name.rpartition(".")
+    return module.get_submodule(above), last
+
+
+def hidden(name: str) -> str:
+    """The name of a buffer of torch's in a twin that does without it, which keeps it out of records."""
+    return f"_{name}"
+
+
+def _buffer_of(layer: nn.Module, name: str) -> Tensor | None:
+    owner, last = owner_of(layer, name)
+    return owner._buffers.get(last)
+
+
+def _check_names(added: Collection[str], missing: Collection[str], target: str) -> None:
+    """Refuse a layer with tensors that its class does not have, or without some that the twin has."""
+    if added:
+        raise NoCounterpartError(f"'{min(added)}' was added to it; keep it in the module around")
+    if missing:
+        raise NoCounterpartError(f"it lacks what {target} has as '{min(missing)}'")
 
 
 def _known_id(module: nn.Module, name: str) -> ParamId | None:
@@ -239,17 +292,9 @@ def _options(layer: nn.Module) -> Mapping[str, Any]:
     }
 
 
-def _differs(value: Any, other: Any) -> bool:
-    return type(value) is not type(other) or value != other
-
-
 def _meant(layer: nn.Module, pair: Counterpart) -> Mapping[str, Any]:
     """The options of a layer of torch's, in the form that those of twins have."""
     return _options(pair.build(pair.config(layer).init("meta"), torch.device("meta")))
-
-
-def _origin_of(layer: nn.Module) -> TorchLayer | None:
-    return layer.__dict__.get(ORIGIN)
 
 
 def _is_inplace(layer: Any, pair: Counterpart) -> bool:

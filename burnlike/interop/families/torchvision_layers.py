@@ -6,7 +6,7 @@ import torchvision.models as theirs  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
 from ... import nn as layers
-from ..registered_twins import register_twin
+from ..registered_classes import register_twin
 
 _EncoderBlock: Any = theirs.vision_transformer.EncoderBlock
 

@@ -1,10 +1,10 @@
-"""Replaces the layers of one library by their twins of the other, in a copy of a module.
+"""`from_torch` and `to_torch`: a copy of a module in which each layer is replaced by its twin in the other library.
 
 First all layers are found and built without values, and everything that is wrong is listed. Only then values are
 copied: each distinct tensor of a layer once, so that what was tied is tied again.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -12,15 +12,17 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import BurnlikeError, NoCounterpartError
-from ..module.identity.lazy_parameter import initialize_param
-from ..module.identity.plain_attributes import DEEPEST, plain_names
-from ..module.identity.torch_wrappers import own_class, unwrap
+from ..module.containers.mappings import ModuleDict
+from ..module.containers.sequences import ModuleTuple
+from ..module.torch_objects.lazy_parameter import initialize_param
+from ..module.torch_objects.wrappers import own_class, unwrap
 from ..module.transforms.placement import copy_with
 from ..module.tree.traversal import slots_of
 from ..nn.tensor_source import TensorRecipe, TensorSource
-from ..nn.torch_counterpart import Call, Counterpart
-from .other_classes import OtherClass, Parts, function_around, replaced_method, why_not
-from .twins import KEPT, Direction, Twin, owner_of, tensors_of
+from ..nn.torch_counterpart import AnyLibrary, Call, Counterpart
+from .custom_modules import OtherClass, Parts, function_around, replaced_method, tensors_held, why_not
+from .layer_conversion import Direction, FromTorch, ToTorch, Twin, owner_of, tensors_of
+from .torch_counterparts import KEPT
 
 Place = Literal["root", "sequential", "program"]
 _CALLED_ALIKE: Mapping[Place, tuple[Call, ...]] = {
@@ -31,10 +33,60 @@ _CALLED_ALIKE: Mapping[Place, tuple[Call, ...]] = {
 """How much of the call a twin must share with its layer, by what calls it: the user of the result, only
 `nn.Sequential`, or a `forward` that was written for the layer."""
 
+_OF_ANY_LAYERS = (AnyLibrary, ModuleDict, ModuleTuple)
 _CONTAINERS = (nn.Module, nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
 
 
-class Conversion:
+def from_torch(module: nn.Module) -> Any:
+    """A copy of `module` whose layers of `torch.nn` are those of burnlike, with the same numbers.
+
+    Containers and classes of your own are copied as they are, so that your `forward` goes on to run, with burnlike's
+    layers in place of torch's. `nn.Identity`, `nn.Flatten`, softmaxes and paddings stay. Where methods of your classes
+    read the weight of a linear layer, they get torch's layout. The copy shares no memory with `module`. Kept are
+    dtypes, devices, training mode, `requires_grad`, tied layers and tensors, and the ids that `module` has; where torch
+    has one tensor for several of burnlike's (as gates), these get ids of their own. Gradients are not copied, nor
+    attributes that you gave to layers of torch.
+
+    A layer whose twin is called in another way (`nn.LSTM`, `nn.MultiheadAttention`, ...) is converted only where no
+    code of torch's calling convention is left: as `module` itself; a twin that differs only in arguments beside the
+    first also in `nn.Sequential`. Within a class of your own it is refused, but where `register_twin` names a twin of
+    the class. So are objects whose `forward` is not that of their class.
+
+    Args:
+        module: any `nn.Module`; of wrappers (DDP, torch.compile) the inner module is converted.
+
+    Returns:
+        burnlike's twin of a layer; else a module of the class of `module`.
+
+    Raises:
+        NoCounterpartError: layers or options of theirs have no counterpart, or can't be replaced where they are; the
+            message has all of them by path, and nothing was converted.
+        ModuleTreeError: the module holds itself, is sharded by `fully_shard`, or has a field that can't be copied.
+    """
+    return _Conversion(module, FromTorch()).result()
+
+
+def to_torch(module: nn.Module) -> Any:
+    """The way back of `from_torch`: a copy of `module` whose burnlike layers are those of `torch.nn`.
+
+    What `from_torch` made comes back equal to the bit, with the classes (`nn.BatchNorm1d`) and the buffers
+    (`num_batches_tracked`) that only torch has. The ids of several tensors that become one of torch's are kept beside
+    it, for `from_torch`.
+
+    Args:
+        module: any `nn.Module`.
+
+    Returns:
+        torch's twin of a layer; else a module of the class of `module`.
+
+    Raises:
+        NoCounterpartError: see `from_torch`.
+        ModuleTreeError: see `from_torch`.
+    """
+    return _Conversion(module, ToTorch()).result()
+
+
+class _Conversion:
     """One conversion of a module."""
 
     def __init__(self, module: nn.Module, direction: Direction) -> None:
@@ -47,9 +99,10 @@ class Conversion:
         self._programs: dict[type, None] = {}
         self._others: dict[int, OtherClass] = {}
         self._seen: set[tuple[int, Place]] = set()
-        self._names: dict[int, str] = {}  # by the address of a tensor, its first path, which is its name in recipes
+        # Tensors have their first paths as names in recipes, so that tied ones are made once.
+        self._first_paths: dict[int, str] = {}
         self._sources: dict[str, Tensor] = {}
-        # Name of a tensor -> the recipes with it that a place needs together -> the first such place.
+        # First path of a tensor -> the recipes with it that a place needs together -> the first such place.
         self._uses: dict[str, dict[frozenset[TensorRecipe], str]] = {}
         self._made: dict[TensorRecipe, Tensor] = {}
 
@@ -112,7 +165,7 @@ class Conversion:
             remedy = f"write it as an nn.Module that has a {base.__name__}, or name its twin by register_twin"
             self._problem(path, module, f"derived from {base.__name__}, it may compute something else; {remedy}")
         else:
-            if kind not in _CONTAINERS and not kind.__module__.startswith("burnlike."):
+            if kind not in _CONTAINERS and not issubclass(kind, _OF_ANY_LAYERS):
                 self._programs[kind] = None
             self._find_inside(module, path, "sequential" if kind is nn.Sequential and place != "program" else "program")
 
@@ -131,10 +184,10 @@ class Conversion:
                 path, module, f"its {name} is a function around the original's layers, also in a copy; {remedy}"
             )
         passed = set() if without is None else {*without._modules, *without._parameters, *without._buffers}
-        for name, tensor in _tensors_held(module):
+        for name, tensor in tensors_held(module):
             if name not in passed:
                 full = f"{path}.{name}" if path else name
-                recipe = TensorRecipe((TensorSource(self._named(tensor, full)),))
+                recipe = TensorRecipe((TensorSource(self._first_path(tensor, full)),))
                 self._uses.setdefault(recipe.sources[0].name, {}).setdefault(frozenset({recipe}), full)
         for name, child in module._modules.items():
             if child is not None and name not in passed:
@@ -170,26 +223,24 @@ class Conversion:
             self._problem(path, layer, str(error).removeprefix(f"{type(layer).__name__}: "))
             return
         self._twins[id(layer)] = twin, pair
-        used: dict[str, set[TensorRecipe]] = {}
-        for recipe in twin.recipes.values():
-            self._check_parts([it.name for it in recipe.sources], path, layer, own)
-            for source in recipe.sources:
-                used.setdefault(source.name, set()).add(self._by_first_paths(recipe, path, own))
-        for name, recipes in used.items():
-            full = f"{path}.{name}" if path else name
-            self._uses.setdefault(self._named(own[name], full), {}).setdefault(frozenset(recipes), full)
-
-    def _named(self, tensor: Tensor, path: str) -> str:
-        """The first path of a tensor, which is at `path`, too."""
-        name = self._names.setdefault(id(tensor), path)
-        self._sources[name] = tensor
-        return name
-
-    def _by_first_paths(self, recipe: TensorRecipe, path: str, tensors: Mapping[str, Tensor]) -> TensorRecipe:
-        """The recipe of a layer at `path` with the first paths of the layer's tensors, so that tied ones are one."""
         prefix = f"{path}." if path else ""
-        names = [self._named(tensors[it.name], f"{prefix}{it.name}") for it in recipe.sources]
-        return recipe._replace(sources=tuple(map(_renamed, recipe.sources, names)))
+        first_paths = {name: self._first_path(tensor, f"{prefix}{name}") for name, tensor in own.items()}
+        used: dict[str, set[TensorRecipe]] = {}
+        for made_name, recipe in twin.recipes.items():
+            names = [it.name for it in recipe.sources]
+            self._check_parts(names, path, layer, own)
+            recipe = TensorRecipe(tuple(replace(it, name=first_paths[it.name]) for it in recipe.sources), recipe.dim)
+            twin.recipes[made_name] = recipe
+            for name in names:
+                used.setdefault(name, set()).add(recipe)
+        for name, recipes in used.items():
+            self._uses.setdefault(first_paths[name], {}).setdefault(frozenset(recipes), f"{prefix}{name}")
+
+    def _first_path(self, tensor: Tensor, path: str) -> str:
+        """The path where a tensor was found first, of one that is now found at `path`."""
+        first = self._first_paths.setdefault(id(tensor), path)
+        self._sources[first] = tensor
+        return first
 
     def _check_parts(self, names: list[str], path: str, layer: nn.Module, tensors: Mapping[str, Tensor]) -> None:
         """See that tensors which become one can be one."""
@@ -231,9 +282,7 @@ class Conversion:
         """Give the twin tensors with the values of the layer's, and its modes."""
         layer, made = twin.layer, twin.made
         weights = dict(made.named_parameters(remove_duplicate=False))
-        own = tensors_of(layer)
         for name, recipe in twin.recipes.items():
-            recipe = self._by_first_paths(recipe, twin.path, own)
             if recipe not in self._made:
                 self._made[recipe] = self._filled(recipe, name in weights)
             setattr(*owner_of(made, name), self._made[recipe])
@@ -250,23 +299,3 @@ class Conversion:
             is_same = source.is_whole and not source.transposed
             value = value.clone(memory_format=torch.preserve_format if is_same else torch.contiguous_format)
         return nn.Parameter(value, self._sources[recipe.sources[0].name].requires_grad) if is_weight else value
-
-
-def _renamed(source: TensorSource, name: str) -> TensorSource:
-    return replace(source, name=name)
-
-
-def _tensors_held(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of `module` itself, also those in plain attributes, with their names."""
-    for group in (module._parameters, module._buffers):
-        yield from ((name, it) for name, it in group.items() if it is not None)
-    for name in plain_names(module.__dict__):
-        yield from ((name, it) for it in _tensors_in(module.__dict__[name], 0))
-
-
-def _tensors_in(value: Any, depth: int) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, list | tuple | dict) and depth < DEEPEST:
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _tensors_in(item, depth + 1)

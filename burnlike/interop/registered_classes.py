@@ -9,8 +9,8 @@ from torch import nn
 
 from .. import nn as layers
 from ..nn.torch_counterpart import Counterpart
-from .torch_counterparts import of_torch
-from .twin_classes import Linear, ReadWeight
+from .special_layers import Linear, ReadWeight
+from .torch_counterparts import burnlike_layers, of_torch, torch_layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Registered:
 
 _OF_THEIRS: dict[type[nn.Module], Registered] = {}
 _OF_OURS: dict[type[nn.Module], Registered] = {}
-_FAMILIES = {"timm": "timm_twins", "torchvision": "torchvision_twins"}
+_FAMILIES = {"timm": "timm_layers", "torchvision": "torchvision_layers"}
 """Packages whose classes have twins here -> the module that registers them, imported when one of theirs is met."""
 
 
@@ -84,7 +84,7 @@ def register_twin(
     for kind in (theirs, ours):
         if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
             raise TypeError(f"register_twin: expected two classes of modules, got {kind!r}")
-    if theirs.__module__.startswith(("torch.", "burnlike.nn.")) or theirs in _OF_OURS:
+    if theirs in torch_layers() | burnlike_layers() or theirs in _OF_OURS:
         raise TypeError(f"register_twin: {theirs.__name__} is a layer of torch's or burnlike's, not a class of its own")
     pairs = next((of_torch()[base] for base in theirs.__mro__ if base in of_torch()), [])
     if any(it.call != "same" for it in pairs):

@@ -5,14 +5,14 @@ from collections.abc import Collection, Iterable, Iterator
 from types import CellType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
-from torch import nn
+from torch import Tensor, nn
 
 from .._torch_compat.modules import HOOKS
 from ..errors import NoCounterpartError
+from ..module.attributes.plain_attributes import DEEPEST, plain_names
 from ..module.identity.field_metadata import KEPT as FIELDS, change_field, fields_of
-from ..module.identity.plain_attributes import DEEPEST
-from .twin_classes import READERS
-from .twins import ORIGIN, change_class, hidden
+from .layer_conversion import ORIGIN, change_class, hidden
+from .special_layers import READERS
 
 _NOT_COPIED = (FIELDS, ORIGIN, READERS)
 _GROUPS = ("_parameters", "_buffers", "_modules")
@@ -150,3 +150,19 @@ class OtherClass:
                     change_field(made, name, fields_of(module)[name])
             object.__setattr__(module, "__dict__", made.__dict__)
         change_class(module, self._kind)
+
+
+def tensors_held(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """The tensors of `module` itself, also those in plain attributes, with their names."""
+    for group in (module._parameters, module._buffers):
+        yield from ((name, it) for name, it in group.items() if it is not None)
+    for name in plain_names(module.__dict__):
+        yield from ((name, it) for it in _tensors_in(module.__dict__[name], 0))
+
+
+def _tensors_in(value: Any, depth: int) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple | dict) and depth < DEEPEST:
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _tensors_in(item, depth + 1)
