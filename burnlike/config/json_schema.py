@@ -252,16 +252,17 @@ def _given(values: Schema) -> Schema:
 
 
 def _documentation(cls: type) -> tuple[str, dict[str, str]]:
-    """The first paragraph of a class's docstring, and what its section `Attributes:` says of each field."""
-    text = inspect.cleandoc(cls.__doc__ or "")
-    about = " ".join(text.partition("\n\n")[0].split())
-    section = re.search(r"^Attributes:\n((?:[ ]+.*\n?|\n)*)", text, re.MULTILINE)
+    """The first paragraph of a class's docstring, and what `Attributes:` of it and its bases says of each field."""
+    about = " ".join(inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0].split())
     notes: dict[str, str] = {}
-    name = ""
-    for line in section[1].splitlines() if section else ():
-        if found := re.match(r" {4}(\w+)(?: \([^)]*\))?: (.*)", line):
-            name = found[1]
-            notes[name] = found[2].strip()
-        elif name and line.startswith(" " * 8):
-            notes[name] += " " + line.strip()
+    for base in reversed(cls.__mro__):
+        text = inspect.cleandoc(base.__doc__ or "")
+        section = re.search(r"^Attributes:\n((?:[ ]+.*\n?|\n)*)", text, re.MULTILINE)
+        name = ""
+        for line in section[1].splitlines() if section else ():
+            if found := re.match(r" {4}(\w+)(?: \([^)]*\))?: (.*)", line):
+                name = found[1]
+                notes[name] = found[2].strip()
+            elif name and line.startswith(" " * 8):
+                notes[name] += " " + line.strip()
     return about, notes
