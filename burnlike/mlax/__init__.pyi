@@ -1,5 +1,6 @@
 """The public names of `burnlike.mlax`: each is imported from where it is defined, at its first use."""
 
+from ..random.key import Key as Key
 from .applying import apply as apply
 from .filters import (
     All as All,
@@ -22,6 +23,5 @@ from .partitioning import (
     partition as partition,
     split as split,
 )
-from .random_key import Key as Key
 from .sequence import ModuleSeq as ModuleSeq
 from .structure import leaves as leaves

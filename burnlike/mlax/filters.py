@@ -10,8 +10,6 @@ from torch import Tensor, nn
 from ..module.groups.param_group import ParamGroup
 from ..module.identity.param_id import ParamId
 from ..module.tree.param import Param
-from ..module.tree.paths import no_parameter
-from ..module.tree.walk import params
 from .parameter import Parameter
 from .structure import leaves
 
@@ -21,39 +19,32 @@ Predicate = Callable[..., bool]
 class FilterSet:
     """Several filters in one: base of `Any`, `All` and `Not`."""
 
+    decide: Callable[[Iterable[bool]], bool]
+    """Makes the answer of those of the filters."""
+
     def __init__(self, *filters: "Filter") -> None:
         self.filters = filters
-
-    def decide(self, answers: Iterable[bool]) -> bool:
-        """The answer that follows from those of the filters."""
-        raise NotImplementedError
 
 
 class Any(FilterSet):
     """Selects what one of the filters selects."""
 
-    def decide(self, answers: Iterable[bool]) -> bool:
-        """Whether one is true."""
-        return any(answers)
+    decide = staticmethod(any)
 
 
 class All(FilterSet):
     """Selects what all of the filters select."""
 
-    def decide(self, answers: Iterable[bool]) -> bool:
-        """Whether all are true."""
-        return all(answers)
+    decide = staticmethod(all)
 
 
 class Not(FilterSet):
     """Selects what the filter does not select."""
 
+    decide = staticmethod(lambda answers: not all(answers))
+
     def __init__(self, filter: "Filter") -> None:
         super().__init__(filter)
-
-    def decide(self, answers: Iterable[bool]) -> bool:
-        """Whether it is false."""
-        return not all(answers)
 
 
 Filter = Callable[..., Anything] | bool | EllipsisType | str | re.Pattern[str] | ParamGroup | Set[ParamId] | FilterSet
@@ -99,12 +90,7 @@ def as_predicate(f: Filter, module: nn.Module, with_path: bool = False) -> Predi
 
 def _in_group(group: ParamGroup, module: nn.Module) -> Predicate:
     """Whether a parameter is meant; one that holds several tensors is if it is itself, or one of them."""
-    found = params(module)
-    known = dict.fromkeys(path for param in (*leaves(module), *found) for path in (param.path, *param.aliases))
-    for path in [path for rule in (*group.match, *group.excludes) for path in rule.named_paths()]:
-        if path not in known:
-            raise no_parameter(module, path, known)
-    paths = [param.path for param in found if group.matches(param)]
+    paths = [param.path for param in group.select(module, leaves(module))]
     return lambda leaf, *rest: group.matches(leaf) or any(path.startswith(f"{leaf.path}.") for path in paths)
 
 

@@ -6,9 +6,9 @@ from typing import Any
 from torch import nn
 
 from ..errors import ArgumentError
+from ..random.key import Key
 from .applying import call_options, forward_arguments, restore_mode, set_mode, unpaired
 from .module import Module
-from .random_key import Key
 from .sequence import ModuleSeq
 
 
@@ -29,15 +29,6 @@ class _Layered(Module):
         """The key for each layer: made from its position, so that other layers don't change it."""
         return [rng.fold_in(index) if isinstance(rng, Key) else rng for index in range(len(self.layers))]
 
-    def _split_keys(self, rng: Any) -> list[Any]:
-        """The keys as MLAX 0.2.2 gives them: one for each layer that needs one, and the key itself to a single one."""
-        needing = [index for index, layer in enumerate(self.layers) if forward_arguments(layer)[1]]
-        if not isinstance(rng, Key):
-            return [rng if index in needing else None for index in range(len(self.layers))]
-        made = (rng,) if len(needing) == 1 else rng.split(len(needing))
-        keys = dict(zip(needing, made, strict=True))
-        return [keys.get(index) for index in range(len(self.layers))]
-
     def _call(self, index: int, x: Any, rng: Any, inference_mode: bool | None) -> Any:
         """Call one layer; the updated one takes its place."""
         layer = self.layers[index]
@@ -47,17 +38,17 @@ class _Layered(Module):
             self.layers[index] = updated
         return output
 
-    def _in_series(self, x: Any, keys: list[Any], inference_mode: bool | None) -> Any:
+    def _in_series(self, x: Any, rng: Any, inference_mode: bool | None) -> Any:
         changed = set_mode(self, inference_mode)
         try:
-            for index, key in enumerate(keys):
+            for index, key in enumerate(self._keys(rng)):
                 x = self._call(index, x, key, inference_mode)
         finally:
             restore_mode(changed, inference_mode)
         return x
 
-    def _in_parallel(self, x: Any, keys: list[Any], inference_mode: bool | None) -> list[Any]:
-        inputs = list(x)
+    def _in_parallel(self, x: Any, rng: Any, inference_mode: bool | None) -> list[Any]:
+        inputs, keys = list(x), self._keys(rng)
         if len(inputs) != len(keys):
             raise ArgumentError(f"{type(self).__name__}: {len(keys)} layers need as many inputs, got {len(inputs)}")
         changed = set_mode(self, inference_mode)
@@ -65,6 +56,17 @@ class _Layered(Module):
             return [self._call(index, inputs[index], key, inference_mode) for index, key in enumerate(keys)]
         finally:
             restore_mode(changed, inference_mode)
+
+
+class _SplitKeys(_Layered):
+    def _keys(self, rng: Any) -> list[Any]:
+        """The keys as MLAX 0.2.2 gives them: one for each layer that needs one, and the key itself to a single one."""
+        needing = [index for index, layer in enumerate(self.layers) if forward_arguments(layer)[1]]
+        made = [rng] * len(needing)
+        if isinstance(rng, Key) and len(needing) != 1:
+            made = rng.split(len(needing))
+        keys = dict(zip(needing, made, strict=True))
+        return [keys.get(index) for index in range(len(self.layers))]
 
 
 class Series(_Layered):
@@ -76,7 +78,7 @@ class Series(_Layered):
 
     def forward(self, x: Any, rng: Any = None, inference_mode: bool | None = None) -> tuple[Any, "Series"]:
         """The output of the last layer, and this module with updated layers."""
-        return self._in_series(x, self._keys(rng), inference_mode), self
+        return self._in_series(x, rng, inference_mode), self
 
 
 class Parallel(_Layered):
@@ -92,20 +94,18 @@ class Parallel(_Layered):
         Raises:
             ValueError: there are more or fewer inputs than layers.
         """
-        return self._in_parallel(x, self._keys(rng), inference_mode), self
+        return self._in_parallel(x, rng, inference_mode), self
 
 
-class SeriesRng(_Layered):
+class SeriesRng(_SplitKeys):
     """As `Series`, with keys as MLAX 0.2.2 splits them: among the layers that need one, unsplit if it is just one."""
 
     def forward(self, x: Any, rng: Any, inference_mode: bool | None = None) -> tuple[Any, "SeriesRng"]:
-        """The output of the last layer, and this module with updated layers."""
-        return self._in_series(x, self._split_keys(rng), inference_mode), self
+        return self._in_series(x, rng, inference_mode), self
 
 
-class ParallelRng(_Layered):
+class ParallelRng(_SplitKeys):
     """As `Parallel`, with keys as MLAX 0.2.2 splits them: among the layers that need one, unsplit if it is just one."""
 
     def forward(self, x: Iterable[Any], rng: Any, inference_mode: bool | None = None) -> Any:
-        """The outputs as a list, and this module with updated layers."""
-        return self._in_parallel(x, self._split_keys(rng), inference_mode), self
+        return self._in_parallel(x, rng, inference_mode), self

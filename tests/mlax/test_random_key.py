@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from burnlike import mlax
 from burnlike.errors import ArgumentError
-from burnlike.mlax.philox import philox
+from burnlike.random.philox import philox
 
 KEYS = [mlax.Key(0), mlax.Key(-1), mlax.Key(2**40 + 1), mlax.Key(3).fold_in(2), mlax.Key(3).split(2)[1]]
 

@@ -145,8 +145,12 @@ class ParamGroup(Config):
             rule.accepts(param_id, paths) for rule in self.excludes
         )
 
-    def select(self, module: "nn.Module") -> "list[Param]":
+    def select(self, module: "nn.Module", others: "Iterable[Param]" = ()) -> "list[Param]":
         """The Params of `module` that are meant, weights and states, in the order of `params`.
+
+        Args:
+            module: any `nn.Module`.
+            others: handles whose paths `module` has beside those of its Params.
 
         Raises:
             ParamPathError: `module` lacks a path that the group names exactly; the nearest one is named.
@@ -155,7 +159,7 @@ class ParamGroup(Config):
         from ..tree.walk import params
 
         found = params(module)
-        known = dict.fromkeys(path for param in found for path in (param.path, *param.aliases))
+        known = dict.fromkeys(path for param in (*others, *found) for path in (param.path, *param.aliases))
         for rule in (*self.match, *self.excludes):
             for path in rule.named_paths():
                 if path not in known:

@@ -4,7 +4,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from ...mlax.random_key import Key, uniform
+from ...random.key import Key, uniform
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..layer import ConfiguredLayer

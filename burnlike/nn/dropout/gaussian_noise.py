@@ -3,7 +3,7 @@
 import torch
 from torch import Generator, Tensor
 
-from ...mlax.random_key import Key, normal
+from ...random.key import Key, normal
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..layer import ConfiguredLayer
