@@ -10,8 +10,11 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 def line_of(doc: str, label: str) -> str:
-    """The text after `label:` in a docstring, up to the next label, section or empty line; empty if there is none."""
-    found = re.search(rf"^{label}: *(.*(?:\n(?!\s*$|\s*[A-Z]\w+:).*)*)", doc, re.MULTILINE)
+    """The text after `label:` in a docstring, up to the next label, section or empty line; empty if there is none.
+
+    The label begins a line, or follows the sentence of a docstring of one line.
+    """
+    found = re.search(rf"(?:^|\. ){label}: *(.*(?:\n(?!\s*$|\s*[A-Z]\w+:).*)*)", doc, re.MULTILINE)
     return re.sub(r"\s+", " ", found[1]).strip() if found else ""
 
 

@@ -101,8 +101,8 @@ def kinds_in(annotation: str, names: dict[str, Any]) -> set[str]:
 
 
 def summary_of(found: Any) -> str:
-    """The first paragraph of a docstring, on one line."""
-    return " ".join((inspect.getdoc(found) or "").split("\n\n")[0].split())
+    """The first paragraph of a docstring, on one line, without what torch has for it."""
+    return " ".join((inspect.getdoc(found) or "").split("\n\n")[0].split(" Torch: ")[0].split())
 
 
 def signature_of(name: str, function: Callable[..., Any], skip_first: bool) -> str:

@@ -172,10 +172,7 @@ class QuantizationMethods(TensorBase[B, D, K]):
         return QTensor(derive(values, spec), derive(scales, spec), scheme)
 
     def dequantize(self: "QuantizationMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """The tensor itself: only a `QTensor` is quantized.
-
-        Torch: `x.dequantize()`.
-        """
+        """The tensor itself: only a `QTensor` is quantized. Torch: `x.dequantize()`."""
         float_spec("dequantize", self)
         return self  # pyright: ignore[reportReturnType]
 

@@ -23,19 +23,13 @@ def largest_exponent(dtype: torch.dtype) -> float:
 
 
 def relu(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """The larger of x and 0; NaN stays. `[..] -> [..]`.
-
-    Torch: `F.relu`.
-    """
+    """The larger of x and 0; NaN stays. `[..] -> [..]`. Torch: `F.relu`."""
     spec = float_spec("relu", x)
     return wrap(spec.activation.relu(x.inner), spec)
 
 
 def gelu(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """Gaussian error linear unit, x * (1 + erf(x / sqrt(2))) / 2. `[..] -> [..]`.
-
-    Torch: `F.gelu`.
-    """
+    """Gaussian error linear unit, x * (1 + erf(x / sqrt(2))) / 2. `[..] -> [..]`. Torch: `F.gelu`."""
     spec = float_spec("gelu", x)
     return wrap(spec.activation.gelu(x.inner), spec)
 
@@ -50,73 +44,49 @@ def gelu_approximate(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
 
 
 def sigmoid(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """1 / (1 + e^-x). `[..] -> [..]`.
-
-    Torch: `torch.sigmoid`.
-    """
+    """1 / (1 + e^-x). `[..] -> [..]`. Torch: `torch.sigmoid`."""
     spec = float_spec("sigmoid", x)
     return wrap(spec.activation.sigmoid(x.inner), spec)
 
 
 def log_sigmoid(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """Logarithm of the sigmoid, without overflow. `[..] -> [..]`.
-
-    Torch: `F.logsigmoid`.
-    """
+    """Logarithm of the sigmoid, without overflow. `[..] -> [..]`. Torch: `F.logsigmoid`."""
     spec = float_spec("log_sigmoid", x)
     return wrap(spec.activation.log_sigmoid(x.inner), spec)
 
 
 def silu(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """x * sigmoid(x). `[..] -> [..]`.
-
-    Torch: `F.silu`.
-    """
+    """x * sigmoid(x). `[..] -> [..]`. Torch: `F.silu`."""
     spec = float_spec("silu", x)
     return wrap(spec.activation.silu(x.inner), spec)
 
 
 def hard_swish(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """x * clamp(x / 6 + 0.5, 0, 1). `[..] -> [..]`.
-
-    Torch: `F.hardswish`.
-    """
+    """x * clamp(x / 6 + 0.5, 0, 1). `[..] -> [..]`. Torch: `F.hardswish`."""
     spec = float_spec("hard_swish", x)
     return wrap(spec.activation.hard_swish(x.inner), spec)
 
 
 def mish(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """x * tanh(softplus(x)). `[..] -> [..]`.
-
-    Torch: `F.mish`.
-    """
+    """x * tanh(softplus(x)). `[..] -> [..]`. Torch: `F.mish`."""
     spec = float_spec("mish", x)
     return wrap(spec.activation.mish(x.inner), spec)
 
 
 def selu(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """Scaled ELU of Klambauer et al. 2017. `[..] -> [..]`.
-
-    Torch: `F.selu`.
-    """
+    """Scaled ELU of Klambauer et al. 2017. `[..] -> [..]`. Torch: `F.selu`."""
     spec = float_spec("selu", x)
     return wrap(spec.activation.selu(x.inner), spec)
 
 
 def softsign(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """x / (1 + |x|). `[..] -> [..]`.
-
-    Torch: `F.softsign`.
-    """
+    """x / (1 + |x|). `[..] -> [..]`. Torch: `F.softsign`."""
     spec = float_spec("softsign", x)
     return wrap(spec.activation.softsign(x.inner), spec)
 
 
 def tanh(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """Hyperbolic tangent. `[..] -> [..]`.
-
-    Torch: `torch.tanh`.
-    """
+    """Hyperbolic tangent. `[..] -> [..]`. Torch: `torch.tanh`."""
     spec = float_spec("tanh", x)
     return wrap(spec.ops.tanh(x.inner), spec)
 
@@ -218,19 +188,13 @@ def celu(x: "Tensor[B2, E, Float]", alpha: float) -> "Tensor[B2, E, Float]":
 
 
 def threshold(x: "Tensor[B2, E, Float]", threshold: float, value: float) -> "Tensor[B2, E, Float]":
-    """x where x > threshold, `value` elsewhere. `[..] -> [..]`.
-
-    Torch: `F.threshold`.
-    """
+    """x where x > threshold, `value` elsewhere. `[..] -> [..]`. Torch: `F.threshold`."""
     spec = float_spec("threshold", x)
     return wrap(spec.activation.threshold(x.inner, threshold, value), spec)
 
 
 def thresholded_relu(x: "Tensor[B2, E, Float]", alpha: float) -> "Tensor[B2, E, Float]":
-    """x where x > alpha, 0 elsewhere. `[..] -> [..]`.
-
-    Torch: `F.threshold(x, alpha, 0)`.
-    """
+    """x where x > alpha, 0 elsewhere. `[..] -> [..]`. Torch: `F.threshold(x, alpha, 0)`."""
     spec = float_spec("thresholded_relu", x)
     return wrap(spec.activation.threshold(x.inner, alpha, 0.0), spec)
 
@@ -246,10 +210,7 @@ def hardtanh(x: "Tensor[B2, E, Float]", min: float, max: float) -> "Tensor[B2, E
 
 
 def tanhshrink(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """x - tanh(x). `[..] -> [..]`.
-
-    Torch: `F.tanhshrink`.
-    """
+    """x - tanh(x). `[..] -> [..]`. Torch: `F.tanhshrink`."""
     spec = float_spec("tanhshrink", x)
     return wrap(spec.activation.tanhshrink(x.inner), spec)
 
@@ -275,9 +236,6 @@ def soft_shrink(x: "Tensor[B2, E, Float]", lambd: float) -> "Tensor[B2, E, Float
 
 
 def shrink(x: "Tensor[B2, E, Float]", lambd: float, bias: float) -> "Tensor[B2, E, Float]":
-    """x - sign(x) * bias where |x| > lambd, 0 elsewhere. `[..] -> [..]`.
-
-    Torch: none.
-    """
+    """x - sign(x) * bias where |x| > lambd, 0 elsewhere. `[..] -> [..]`. Torch: none."""
     spec = float_spec("shrink", x)
     return wrap(spec.activation.shrink(x.inner, lambd, bias), spec)

@@ -45,10 +45,7 @@ def log_softmax(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
 
 
 def quiet_softmax(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
-    """e^x / (1 + sum(e^x)) along a dimension: all weights can be near 0. `[..] -> [..]`.
-
-    Torch: none.
-    """
+    """e^x / (1 + sum(e^x)) along a dimension: all weights can be near 0. `[..] -> [..]`. Torch: none."""
     spec = float_spec("quiet_softmax", x)
     return like(spec.activation.quiet_softmax(x.inner, axis("Quiet Softmax", dim, spec.rank)), spec)
 

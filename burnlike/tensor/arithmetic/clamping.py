@@ -41,10 +41,7 @@ class ClampMethods(TensorBase[B, D, K]):
     @overload
     def clamp_min(self: "ClampMethods[B, D, Int]", min: int) -> "Tensor[B, D, Int]": ...
     def clamp_min(self: Any, min: Any) -> Any:
-        """Elements below `min` become `min`. `[..] -> [..]`.
-
-        Torch: `torch.clamp_min`.
-        """
+        """Elements below `min` become `min`. `[..] -> [..]`. Torch: `torch.clamp_min`."""
         return with_scalar("clamp_min", self, min)
 
     @overload
@@ -52,10 +49,7 @@ class ClampMethods(TensorBase[B, D, K]):
     @overload
     def clamp_max(self: "ClampMethods[B, D, Int]", max: int) -> "Tensor[B, D, Int]": ...
     def clamp_max(self: Any, max: Any) -> Any:
-        """Elements above `max` become `max`. `[..] -> [..]`.
-
-        Torch: `torch.clamp_max`.
-        """
+        """Elements above `max` become `max`. `[..] -> [..]`. Torch: `torch.clamp_max`."""
         return with_scalar("clamp_max", self, max)
 
     def max_pair(self: "Numeric[B, D]", other: "Tensor[B, D, K] | torch.Tensor") -> "Tensor[B, D, K]":

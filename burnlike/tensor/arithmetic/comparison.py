@@ -88,17 +88,11 @@ class ComparisonMethods(TensorBase[B, D, K]):
             fail("not_equal", error, self.inner, right.inner)
 
     def equal_scalar(self, value: float) -> "Tensor[B, D, Bool]":
-        """Whether elements are equal to a number. `[..] -> [..]`.
-
-        Torch: `torch.eq`.
-        """
+        """Whether elements are equal to a number. `[..] -> [..]`. Torch: `torch.eq`."""
         return compare_scalar("equal", self, value)
 
     def not_equal_scalar(self, value: float) -> "Tensor[B, D, Bool]":
-        """Whether elements differ from a number. `[..] -> [..]`.
-
-        Torch: `torch.ne`.
-        """
+        """Whether elements differ from a number. `[..] -> [..]`. Torch: `torch.ne`."""
         return compare_scalar("not_equal", self, value)
 
     equal_elem = equal_scalar
@@ -174,10 +168,7 @@ class FloatCheckMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def is_nan(self: "FloatCheckMethods[B, D, Float]") -> "Tensor[B, D, Bool]":
-        """True for each element that is NaN. `[..] -> [..]`, Bool.
-
-        Torch: `torch.isnan`.
-        """
+        """True for each element that is NaN. `[..] -> [..]`, Bool. Torch: `torch.isnan`."""
         spec = self.spec
         return wrap(spec.ops.is_nan(self.inner), spec.bool)
 
@@ -191,18 +182,12 @@ class FloatCheckMethods(TensorBase[B, D, K]):
         return wrap(spec.ops.contains_nan(self.inner), spec.bool.ranks[1])
 
     def is_inf(self: "FloatCheckMethods[B, D, Float]") -> "Tensor[B, D, Bool]":
-        """True for each element that is infinite. `[..] -> [..]`, Bool.
-
-        Torch: `torch.isinf`.
-        """
+        """True for each element that is infinite. `[..] -> [..]`, Bool. Torch: `torch.isinf`."""
         spec = self.spec
         return wrap(spec.ops.is_inf(self.inner), spec.bool)
 
     def is_finite(self: "FloatCheckMethods[B, D, Float]") -> "Tensor[B, D, Bool]":
-        """True for each element that is neither infinite nor NaN. `[..] -> [..]`, Bool.
-
-        Torch: `torch.isfinite`.
-        """
+        """True for each element that is neither infinite nor NaN. `[..] -> [..]`, Bool. Torch: `torch.isfinite`."""
         spec = self.spec
         return wrap(spec.ops.is_finite(self.inner), spec.bool)
 

@@ -19,82 +19,52 @@ class FloatMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def exp(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """e to the power of each element. `[..] -> [..]`.
-
-        Torch: `torch.exp`.
-        """
+        """e to the power of each element. `[..] -> [..]`. Torch: `torch.exp`."""
         spec = self.spec
         return like(spec.ops.exp(self.inner), spec)
 
     def log(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """The natural logarithm. `[..] -> [..]`.
-
-        Torch: `torch.log`.
-        """
+        """The natural logarithm. `[..] -> [..]`. Torch: `torch.log`."""
         spec = self.spec
         return like(spec.ops.log(self.inner), spec)
 
     def log1p(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """log(1 + x), exact near 0. `[..] -> [..]`.
-
-        Torch: `torch.log1p`.
-        """
+        """log(1 + x), exact near 0. `[..] -> [..]`. Torch: `torch.log1p`."""
         spec = self.spec
         return like(spec.ops.log1p(self.inner), spec)
 
     def sqrt(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """The square root; NaN of negative numbers. `[..] -> [..]`.
-
-        Torch: `torch.sqrt`.
-        """
+        """The square root; NaN of negative numbers. `[..] -> [..]`. Torch: `torch.sqrt`."""
         spec = self.spec
         return wrap(spec.ops.sqrt(self.inner), spec)
 
     def recip(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """1 / x. `[..] -> [..]`.
-
-        Torch: `torch.reciprocal`.
-        """
+        """1 / x. `[..] -> [..]`. Torch: `torch.reciprocal`."""
         spec = self.spec
         return like(spec.ops.recip(self.inner), spec)
 
     def erf(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """The error function. `[..] -> [..]`.
-
-        Torch: `torch.erf`.
-        """
+        """The error function. `[..] -> [..]`. Torch: `torch.erf`."""
         spec = self.spec
         return wrap(spec.ops.erf(self.inner), spec)
 
     def round(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """The nearest whole number; of two the even one. `[..] -> [..]`.
-
-        Torch: `torch.round`.
-        """
+        """The nearest whole number; of two the even one. `[..] -> [..]`. Torch: `torch.round`."""
         spec = self.spec
         return wrap(spec.ops.round(self.inner), spec)
 
     def floor(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """The largest whole number that is not above x. `[..] -> [..]`.
-
-        Torch: `torch.floor`.
-        """
+        """The largest whole number that is not above x. `[..] -> [..]`. Torch: `torch.floor`."""
         spec = self.spec
         return wrap(spec.ops.floor(self.inner), spec)
 
     def ceil(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """The smallest whole number that is not below x. `[..] -> [..]`.
-
-        Torch: `torch.ceil`.
-        """
+        """The smallest whole number that is not below x. `[..] -> [..]`. Torch: `torch.ceil`."""
         spec = self.spec
         return wrap(spec.ops.ceil(self.inner), spec)
 
     def trunc(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """The whole part: rounded toward zero. `[..] -> [..]`.
-
-        Torch: `torch.trunc`.
-        """
+        """The whole part: rounded toward zero. `[..] -> [..]`. Torch: `torch.trunc`."""
         spec = self.spec
         return wrap(spec.ops.trunc(self.inner), spec)
 
@@ -114,10 +84,7 @@ class FloatMethods(TensorBase[B, D, K]):
             fail("powf", error, self.inner, value.inner)
 
     def powf_scalar(self: "FloatMethods[B, D, Float]", scalar: float) -> "Tensor[B, D, Float]":
-        """The power with a number. `[..] -> [..]`.
-
-        Torch: `torch.pow(x, scalar)`.
-        """
+        """The power with a number. `[..] -> [..]`. Torch: `torch.pow(x, scalar)`."""
         return with_scalar("powf", self, scalar)
 
     def fmod(self: "FloatMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Float]":
@@ -136,10 +103,7 @@ class FloatMethods(TensorBase[B, D, K]):
             fail("fmod", error, self.inner, value.inner)
 
     def fmod_scalar(self: "FloatMethods[B, D, Float]", scalar: float) -> "Tensor[B, D, Float]":
-        """The remainder by a number, with the sign of x. `[..] -> [..]`.
-
-        Torch: `torch.fmod(x, scalar)`.
-        """
+        """The remainder by a number, with the sign of x. `[..] -> [..]`. Torch: `torch.fmod(x, scalar)`."""
         return with_scalar("fmod", self, scalar)
 
     def hypot(self: "FloatMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor") -> "Tensor[B, D, Float]":
@@ -162,114 +126,72 @@ class TrigonometryMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def cos(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """The cosine. `[..] -> [..]`.
-
-        Torch: `torch.cos`.
-        """
+        """The cosine. `[..] -> [..]`. Torch: `torch.cos`."""
         spec = self.spec
         return wrap(spec.ops.cos(self.inner), spec)
 
     def sin(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """The sine. `[..] -> [..]`.
-
-        Torch: `torch.sin`.
-        """
+        """The sine. `[..] -> [..]`. Torch: `torch.sin`."""
         spec = self.spec
         return wrap(spec.ops.sin(self.inner), spec)
 
     def tan(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """The tangent. `[..] -> [..]`.
-
-        Torch: `torch.tan`.
-        """
+        """The tangent. `[..] -> [..]`. Torch: `torch.tan`."""
         spec = self.spec
         return like(spec.ops.tan(self.inner), spec)
 
     def cosh(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """The hyperbolic cosine. `[..] -> [..]`.
-
-        Torch: `torch.cosh`.
-        """
+        """The hyperbolic cosine. `[..] -> [..]`. Torch: `torch.cosh`."""
         spec = self.spec
         return like(spec.ops.cosh(self.inner), spec)
 
     def sinh(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """The hyperbolic sine. `[..] -> [..]`.
-
-        Torch: `torch.sinh`.
-        """
+        """The hyperbolic sine. `[..] -> [..]`. Torch: `torch.sinh`."""
         spec = self.spec
         return like(spec.ops.sinh(self.inner), spec)
 
     def tanh(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """The hyperbolic tangent. `[..] -> [..]`.
-
-        Torch: `torch.tanh`.
-        """
+        """The hyperbolic tangent. `[..] -> [..]`. Torch: `torch.tanh`."""
         spec = self.spec
         return wrap(spec.ops.tanh(self.inner), spec)
 
     def acos(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """The inverse of the cosine; NaN outside of -1 .. 1. `[..] -> [..]`.
-
-        Torch: `torch.acos`.
-        """
+        """The inverse of the cosine; NaN outside of -1 .. 1. `[..] -> [..]`. Torch: `torch.acos`."""
         spec = self.spec
         return like(spec.ops.acos(self.inner), spec)
 
     def asin(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """The inverse of the sine; NaN outside of -1 .. 1. `[..] -> [..]`.
-
-        Torch: `torch.asin`.
-        """
+        """The inverse of the sine; NaN outside of -1 .. 1. `[..] -> [..]`. Torch: `torch.asin`."""
         spec = self.spec
         return like(spec.ops.asin(self.inner), spec)
 
     def atan(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """The inverse of the tangent. `[..] -> [..]`.
-
-        Torch: `torch.atan`.
-        """
+        """The inverse of the tangent. `[..] -> [..]`. Torch: `torch.atan`."""
         spec = self.spec
         return wrap(spec.ops.atan(self.inner), spec)
 
     def acosh(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """The inverse of the hyperbolic cosine; NaN below 1. `[..] -> [..]`.
-
-        Torch: `torch.acosh`.
-        """
+        """The inverse of the hyperbolic cosine; NaN below 1. `[..] -> [..]`. Torch: `torch.acosh`."""
         spec = self.spec
         return wrap(spec.ops.acosh(self.inner), spec)
 
     def asinh(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """The inverse of the hyperbolic sine. `[..] -> [..]`.
-
-        Torch: `torch.asinh`.
-        """
+        """The inverse of the hyperbolic sine. `[..] -> [..]`. Torch: `torch.asinh`."""
         spec = self.spec
         return wrap(spec.ops.asinh(self.inner), spec)
 
     def atanh(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """The inverse of the hyperbolic tangent; NaN outside of -1 .. 1. `[..] -> [..]`.
-
-        Torch: `torch.atanh`.
-        """
+        """The inverse of the hyperbolic tangent; NaN outside of -1 .. 1. `[..] -> [..]`. Torch: `torch.atanh`."""
         spec = self.spec
         return wrap(spec.ops.atanh(self.inner), spec)
 
     def deg2rad(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """Degrees as radians. `[..] -> [..]`.
-
-        Torch: `torch.deg2rad`.
-        """
+        """Degrees as radians. `[..] -> [..]`. Torch: `torch.deg2rad`."""
         spec = self.spec
         return wrap(spec.ops.deg2rad(self.inner), spec)
 
     def rad2deg(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
-        """Radians as degrees. `[..] -> [..]`.
-
-        Torch: `torch.rad2deg`.
-        """
+        """Radians as degrees. `[..] -> [..]`. Torch: `torch.rad2deg`."""
         spec = self.spec
         return wrap(spec.ops.rad2deg(self.inner), spec)
 

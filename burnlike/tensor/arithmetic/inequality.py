@@ -93,10 +93,7 @@ class InequalityMethods(TensorBase[B, D, K]):
     @overload
     def greater_scalar(self: "InequalityMethods[B, D, Int]", value: int) -> "Tensor[B, D, Bool]": ...
     def greater_scalar(self: Any, value: Any) -> Any:
-        """Whether elements are greater than a number. `[..] -> [..]`.
-
-        Torch: `torch.gt`.
-        """
+        """Whether elements are greater than a number. `[..] -> [..]`. Torch: `torch.gt`."""
         return compare_scalar("greater", self, value)
 
     @overload
@@ -104,10 +101,7 @@ class InequalityMethods(TensorBase[B, D, K]):
     @overload
     def greater_equal_scalar(self: "InequalityMethods[B, D, Int]", value: int) -> "Tensor[B, D, Bool]": ...
     def greater_equal_scalar(self: Any, value: Any) -> Any:
-        """Whether elements are at least a number. `[..] -> [..]`.
-
-        Torch: `torch.ge`.
-        """
+        """Whether elements are at least a number. `[..] -> [..]`. Torch: `torch.ge`."""
         return compare_scalar("greater_equal", self, value)
 
     @overload
@@ -115,10 +109,7 @@ class InequalityMethods(TensorBase[B, D, K]):
     @overload
     def lower_scalar(self: "InequalityMethods[B, D, Int]", value: int) -> "Tensor[B, D, Bool]": ...
     def lower_scalar(self: Any, value: Any) -> Any:
-        """Whether elements are lower than a number. `[..] -> [..]`.
-
-        Torch: `torch.lt`.
-        """
+        """Whether elements are lower than a number. `[..] -> [..]`. Torch: `torch.lt`."""
         return compare_scalar("lower", self, value)
 
     @overload
@@ -126,10 +117,7 @@ class InequalityMethods(TensorBase[B, D, K]):
     @overload
     def lower_equal_scalar(self: "InequalityMethods[B, D, Int]", value: int) -> "Tensor[B, D, Bool]": ...
     def lower_equal_scalar(self: Any, value: Any) -> Any:
-        """Whether elements are at most a number. `[..] -> [..]`.
-
-        Torch: `torch.le`.
-        """
+        """Whether elements are at most a number. `[..] -> [..]`. Torch: `torch.le`."""
         return compare_scalar("lower_equal", self, value)
 
     greater_elem = greater_scalar

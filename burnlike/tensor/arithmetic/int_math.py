@@ -32,10 +32,7 @@ class IntMethods(TensorBase[B, D, K]):
             fail("bitwise_and", error, self.inner, value.inner)
 
     def bitwise_and_scalar(self: "IntMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]":
-        """x & scalar, bit by bit. `[..] -> [..]`.
-
-        Torch: `torch.bitwise_and(x, scalar)`.
-        """
+        """x & scalar, bit by bit. `[..] -> [..]`. Torch: `torch.bitwise_and(x, scalar)`."""
         return with_scalar("bitwise_and", self, scalar)
 
     def bitwise_or(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
@@ -54,10 +51,7 @@ class IntMethods(TensorBase[B, D, K]):
             fail("bitwise_or", error, self.inner, value.inner)
 
     def bitwise_or_scalar(self: "IntMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]":
-        """x | scalar, bit by bit. `[..] -> [..]`.
-
-        Torch: `torch.bitwise_or(x, scalar)`.
-        """
+        """x | scalar, bit by bit. `[..] -> [..]`. Torch: `torch.bitwise_or(x, scalar)`."""
         return with_scalar("bitwise_or", self, scalar)
 
     def bitwise_xor(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
@@ -76,10 +70,7 @@ class IntMethods(TensorBase[B, D, K]):
             fail("bitwise_xor", error, self.inner, value.inner)
 
     def bitwise_xor_scalar(self: "IntMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]":
-        """x ^ scalar, bit by bit. `[..] -> [..]`.
-
-        Torch: `torch.bitwise_xor(x, scalar)`.
-        """
+        """x ^ scalar, bit by bit. `[..] -> [..]`. Torch: `torch.bitwise_xor(x, scalar)`."""
         return with_scalar("bitwise_xor", self, scalar)
 
     def bitwise_left_shift(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
@@ -98,10 +89,7 @@ class IntMethods(TensorBase[B, D, K]):
             fail("bitwise_left_shift", error, self.inner, value.inner)
 
     def bitwise_left_shift_scalar(self: "IntMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]":
-        """x shifted left by a number of bits. `[..] -> [..]`.
-
-        Torch: `torch.bitwise_left_shift(x, scalar)`.
-        """
+        """x shifted left by a number of bits. `[..] -> [..]`. Torch: `torch.bitwise_left_shift(x, scalar)`."""
         return with_scalar("bitwise_left_shift", self, scalar)
 
     def bitwise_right_shift(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
@@ -127,9 +115,6 @@ class IntMethods(TensorBase[B, D, K]):
         return with_scalar("bitwise_right_shift", self, scalar)
 
     def bitwise_not(self: "IntMethods[B, D, Int]") -> "Tensor[B, D, Int]":
-        """All bits inverted. `[..] -> [..]`.
-
-        Torch: `torch.bitwise_not`.
-        """
+        """All bits inverted. `[..] -> [..]`. Torch: `torch.bitwise_not`."""
         spec = self.spec
         return wrap(spec.ops.bitwise_not(self.inner), spec)

@@ -18,10 +18,7 @@ class LogicMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def bool_not(self: "LogicMethods[B, D, Bool]") -> "Tensor[B, D, Bool]":
-        """Not, element by element; `~x`.
-
-        Torch: `torch.logical_not`.
-        """
+        """Not, element by element; `~x`. Torch: `torch.logical_not`."""
         spec = self.spec
         return wrap(spec.ops.bool_not(self.inner), spec)
 
@@ -94,23 +91,14 @@ class LogicMethods(TensorBase[B, D, K]):
         return [wrap(indices, found) for indices in self.spec.ops.nonzero(self.inner, found.dtype)]
 
     async def nonzero_async(self: "LogicMethods[B, D, Bool]") -> "list[Tensor[B, D1, Int]]":
-        """As `nonzero`.
-
-        Torch: `torch.nonzero(x, as_tuple=True)`.
-        """
+        """As `nonzero`. Torch: `torch.nonzero(x, as_tuple=True)`."""
         return self.nonzero()
 
     def argwhere(self: "LogicMethods[B, D, Bool]") -> "Tensor[B, D2, Int]":
-        """`[n, D]`: the coordinates of what is set, in row order. Waits for the device.
-
-        Torch: `torch.argwhere`.
-        """
+        """`[n, D]`: the coordinates of what is set, in row order. Waits for the device. Torch: `torch.argwhere`."""
         found = self.spec.int.ranks[2]
         return wrap(self.spec.ops.argwhere(self.inner, found.dtype), found)
 
     async def argwhere_async(self: "LogicMethods[B, D, Bool]") -> "Tensor[B, D2, Int]":
-        """As `argwhere`.
-
-        Torch: `torch.argwhere`.
-        """
+        """As `argwhere`. Torch: `torch.argwhere`."""
         return self.argwhere()

@@ -193,38 +193,26 @@ class NumericMethods(TensorBase[B, D, K]):
         return _reflected("powi", self, other)
 
     def neg(self: "Numeric[B, D]") -> "Tensor[B, D, K]":
-        """The negative. `[..] -> [..]`.
-
-        Torch: `torch.neg`.
-        """
+        """The negative. `[..] -> [..]`. Torch: `torch.neg`."""
         spec = self.spec
         return wrap(spec.ops.neg(self.inner), spec)
 
     __neg__ = neg
 
     def abs(self: "Numeric[B, D]") -> "Tensor[B, D, K]":
-        """The absolute value; that of the smallest Int is itself. `[..] -> [..]`.
-
-        Torch: `torch.abs`.
-        """
+        """The absolute value; that of the smallest Int is itself. `[..] -> [..]`. Torch: `torch.abs`."""
         spec = self.spec
         return wrap(spec.ops.abs(self.inner), spec)
 
     __abs__ = abs
 
     def sign(self: "Numeric[B, D]") -> "Tensor[B, D, K]":
-        """-1, 0 or 1, and 0 for NaN. `[..] -> [..]`.
-
-        Torch: `torch.sign`.
-        """
+        """-1, 0 or 1, and 0 for NaN. `[..] -> [..]`. Torch: `torch.sign`."""
         spec = self.spec
         return wrap(spec.ops.sign(self.inner), spec)
 
     def square(self: "Numeric[B, D]") -> "Tensor[B, D, K]":
-        """The square. `[..] -> [..]`.
-
-        Torch: `torch.square`.
-        """
+        """The square. `[..] -> [..]`. Torch: `torch.square`."""
         spec = self.spec
         return like(spec.ops.square(self.inner), spec)
 

@@ -68,10 +68,7 @@ class TensorBase(Generic[B, D, K]):
 
     @property
     def backend(self) -> B:
-        """The backend that its operations run on.
-
-        Torch: none.
-        """
+        """The backend that its operations run on. Torch: none."""
         return self.spec.backend  # pyright: ignore[reportReturnType]
 
 

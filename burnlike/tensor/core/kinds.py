@@ -1,4 +1,4 @@
-"""The kinds and ranks in a tensor's type: markers for type checkers, with their names for messages."""
+"""The kinds and ranks in a tensor's type, and its sizes: for type checkers, with names for messages."""
 
 from typing import Literal, TypeAlias
 
@@ -12,6 +12,16 @@ D5: TypeAlias = Literal[5]
 D6: TypeAlias = Literal[6]
 D7: TypeAlias = Literal[7]
 D8: TypeAlias = Literal[8]
+
+S1: TypeAlias = tuple[int]
+S2: TypeAlias = tuple[int, int]
+S3: TypeAlias = tuple[int, int, int]
+S4: TypeAlias = tuple[int, int, int, int]
+S5: TypeAlias = tuple[int, int, int, int, int]
+S6: TypeAlias = tuple[int, int, int, int, int, int]
+S7: TypeAlias = tuple[int, int, int, int, int, int, int]
+S8: TypeAlias = tuple[int, int, int, int, int, int, int, int]
+"""The sizes of a tensor of rank 1 to 8."""
 
 MAX_RANK = 8
 

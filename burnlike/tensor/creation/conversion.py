@@ -76,10 +76,7 @@ class ConversionMethods(TensorBase[B, D, K]):
         return _convert(self, Float)
 
     def bool(self: "Numeric[B, D]") -> "Tensor[B, D, Bool]":
-        """True for each element that is not 0, also for NaN. `[..] -> [..]`.
-
-        Torch: `x.bool()`.
-        """
+        """True for each element that is not 0, also for NaN. `[..] -> [..]`. Torch: `x.bool()`."""
         return _convert(self, Bool)
 
     def to_full_precision(self: "ConversionMethods[B, D, Float]") -> "Tensor[B, D, Float]":

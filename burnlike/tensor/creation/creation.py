@@ -1,15 +1,12 @@
 """Creation: tensors made from data, from ranges, filled with one value, or random."""
 
-# pyright: reportInvalidTypeVarUse=false
-# KF has a default: where no kind is given, the result is Float.
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from ...errors import TensorTypeError, TensorValueError
 from ..core.base import B2, B, D, K, wrap
 from ..core.created import check_rank, created, sizes_of
-from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, Bool, Float, Int
+from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, S1, S2, S3, S4, S5, S6, S7, Bool, Float, Int
 from ..host.data import TensorData, shape_of
 from .filled import KF, ElementType, FilledLikeMethods, FilledMethods
 from .random import RandomMethods
@@ -178,25 +175,25 @@ class CreationMethods(FilledMethods[B, D, K], FilledLikeMethods[B, D, K], Random
 
     @overload
     @staticmethod
-    def cartesian_grid(shape: tuple[int], backend: B2) -> "Tensor[B2, D2, Int]": ...
+    def cartesian_grid(shape: S1, backend: B2) -> "Tensor[B2, D2, Int]": ...
     @overload
     @staticmethod
-    def cartesian_grid(shape: tuple[int, int], backend: B2) -> "Tensor[B2, D3, Int]": ...
+    def cartesian_grid(shape: S2, backend: B2) -> "Tensor[B2, D3, Int]": ...
     @overload
     @staticmethod
-    def cartesian_grid(shape: tuple[int, int, int], backend: B2) -> "Tensor[B2, D4, Int]": ...
+    def cartesian_grid(shape: S3, backend: B2) -> "Tensor[B2, D4, Int]": ...
     @overload
     @staticmethod
-    def cartesian_grid(shape: tuple[int, int, int, int], backend: B2) -> "Tensor[B2, D5, Int]": ...
+    def cartesian_grid(shape: S4, backend: B2) -> "Tensor[B2, D5, Int]": ...
     @overload
     @staticmethod
-    def cartesian_grid(shape: tuple[int, int, int, int, int], backend: B2) -> "Tensor[B2, D6, Int]": ...
+    def cartesian_grid(shape: S5, backend: B2) -> "Tensor[B2, D6, Int]": ...
     @overload
     @staticmethod
-    def cartesian_grid(shape: tuple[int, int, int, int, int, int], backend: B2) -> "Tensor[B2, D7, Int]": ...
+    def cartesian_grid(shape: S6, backend: B2) -> "Tensor[B2, D7, Int]": ...
     @overload
     @staticmethod
-    def cartesian_grid(shape: tuple[int, int, int, int, int, int, int], backend: B2) -> "Tensor[B2, D8, Int]": ...
+    def cartesian_grid(shape: S7, backend: B2) -> "Tensor[B2, D8, Int]": ...
     @overload
     @staticmethod
     def cartesian_grid(shape: Sequence[int], backend: B2) -> "Tensor[B2, Any, Int]": ...

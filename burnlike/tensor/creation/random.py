@@ -1,14 +1,11 @@
 """Tensors of random numbers."""
 
-# pyright: reportInvalidTypeVarUse=false
-# KF has a default: where no kind is given, the result is Float.
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from ..core.base import B2, B, D, K, TensorBase, wrap
 from ..core.created import created
-from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, Float
+from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, S1, S2, S3, S4, S5, S6, S7, S8, Float
 from ..host.distribution import Distribution
 from .filled import KF, ElementType
 
@@ -24,110 +21,82 @@ class RandomMethods(TensorBase[B, D, K]):
     @overload
     @staticmethod
     def random(
-        shape: tuple[int], distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+        shape: S1, distribution: Distribution, backend: B2, *, dtype: ElementType = ...
     ) -> "Tensor[B2, D1, Float]": ...
     @overload
     @staticmethod
     def random(
-        shape: tuple[int], distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
+        shape: S1, distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
     ) -> "Tensor[B2, D1, KF]": ...
     @overload
     @staticmethod
     def random(
-        shape: tuple[int, int], distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+        shape: S2, distribution: Distribution, backend: B2, *, dtype: ElementType = ...
     ) -> "Tensor[B2, D2, Float]": ...
     @overload
     @staticmethod
     def random(
-        shape: tuple[int, int], distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
+        shape: S2, distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
     ) -> "Tensor[B2, D2, KF]": ...
     @overload
     @staticmethod
     def random(
-        shape: tuple[int, int, int], distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+        shape: S3, distribution: Distribution, backend: B2, *, dtype: ElementType = ...
     ) -> "Tensor[B2, D3, Float]": ...
     @overload
     @staticmethod
     def random(
-        shape: tuple[int, int, int], distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
+        shape: S3, distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
     ) -> "Tensor[B2, D3, KF]": ...
     @overload
     @staticmethod
     def random(
-        shape: tuple[int, int, int, int], distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+        shape: S4, distribution: Distribution, backend: B2, *, dtype: ElementType = ...
     ) -> "Tensor[B2, D4, Float]": ...
     @overload
     @staticmethod
     def random(
-        shape: tuple[int, int, int, int],
-        distribution: Distribution,
-        backend: B2,
-        kind: type[KF],
-        dtype: ElementType = ...,
+        shape: S4, distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
     ) -> "Tensor[B2, D4, KF]": ...
     @overload
     @staticmethod
     def random(
-        shape: tuple[int, int, int, int, int], distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+        shape: S5, distribution: Distribution, backend: B2, *, dtype: ElementType = ...
     ) -> "Tensor[B2, D5, Float]": ...
     @overload
     @staticmethod
     def random(
-        shape: tuple[int, int, int, int, int],
-        distribution: Distribution,
-        backend: B2,
-        kind: type[KF],
-        dtype: ElementType = ...,
+        shape: S5, distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
     ) -> "Tensor[B2, D5, KF]": ...
     @overload
     @staticmethod
     def random(
-        shape: tuple[int, int, int, int, int, int], distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+        shape: S6, distribution: Distribution, backend: B2, *, dtype: ElementType = ...
     ) -> "Tensor[B2, D6, Float]": ...
     @overload
     @staticmethod
     def random(
-        shape: tuple[int, int, int, int, int, int],
-        distribution: Distribution,
-        backend: B2,
-        kind: type[KF],
-        dtype: ElementType = ...,
+        shape: S6, distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
     ) -> "Tensor[B2, D6, KF]": ...
     @overload
     @staticmethod
     def random(
-        shape: tuple[int, int, int, int, int, int, int],
-        distribution: Distribution,
-        backend: B2,
-        *,
-        dtype: ElementType = ...,
+        shape: S7, distribution: Distribution, backend: B2, *, dtype: ElementType = ...
     ) -> "Tensor[B2, D7, Float]": ...
     @overload
     @staticmethod
     def random(
-        shape: tuple[int, int, int, int, int, int, int],
-        distribution: Distribution,
-        backend: B2,
-        kind: type[KF],
-        dtype: ElementType = ...,
+        shape: S7, distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
     ) -> "Tensor[B2, D7, KF]": ...
     @overload
     @staticmethod
     def random(
-        shape: tuple[int, int, int, int, int, int, int, int],
-        distribution: Distribution,
-        backend: B2,
-        *,
-        dtype: ElementType = ...,
+        shape: S8, distribution: Distribution, backend: B2, *, dtype: ElementType = ...
     ) -> "Tensor[B2, D8, Float]": ...
     @overload
     @staticmethod
     def random(
-        shape: tuple[int, int, int, int, int, int, int, int],
-        distribution: Distribution,
-        backend: B2,
-        kind: type[KF],
-        dtype: ElementType = ...,
+        shape: S8, distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
     ) -> "Tensor[B2, D8, KF]": ...
     @overload
     @staticmethod

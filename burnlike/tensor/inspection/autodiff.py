@@ -127,10 +127,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
     @overload
     def autodiff(self) -> "Tensor[Autodiff[B], D, K]": ...
     def autodiff(self: Any) -> Any:
-        """The same tensor on the `Autodiff` of its backend; untracked until `require_grad()`. `[..]`.
-
-        Torch: none.
-        """
+        """The same tensor on the `Autodiff` of its backend; untracked until `require_grad()`. `[..]`. Torch: none."""
         return from_inner(self)
 
     @overload
@@ -193,17 +190,11 @@ class AutodiffMethods(TensorBase[B, D, K]):
         return self.inner.requires_grad and self.inner.grad_fn is None
 
     def is_tracked(self) -> bool:
-        """Whether a backward pass reaches this tensor: a marked leaf, or a result of one.
-
-        Torch: `x.requires_grad`.
-        """
+        """Whether a backward pass reaches this tensor: a marked leaf, or a result of one. Torch: `x.requires_grad`."""
         return self.inner.requires_grad
 
     def is_autodiff(self) -> bool:
-        """Whether the backend tracks.
-
-        Torch: none.
-        """
+        """Whether the backend tracks. Torch: none."""
         return self.spec.tracks
 
     def detach(self: "AutodiffMethods[B, D, Float]") -> "Tensor[B, D, Float]":

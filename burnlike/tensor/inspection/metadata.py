@@ -9,7 +9,7 @@ import torch
 from ...backend import Autodiff, AutodiffBackend, Backend, backend_for
 from ...errors import TensorTypeError, TensorValueError
 from ..core.base import B2, B, D, K, TensorBase, wrap
-from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8
+from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, S1, S2, S3, S4, S5, S6, S7, S8
 from ..core.spec import family_of, find_spec
 
 if TYPE_CHECKING:
@@ -25,26 +25,17 @@ class MetadataMethods(TensorBase[B, D, K]):
 
     @property
     def shape(self) -> torch.Size:
-        """The sizes.
-
-        Torch: `x.shape`.
-        """
+        """The sizes. Torch: `x.shape`."""
         return self.inner.shape
 
     @property
     def dtype(self) -> torch.dtype:
-        """The element type.
-
-        Torch: `x.dtype`.
-        """
+        """The element type. Torch: `x.dtype`."""
         return self.spec.dtype
 
     @property
     def device(self) -> torch.device:
-        """The device of the elements.
-
-        Torch: `x.device`.
-        """
+        """The device of the elements. Torch: `x.device`."""
         return self.inner.device
 
     def rank(self) -> D:
@@ -56,28 +47,25 @@ class MetadataMethods(TensorBase[B, D, K]):
         return self.spec.rank  # pyright: ignore[reportReturnType]
 
     @overload
-    def dims(self: "MetadataMethods[B, D1, K]") -> tuple[int]: ...
+    def dims(self: "MetadataMethods[B, D1, K]") -> S1: ...
     @overload
-    def dims(self: "MetadataMethods[B, D2, K]") -> tuple[int, int]: ...
+    def dims(self: "MetadataMethods[B, D2, K]") -> S2: ...
     @overload
-    def dims(self: "MetadataMethods[B, D3, K]") -> tuple[int, int, int]: ...
+    def dims(self: "MetadataMethods[B, D3, K]") -> S3: ...
     @overload
-    def dims(self: "MetadataMethods[B, D4, K]") -> tuple[int, int, int, int]: ...
+    def dims(self: "MetadataMethods[B, D4, K]") -> S4: ...
     @overload
-    def dims(self: "MetadataMethods[B, D5, K]") -> tuple[int, int, int, int, int]: ...
+    def dims(self: "MetadataMethods[B, D5, K]") -> S5: ...
     @overload
-    def dims(self: "MetadataMethods[B, D6, K]") -> tuple[int, int, int, int, int, int]: ...
+    def dims(self: "MetadataMethods[B, D6, K]") -> S6: ...
     @overload
-    def dims(self: "MetadataMethods[B, D7, K]") -> tuple[int, int, int, int, int, int, int]: ...
+    def dims(self: "MetadataMethods[B, D7, K]") -> S7: ...
     @overload
-    def dims(self: "MetadataMethods[B, D8, K]") -> tuple[int, int, int, int, int, int, int, int]: ...
+    def dims(self: "MetadataMethods[B, D8, K]") -> S8: ...
     @overload
     def dims(self) -> tuple[int, ...]: ...
     def dims(self) -> tuple[int, ...]:
-        """The sizes as a tuple, of which type checkers know the length.
-
-        Torch: `tuple(x.shape)`.
-        """
+        """The sizes as a tuple, of which type checkers know the length. Torch: `tuple(x.shape)`."""
         return tuple(self.inner.shape)
 
     @overload
@@ -122,17 +110,11 @@ class MetadataMethods(TensorBase[B, D, K]):
         return self
 
     def can_mut(self) -> bool:
-        """False: whether a buffer has one owner is not known.
-
-        Torch: none.
-        """
+        """False: whether a buffer has one owner is not known. Torch: none."""
         return False
 
     def into_primitive(self) -> torch.Tensor:
-        """The torch tensor.
-
-        Torch: none.
-        """
+        """The torch tensor. Torch: none."""
         return self.inner
 
     @staticmethod

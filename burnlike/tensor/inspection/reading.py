@@ -31,10 +31,7 @@ class ReadingMethods(TensorBase[B, D, K]):
     into_data = to_data
 
     def try_to_data(self) -> TensorData | TensorError:
-        """As `to_data`, but returns the error.
-
-        Torch: `x.cpu().numpy()`.
-        """
+        """As `to_data`, but returns the error. Torch: `x.cpu().numpy()`."""
         return attempt(self.to_data)
 
     try_into_data = try_to_data
@@ -61,27 +58,18 @@ class ReadingMethods(TensorBase[B, D, K]):
         return self.to_data().convert(element)
 
     def try_to_data_as(self, element: Any) -> TensorData | TensorError:
-        """As `to_data_as`, but returns the error.
-
-        Torch: `x.to(dtype).cpu()`.
-        """
+        """As `to_data_as`, but returns the error. Torch: `x.to(dtype).cpu()`."""
         return attempt(lambda: self.to_data_as(element))
 
     into_data_as = to_data_as
     try_into_data_as = try_to_data_as
 
     def to_data_dtype(self, dtype: Any) -> TensorData:
-        """The same as `to_data_as`.
-
-        Torch: `x.to(dtype).cpu()`.
-        """
+        """The same as `to_data_as`. Torch: `x.to(dtype).cpu()`."""
         return self.to_data_as(dtype)
 
     def try_to_data_dtype(self, dtype: Any) -> TensorData | TensorError:
-        """As `to_data_as`, but returns the error.
-
-        Torch: `x.to(dtype).cpu()`.
-        """
+        """As `to_data_as`, but returns the error. Torch: `x.to(dtype).cpu()`."""
         return attempt(lambda: self.to_data_as(dtype))
 
     into_data_dtype = to_data_dtype
@@ -132,10 +120,7 @@ class ReadingMethods(TensorBase[B, D, K]):
     @overload
     def try_into_scalar(self: "ReadingMethods[B, D, Bool]") -> bool | TensorError: ...
     def try_into_scalar(self: Any) -> Any:
-        """As `into_scalar`, but returns the error.
-
-        Torch: `x.item()`.
-        """
+        """As `into_scalar`, but returns the error. Torch: `x.item()`."""
         return attempt(self.into_scalar)
 
     @overload

@@ -184,10 +184,7 @@ def avg_pool2d_backward(
     ceil_mode: bool,
 ) -> "Tensor[B2, D4, Float]": ...
 def avg_pool2d_backward(x: Any, output_grad: Any, kernel_size: Any, *window: Any, **named: Any) -> Any:
-    """The gradient of the input of `avg_pool2d`; the window as there. `-> [batch, channels, h, w]`.
-
-    Torch: none.
-    """
+    """The gradient of the input of `avg_pool2d`; the window as there. `-> [batch, channels, h, w]`. Torch: none."""
     name = "avg_pool2d_backward"
     spec = ranked_spec(name, x, 4)
     grad = inner_as(name, output_grad, spec)

@@ -53,10 +53,7 @@ class TransposeMethods(TensorBase[B, D, K]):
         return self.transpose()
 
     def swap_dims(self, dim1: int, dim2: int) -> "Tensor[B, D, K]":
-        """Two dimensions in each other's place. `[.., a, .., b, ..] -> [.., b, .., a, ..]`.
-
-        Torch: `torch.swapdims`.
-        """
+        """Two dimensions in each other's place. `[.., a, .., b, ..] -> [.., b, .., a, ..]`. Torch: `torch.swapdims`."""
         spec = self.spec
         try:
             return wrap(spec.ops.swap_dims(self.inner, dim1, dim2), spec)
@@ -64,10 +61,7 @@ class TransposeMethods(TensorBase[B, D, K]):
             fail("swap_dims", error, self.inner)
 
     def permute(self, axes: Sequence[int]) -> "Tensor[B, D, K]":
-        """Dimension i of the result is dimension `axes[i]`. `[..] -> [..]`.
-
-        Torch: `torch.permute`.
-        """
+        """Dimension i of the result is dimension `axes[i]`. `[..] -> [..]`. Torch: `torch.permute`."""
         spec = self.spec
         try:
             return wrap(spec.ops.permute(self.inner, axes), spec)
@@ -79,10 +73,7 @@ class TransposeMethods(TensorBase[B, D, K]):
             fail("permute", error, self.inner)
 
     def movedim(self, src: int | Sequence[int], dst: int | Sequence[int]) -> "Tensor[B, D, K]":
-        """Dimensions `src` at the places `dst`, the rest in their order. `[..] -> [..]`.
-
-        Torch: `torch.movedim`.
-        """
+        """Dimensions `src` at the places `dst`, the rest in their order. `[..] -> [..]`. Torch: `torch.movedim`."""
         spec = self.spec
         try:
             return wrap(spec.ops.movedim(self.inner, src, dst), spec)
@@ -90,10 +81,7 @@ class TransposeMethods(TensorBase[B, D, K]):
             fail("movedim", error, self.inner)
 
     def flip(self, axes: Sequence[int]) -> "Tensor[B, D, K]":
-        """Each of `axes` backwards. `[..] -> [..]`.
-
-        Torch: `torch.flip`.
-        """
+        """Each of `axes` backwards. `[..] -> [..]`. Torch: `torch.flip`."""
         spec = self.spec
         try:
             return wrap(spec.ops.flip(self.inner, axes), spec)

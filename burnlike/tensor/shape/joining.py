@@ -64,10 +64,7 @@ class JoiningMethods(TensorBase[B, D, K]):
     def stack(tensors: "Sequence[Tensor[B2, E, K2]]", dim: int) -> "Tensor[B2, Any, K2]": ...
     @staticmethod
     def stack(tensors: Any, dim: int) -> Any:
-        """Side by side along a new dimension `dim`. `n * [..] -> [.., n, ..]`.
-
-        Torch: `torch.stack`.
-        """
+        """Side by side along a new dimension `dim`. `n * [..] -> [.., n, ..]`. Torch: `torch.stack`."""
         spec, inners = _operands("stack", tensors)
         if spec.rank == MAX_RANK:
             check_rank("Stack", spec.rank + 1)

@@ -107,10 +107,7 @@ class TorchMethods(TensorBase[B, D, K]):
         return self.inner.__dlpack_device__()
 
     def pin_memory(self, device: Any = None) -> "Tensor[B, D, K]":
-        """The same values in page-locked memory, as DataLoader asks for. `[..]`.
-
-        Torch: `x.pin_memory()`.
-        """
+        """The same values in page-locked memory, as DataLoader asks for. `[..]`. Torch: `x.pin_memory()`."""
         return wrap(self.inner.pin_memory(), self.spec)
 
     def __dir__(self) -> list[str]:
