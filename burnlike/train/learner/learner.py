@@ -20,7 +20,7 @@ from .configs import AutocastDtype, EmaConfig, TrainingConfig
 from .counters import Counters
 from .ema import Ema
 from .evaluation import Metric, evaluate
-from .fitting import Fitting
+from .fit_loop import FitLoop
 from .foreign_loader import as_loader, check_ranks
 from .gradients import Accumulation
 from .interrupt import Interrupter
@@ -148,7 +148,7 @@ class Learner(Generic[Batch]):
             directory: of the run, with its metrics and checkpoints. A training that was stopped there goes on.
             metrics_log: where lines go, if there is no directory.
             checkpointer: writes checkpoints, if there is no directory.
-            renderer: shows progress; default: plain lines.
+            renderer: shows progress, the first of the callbacks; default: plain lines.
             callbacks: called at each point.
             interrupter: asked after each step whether to stop; a checkpoint is written first.
 
@@ -160,8 +160,8 @@ class Learner(Generic[Batch]):
         """
         if directory is not None and (metrics_log is not None or checkpointer is not None):
             raise ArgumentError("fit: a directory has its own metrics_log and checkpointer; leave these out")
-        fitting = Fitting(self, training or TrainingConfig(), renderer, callbacks, interrupter)
-        return fitting.run(train_loader, valid_loader, directory, metrics_log, checkpointer)
+        loop = FitLoop(self, training or TrainingConfig(), renderer, callbacks, interrupter)
+        return loop.run(train_loader, valid_loader, directory, metrics_log, checkpointer)
 
     def train_step(self, *batches: Batch) -> float:
         """Take one optimizer step with the gradient that one batch of all the items would have.

@@ -1,7 +1,7 @@
 """RichRenderer: the live view of a training in a terminal."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import Console, ConsoleOptions
@@ -14,6 +14,7 @@ from .board import STRONG, TITLE, Board
 from .lines import describe
 from .plot import FRAME
 from .process import Usage, memory_in_use
+from .renderers import Renderer
 
 REFRESHES_PER_S = 4
 _USAGE_S = 1.0
@@ -21,7 +22,7 @@ _STYLES = {TITLE: Style(), STRONG: Style(color="cyan", bold=True), FRAME: Style(
 _SPLITS = tuple(Style(color=color) for color in ("cyan", "yellow", "magenta", "green", "blue", "red"))
 
 
-class RichRenderer:
+class RichRenderer(Renderer):
     """Progress, throughput, memory, the latest metrics and plots; lines worth keeping scroll by above.
 
     Drawn a few times a second by a thread of its own, in the size that the terminal has at that moment.
@@ -35,7 +36,6 @@ class RichRenderer:
         self._is_started = False
 
     def start(self, step: int, total_steps: int) -> None:
-        """Show the view."""
         self._board.start(step, total_steps)
         self._is_started = True
         self._live.start()
@@ -44,18 +44,16 @@ class RichRenderer:
         """Move the bar when it is drawn next."""
         self._board.step = step
 
-    def show(self, metrics: dict[str, Any]) -> None:
+    def show(self, metrics: Mapping[str, Any]) -> None:
         """Put the metrics into the view; those of a validation also above it."""
         self._board.take(metrics)
         if metrics["split"] != "train":
             self.note(describe(metrics, self._board.total_steps))
 
     def note(self, text: str) -> None:
-        """Print it above the view."""
         self._console.print(harmless(text), markup=False, highlight=False)
 
     def close(self) -> None:
-        """Leave the view as it is."""
         if self._is_started:
             self._is_started = False
             self._live.stop()

@@ -4,39 +4,57 @@ import importlib.util
 import io
 import sys
 import time
-from typing import Any, Protocol, TextIO
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ..._terminal import harmless
+from .callback import Callback
 from .formats import format_elapsed, format_eta
 from .lines import describe
 from .process import Clock
 
+if TYPE_CHECKING:
+    from ..learner.learner import Learner
 
-class Renderer(Protocol):
-    """Shows the progress of a training."""
+
+class Renderer(Callback):
+    """A callback that shows the progress of a training, by methods that a program can call without a learner, too."""
 
     def start(self, step: int, total_steps: int) -> None:
         """Training begins, or goes on, after `step` of `total_steps`."""
-        ...
 
     def advance(self, step: int) -> None:
         """A step was taken."""
-        ...
 
-    def show(self, metrics: dict[str, Any]) -> None:
+    def show(self, metrics: Mapping[str, Any]) -> None:
         """A line of metrics was logged."""
-        ...
 
     def note(self, text: str) -> None:
         """Something else worth a line."""
-        ...
 
     def close(self) -> None:
         """Training ended or was stopped; may be called more than once."""
-        ...
+
+    def on_fit_start(self, learner: "Learner[Any]") -> None:
+        self.start(learner.step, learner.total_steps)
+
+    def on_step_end(self, learner: "Learner[Any]") -> None:
+        self.advance(learner.step)
+
+    def on_metrics(self, learner: "Learner[Any]", line: Mapping[str, Any]) -> None:
+        self.show(line)
+
+    def on_note(self, learner: "Learner[Any]", text: str) -> None:
+        self.note(text)
+
+    def on_fit_end(self, learner: "Learner[Any]") -> None:
+        self.close()
+
+    def on_exception(self, learner: "Learner[Any]", error: BaseException) -> None:
+        self.close()
 
 
-class PlainRenderer:
+class PlainRenderer(Renderer):
     """Lines of text with the metrics, the time that has gone and the time left.
 
     Those of training are at least `interval_s` apart, so that a log stays readable.
@@ -50,14 +68,10 @@ class PlainRenderer:
         self._clock = Clock()
 
     def start(self, step: int, total_steps: int) -> None:
-        """Note where the end is."""
         self._total_steps = total_steps
         self._clock.start(step, total_steps)
 
-    def advance(self, step: int) -> None:
-        """Nothing is shown for a single step."""
-
-    def show(self, metrics: dict[str, Any]) -> None:
+    def show(self, metrics: Mapping[str, Any]) -> None:
         """Print a line, unless the last one was just printed."""
         now = time.monotonic()
         if metrics["split"] == "train":
@@ -72,11 +86,7 @@ class PlainRenderer:
         self.note(f"{describe(metrics, self._total_steps)}  {times}")
 
     def note(self, text: str) -> None:
-        """Print it."""
         print(harmless(text), file=self._stream or sys.stdout, flush=True)
-
-    def close(self) -> None:
-        """Nothing is held open."""
 
 
 def renderer_of(renderer: Renderer | None, is_main: bool) -> Renderer:

@@ -226,6 +226,27 @@ def test_an_exception_of_a_callback_ends_the_training_and_others_hear_of_it() ->
     assert points.names[-1] == "exception"
 
 
+def test_a_callback_that_can_not_begin_leaves_no_view_and_an_end_in_the_log(tmp_path: Path) -> None:
+    class Fails(Callback):
+        def on_fit_start(self, learner: Learner[Any]) -> None:
+            raise RuntimeError("mine")
+
+    class View(PlainRenderer):
+        is_shown = False
+
+        def start(self, step: int, total_steps: int) -> None:
+            self.is_shown = True
+
+        def close(self) -> None:
+            self.is_shown = False
+
+    view = View(io.StringIO())
+    with pytest.raises(RuntimeError, match="mine"):
+        learner_of_torch().fit([ROWS], directory=tmp_path, renderer=view, callbacks=[Fails()])
+    assert not view.is_shown
+    assert "failed: RuntimeError: mine" in (tmp_path / "log.txt").read_text()
+
+
 def test_metrics_are_of_the_whole_epoch() -> None:
     """Accuracy over batches of unequal size, which a mean over batches would have wrong."""
     predictions = torch.eye(2)[torch.tensor([0, 0, 0, 1])]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _VALID = "the validation loader", "training.validation_steps"
 
 
-class Fitting:
+class FitLoop:
     """Trains a learner to the end of its epochs."""
 
     def __init__(
@@ -45,8 +45,9 @@ class Fitting:
         self.learner = learner
         self.training = training = training.directed(learner.metrics)
         is_main = learner.parallel.is_main
-        self.renderer = renderer_of(renderer, is_main)
-        self.callbacks = Callbacks([*([RunLog()] if is_main else []), *callbacks])
+        own = [renderer_of(renderer, is_main), *([RunLog()] if is_main else [])]
+        self.callbacks = Callbacks([*own, *callbacks])
+        self._notes: list[str] = []  # from before the training begins
         self.interrupter = interrupter
         self.metrics_log: MetricsLog | None = None
         self.checkpointer: Checkpointer | None = None
@@ -65,7 +66,6 @@ class Fitting:
         metrics_log: MetricsLog | None,
         checkpointer: Checkpointer | None,
     ) -> LearningResult:
-        """Train; see `Learner.fit`."""
         learner, training = self.learner, self.training
         steps = training.steps_per_epoch
         batches = None if steps is None else steps * training.accumulation_steps
@@ -89,6 +89,9 @@ class Fitting:
             if training.activation_checkpointing:
                 stack.enter_context(checkpointed(learner.model))
             try:
+                self.callbacks.call("on_fit_start", learner)
+                for note in self._notes:
+                    self._note(note)
                 with learner.parallel.others_alive():
                     self._train(train, valid)
                 self.callbacks.call("on_fit_end", learner)
@@ -122,8 +125,7 @@ class Fitting:
             run.clean()
         self.checkpointer.clean()
         if checkpoint is not None:
-            for note in (f"resuming from {checkpoint.path}", *self.learner.load_checkpoint(checkpoint, train)):
-                self.renderer.note(note)
+            self._notes = [f"resuming from {checkpoint.path}", *self.learner.load_checkpoint(checkpoint, train)]
         if parallel.is_main:
             self.metrics_log.cut_back(self.learner.step)
 
@@ -138,15 +140,12 @@ class Fitting:
             self.saving.begin()
         learner.epochs, learner.epoch = training.epochs, train.epoch
         learner.total_steps = training.epochs * training.steps_of(len(train))
-        self.renderer.start(learner.step, learner.total_steps)
-        self.callbacks.call("on_fit_start", learner)
 
     def _end(self, kind: type[BaseException] | None, *_: Any) -> None:
         learner = self.learner
         if kind is None or learner.parallel.world_size == 1:  # after an error the others may be anywhere
             learner.loaded_fit = self.state_dict()
             learner.fit_state = lambda: learner.loaded_fit
-        self.renderer.close()
         if self.checkpointer is not None:
             self.checkpointer.wait()
 
@@ -167,7 +166,6 @@ class Fitting:
                 continue
             self.callbacks.call("on_backward_end", learner)
             lr = learner.take_step()
-            self.renderer.advance(learner.step)
             self.callbacks.call("on_step_end", learner)
             is_stopped = self._is_stopped()
             values: dict[str, float] = {}
@@ -254,11 +252,9 @@ class Fitting:
         line = {**line, "time": time.time()}
         if self.metrics_log is not None and self.learner.parallel.is_main:
             self.metrics_log.append(line)
-        self.renderer.show(line)
         self.callbacks.call("on_metrics", self.learner, line)
 
     def _note(self, text: str) -> None:
-        self.renderer.note(text)
         self.callbacks.call("on_note", self.learner, text)
 
     def _result(self) -> LearningResult:
