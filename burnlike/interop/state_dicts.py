@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
-
 from ..errors import RecordMismatchError
 from ..module import ParamId
 from ..module.tree.paths import listed
 from ..optim.schedules.learning_rates import checked_rate
 from ..optim.states.matching import StateEntry, StateOwner, match_entries, options_of_groups
-from ..optim.states.torch_rules import parts_of
+from ..optim.states.torch_rules import parts_of, state_record
 from ..record import LoadReport, Record
 
 _SOURCE = "the state dict"
@@ -98,7 +96,8 @@ def read_state_dict(state_dict: Mapping[str, Any], targets: Sequence[StateOwner]
         raise RecordMismatchError(f"{_SOURCE} has a state of {unknown[0]!r}, which is in none of its parameter groups")
     options = [{name: it for name, it in group.items() if name not in _NO_OPTIONS} for group in groups]
     random_step = max((group.get(_RANDOM_STEP, 0) for group in groups), default=0)
-    record = _record(states, saved, random_step)
+    found = ((it.id, it.path, states.get(it.key, {})) for it in saved)
+    record = state_record(found, _SOURCE, **{_RANDOM_STEP: random_step})
     by_name = any(isinstance(it.key, str) for it in saved)
     with_state = [name for group in groups for name in group.get(_WITH_STATE) or ()]
     left_out = {it.path for it in saved if it.key not in states} & set(with_state)
@@ -185,18 +184,3 @@ def _parsed(text: str) -> ParamId:
         return ParamId.parse(text)
     except ValueError as error:
         raise RecordMismatchError(f"{_SOURCE}: param_ids: {error}") from error
-
-
-def _record(states: Mapping[Any, Mapping[str, Any]], saved: Sequence[SavedParam], random_step: int) -> Record:
-    tensors: dict[str, Tensor] = {}
-    values: dict[str, Any] = {}
-    paths: dict[str, str] = {}
-    for param in saved:
-        fields = states.get(param.key)
-        if not fields:
-            continue
-        for name, value in fields.items():
-            (tensors if isinstance(value, Tensor) else values)[f"{param.id}.{name}"] = value
-        if param.path is not None:
-            paths[str(param.id)] = param.path
-    return Record(tensors=tensors, values={"states": values, "paths": paths, _RANDOM_STEP: random_step}, source=_SOURCE)

@@ -16,10 +16,10 @@ from ..record import LoadReport, Record
 from .grouped_optimizer import GroupedOptimizer
 from .live_states import LiveStates
 from .state_dicts import options_for, plain_state_dict, read_state_dict, warn_of_left_out
-from .torch_dicts import from_torch_dict, is_of_torch, to_torch_dict
 from .torch_groups import refuse_sparse
 from .torch_lbfgs import TorchLbfgs
 from .torch_module_optimizer import TorchModuleOptimizer
+from .torch_states import from_torch_dict, is_of_torch, to_torch_dict
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -1,4 +1,4 @@
-"""Turns states of torch's own optimizers into records, and records into such states."""
+"""State dicts of torch's own optimizers: as records and as state dicts of a TorchOptimizer, and back."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,14 +12,29 @@ from .._torch_compat.modules import WRAPPED
 from ..errors import RecordMismatchError
 from ..module import Param, params
 from ..module.tree.paths import listed
+from ..optim import OptimizerAdaptor
+from ..optim.core.state import flatten
+from ..optim.rules.config_base import MomentumConfig
 from ..optim.states.torch_records import read_torch_record, trained_by
-from ..optim.states.torch_rules import RULES, from_torch, parts_of, rule_in
+from ..optim.states.torch_rules import (
+    RULES,
+    TorchRule,
+    expect_rule,
+    from_torch,
+    parts_of,
+    rule_in,
+    state_record,
+    to_torch,
+)
 from ..record import Record
 from ..record.torch_files.content import read_content
+from .group_options import options_of
 
 Order = torch.optim.Optimizer | Iterable[Tensor] | Iterable[str]
 _SOURCE = "the state dict"
 _STRIPPED = [f"{name}." for name in WRAPPED]
+_OF_CONFIG = ("amsgrad", "centered", "dampening", "lr_decay", "nesterov", "maximize", "decoupled_weight_decay")
+"""Options of torch's groups that change a step and are of the whole config here."""
 
 
 def import_torch_optimizer(
@@ -53,28 +68,15 @@ def import_torch_optimizer(
     """
     found = state_dict if isinstance(state_dict, Mapping) else _loaded(state_dict)
     states, groups = parts_of(found)
-    rule = rule_in(found)
-    if rule is None:
-        raise RecordMismatchError(
-            f"{_SOURCE}: expected one of torch's {listed([it.name for it in RULES])}, got"
-            f" {_described(groups)}; other optimizers have states that none here has"
-        )
-    tensors: dict[str, Tensor] = {}
-    values: dict[str, Any] = {}
-    paths: dict[str, str] = {}
+    options = f"one with the options {listed(sorted(map(str, groups[0])))}" if groups else "one without groups"
+    rule = expect_rule(found, _SOURCE, options, "other optimizers have states that none here has")
     targets = _targets(groups, module, order)
     unknown = [key for key in states if key not in targets]
     if unknown:
         raise RecordMismatchError(f"{_SOURCE} has a state of {unknown[0]!r}, which is in none of its parameter groups")
-    for key, param in targets.items():
-        fields = from_torch(rule, states.get(key, {}), param.tensor.shape, param.path, _SOURCE)
-        if fields:
-            paths[str(param.id)] = param.path
-        for name, value in fields.items():
-            (tensors if isinstance(value, Tensor) else values)[f"{param.id}.{name}"] = value
-    return Record(
-        tensors=tensors, values={"states": values, "paths": paths}, source=f"{_SOURCE} of torch's {rule.name}"
-    )
+    fields = _translated(rule, states, targets)
+    source = f"{_SOURCE} of torch's {rule.name}"
+    return state_record(((targets[key].id, targets[key].path, it) for key, it in fields.items()), source)
 
 
 def export_torch_optimizer(record: Record, optimizer: torch.optim.Optimizer, *modules: nn.Module) -> dict[str, Any]:
@@ -94,13 +96,140 @@ def export_torch_optimizer(record: Record, optimizer: torch.optim.Optimizer, *mo
         RecordMismatchError: the record is of another optimizer, or has states of parameters that it doesn't train.
         RecordError: it trains a parameter that no module has.
     """
-    found = optimizer.state_dict()
-    rule = rule_in(found)
-    if rule is None:
-        known = listed([it.name for it in RULES])
-        raise RecordMismatchError(f"expected one of torch's {known}, got {type(optimizer).__name__}")
     loaded = read_torch_record(optimizer, record, trained_by(optimizer, modules))
-    return {"state": loaded.state["state"], "param_groups": found["param_groups"]}
+    return {"state": loaded.state["state"], "param_groups": optimizer.state_dict()["param_groups"]}
+
+
+def is_of_torch(state_dict: Any) -> bool:
+    """Whether it is the state dict of one of torch's own optimizers."""
+    _, groups = parts_of(state_dict)
+    return rule_in(state_dict) is not None and not any("param_ids" in group for group in groups)
+
+
+def from_torch_dict(
+    state_dict: Mapping[str, Any], groups: Sequence[Mapping[str, Any]], params: Sequence[Param], rules: Sequence[Any],
+    maximize: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """The state dict of one of torch's optimizers in the form of a TorchOptimizer's.
+
+    The groups have to have the same parameters, in the same order where the dict has no names of them.
+
+    Args:
+        groups: of the TorchOptimizer.
+        params: of all groups.
+        rules: of the groups.
+
+    Raises:
+        RecordMismatchError: it has other groups, other shapes, or options that this optimizer's config contradicts.
+    """
+    states, theirs = parts_of(state_dict)
+    rule = rule_in(state_dict)
+    assert rule is not None
+    sizes, wanted = [len(group["params"]) for group in theirs], [len(group["params"]) for group in groups]
+    if sizes != wanted:
+        raise RecordMismatchError(
+            f"{_SOURCE} of torch's {rule.name} has groups of {sizes} parameters, and this optimizer of {wanted}; make a"
+            " record of it with interop.import_torch_optimizer(state_dict, module, order=...), which is told the order"
+        )
+    rest = [*params]
+    found: dict[Any, Any] = {}
+    made: list[dict[str, Any]] = []
+    for own, group, own_rule in zip(groups, theirs, rules, strict=True):
+        _check_options(group, own, own_rule, maximize, rule.name)
+        members, rest = rest[: len(own["params"])], rest[len(own["params"]) :]
+        if "param_names" in group:
+            by_path = _by_path(members)
+            unknown = next((name for name in group["param_names"] if name not in by_path), None)
+            if unknown is not None:
+                raise RecordMismatchError(f"{_SOURCE} has a state of '{unknown}', which is in no such group here")
+            members = [by_path[name] for name in group["param_names"]]
+        found |= _translated(rule, states, dict(zip(group["params"], members, strict=True)))
+        options = {name: group[name] for name in own if name in group and name not in ("params", "param_names")}
+        names = {"param_names": [it.path for it in members], "param_ids": [str(it.id) for it in members]}
+        made.append({**options, **names, "params": group["params"]})
+    return {"state": found, "param_groups": made}
+
+
+def to_torch_dict(
+    adaptor: OptimizerAdaptor[Any], groups: Sequence[Mapping[str, Any]], params: Sequence[Param], rules: Sequence[Any]
+) -> dict[str, Any]:
+    """The state as the optimizer of `torch.optim` with the same parameters in the same order loads it.
+
+    Raises:
+        RecordMismatchError: `torch.optim` has no such rule, or the rule an option that torch's lacks.
+    """
+    param_of = enumerate(params)
+    states: dict[int, Any] = {}
+    made: list[dict[str, Any]] = []
+    for group, rule in zip(groups, rules, strict=True):
+        kind, theirs = _group_of(rule, float(group["lr"]), adaptor.maximize)
+        numbers = []
+        for _ in group["params"]:
+            number, param = next(param_of)
+            numbers.append(number)
+            if (state := adaptor.state_of(param)) is not None:
+                tensors, values = flatten(state)
+                states[number] = to_torch(kind, {**tensors, **values}, param.path, "the optimizer")
+        made.append({**theirs, "params": numbers})
+    return {"state": states, "param_groups": made}
+
+
+def _rule_of(config: Any) -> TorchRule | None:
+    return next((it for it in RULES if type(config).__name__ in it.classes), None)
+
+
+def _group_of(rule: Any, lr: float, maximize: bool) -> tuple[TorchRule, dict[str, Any]]:
+    """The optimizer of torch and the options of a group of it, those that only torch has with its defaults."""
+    config = getattr(rule, "config", None)
+    kind = _rule_of(config)
+    if kind is None or getattr(config, "cautious_weight_decay", False):
+        what = f"the {type(rule).__name__}" if kind is None else "cautious_weight_decay"
+        raise RecordMismatchError(f"form='torch': torch.optim has no counterpart of {what}; leave out form")
+    ours = {name: value for name in _OF_CONFIG if (value := _option(config, name, maximize)) is not None}
+    ours.pop("decoupled_weight_decay", None)
+    if not options_of(rule).get("momentum"):
+        ours = {name: it for name, it in ours.items() if name not in ("dampening", "nesterov")}
+    make = kind.classes[type(config).__name__]
+    (group,) = make([torch.nn.Parameter(torch.empty(()))], lr=lr, **options_of(rule), **ours).param_groups
+    return kind, {name: value for name, value in group.items() if name != "params"}
+
+
+def _check_options(theirs: Mapping[str, Any], own: Mapping[str, Any], rule: Any, maximize: bool, name: str) -> None:
+    """Refuse options of torch's group that differ from this optimizer's config."""
+    config = getattr(rule, "config", None)
+    if _rule_of(config) is None:
+        raise RecordMismatchError(f"{_SOURCE} is of torch's {name}, and this optimizer's rule is {type(rule).__name__}")
+    pairs = [(name, theirs[name], _option(config, name, maximize)) for name in _OF_CONFIG if name in theirs]
+    if theirs.get("momentum") and "momentum" not in own:
+        pairs.append(("momentum", theirs["momentum"], None))
+    elif not theirs.get("momentum"):
+        pairs = [it for it in pairs if it[0] not in ("dampening", "nesterov")]
+    for name, value, here in pairs:
+        if (value or 0) != (here or 0):
+            raise RecordMismatchError(
+                f"{_SOURCE} is of an optimizer with {name}={value!r}, and the config of this one has {here!r}; make it"
+                " with the same. The optimizer is as it was"
+            )
+
+
+def _option(config: Any, name: str, maximize: bool) -> Any:
+    if name == "maximize":
+        return maximize
+    if name == "decoupled_weight_decay":
+        return type(config).__name__ == "AdamWConfig"
+    momentum = getattr(config, "momentum", None)
+    if name in ("dampening", "nesterov"):
+        return getattr(momentum, name, None) if isinstance(momentum, MomentumConfig) else None
+    return getattr(config, name, None)
+
+
+def _translated(rule: TorchRule, states: Mapping[Any, Any], targets: Mapping[Any, Param]) -> dict[Any, dict[str, Any]]:
+    """The states by the names that they have here, by torch's keys; without those that are empty."""
+    found = {
+        key: from_torch(rule, states.get(key, {}), param.tensor.shape, param.path, _SOURCE)
+        for key, param in targets.items()
+    }
+    return {key: fields for key, fields in found.items() if fields}
 
 
 def _loaded(path: str | os.PathLike[str]) -> Mapping[str, Any]:
@@ -110,10 +239,6 @@ def _loaded(path: str | os.PathLike[str]) -> Mapping[str, Any]:
             f"{os.fspath(path)}: expected the state dict of an optimizer, got a {type(found).__name__}"
         )
     return found
-
-
-def _described(groups: Sequence[Mapping[str, Any]]) -> str:
-    return f"one with the options {listed(sorted(map(str, groups[0])))}" if groups else "one without groups"
 
 
 def _targets(groups: Sequence[Mapping[str, Any]], module: nn.Module, order: Order | None) -> dict[Any, Param]:
@@ -129,7 +254,7 @@ def _targets(groups: Sequence[Mapping[str, Any]], module: nn.Module, order: Orde
                 " meant; pass order=module.parameters() if its optimizer was made with that, or the parameters in the"
                 " order that it got them"
             )
-        by_path = _by_path(module)
+        by_path = _by_path(params(module, "weight"))
         found = [_param_at(module, by_path, name) for name in names]
     else:
         found = _ordered(module, order)
@@ -143,8 +268,8 @@ def _targets(groups: Sequence[Mapping[str, Any]], module: nn.Module, order: Orde
 def _ordered(module: nn.Module, order: Order) -> list[Param]:
     if isinstance(order, torch.optim.Optimizer):
         return [target.param for target in trained_by(order, [module])]
-    known, forms = {id(param.tensor): param for param in params(module, "weight")}, sharded_forms()
-    by_path = _by_path(module)
+    weights = params(module, "weight")
+    known, by_path, forms = {id(it.tensor): it for it in weights}, _by_path(weights), sharded_forms()
     found = []
     for place, item in enumerate(order):
         param = _param_at(module, by_path, item) if isinstance(item, str) else known.get(id(forms.get(id(item), item)))
@@ -154,8 +279,8 @@ def _ordered(module: nn.Module, order: Order) -> list[Param]:
     return found
 
 
-def _by_path(module: nn.Module) -> dict[str, Param]:
-    return {path: param for param in params(module, "weight") for path in (param.path, *param.aliases)}
+def _by_path(weights: Sequence[Param]) -> dict[str, Param]:
+    return {path: param for param in weights for path in (param.path, *param.aliases)}
 
 
 def _param_at(module: nn.Module, by_path: Mapping[str, Param], name: str) -> Param:

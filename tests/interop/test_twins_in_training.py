@@ -14,8 +14,8 @@ from torch.nn import functional
 from burnlike import nn as layers
 from burnlike.errors import NoCounterpartError
 from burnlike.interop import from_torch, to_torch
-from burnlike.interop.torch_counterparts import of_torch
 from burnlike.interop.special_layers import INPLACE
+from burnlike.interop.torch_counterparts import of_torch
 from burnlike.module import params
 
 WRITES: list[Callable[..., nn.Module]] = [

@@ -1,6 +1,6 @@
-"""States of torch's own optimizers: which rule they are of, by the names that they have here, and back."""
+"""States of torch's own optimizers as those of the rules here, and back: one table has the names of both."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ...errors import RecordMismatchError
+from ...module import ParamId
 from ...module.tree.paths import listed
 from ...record import Record
 from ...record.state_dict.state_tree import decode_tree
@@ -16,24 +17,29 @@ from .matching import GROUPS, StateEntry, entries_of, tensors_of
 
 @dataclass(frozen=True, slots=True)
 class TorchRule:
-    """One of torch's optimizers.
+    """One of torch's optimizers, or two with the same states.
 
     Attributes:
-        name: what it is called.
+        classes: name of the config here -> torch's class.
         option: an option that only its groups have, among those that are known here.
         fields: torch's name -> the name here, of what its states may have.
         needed: those of torch's names that every state has.
     """
 
-    name: str
+    classes: Mapping[str, Callable[..., torch.optim.Optimizer]]
     option: str
     fields: Mapping[str, str]
-    needed: frozenset[str]
+    needed: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+        return " or ".join(it.__name__ for it in self.classes.values())
 
 
 RULES = (
     TorchRule(
-        "Adam or AdamW",
+        {"AdamConfig": torch.optim.Adam, "AdamWConfig": torch.optim.AdamW},
         "amsgrad",
         {
             "step": "momentum.time",
@@ -43,9 +49,9 @@ RULES = (
         },
         frozenset({"step", "exp_avg", "exp_avg_sq"}),
     ),
-    TorchRule("SGD", "dampening", {"momentum_buffer": "momentum.velocity"}, frozenset()),
+    TorchRule({"SgdConfig": torch.optim.SGD}, "dampening", {"momentum_buffer": "momentum.velocity"}),
     TorchRule(
-        "RMSprop",
+        {"RmsPropConfig": torch.optim.RMSprop},
         "centered",
         {
             "step": "",
@@ -56,7 +62,7 @@ RULES = (
         frozenset({"square_avg"}),
     ),
     TorchRule(
-        "Adagrad",
+        {"AdaGradConfig": torch.optim.Adagrad},
         "initial_accumulator_value",
         {"step": "lr_decay.time", "sum": "lr_decay.sum"},
         frozenset({"step", "sum"}),
@@ -65,9 +71,22 @@ RULES = (
 
 
 def rule_in(state_dict: Mapping[str, Any]) -> TorchRule | None:
-    """The rule of torch whose state dict it is, told by the options of its groups; None if it is of another."""
+    """The rule whose state dict it is, by the options of its groups; None if it is of another optimizer."""
     groups = state_dict.get("param_groups") or [{}]
     return next((rule for rule in RULES if all(rule.option in group for group in groups)), None)
+
+
+def expect_rule(state_dict: Mapping[str, Any], source: str, got: str, remedy: str) -> TorchRule:
+    """The rule whose state dict it is.
+
+    Raises:
+        RecordMismatchError: it is of an optimizer whose states no rule here has.
+    """
+    rule = rule_in(state_dict)
+    if rule is None:
+        known = listed([it.name for it in RULES])
+        raise RecordMismatchError(f"{source}: expected one of torch's {known}, got {got}; {remedy}")
+    return rule
 
 
 def parts_of(state_dict: Any) -> tuple[Mapping[Any, Mapping[str, Any]], list[Mapping[str, Any]]]:
@@ -79,7 +98,7 @@ def parts_of(state_dict: Any) -> tuple[Mapping[Any, Mapping[str, Any]], list[Map
     states = state_dict.get("state") if isinstance(state_dict, Mapping) else None
     groups = state_dict.get("param_groups") if isinstance(state_dict, Mapping) else None
     fits = isinstance(states, Mapping) and all(isinstance(it, Mapping) for it in states.values())
-    if not fits or not isinstance(groups, list) or not all(map(_is_group, groups)):
+    if not fits or not isinstance(groups, list) or not all(map(is_group, groups)):
         whole = isinstance(state_dict, Mapping) and not {"state", "param_groups"} & state_dict.keys()
         got = f"a dict with {listed([str(key) for key in state_dict])}" if whole else f"{state_dict!r:.80}"
         raise RecordMismatchError(
@@ -87,10 +106,6 @@ def parts_of(state_dict: Any) -> tuple[Mapping[Any, Mapping[str, Any]], list[Map
             f" 'params', got {got}"
         )
     return states, groups  # pyright: ignore[reportReturnType]
-
-
-def _is_group(group: Any) -> bool:
-    return isinstance(group, Mapping) and isinstance(group.get("params"), list)
 
 
 def from_torch(
@@ -156,9 +171,9 @@ def is_of_adaptor(record: Record) -> bool:
     return "optimizer" not in record.values and isinstance(record.values.get("states"), Mapping)
 
 
-def is_group(saved: Any) -> bool:
-    """Whether it may be a group of parameters."""
-    return isinstance(saved, Mapping) and isinstance(saved.get("params", []), list)
+def is_group(group: Any) -> bool:
+    """Whether it is a group of parameters, of a state dict or a record."""
+    return isinstance(group, Mapping) and isinstance(group.get("params"), list)
 
 
 def torchs_state(entry: StateEntry, record: Record) -> dict[str, Any]:
@@ -187,17 +202,11 @@ def adaptors_state(optimizer: torch.optim.Optimizer, record: Record) -> Callable
     Raises:
         RecordMismatchError: no OptimizerAdaptor has such states.
     """
-    rule = rule_in(optimizer.state_dict())
-    if rule is None:
-        known = listed([it.name for it in RULES])
-        raise RecordMismatchError(
-            f"{record.source} is that of an OptimizerAdaptor: expected one of torch's {known}, got"
-            f" {type(optimizer).__name__}; a TorchOptimizer takes it by its load_record"
-        )
+    source, got = f"{record.source} is that of an OptimizerAdaptor", type(optimizer).__name__
+    rule = expect_rule(optimizer.state_dict(), source, got, "a TorchOptimizer takes it by its load_record")
 
     def state_of(entry: StateEntry, record: Record) -> dict[str, Any]:
-        fields = {**tensors_of(entry, record), **entry.values}
-        return to_torch(rule, fields, str(entry), record.source)
+        return to_torch(rule, {**tensors_of(entry, record), **entry.values}, str(entry), record.source)
 
     return state_of
 
@@ -212,13 +221,22 @@ def as_adaptors(record: Record) -> Record:
     rule = rule_in(record.values) if isinstance(groups, list) and all(map(is_group, groups)) else None
     if rule is None or not isinstance(shapes, Mapping):
         return record
-    tensors: dict[str, Tensor] = {}
-    states: dict[str, Any] = {}
+    states = []
     for entry in entries_of(record):
         shape = shapes.get(str(entry.id), ())
         fields = from_torch(rule, torchs_state(entry, record), shape, entry.path or str(entry.id), record.source)
+        states.append((entry.id, entry.path, fields))
+    return state_record(states, record.source)
+
+
+def state_record(states: Iterable[tuple[ParamId, str | None, Mapping[str, Any]]], source: str, **values: Any) -> Record:
+    """The record of an OptimizerAdaptor with these states: the id, the path and the fields of each."""
+    tensors: dict[str, Tensor] = {}
+    plain: dict[str, Any] = {}
+    paths: dict[str, str] = {}
+    for param_id, path, fields in states:
         for name, value in fields.items():
-            (tensors if isinstance(value, Tensor) else states)[f"{entry.id}.{name}"] = value
-    trained = {name.partition(".")[0] for name in (*tensors, *states)}
-    paths = {text: path for text, path in record.values.get("paths", {}).items() if text in trained}
-    return Record(tensors, {"states": states, "paths": paths}, source=record.source)
+            (tensors if isinstance(value, Tensor) else plain)[f"{param_id}.{name}"] = value
+        if fields and path is not None:
+            paths[str(param_id)] = path
+    return Record(tensors, {"states": plain, "paths": paths, **values}, source=source)
