@@ -1,6 +1,6 @@
 """The roles that layers can play in others: a field annotated with one takes any config of a layer that plays it."""
 
-from typing import Self
+from typing import ClassVar, Self
 
 from ..config import ModuleConfig
 from ..config.roles import Built
@@ -20,9 +20,14 @@ class NormalizationConfig(ModuleConfig[Built]):
         GroupNormConfig(num_groups=4, num_channels=32, epsilon=1e-05, affine=True)
     """
 
+    features: ClassVar[str] = ""
+    """The field that has the number of features."""
+
     @property
     def num_features(self) -> int:
         """The number of features, whatever the layer calls them; 0 for `IdentityConfig`."""
+        if self.features:
+            return getattr(self, self.features)
         raise NotImplementedError(f"{type(self).__name__} does not define num_features")
 
     def with_num_features(self, num_features: int) -> Self:
@@ -31,4 +36,6 @@ class NormalizationConfig(ModuleConfig[Built]):
         Raises:
             ConfigError: the layer can't have so many.
         """
+        if self.features:
+            return self.replace(**{self.features: num_features})
         raise NotImplementedError(f"{type(self).__name__} does not define with_num_features(num_features)")

@@ -1,10 +1,11 @@
 """The configs of convolutions, and of the layers that rearrange pixels and windows. Imports no torch."""
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...config import ModuleConfig
 from ...config.bounds import CountOrZero, Size
+from ...config.roles import Built
 from ..initializers.configs import Initializer, KaimingUniform
 from ..padding import (
     PaddingConfig1d,
@@ -23,19 +24,27 @@ if TYPE_CHECKING:
     from .deform_conv2d import DeformConv2d
 
 
-class Conv1dConfig(ModuleConfig["Conv1d"], tag="Conv1d", builds=".conv"):
-    """Convolution over one dimension.
+class _ConvConfig(ModuleConfig[Built]):
+    """What convolutions have in common.
 
     Attributes:
+        channels: of input and output, `[in, out]`.
         channels_in: of the input.
         channels_out: of the output.
         kernel_size: of the window.
         stride: from one window to the next.
         dilation: from one element of a window to the next; `Same` does not count it, as in Burn.
         groups: into which the channels are divided; each is convolved by itself.
-        padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for both ends, or `[left, right]`.
         bias: whether a bias is added.
         initializer: of weight and bias.
+    """
+
+
+class Conv1dConfig(_ConvConfig["Conv1d"], tag="Conv1d", builds=".conv"):
+    """Convolution over one dimension.
+
+    Attributes:
+        padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for both ends, or `[left, right]`.
     """
 
     channels_in: Size
@@ -52,19 +61,13 @@ class Conv1dConfig(ModuleConfig["Conv1d"], tag="Conv1d", builds=".conv"):
         yield from _divided(self.channels_in, self.channels_out, self.groups)
 
 
-class Conv2dConfig(ModuleConfig["Conv2d"], tag="Conv2d", builds=".conv"):
+class Conv2dConfig(_ConvConfig["Conv2d"], tag="Conv2d", builds=".conv"):
     """Convolution over height and width.
 
     Attributes:
-        channels: of input and output, `[in, out]`.
         kernel_size: of the window; one size, or `[height, width]`, as in stride and dilation.
-        stride: from one window to the next.
-        dilation: from one element of a window to the next; `Same` does not count it, as in Burn.
-        groups: into which the channels are divided; each is convolved by itself.
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for all sides, or
             `[top, left, bottom, right]`.
-        bias: whether a bias is added.
-        initializer: of weight and bias.
     """
 
     channels: tuple[Size, Size]
@@ -80,19 +83,13 @@ class Conv2dConfig(ModuleConfig["Conv2d"], tag="Conv2d", builds=".conv"):
         yield from _divided(*self.channels, self.groups)
 
 
-class Conv3dConfig(ModuleConfig["Conv3d"], tag="Conv3d", builds=".conv"):
+class Conv3dConfig(_ConvConfig["Conv3d"], tag="Conv3d", builds=".conv"):
     """Convolution over depth, height and width.
 
     Attributes:
-        channels: of input and output, `[in, out]`.
         kernel_size: of the window; one size, or `[depth, height, width]`, as in stride and dilation.
-        stride: from one window to the next.
-        dilation: from one element of a window to the next; `Same` does not count it, as in Burn.
-        groups: into which the channels are divided; each is convolved by itself.
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs; odd kernels only), one size for all sides, or
             `[depth, height, width]`, each for both ends.
-        bias: whether a bias is added.
-        initializer: of weight and bias.
     """
 
     channels: tuple[Size, Size]
@@ -109,107 +106,77 @@ class Conv3dConfig(ModuleConfig["Conv3d"], tag="Conv3d", builds=".conv"):
         yield from even_kernel(self.padding, self.kernel_size)
 
 
-class ConvTranspose1dConfig(ModuleConfig["ConvTranspose1d"], tag="ConvTranspose1d", builds=".conv_transpose"):
-    """Transposed convolution over one dimension: the gradient of a convolution with respect to its input.
+class _ConvTransposeConfig(_ConvConfig[Built]):
+    """What transposed convolutions have in common; a subclass has types of its own for the sizes.
 
     Attributes:
-        channels: of input and output, `[in, out]`.
-        kernel_size: of the window.
         stride: from the window of one input element to that of the next.
         dilation: from one element of a window to the next.
-        groups: into which the channels are divided; each is convolved by itself.
         padding: how many elements of the result are cut off at both ends.
         padding_out: how many are added at the end; torch's `output_padding`, of any size.
-        bias: whether a bias is added.
-        initializer: of weight and bias.
     """
 
     channels: tuple[Size, Size]
+    kernel_size: Any
+    stride: Any = 1
+    dilation: Any = 1
+    groups: Size = 1
+    padding: Any = 0
+    padding_out: Any = 0
+    bias: bool = True
+    initializer: Initializer = KaimingUniform()
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        yield from _divided(*self.channels, self.groups)
+
+
+class ConvTranspose1dConfig(_ConvTransposeConfig["ConvTranspose1d"], tag="ConvTranspose1d", builds=".conv_transpose"):
+    """Transposed convolution over one dimension: the gradient of a convolution with respect to its input."""
+
     kernel_size: Size
     stride: Size = 1
     dilation: Size = 1
-    groups: Size = 1
     padding: CountOrZero = 0
     padding_out: CountOrZero = 0
-    bias: bool = True
-    initializer: Initializer = KaimingUniform()
-
-    def validate(self) -> Iterable[tuple[str, str]]:
-        yield from _divided(*self.channels, self.groups)
 
 
-class ConvTranspose2dConfig(ModuleConfig["ConvTranspose2d"], tag="ConvTranspose2d", builds=".conv_transpose"):
+class ConvTranspose2dConfig(_ConvTransposeConfig["ConvTranspose2d"], tag="ConvTranspose2d", builds=".conv_transpose"):
     """Transposed convolution over height and width: the gradient of a convolution with respect to its input.
 
     Attributes:
-        channels: of input and output, `[in, out]`.
-        kernel_size: of the window; one size, or `[height, width]`, as in the sizes below.
-        stride: from the window of one input element to that of the next.
-        dilation: from one element of a window to the next.
-        groups: into which the channels are divided; each is convolved by itself.
-        padding: how many elements of the result are cut off at both ends.
-        padding_out: how many are added at the end; torch's `output_padding`, of any size.
-        bias: whether a bias is added.
-        initializer: of weight and bias.
+        kernel_size: of the window; one size, or `[height, width]`, as in the other sizes.
     """
 
-    channels: tuple[Size, Size]
     kernel_size: Size2d
     stride: Size2d = 1
     dilation: Size2d = 1
-    groups: Size = 1
     padding: SizeOrZero2d = 0
     padding_out: SizeOrZero2d = 0
-    bias: bool = True
-    initializer: Initializer = KaimingUniform()
-
-    def validate(self) -> Iterable[tuple[str, str]]:
-        yield from _divided(*self.channels, self.groups)
 
 
-class ConvTranspose3dConfig(ModuleConfig["ConvTranspose3d"], tag="ConvTranspose3d", builds=".conv_transpose"):
+class ConvTranspose3dConfig(_ConvTransposeConfig["ConvTranspose3d"], tag="ConvTranspose3d", builds=".conv_transpose"):
     """Transposed convolution over depth, height and width: the gradient of a convolution with respect to its input.
 
     Attributes:
-        channels: of input and output, `[in, out]`.
-        kernel_size: of the window; one size, or `[depth, height, width]`, as in the sizes below.
-        stride: from the window of one input element to that of the next.
-        dilation: from one element of a window to the next.
-        groups: into which the channels are divided; each is convolved by itself.
-        padding: how many elements of the result are cut off at both ends.
-        padding_out: how many are added at the end; torch's `output_padding`, of any size.
-        bias: whether a bias is added.
-        initializer: of weight and bias.
+        kernel_size: of the window; one size, or `[depth, height, width]`, as in the other sizes.
     """
 
-    channels: tuple[Size, Size]
     kernel_size: Size3d
     stride: Size3d = 1
     dilation: Size3d = 1
-    groups: Size = 1
     padding: SizeOrZero3d = 0
     padding_out: SizeOrZero3d = 0
-    bias: bool = True
-    initializer: Initializer = KaimingUniform()
-
-    def validate(self) -> Iterable[tuple[str, str]]:
-        yield from _divided(*self.channels, self.groups)
 
 
-class DeformConv2dConfig(ModuleConfig["DeformConv2d"], tag="DeformConv2d", builds=".deform_conv2d"):
+class DeformConv2dConfig(_ConvConfig["DeformConv2d"], tag="DeformConv2d", builds=".deform_conv2d"):
     """Convolution that reads at moved places (Dai et al. 2017; with masks, Zhu et al. 2018).
 
     Attributes:
-        channels: of input and output, `[in, out]`.
         kernel_size: of the window; one size, or `[height, width]`, as in stride and dilation.
-        stride: from one window to the next.
-        dilation: from one element of a window to the next; `Same` does not count it, as in Burn.
         weight_groups: into which the channels are divided; each is convolved by itself.
         offset_groups: into which the channels of the input are divided; each has its own offsets.
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs; odd kernels only), one size for all sides, or
             `[top, left, bottom, right]`, with the same at both ends.
-        bias: whether a bias is added.
-        initializer: of weight and bias.
     """
 
     channels: tuple[Size, Size]

@@ -1,7 +1,7 @@
 """The configs of normalizations. Imports no torch."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from ...config import Meta, ModuleConfig
 from ...config.bounds import Finite, NotNegative, Positive, Size
@@ -25,12 +25,11 @@ class BatchNormConfig(NormalizationConfig["BatchNorm"], tag="BatchNorm", builds=
         momentum: weight of a batch in the running mean and variance.
     """
 
+    features: ClassVar[str] = "num_features"
+
     num_features: Size  # pyright: ignore[reportIncompatibleMethodOverride]
     epsilon: Positive = 1e-5
     momentum: Annotated[float, Meta(ge=0, le=1)] = 0.1
-
-    def with_num_features(self, num_features: int) -> Self:
-        return self.replace(num_features=num_features)
 
 
 class LayerNormConfig(NormalizationConfig["LayerNorm"], tag="LayerNorm", builds=".layer_norm"):
@@ -42,16 +41,11 @@ class LayerNormConfig(NormalizationConfig["LayerNorm"], tag="LayerNorm", builds=
         bias: whether beta is added.
     """
 
+    features: ClassVar[str] = "d_model"
+
     d_model: Size
     epsilon: NotNegative = 1e-5
     bias: bool = True
-
-    @property
-    def num_features(self) -> int:
-        return self.d_model
-
-    def with_num_features(self, num_features: int) -> Self:
-        return self.replace(d_model=num_features)
 
 
 class GroupNormConfig(NormalizationConfig["GroupNorm"], tag="GroupNorm", builds=".group_norm"):
@@ -64,6 +58,8 @@ class GroupNormConfig(NormalizationConfig["GroupNorm"], tag="GroupNorm", builds=
         affine: whether there are gamma and beta.
     """
 
+    features: ClassVar[str] = "num_channels"
+
     num_groups: Size
     num_channels: Size
     epsilon: NotNegative = 1e-5
@@ -72,13 +68,6 @@ class GroupNormConfig(NormalizationConfig["GroupNorm"], tag="GroupNorm", builds=
     def validate(self) -> Iterable[tuple[str, str]]:
         if self.num_channels % self.num_groups:
             yield "num_groups", f"expected a divisor of num_channels ({self.num_channels}), got {self.num_groups}"
-
-    @property
-    def num_features(self) -> int:
-        return self.num_channels
-
-    def with_num_features(self, num_features: int) -> Self:
-        return self.replace(num_channels=num_features)
 
 
 class InstanceNormConfig(NormalizationConfig["InstanceNorm"], tag="InstanceNorm", builds=".instance_norm"):
@@ -90,16 +79,11 @@ class InstanceNormConfig(NormalizationConfig["InstanceNorm"], tag="InstanceNorm"
         affine: whether there are gamma and beta.
     """
 
+    features: ClassVar[str] = "num_channels"
+
     num_channels: Size
     epsilon: NotNegative = 1e-5
     affine: bool = True
-
-    @property
-    def num_features(self) -> int:
-        return self.num_channels
-
-    def with_num_features(self, num_features: int) -> Self:
-        return self.replace(num_channels=num_features)
 
 
 class RmsNormConfig(NormalizationConfig["RmsNorm"], tag="RmsNorm", builds=".rms_norm"):
@@ -110,15 +94,10 @@ class RmsNormConfig(NormalizationConfig["RmsNorm"], tag="RmsNorm", builds=".rms_
         epsilon: added to the mean square.
     """
 
+    features: ClassVar[str] = "d_model"
+
     d_model: Size
     epsilon: Positive = 1e-5
-
-    @property
-    def num_features(self) -> int:
-        return self.d_model
-
-    def with_num_features(self, num_features: int) -> Self:
-        return self.replace(d_model=num_features)
 
 
 class LocalResponseNormConfig(

@@ -1,11 +1,12 @@
 """The configs of pools. Imports no torch."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import force_setattr
 
 from ...config import ModuleConfig
 from ...config.bounds import Size
+from ...config.roles import Built
 from ..padding import PaddingConfig1d, PaddingConfig2d, PaddingConfig3d, Size2d, Size3d
 
 if TYPE_CHECKING:
@@ -14,15 +15,32 @@ if TYPE_CHECKING:
     from .max_pool import MaxPool1d, MaxPool2d, MaxPool3d
 
 
-class MaxPool1dConfig(ModuleConfig["MaxPool1d"], tag="MaxPool1d", builds=".max_pool"):
-    """The largest element of each window.
+class _WindowConfig(ModuleConfig[Built]):
+    """What pools with windows have in common.
 
     Attributes:
         kernel_size: of the window.
         stride: from one window to the next; None is set to kernel_size.
-        padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for both ends, or `[left, right]`.
+        strides: from one window to the next; None is set to kernel_size.
         dilation: from one element of a window to the next; `Same` does not count it, as in Burn.
+        count_include_pad: whether the zeros of the padding count in the average.
         ceil_mode: whether a last window may reach over the end.
+    """
+
+    kernel_size: Any
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        stride = "stride" if "stride" in self.__struct_fields__ else "strides"
+        if getattr(self, stride) is None:
+            force_setattr(self, stride, self.kernel_size)
+
+
+class MaxPool1dConfig(_WindowConfig["MaxPool1d"], tag="MaxPool1d", builds=".max_pool"):
+    """The largest element of each window.
+
+    Attributes:
+        padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for both ends, or `[left, right]`.
     """
 
     kernel_size: Size
@@ -31,22 +49,14 @@ class MaxPool1dConfig(ModuleConfig["MaxPool1d"], tag="MaxPool1d", builds=".max_p
     dilation: Size = 1
     ceil_mode: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.stride is None:
-            force_setattr(self, "stride", self.kernel_size)
 
-
-class MaxPool2dConfig(ModuleConfig["MaxPool2d"], tag="MaxPool2d", builds=".max_pool"):
+class MaxPool2dConfig(_WindowConfig["MaxPool2d"], tag="MaxPool2d", builds=".max_pool"):
     """The largest element of each window.
 
     Attributes:
         kernel_size: of the window; one size, or `[height, width]`, as in strides and dilation.
-        strides: from one window to the next; None is set to kernel_size.
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for all sides, or
             `[top, left, bottom, right]`.
-        dilation: from one element of a window to the next; `Same` does not count it, as in Burn.
-        ceil_mode: whether a last window may reach over the end.
     """
 
     kernel_size: Size2d
@@ -55,22 +65,14 @@ class MaxPool2dConfig(ModuleConfig["MaxPool2d"], tag="MaxPool2d", builds=".max_p
     dilation: Size2d = 1
     ceil_mode: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.strides is None:
-            force_setattr(self, "strides", self.kernel_size)
 
-
-class MaxPool3dConfig(ModuleConfig["MaxPool3d"], tag="MaxPool3d", builds=".max_pool"):
+class MaxPool3dConfig(_WindowConfig["MaxPool3d"], tag="MaxPool3d", builds=".max_pool"):
     """The largest element of each window.
 
     Attributes:
         kernel_size: of the window; one size, or `[depth, height, width]`, as in strides and dilation.
-        strides: from one window to the next; None is set to kernel_size.
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for all sides, or
             `[depth, height, width]`, each for both ends.
-        dilation: from one element of a window to the next; `Same` does not count it, as in MaxPool2d.
-        ceil_mode: whether a last window may reach over the end.
     """
 
     kernel_size: Size3d
@@ -79,21 +81,12 @@ class MaxPool3dConfig(ModuleConfig["MaxPool3d"], tag="MaxPool3d", builds=".max_p
     dilation: Size3d = 1
     ceil_mode: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.strides is None:
-            force_setattr(self, "strides", self.kernel_size)
 
-
-class AvgPool1dConfig(ModuleConfig["AvgPool1d"], tag="AvgPool1d", builds=".avg_pool"):
+class AvgPool1dConfig(_WindowConfig["AvgPool1d"], tag="AvgPool1d", builds=".avg_pool"):
     """The average of each window.
 
     Attributes:
-        kernel_size: of the window.
-        stride: from one window to the next; None is set to kernel_size.
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for both ends, or `[left, right]`.
-        count_include_pad: whether the zeros of the padding count in the average.
-        ceil_mode: whether a last window may reach over the end.
     """
 
     kernel_size: Size
@@ -102,22 +95,14 @@ class AvgPool1dConfig(ModuleConfig["AvgPool1d"], tag="AvgPool1d", builds=".avg_p
     count_include_pad: bool = True
     ceil_mode: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.stride is None:
-            force_setattr(self, "stride", self.kernel_size)
 
-
-class AvgPool2dConfig(ModuleConfig["AvgPool2d"], tag="AvgPool2d", builds=".avg_pool"):
+class AvgPool2dConfig(_WindowConfig["AvgPool2d"], tag="AvgPool2d", builds=".avg_pool"):
     """The average of each window.
 
     Attributes:
         kernel_size: of the window; one size, or `[height, width]`, as in strides.
-        strides: from one window to the next; None is set to kernel_size.
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for all sides, or
             `[top, left, bottom, right]`.
-        count_include_pad: whether the zeros of the padding count in the average.
-        ceil_mode: whether a last window may reach over the end.
     """
 
     kernel_size: Size2d
@@ -125,11 +110,6 @@ class AvgPool2dConfig(ModuleConfig["AvgPool2d"], tag="AvgPool2d", builds=".avg_p
     padding: PaddingConfig2d = "Valid"
     count_include_pad: bool = True
     ceil_mode: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.strides is None:
-            force_setattr(self, "strides", self.kernel_size)
 
 
 class AdaptiveAvgPool1dConfig(ModuleConfig["AdaptiveAvgPool1d"], tag="AdaptiveAvgPool1d", builds=".adaptive_avg_pool"):

@@ -98,7 +98,20 @@ class MixtureOfExpertsConfig(ModuleConfig["MixtureOfExperts"], tag="MixtureOfExp
 
 
 class _StackConfig(ModuleConfig[Built]):
-    """What a stack of encoder layers and one of decoder layers have in common."""
+    """What a stack of encoder layers and one of decoder layers have in common.
+
+    Attributes:
+        d_model: size of a position's vector.
+        d_ff: inner size of the feed-forward parts.
+        n_heads: attention heads of a layer; must divide d_model.
+        n_layers: layers.
+        dropout: probability of dropping an attention weight, an inner value, and a value of each part's output.
+        norm_first: whether parts get normalized vectors, in place of what is added up being normalized.
+        quiet_softmax: whether attention weights may all be near 0.
+        initializer: of all linear layers.
+        activation: of the feed-forward parts.
+        layer_norm_eps: epsilon of the norms.
+    """
 
     d_model: Size
     d_ff: Size
@@ -119,36 +132,10 @@ class _StackConfig(ModuleConfig[Built]):
 class TransformerEncoderConfig(
     _StackConfig["TransformerEncoder"], tag="TransformerEncoder", builds=".transformer_encoder"
 ):
-    """Layers of self-attention and a feed-forward part (Vaswani et al. 2017, section 3.1).
-
-    Attributes:
-        d_model: size of a position's vector.
-        d_ff: inner size of the feed-forward parts.
-        n_heads: attention heads of a layer; must divide d_model.
-        n_layers: layers.
-        dropout: probability of dropping an attention weight, an inner value, and a value of each part's output.
-        norm_first: whether parts get normalized vectors, in place of what is added up being normalized.
-        quiet_softmax: whether attention weights may all be near 0.
-        initializer: of all linear layers.
-        activation: of the feed-forward parts.
-        layer_norm_eps: epsilon of the norms.
-    """
+    """Layers of self-attention and a feed-forward part (Vaswani et al. 2017, section 3.1)."""
 
 
 class TransformerDecoderConfig(
     _StackConfig["TransformerDecoder"], tag="TransformerDecoder", builds=".transformer_decoder"
 ):
-    """Layers of self-attention, attention to a memory, and a feed-forward part (Vaswani et al. 2017, section 3.1).
-
-    Attributes:
-        d_model: size of a position's vector.
-        d_ff: inner size of the feed-forward parts.
-        n_heads: attention heads of a layer; must divide d_model.
-        n_layers: layers.
-        dropout: probability of dropping an attention weight, an inner value, and a value of each part's output.
-        norm_first: whether parts get normalized vectors, in place of what is added up being normalized.
-        quiet_softmax: whether attention weights may all be near 0.
-        initializer: of all linear layers.
-        activation: of the feed-forward parts.
-        layer_norm_eps: epsilon of the norms.
-    """
+    """Layers of self-attention, attention to a memory, and a feed-forward part (Vaswani et al. 2017, section 3.1)."""
