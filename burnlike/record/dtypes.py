@@ -12,11 +12,7 @@ _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
 
 def file_dtype(dtype: torch.dtype, tensor_name: str) -> str:
-    """The format's name of `dtype`.
-
-    Raises:
-        DTypeError: the format has no such type.
-    """
+    """The format's name of `dtype`."""
     if dtype not in _NAMES:
         remedy = "store torch.view_as_real(tensor)" if dtype.is_complex else "convert it first"
         raise DTypeError(f"'{tensor_name}' is {plain(dtype)}, which a safetensors file can't hold; {remedy}")
@@ -24,11 +20,7 @@ def file_dtype(dtype: torch.dtype, tensor_name: str) -> str:
 
 
 def torch_dtype(name: str, tensor_name: str, path: str) -> torch.dtype:
-    """torch's type for the format's `name`.
-
-    Raises:
-        RecordFormatError: torch has no such type.
-    """
+    """torch's type for the format's `name`."""
     if name not in _DTYPES:
         raise RecordFormatError(f"{path}: '{tensor_name}' is {name}, a type that torch tensors can't have")
     return _DTYPES[name]

@@ -81,11 +81,7 @@ DEFAULT_EXTENSION = ".safetensors"
 
 
 def format_of_path(path: str | os.PathLike[str]) -> Format:
-    """The format that a file to be written has by its extension.
-
-    Raises:
-        RecordError: no format has this extension.
-    """
+    """The format that a file to be written has by its extension."""
     check_name(path)
     text = os.fspath(path)
     for extension in sorted(_FORMATS, key=len, reverse=True):
@@ -95,11 +91,7 @@ def format_of_path(path: str | os.PathLike[str]) -> Format:
 
 
 def check_name(path: str | os.PathLike[str]) -> None:
-    """Refuse the name of a file that is to be written if it stands for something that burnlike does not write.
-
-    Raises:
-        RecordError: it is the name of a pickle, or of the index of a set of files.
-    """
+    """Refuse the name of a file that is to be written if it stands for something that burnlike does not write."""
     text = os.fspath(path)
     name = os.path.basename(text)
     if _OF_TORCH.search(name.lower()):
@@ -114,11 +106,7 @@ def check_name(path: str | os.PathLike[str]) -> None:
 
 
 def detect(source: Source) -> Format:
-    """The format of a file, by its first bytes; `source` is the file as it is, compressed or not.
-
-    Raises:
-        RecordFormatError: it is none of them.
-    """
+    """The format of a file, by its first bytes; `source` is the file as it is, compressed or not."""
     from .bytes.gzip_source import GzipSource, is_gzip
 
     compressed = is_gzip(source)

@@ -71,7 +71,6 @@ def tag_of(layout: Layout) -> str | None:
 
 
 def join(prefix: str, name: object) -> str:
-    """The path of `name` below `prefix`."""
     return f"{prefix}.{name}" if prefix else str(name)
 
 
@@ -86,11 +85,7 @@ def holds_states(layout: Layout) -> bool:
 
 
 def check_layout(layout: Layout, path: str = "", depth: int = 0) -> None:
-    """Check a layout that comes from outside.
-
-    Raises:
-        RecordError: it is none; the message names the place.
-    """
+    """Check a layout that comes from outside."""
     place = f"the layout of '{path}'" if path else "the layout"
     if depth > _MAX_DEPTH:
         raise RecordError(f"{place} is nested too deeply (more than {_MAX_DEPTH} levels)")

@@ -101,7 +101,6 @@ def _on_meta(config: Any) -> nn.Module:
 
 
 def _rebuild(config: Any, module: nn.Module, device: torch.device) -> str:
-    """Set what is left from a module that is built with values; returns why something may be left."""
     try:
         computed = computed_tensors(lambda: _build(config, "cpu"))
     except Exception as error:  # whatever a constructor raises where there are no random numbers
@@ -137,7 +136,6 @@ class _WithoutRandomNumbers(TorchDispatchMode):
         self._unknown: set[StorageWeakRef] = set()
 
     def is_unknown(self, tensor: Tensor) -> bool:
-        """Whether the values depend on random numbers."""
         return type(tensor) in (Tensor, nn.Parameter) and StorageWeakRef(tensor.untyped_storage()) in self._unknown
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -180,15 +178,12 @@ def _in_torchs_initializer() -> bool:
 
 
 def _changed(func: Any, args: Any, kwargs: Any) -> Iterator[Any]:
-    """The arguments that an operation writes to."""
     for index, argument in enumerate(schema_of(func).arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             yield args[index] if index < len(args) else kwargs.get(argument.name)
 
 
 def _meta_result(func: Any, args: Any, kwargs: Any) -> Any:
-    """The result of an operation, without values."""
-
     def moved(leaf: Any) -> Any:
         if isinstance(leaf, torch.Generator):
             return None

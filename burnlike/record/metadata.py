@@ -49,9 +49,6 @@ def encode(outline: Outline) -> dict[str, str]:
     """Turn what a record holds beside its tensors into the texts of `__metadata__`.
 
     Texts that another program wrote stay; where there is nothing else, they stay alone.
-
-    Raises:
-        RecordError: a value is neither a number, a text, a bool, None, nor a list or map of those.
     """
     others, texts = _others(outline.metadata), own_texts(outline)
     if others and not texts:
@@ -80,7 +77,6 @@ def _others(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 
 def tells_states(texts: Mapping[str, str]) -> bool:
-    """Whether the texts say which tensors are states."""
     return _STATES in texts
 
 
@@ -90,9 +86,6 @@ def own_texts(outline: Outline, states: bool | None = None) -> dict[str, str]:
     Args:
         outline: the record.
         states: whether to say which tensors are states; None is if there are some.
-
-    Raises:
-        RecordError: a value is neither a number, a text, a bool, None, nor a list or map of those.
     """
     texts: dict[str, str] = {}
     if outline.ids:
@@ -115,31 +108,19 @@ def dump_versions(noted: Mapping[str, Any]) -> str:
 
     Args:
         noted: path of a module -> what torch notes about it, plain values; what it notes about most is left out.
-
-    Raises:
-        RecordError: something in it is not a plain value.
     """
     return dump_values({path: it for path, it in noted.items() if it != USUAL_VERSION})
 
 
 def aliases_of(texts: Mapping[str, str], path: str, budget: Budget) -> dict[str, str]:
-    """The aliases among the texts, unchecked.
-
-    Raises:
-        RecordFormatError: they are damaged, or take more than the budget.
-    """
+    """The aliases among the texts, unchecked."""
     return _aliases(texts, path, budget) if texts.get(_FORMAT) in _READABLE else {}
 
 
 def decode(
     texts: Mapping[str, str], entries: Mapping[str, TensorEntry], path: str, budget: Budget | None = None
 ) -> Outline:
-    """Read the texts of `__metadata__` back.
-
-    Raises:
-        RecordFormatError: the texts are damaged, take more than the budget, or are of a version that this reader
-            doesn't know.
-    """
+    """Read the texts of `__metadata__` back."""
     budget = budget or Budget(path)
     others = {key: text for key, text in texts.items() if not key.startswith(_PREFIX) or key in (VERSIONS, PICKLED)}
     version = texts.get(_FORMAT)

@@ -75,11 +75,7 @@ class RecordPart:
 
 
 def step(record: "Record", path: str, name: str | int) -> Any:
-    """The tensor, plain value or part called `name` below `path`.
-
-    Raises:
-        RecordPathError: there is none.
-    """
+    """The tensor, plain value or part called `name` below `path`."""
     below = f"{path}.{name}" if path else str(name)
     tensor_name = record.aliases.get(below, below)
     if tensor_name in record.tensors:
@@ -195,9 +191,6 @@ def part_of(record: "Record", path: str) -> "Record":
     """The part of a record below `path`, as a record whose names begin there.
 
     A tensor that is tied to one elsewhere in the record is in it, too.
-
-    Raises:
-        RecordPathError: nothing lies there.
     """
     prefix = f"{path}."
     part = _chosen(record, lambda name: name.startswith(prefix), prefix)

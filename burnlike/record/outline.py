@@ -21,11 +21,7 @@ _KINDS = {it.record: it.kind for it in DTYPES}
 
 
 def byte_count(dtype: str, shape: Collection[int]) -> int:
-    """Bytes of a tensor; elements narrower than a byte are packed.
-
-    Raises:
-        RecordFormatError: the elements do not fill whole bytes.
-    """
+    """Bytes of a tensor; elements narrower than a byte are packed."""
     bits = DTYPE_BITS[dtype] * prod(shape)
     if bits % 8:
         raise RecordFormatError(f"{list(shape)} elements of {dtype} do not fill whole bytes")
@@ -54,7 +50,6 @@ class TensorEntry:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its values."""
         return byte_count(self.dtype, self.shape)
 
     @property

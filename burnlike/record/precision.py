@@ -82,9 +82,6 @@ def stored_dtype_of(precision: PrecisionRule, names: Sequence[str], dtype: torch
         names: the name that it is stored under, then those it is tied to. Where the rule leaves the type as it is under
             one of them, it stays; else the first one counts.
         dtype: its type.
-
-    Raises:
-        DTypeError: the rule gives no type, or one of another kind.
     """
     found = [precision.stored_dtype(name, dtype) for name in names]
     stored = dtype if dtype in found else found[0]

@@ -199,11 +199,7 @@ def _tensor(name: Any, value: Any) -> Tensor:
 
 
 def _with_own_records(record: Record, parts: Mapping[str, nn.Module]) -> Record:
-    """The record of a module with those of its parts in the places of what it has of them.
-
-    Raises:
-        RecordError: a tensor that one of the parts leaves out is tied to one elsewhere.
-    """
+    """The record of a module with those of its parts in the places of what it has of them."""
     records = {path: Record.of(part) for path, part in parts.items()}
     rest = without(record, parts)
     values = dict(rest.values)
@@ -225,7 +221,6 @@ def _with_own_records(record: Record, parts: Mapping[str, nn.Module]) -> Record:
 
 
 def _place(values: dict[str, Any], path: list[str], content: dict[str, Any]) -> None:
-    """Put plain values at a path."""
     for name in path[:-1]:
         values = values.setdefault(name, {})
     values[path[-1]] = content

@@ -146,12 +146,10 @@ class FileRecorder(Recorder):
             raise _of_another_format(source, self.format) or error from error
 
     def _target(self, path: str | os.PathLike[str]) -> str:
-        """The file that `save` replaces."""
         check_name(path)
         return with_extension(path, self.format.extension)
 
     def _save(self, outline: Outline, tensors: Mapping[str, Tensor], target: str) -> str:
-        """Write what `outline` says to `target`; returns the path written."""
         write_file(target, self.format, outline, tensors, self._allow_overflow)
         return target
 
@@ -171,11 +169,7 @@ def _of_another_format(source: Source, expected: Format) -> RecordFormatError | 
 
 
 def record_to_save(source: Any) -> Record:
-    """The record of what a recorder is given.
-
-    Raises:
-        RecordError: it has none, or is a module.
-    """
+    """The record of what a recorder is given."""
     if isinstance(source, torch.nn.Module):
         raise RecordError(
             f"expected a Record, got {type(source).__name__}; write Record.from_module(module), or use"
@@ -185,11 +179,7 @@ def record_to_save(source: Any) -> Record:
 
 
 def checked_precision(precision: PrecisionRule | None) -> tuple[PrecisionRule, bool]:
-    """The precision, or that which stores each tensor as it is; and whether values may become inf.
-
-    Raises:
-        RecordError: it is none.
-    """
+    """The precision, or that which stores each tensor as it is; and whether values may become inf."""
     if precision is not None and not callable(getattr(precision, "stored_dtype", None)):
         raise RecordError(
             f"expected a Precision, got {precision!r}; write Precision(torch.bfloat16) or BFloat16Precision"
@@ -213,10 +203,6 @@ def outline_of(record: Record, precision: PrecisionRule, with_values: bool = Tru
     """The record without its values, in the types of `precision`.
 
     `with_values` refuses tensors that have none, as those on the meta device.
-
-    Raises:
-        RecordError: a tensor has no values or no plain memory.
-        DTypeError: a tensor's type can't be stored, or the precision gives none of its kind.
     """
     tensors, names = record.tensors, names_of(record)
     in_memory = not isinstance(tensors, StoredTensors)
@@ -250,17 +236,12 @@ def names_of(record: Record) -> dict[str, list[str]]:
 
 
 def copied(record: Record) -> Record:
-    """The record with copies of its values in the CPU's memory; those of an open file are left there.
-
-    Raises:
-        RecordError, DTypeError: see `outline_of`.
-    """
+    """The record with copies of its values in the CPU's memory; those of an open file are left there."""
     outline, tensors = snapshot(outline_of(record, Precision(float=None)), record.tensors, allow_overflow=True)
     return replace(record, tensors=tensors, values=outline.values)
 
 
 def record_of(source: Source, outline: Outline) -> Record:
-    """The record that a file holds."""
     return Record(
         LazyTensors(source, outline),
         outline.values,

@@ -76,7 +76,6 @@ def save_async(
 
 
 def _recorder(path: str | os.PathLike[str], precision: PrecisionRule | None, given: R | None) -> R | FileRecorder:
-    """The recorder that is given, or that for the path."""
     if given is None:
         return recorder_for(path, precision)
     if precision is not None:

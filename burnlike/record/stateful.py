@@ -34,11 +34,7 @@ _STATE, _KIND = "state", "kind"
 
 
 def own_record(source: Any) -> Record | None:
-    """The record that `source` itself has; None for what is only a part of one, as tensors, maps and dataclasses.
-
-    Raises:
-        RecordError: it can't be made; see `Record.from_module`.
-    """
+    """The record that `source` itself has; None for what is only a part of one, as tensors, maps and dataclasses."""
     if isinstance(source, Record | type):
         return source if isinstance(source, Record) else None
     inner = unwrap(source) if isinstance(source, nn.Module) else source
@@ -57,9 +53,6 @@ def load_own(target: Any, source: Any, **options: Any) -> Any:
 
     Returns:
         What its `load_record` gives: a LoadReport for modules.
-
-    Raises:
-        RecordError: it has no record of its own; or the record does not fit, see `burnlike.record.load`.
     """
     record = Record.of(source)
     inner = unwrap(target) if isinstance(target, nn.Module) else target
@@ -78,7 +71,6 @@ def load_own(target: Any, source: Any, **options: Any) -> Any:
 
 
 def load_module(module: nn.Module, record: Record, **options: Any) -> "LoadReport":
-    """Put a record into the tensors of a module, whatever its class says."""
     return resolve(_LOAD_INTO)(record, module, options)
 
 
@@ -154,11 +146,7 @@ def handling_of(source: Any) -> Handling | None:
 
 
 def put_state(name: str, handling: Handling, state: Any, source: str) -> None:
-    """Put back a state that `take` gave; `name` and `source` are for messages.
-
-    Raises:
-        RecordMismatchError: it was refused.
-    """
+    """Put back a state that `take` gave; `name` and `source` are for messages."""
     try:
         handling.put(state)
     except BurnlikeError:
@@ -176,11 +164,7 @@ def is_foreign(source: Any) -> bool:
 
 
 def from_foreign(source: Any) -> Record:
-    """The record of such an object; its tensors are not copied.
-
-    Raises:
-        RecordError: its state holds what can't be stored without code.
-    """
+    """The record of such an object; its tensors are not copied."""
     handling = handling_of(source)
     assert handling is not None
     kind = type(source).__name__
@@ -190,11 +174,7 @@ def from_foreign(source: Any) -> Record:
 
 
 def into_foreign(target: Any, record: Record) -> Any:
-    """Put a record that `from_foreign` made back; returns the object.
-
-    Raises:
-        RecordMismatchError: it is that of another kind of object, or was refused; the object is as it was.
-    """
+    """Put a record that `from_foreign` made back; returns the object."""
     handling = handling_of(target)
     assert handling is not None
     kind = type(target).__name__

@@ -30,20 +30,12 @@ _SPECIAL_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def dump_values(values: Mapping[str, Any]) -> str:
-    """The values as JSON.
-
-    Raises:
-        RecordError: a value is neither a number, a text, a bool, None, nor a list or map of those.
-    """
+    """The values as JSON."""
     return json.dumps(to_json(values, "values"), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def load_values(text: str, place: str, budget: Budget | None = None) -> dict[str, Any]:
-    """The values that `dump_values` made the text of; a budget of None is one for the text alone.
-
-    Raises:
-        RecordFormatError: it is damaged, or takes more than the budget.
-    """
+    """The values that `dump_values` made the text of; a budget of None is one for the text alone."""
     try:
         values = from_json(load_json(text.encode(), budget or Budget(place)), place)
     except (ValueError, RecursionError) as error:
@@ -87,11 +79,7 @@ def to_json(value: Any, place: str, depth: int = 0) -> Any:
 
 
 def from_json(value: Any, place: str, depth: int = 0) -> Any:
-    """The value that `to_json` turned into `value`, whose maps and lists it changes: a copy would take as much again.
-
-    Raises:
-        RecordFormatError: it is nested too deeply, or damaged.
-    """
+    """The value that `to_json` turned into `value`; changes its maps and lists, as a copy would take as much again."""
     if depth > MAX_DEPTH:
         raise RecordFormatError(f"{place} is nested too deeply (more than {MAX_DEPTH} levels)")
     if isinstance(value, list):

@@ -32,11 +32,7 @@ class Bincode(EnvelopeFormat):
     has_names = False
 
     def segments(self, outline: Outline) -> Iterator[Segment]:
-        """The envelope's texts and the record by its layout.
-
-        Raises:
-            RecordError: the record has no layout, a vague one, or holds what bincode has no place for.
-        """
+        """The envelope's texts and the record by its layout."""
         entries = [name for name, value in outline.values.items() if isinstance(value, dict) and ENTRY in value]
         if entries:
             raise RecordError(
@@ -68,9 +64,6 @@ class Bincode(EnvelopeFormat):
 
         Bytes behind the record are refused, although Burn reads past them: they are the only sign that the layout of
         a similar, smaller model was given.
-
-        Raises:
-            RecordError: there is no layout.
         """
         cursor = Cursor(source)
         metadata = take_envelope(cursor)
@@ -98,7 +91,6 @@ class _Writer:
         self.fill = fill
 
     def write(self, layout: Layout, path: str) -> Iterator[Segment]:
-        """The segments of the part at `path`."""
         if isinstance(layout, str):
             yield from self._leaf(layout, path)
             return

@@ -33,7 +33,6 @@ _COSTS = {
 
 
 def take_envelope(cursor: Cursor) -> dict[str, str]:
-    """The five texts at the beginning of a file."""
     try:
         return {key: take_text(cursor, _LONGEST_LABEL) for key in KEYS}
     except RecordFormatError as error:
@@ -44,7 +43,6 @@ def take_envelope(cursor: Cursor) -> dict[str, str]:
 
 
 def take_number(cursor: Cursor) -> int:
-    """A whole number."""
     first = cursor.take_byte()
     if first < 251:
         return first
@@ -57,7 +55,6 @@ def take_number(cursor: Cursor) -> int:
 
 
 def take_text(cursor: Cursor, longest: int) -> str:
-    """A text of at most `longest` bytes."""
     start = cursor.position
     count = take_number(cursor)
     if count > longest:
@@ -71,11 +68,7 @@ def take_text(cursor: Cursor, longest: int) -> str:
 
 
 def version_of(text: str, path: str) -> tuple[int, int]:
-    """The first two numbers of a version of Burn.
-
-    Raises:
-        RecordFormatError: it is not a version, or one whose files are of another form.
-    """
+    """The first two numbers of a version of Burn."""
     try:
         major, minor = (int(number) for number in text.split(".")[:2])
     except ValueError as error:
@@ -88,12 +81,7 @@ def version_of(text: str, path: str) -> tuple[int, int]:
 
 
 def read_item(cursor: Cursor, layout: Layout, version: str) -> Outline:
-    """The record that begins at the cursor, behind the envelope; `version` is that of Burn, from there.
-
-    Raises:
-        RecordFormatError: the file is damaged, or the layout is not its own.
-        RecordError: the layout says too little.
-    """
+    """The record that begins at the cursor, behind the envelope; `version` is that of Burn, from there."""
     reader = _Reader(cursor, version_of(version, cursor.source.path))
     known, values = reader.read(layout, "")
     found = reader.found

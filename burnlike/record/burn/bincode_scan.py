@@ -27,10 +27,6 @@ def scan(source: Source, name: str = "Bin") -> Outline:
 
     Returns:
         The tensors and ids; there are no values and no layout.
-
-    Raises:
-        RecordFormatError: it is not a file in bincode of Burn's, or seems to hold far more tensors than one of its size
-            does.
     """
     cursor = Cursor(source)
     metadata = take_envelope(cursor)
@@ -52,7 +48,6 @@ class _Scanner:
     version: tuple[int, int]
 
     def run(self, position: int) -> Gathered:
-        """All that is found from `position` on."""
         found = Gathered(self.source.path)
         while (begin := self._next_id(position)) is not None:
             count = len(found.entries) + len(found.aliases)

@@ -51,11 +51,7 @@ class Burnpack(Format):
     name, extension, compressed = "burnpack", ".bpk", False
 
     def segments(self, outline: Outline) -> Iterator[Segment]:
-        """The metadata, then the tensors in the record's order.
-
-        Raises:
-            RecordError: the record is beyond what Burn's readers take.
-        """
+        """The metadata, then the tensors in the record's order."""
         pack = pack_of(outline)
         places = _places(pack)
         text = cbor.encode(_metadata(pack, places))
@@ -74,7 +70,6 @@ class Burnpack(Format):
             offset = stop
 
     def read(self, source: Source, layout: object = None) -> Outline:
-        """All but the tensors; the file has names, so that no layout is needed."""
         path = source.path
         if not source.has(0, _HEAD.size):
             raise RecordFormatError(f"{path}: too short for a burnpack file; fetch or save it again")
@@ -172,7 +167,6 @@ def _pack(found: Any, source: Source, head_bytes: int) -> Pack:
 
 
 def _tensor(name: str, descriptor: Any, source: Source) -> StoredTensor:
-    """The tensor; it begins at its offset in the data."""
     path = source.path
     if not isinstance(descriptor, dict):
         raise _wrong(path, name, "no descriptor")
@@ -213,11 +207,7 @@ def _check_overlaps(tensors: list[StoredTensor], ids: Mapping[str, int], path: s
 
 
 def _data_start(source: Source, head_bytes: int, tensors: list[StoredTensor]) -> int:
-    """The position of the first tensor, which the oldest files don't pad.
-
-    Raises:
-        RecordFormatError: the file has fewer or more bytes than they need, or than is allowed.
-    """
+    """The position of the first tensor, which the oldest files don't pad."""
     start, count = _aligned(head_bytes), _end(tensors)
     if start + count > MAX_FILE_BYTES:
         what = f"it takes {start + count} bytes, at most {MAX_FILE_BYTES} are allowed"

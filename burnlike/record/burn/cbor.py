@@ -24,9 +24,6 @@ def encode(value: Any) -> bytes:
 
     >>> encode({"a": [1, 2.5]}).hex()
     'a161618201f94100'
-
-    Raises:
-        RecordError: a value is none of int (of 64 bits and a sign), float, text, bytes, bool, None, list and map.
     """
     found = bytearray()
     _encode(value, found)
@@ -95,9 +92,6 @@ def decode(data: bytes, place: str, budget: Budget | None = None) -> Any:
 
     Numbers may be longer than need be and lengths indefinite. Tags are passed over; the value that they stand before is
     taken as it is. Keys of maps are texts.
-
-    Raises:
-        RecordFormatError: it is truncated or damaged, there is more behind it, or it takes more than the budget.
     """
     decoder = _Decoder(data, place, budget or _budget_of(data, place))
     found = decoder.value(0)
@@ -120,11 +114,9 @@ class _Decoder:
         self.budget = budget
 
     def wrong(self, what: str) -> RecordFormatError:
-        """The error for what is wrong at the current place."""
         return RecordFormatError(f"{self.place}: {what}, at byte {self.position} of the CBOR; it is damaged")
 
     def value(self, depth: int) -> Any:
-        """The next value."""
         found = self._item(depth)
         if found is _BREAK:
             raise self.wrong("the end of something indefinite, where nothing indefinite is")

@@ -10,11 +10,7 @@ _BOOL_STORES = {"Native": "BOOL", "U8": "U8", "U32": "U32"}
 
 
 def burn_dtype(dtype: str, name: str) -> Any:
-    """Burn's name: a text, or `{"Bool": "Native"}`.
-
-    Raises:
-        DTypeError: Burn's formats have no such type.
-    """
+    """Burn's name: a text, or `{"Bool": "Native"}`."""
     if dtype == "BOOL":
         return {"Bool": "Native"}
     if dtype not in _PLAIN:
@@ -25,11 +21,7 @@ def burn_dtype(dtype: str, name: str) -> Any:
 
 
 def read_dtype(found: Any, place: str) -> tuple[str, str]:
-    """The dtype that Burn's name means, and that of the bytes, `""` for the same.
-
-    Raises:
-        RecordFormatError: there is no such type, or it is one of quantized tensors.
-    """
+    """The dtype that Burn's name means, and that of the bytes, `""` for the same."""
     match found:
         case "Flex32":
             return "F32", ""
@@ -68,7 +60,6 @@ BOOL_STORES = tuple(_BOOL_STORES)
 
 
 def dtype_bytes(dtype: str, name: str) -> bytes:
-    """The bytes that bincode writes for a dtype."""
     found = burn_dtype(dtype, name)
     return bytes(
         [_NUMBERED.index("Bool"), BOOL_STORES.index("Native")] if dtype == "BOOL" else [_NUMBERED.index(found)]

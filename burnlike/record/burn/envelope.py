@@ -76,7 +76,6 @@ def _may_be(settings: str, floats: set[str]) -> bool:
 
 
 def check_metadata(found: Any, path: str) -> dict[str, str]:
-    """The five texts of a file."""
     if not isinstance(found, Mapping) or not all(isinstance(found.get(key), str) for key in KEYS):
         raise RecordFormatError(f"{path}: its metadata lacks the texts {', '.join(KEYS)}; it is no record of Burn's")
     return {key: found[key] for key in KEYS}
@@ -99,7 +98,6 @@ def _additions(outline: Outline, values: Mapping[str, Any]) -> dict[str, Any] | 
 
 
 def _with_additions(found: Any, outline: Outline, path: str) -> Outline:
-    """The outline with what stands under `burnlike`."""
     if found is None:
         return replace(outline, states=told_states(outline))
     if not isinstance(found, dict) or found.get("format") != FORMAT_VERSION:
@@ -148,13 +146,11 @@ def artifact_of(outline: Outline, recorder: str, phantom: Any, finite: bool = Fa
 
 
 def no_text(error: UnicodeEncodeError) -> RecordError:
-    """The error that a text can't be written."""
     text = str(error.object)[max(error.start - 20, 0) : error.end]
     return RecordError(f"the record's text {text!r} has half of a surrogate pair, which no file can hold; replace it")
 
 
 def outline_of_artifact(found: Any, source: Source, name: str, make: Make | None = None) -> Outline:
-    """The record that the tree of a file holds; `make` is as in `outline_of_item`."""
     if not isinstance(found, Mapping) or not {"metadata", "item"} <= found.keys():
         raise RecordFormatError(f"{source.path}: expected a map with metadata and item; it is no record of Burn's")
     metadata = check_metadata(found["metadata"], source.path)

@@ -60,11 +60,7 @@ class Fill:
         return name
 
     def value(self, path: str, leaf: str) -> Any:
-        """The plain value at `path`, which its layout says is a `leaf`, one of `SCALARS`.
-
-        Raises:
-            RecordError: there is none, or it is something else.
-        """
+        """The plain value at `path`, which its layout says is a `leaf`, one of `SCALARS`."""
         values = self._states if path in self._states else self._plain
         if path not in values:
             raise RecordError(f"the record has no value '{path}', for which its layout has a place")
@@ -79,7 +75,6 @@ class Fill:
         return found
 
     def is_there(self, layout: Layout, path: str) -> bool:
-        """Whether an option is there."""
         known = layout.get("some")
         return bool(self.names_below(path)) if known is None else known
 
@@ -93,7 +88,6 @@ class Fill:
         return list(tree)
 
     def _all_below(self, path: str) -> Iterator[str]:
-        """The names that begin with `path` and a dot."""
         for part in self.names_below(path):
             if part:
                 name = join(path, part)
@@ -101,7 +95,6 @@ class Fill:
                 yield from self._all_below(name)
 
     def items(self, content: Layout, path: str) -> list[Layout]:
-        """The layouts of a list's items."""
         if isinstance(content, list):
             return content
         count = 0
@@ -112,7 +105,6 @@ class Fill:
         return [content] * count
 
     def variant(self, layout: Layout, path: str) -> tuple[str, Layout]:
-        """Name and layout of the variant that an enum is."""
         variants = dict(layout["$enum"])
         names = (
             [layout["is"]] if layout.get("is") else [name for name in variants if self.names_below(join(path, name))]
@@ -122,11 +114,7 @@ class Fill:
         return names[0], variants[names[0]]
 
     def rank(self, layout: Layout, path: str) -> int:
-        """The number of dimensions of the parameter that an optimizer's state at `path` belongs to.
-
-        Raises:
-            RecordError: neither the layout nor a tensor of the state tells.
-        """
+        """The number of dimensions of the parameter that an optimizer's state at `path` belongs to."""
         if layout.get("rank") is not None:
             return layout["rank"]
         entries = self.outline.entries
@@ -136,7 +124,6 @@ class Fill:
         return max(ranks)
 
     def check_tensors(self) -> None:
-        """Raise if a tensor has got no place."""
         left = [name for name in self.outline.entries if name not in self._tensors]
         if left:
             raise RecordError(
@@ -144,7 +131,6 @@ class Fill:
             )
 
     def unplaced(self) -> dict[str, Any]:
-        """The values without those that have a place."""
         values = self.outline.values
         layout = self.outline.layout
         if tag_of(layout) == "$named":
@@ -160,7 +146,6 @@ class Fill:
 
 
 def is_scalar(value: Any, leaf: str) -> bool:
-    """Whether `value` is what the leaf of a layout says."""
     if leaf in _RANGES:
         return type(value) is int and value in _RANGES[leaf]
     return type(value) is _TYPES[leaf]

@@ -32,11 +32,7 @@ class Gathered:
         self._source_path, self._reason = source_path, reason
 
     def param(self, id_text: Any, tensor: StoredTensor) -> None:
-        """Note a parameter; one whose id came before is the same tensor again, which `check_ties` looks at.
-
-        Raises:
-            RecordFormatError: the id is none, or another tensor has this path or came before with this id.
-        """
+        """Note a parameter; one whose id came before is the same tensor again, which `check_ties` looks at."""
         path = tensor.name
         self._check_path(path)
         try:
@@ -54,7 +50,6 @@ class Gathered:
             raise self.wrong(path, f"the ParamId of '{first}' ({param_id}), but another type or shape")
 
     def tensor(self, tensor: StoredTensor) -> None:
-        """Note a tensor without an id."""
         self._check_path(tensor.name)
         self.entries[tensor.name] = tensor
 
@@ -68,7 +63,6 @@ class Gathered:
             raise self.wrong(path, "two tensors")
 
     def check_bytes(self, path: str, count: int, dtype: str, shape: list[int]) -> None:
-        """Check that a tensor has as many bytes as its dtype and shape need."""
         if prod(shape) > count or byte_count(dtype, shape) != count:
             raise self.wrong(path, f"{count} bytes for {dtype} {shape[:16]}")
 

@@ -51,9 +51,6 @@ def item_of(outline: Outline, finite: bool = False) -> tuple[Any, dict[str, Any]
 
     Returns:
         Maps, lists, plain values, None and `TensorLeaf`s; and those of the record's values that have no place in it.
-
-    Raises:
-        RecordError: the layout has no place for a tensor, or the record lacks one that the layout has.
     """
     fill = Fill(outline, finite)
     layout = default_layout(outline) if outline.layout is None else known_layout(outline.layout)
@@ -63,7 +60,6 @@ def item_of(outline: Outline, finite: bool = False) -> tuple[Any, dict[str, Any]
 
 
 def _build(fill: Fill, layout: Layout, path: str) -> Any:
-    """The tree of the part at `path`."""
     if isinstance(layout, str):
         return _leaf(fill, layout, path)
     match tag_of(layout):
@@ -170,7 +166,6 @@ class _Reader:
         return StoredTensor(name, dtype, shape, self.source, blob.start, stored_as)
 
     def read(self, item: Any) -> Outline:
-        """The outline of the whole tree."""
         states = states_of(item)
         if states is not None:
             return self._read_states(states)

@@ -35,12 +35,7 @@ class ArrayPart(NamedTuple):
 
 
 def runs(source: Source, start: int) -> Iterator[ArrayPart]:
-    """The bytes of the array whose `[` is at `start`.
-
-    Raises:
-        RecordFormatError: an item is not a number from 0 to 255, or the text ends within the array.
-        RecordIOError: reading fails.
-    """
+    """The bytes of the array whose `[` is at `start`."""
     begin, text, first, chunk_bytes = start + 1, b"", True, _FIRST_CHUNK_BYTES
     while True:
         more = source.read_some(begin + len(text), chunk_bytes)
@@ -138,5 +133,4 @@ class TextTensor(StoredTensor):
         return True
 
     def read_into(self, begin: int, into: memoryview) -> None:
-        """See `StoredTensor.read_into`."""
         self.numbers.read_into(self.start, begin, into)

@@ -39,13 +39,7 @@ class JsonReader:
         self._in_item = False
 
     def read(self) -> dict[str, Any]:
-        """The map that the text is.
-
-        Raises:
-            RecordFormatError: it is none, or no JSON, or nested too deeply, or has a key twice, or takes far more
-                memory than a record of its size.
-            RecordIOError: reading fails.
-        """
+        """The map that the text is."""
         if self._peek() != b"{":
             self._fail("expected a map with metadata and item")
         found = self._map(0)

@@ -29,7 +29,6 @@ class JsonText(EnvelopeFormat):
     pretty: bool
 
     def segments(self, outline: Outline) -> Iterator[Segment]:
-        """The envelope with the record's tree in it."""
         text = bytearray()
         for piece in self._written(artifact_of(outline, self.recorder, None, finite=True), 0, outline):
             if isinstance(piece, Payload):
@@ -41,7 +40,6 @@ class JsonText(EnvelopeFormat):
         yield bytes(text)
 
     def read(self, source: Source, layout: object = None) -> Outline:
-        """The record; the file has names, so that no layout is needed."""
         return outline_of_artifact(
             JsonReader(source).read(), source, self.name, partial(_text_tensor, source, Numbers(source))
         )
@@ -72,7 +70,6 @@ class JsonText(EnvelopeFormat):
         yield f"{begin}{end}" if between == begin else f"{self._line(level)}{end}"
 
     def _tensor(self, leaf: TensorLeaf, level: int, outline: Outline) -> Iterator[str | Payload]:
-        """A tensor, in a map with its id, if it has one."""
         entry = outline.entries[leaf.name]
         inner = level + 1 + (leaf.id is not None)
         tensor = {

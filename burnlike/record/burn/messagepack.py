@@ -26,11 +26,9 @@ class NamedMpk(EnvelopeFormat):
     """See `burnlike.record.formats.Format`."""
 
     def segments(self, outline: Outline) -> Iterator[Segment]:
-        """The envelope with the record's tree in it."""
         yield from _encode(artifact_of(outline, self.recorder, []), outline)
 
     def read(self, source: Source, layout: object = None) -> Outline:
-        """The record; the file has names, so that no layout is needed."""
         cursor = Cursor(source)
         found = _Parser(cursor).value(0)
         if not cursor.at_end():
@@ -93,7 +91,6 @@ class _Parser:
         self.budget = cursor.source.budget
 
     def value(self, depth: int) -> Any:
-        """The next value."""
         if depth > MAX_DEPTH:
             raise RecordFormatError(f"{self.path}: nested too deeply (more than {MAX_DEPTH} levels)")
         self.budget.take_part(1, NUMBER, 10)

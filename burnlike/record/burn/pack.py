@@ -58,11 +58,7 @@ def scalar_of(value: Any, leaf: str | None) -> Scalar | None:
 
 
 def flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The plain values in maps by their dotted paths.
-
-    Raises:
-        ValueError: a path can't be told from another one: a key is empty or has a dot, a map is empty.
-    """
+    """The plain values in maps by their dotted paths."""
     if not isinstance(values, Mapping):
         yield path, values
         return
@@ -75,11 +71,7 @@ def flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
-    """Maps by the parts of the names: what `flat` takes apart.
-
-    Raises:
-        ValueError: a name is also the beginning of another one; it is the error's argument.
-    """
+    """Maps by the parts of the names: what `flat` takes apart."""
     found: dict[str, Any] = {}
     for name, value in leaves.items():
         *above, last = name.split(".")

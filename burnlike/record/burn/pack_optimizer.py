@@ -33,7 +33,6 @@ def is_optimizer(pack: Pack) -> bool:
 
 
 def _owner(name: str) -> int | None:
-    """The id that a name begins with."""
     digits, _, rest = name.partition(".")
     if not rest or len(digits) > 20 or not (digits.isascii() and digits.isdecimal()):
         return None
@@ -46,7 +45,6 @@ def _rest(name: str) -> str:
 
 
 def outline_of(pack: Pack, path: str, budget: Budget) -> Outline:
-    """The record that an optimizer's file holds."""
     layout = _checked_layout(pack, path)
     folded = {it for it in pack.scalars if _rest(it) == _RANK} | _lengths(layout, pack).keys()
     entries = {

@@ -24,7 +24,6 @@ from .state_layouts import is_optimizer_record, leaves_of, normal
 
 
 def pack_of(outline: Outline) -> Pack:
-    """The content of a record's file."""
     made_when_asked = isinstance(outline.layout, LayoutOf)
     if made_when_asked:
         outline = replace(outline, layout=known_layout(outline.layout) if outline.values else None)
@@ -46,7 +45,6 @@ def pack_of(outline: Outline) -> Pack:
 
 
 def _pack_of(outline: Outline) -> tuple[Pack, Outline]:
-    """The pack, and what has no place in it."""
     types = dict(leaves_of(outline.layout)) if outline.layout is not None else {}
     scalars, values = _split(outline.values, types)
     copies: set[str] = set()
@@ -120,7 +118,6 @@ def _shown(outline: Outline) -> Any:
 
 
 def outline_of_pack(pack: Pack, source: Source) -> Outline:
-    """The record that a file holds."""
     path, budget = source.path, source.budget
     if pack_optimizer.is_optimizer(pack):
         return pack_optimizer.outline_of(pack, path, budget)
@@ -152,8 +149,6 @@ def _joined(scalars: Mapping[str, Scalar], values: Mapping[str, Any], path: str)
 
 
 class _Tensors:
-    """The tensors of a file, tied ones once."""
-
     def __init__(self, path: str) -> None:
         self.path = path
         self.entries: dict[str, StoredTensor] = {}
@@ -163,7 +158,6 @@ class _Tensors:
         self._names: dict[int, str] = {}
 
     def add(self, entry: StoredTensor, param_id: int | None) -> None:
-        """Note a tensor."""
         name = entry.name
         first = name if param_id is None else self._names.setdefault(param_id, name)
         if first == name:
@@ -178,11 +172,7 @@ class _Tensors:
             raise RecordFormatError(f"{self.path}: '{name[:80]}' has the param_id of '{first[:80]}', but other values")
 
     def check(self, pack: Pack, declared: Mapping[str, str]) -> None:
-        """Check the aliases that the metadata declares against the tensors.
-
-        Raises:
-            RecordFormatError: one of them has an id or bytes of its own.
-        """
+        """Check the aliases that the metadata declares against the tensors."""
         for alias in _present(declared, pack):
             entry, name = cast(StoredTensor, pack.tensors[alias]), declared[alias]
             first = self.entries.get(name)

@@ -119,7 +119,6 @@ def is_optimizer_record(outline: Outline) -> bool:
 
 
 def is_id(text: str) -> bool:
-    """Whether it is a ParamId."""
     try:
         ParamId.parse(text)
     except ValueError:

@@ -140,11 +140,7 @@ class Budget:
             self._steps += cost.steps
 
     def take_part(self, size: int, memory: float, steps: float) -> None:
-        """Take what a part that is written in `size` bytes, no values of tensors, needs; they grant memory first.
-
-        Raises:
-            RecordFormatError: no more is left.
-        """
+        """Take what a part that is written in `size` bytes, no values of tensors, needs; they grant memory first."""
         if self._opened:
             return
         self._memory += self._memory_per_byte * size - memory
@@ -157,15 +153,10 @@ class Budget:
         self._opened = True
 
     def has(self, memory: float, steps: float) -> bool:
-        """Whether so much is left."""
         return self._opened or (memory <= self._memory and steps <= self._steps)
 
     def take(self, memory: float, steps: float) -> None:
-        """Take bytes of memory and steps of time.
-
-        Raises:
-            RecordFormatError: no more is left.
-        """
+        """Take bytes of memory and steps of time."""
         if self._opened:
             return
         self._memory -= memory

@@ -79,7 +79,6 @@ class PartSums:
         self._blocks[part].append((first, len(data), crc32(data)))
 
     def text(self) -> bytes:
-        """The checksums one behind the other, as hexadecimal digits."""
         return b"".join(b"%08x" % self._sum(blocks) for blocks in self._blocks)
 
     @staticmethod
@@ -91,7 +90,6 @@ class PartSums:
 
 
 def checksum_of(source: Source, start: int, count: int) -> int:
-    """The checksum of bytes of a source."""
     buffer = memoryview(bytearray(min(count, _STEP_BYTES)))
     found = 0
     for at in range(0, count, _STEP_BYTES):
@@ -111,7 +109,6 @@ class CheckedSource(Source):
         self._is_checked = crc32 is None
 
     def read_into(self, offset: int, into: memoryview) -> None:
-        """See `Source.read_into`."""
         with self._lock:
             if not self._is_checked:
                 self._check()
@@ -119,11 +116,9 @@ class CheckedSource(Source):
         self._source.read_into(self._start + offset, into)
 
     def check_length(self) -> None:
-        """See `Source.check_length`."""
         self._source.check_length()
 
     def verify(self) -> bool:
-        """See `Source.verify`."""
         if self._crc32 is None:
             return False
         self._check()

@@ -57,11 +57,7 @@ def can_lose(source: torch.dtype, target: torch.dtype) -> bool:
 
 
 def convert_checked(name: str, source: Tensor, into: Tensor) -> None:
-    """Copy floats of any device and strides into contiguous memory of the CPU, of another float type.
-
-    Raises:
-        PrecisionError: a value of `source` is too large for the type of `into`.
-    """
+    """Copy floats of any device and strides into contiguous memory of the CPU, of another float type."""
     if source.device.type == "cpu" and {source.dtype, into.dtype} <= set(_SUMMABLE):
         from ...ops import convert_
 
@@ -81,9 +77,6 @@ def check_floats(name: str, source: Tensor, converted: Tensor, remedy: str = _FL
 
     That is a finite value that became inf, nan or (where torch saturates) the largest value, and an inf where the type
     has none.
-
-    Raises:
-        PrecisionError: naming the tensor and the value.
     """
     if source.numel() == 0 or _surely_fits(source, converted):
         return
@@ -108,11 +101,7 @@ def _surely_fits(source: Tensor, converted: Tensor) -> bool:
 
 
 def check_ints(name: str, source: Tensor, target: torch.dtype, remedy: str = _INT_REMEDY) -> None:
-    """Raise if a value of the integer tensor `source` does not fit `target`.
-
-    Raises:
-        PrecisionError: naming the tensor and the value.
-    """
+    """Raise if a value of the integer tensor `source` does not fit `target`."""
     if source.numel() == 0:
         return
     limits = torch.iinfo(target)

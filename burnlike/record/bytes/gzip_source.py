@@ -42,7 +42,6 @@ class GzipSource(Source):
         self._rewind()
 
     def read_into(self, offset: int, into: memoryview) -> None:
-        """See `Source.read_into`."""
         with self._lock:
             while into:
                 if not self._reach(offset):
@@ -63,11 +62,9 @@ class GzipSource(Source):
             return self._length is None and self._reach(stop - 1)
 
     def check_length(self) -> None:
-        """See `Source.check_length`."""
         self._packed.check_length()
 
     def verify(self) -> bool:
-        """Unpack all: the stream ends with its checksum."""
         with self._lock:
             if self._length is None:
                 while self._reach(self._begin + len(self._window)):

@@ -31,11 +31,7 @@ class NotThisError(ValueError):
 
 
 def text_of(raw: bytes) -> str:
-    """The text that stands between two quotes as `raw`.
-
-    Raises:
-        ValueError: it is not UTF-8, or has an escape sequence that is none.
-    """
+    """The text that stands between two quotes as `raw`."""
     if b"\\" not in raw:
         return raw.decode()
     found = json.loads(b'"' + raw + b'"')
@@ -47,10 +43,6 @@ def text_pairs(text: bytes, budget: Budget, pair_bytes: int) -> Iterator[tuple[s
     """The entries of a map from text to text, in order; what comes twice is for the caller to notice.
 
     The caller keeps `pair_bytes` of each.
-
-    Raises:
-        NotThisError: `text` is no such map.
-        RecordFormatError: the budget is over.
     """
     count = _quotes(text) // 4
     budget.take(count * pair_bytes, count * _PAIR_STEPS + len(text) / 64)
@@ -67,12 +59,7 @@ def text_pairs(text: bytes, budget: Budget, pair_bytes: int) -> Iterator[tuple[s
 
 
 def texts_of(text: bytes, budget: Budget, item_bytes: int) -> Iterator[str]:
-    """The items of a list of texts, in order; see `text_pairs`.
-
-    Raises:
-        NotThisError: `text` is no such list.
-        RecordFormatError: the budget is over.
-    """
+    """The items of a list of texts, in order; see `text_pairs`."""
     count = _quotes(text) // 2
     budget.take(count * item_bytes, count * _ITEM_STEPS + len(text) / 64)
     at, last = _begin(text, _LIST)
@@ -108,12 +95,7 @@ def _quotes(text: bytes) -> int:
 
 
 def text_map(text: bytes, budget: Budget) -> dict[str, str]:
-    """The map from text to text that `text` is.
-
-    Raises:
-        NotThisError: it is none, or has a key twice.
-        RecordFormatError: the budget is over.
-    """
+    """The map from text to text that `text` is."""
     found: dict[str, str] = {}
     budget.take(len(text), 0)
     for key, value in text_pairs(text, budget, _PAIR_BYTES):
@@ -124,7 +106,6 @@ def text_map(text: bytes, budget: Budget) -> dict[str, str]:
 
 
 def why_not(text: bytes, at: int) -> str:
-    """The message for JSON that is wrong from byte `at` on."""
     try:
         text.decode()
         msgspec.json.decode(text, type=msgspec.Raw)

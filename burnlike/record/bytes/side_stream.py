@@ -52,19 +52,15 @@ class CudaSideStream:
         return torch.empty(count, dtype=torch.uint8, pin_memory=True)
 
     def queue(self) -> AbstractContextManager[Any]:
-        """The stream as the current one."""
         return torch.cuda.stream(self._stream)
 
     def mark(self) -> torch.cuda.Event:
-        """An event."""
         event = torch.cuda.Event()
         event.record(self._stream)
         return event
 
     def wait(self, mark: torch.cuda.Event) -> None:
-        """Until the event has happened."""
         mark.synchronize()
 
     def finish(self) -> None:
-        """The current stream waits for this one."""
         torch.cuda.current_stream(self._device).wait_stream(self._stream)

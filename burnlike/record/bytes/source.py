@@ -132,7 +132,6 @@ class FileSource(Source):
             into, offset = into[count:], offset + count
 
     def check_length(self) -> None:
-        """See `Source.check_length`."""
         length = os.fstat(self.descriptor).st_size
         if length < self.stored_bytes:
             raise RecordIOError(
@@ -150,7 +149,6 @@ class BytesSource(Source):
         self.stored_bytes = len(self.data)
 
     def read_into(self, offset: int, into: memoryview) -> None:
-        """See `Source.read_into`."""
         self.require(offset, len(into))
         into[:] = self.data[offset : offset + len(into)]
 
@@ -170,11 +168,7 @@ class Cursor:
         self._window_bytes = window_bytes
 
     def take(self, count: int) -> bytes:
-        """The next `count` bytes.
-
-        Raises:
-            RecordFormatError: there are fewer.
-        """
+        """The next `count` bytes."""
         first = self.position - self._begin
         if first < 0 or first + count > len(self._window):
             if count > self._window_bytes:
@@ -187,7 +181,6 @@ class Cursor:
         return self._window[first : first + count]
 
     def take_byte(self) -> int:
-        """The next byte."""
         at = self.position - self._begin
         if not 0 <= at < len(self._window):
             self._fill(1)
@@ -201,7 +194,6 @@ class Cursor:
         self.position += count
 
     def at_end(self) -> bool:
-        """Whether no byte is left."""
         return not self.source.has(self.position, 1)
 
     def _fill(self, least: int) -> None:
@@ -212,11 +204,7 @@ class Cursor:
 
 
 def open_file(path: str | os.PathLike[str]) -> int:
-    """Open a record's file for reading.
-
-    Raises:
-        RecordIOError: there is none, it can't be read, or it is not a file.
-    """
+    """Open a record's file for reading."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError as error:

@@ -63,7 +63,6 @@ def not_the_same_files(
 
 
 def fingerprints(directory: str | os.PathLike[str]) -> dict[str, str]:
-    """Those of the files in a directory and below it, by name."""
     root = Path(directory)
     return {str(path.relative_to(root)): fingerprint(path) for path in root.rglob("*") if path.is_file()}
 

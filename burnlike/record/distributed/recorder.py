@@ -145,7 +145,6 @@ class DistributedRecorder(Recorder):
 
 
 def _local(tensor: Any) -> Tensor:
-    """This process's part of a tensor."""
     return tensor.to_local() if is_distributed(tensor) else tensor
 
 
@@ -277,11 +276,7 @@ class _Together:
                 )
 
     def gathered(self, ours: T) -> list[T]:
-        """The values of all processes, by rank.
-
-        Raises:
-            RecordIOError: one is gone.
-        """
+        """The values of all processes, by rank."""
         if not _several():
             return [ours]
         found: list[Any] = [None] * dist.get_world_size()

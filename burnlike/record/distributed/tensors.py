@@ -33,7 +33,6 @@ class DistributedTensors(ShardedTensors):
         return self._entries[name].size
 
     def entries(self) -> dict[str, TensorEntry]:
-        """Names, types and shapes."""
         return {name: TensorEntry(name, file_dtype(self.dtype(name), name), tuple(self.shape(name))) for name in self}
 
     def read_into(self, targets: Mapping[str, Tensor]) -> None:

@@ -32,11 +32,6 @@ def read_outline(
         path: the file; or the index of a sharded set, or the directory that it is in.
         layout: see `burnlike.record.layout`; for bincode, which carries no names.
         top_level_key: reads only what is under this key of the outermost map; for files of `torch.save`.
-
-    Raises:
-        RecordIOError: a file can't be read.
-        RecordFormatError: it is damaged, or of no format that is known.
-        ArgumentError: the file has no such key, or is no file of `torch.save`.
     """
     found = find_record(path)
     if not found.endswith(INDEX_SUFFIX):
@@ -65,9 +60,6 @@ def read_source(
     """The source without what compresses it, and all that it holds but the values.
 
     `options` are for the format's `read`; with `ends`, nothing more is opened with the source's budget.
-
-    Raises:
-        RecordIOError, RecordFormatError: see `read_outline`.
     """
     with _without_collecting():
         inner = GzipSource(source) if file_format.compressed else source
@@ -99,10 +91,6 @@ def verify_outline(outline: Outline) -> int:
 
     Returns:
         How many tensors were compared.
-
-    Raises:
-        RecordFormatError: the header or the values of a tensor are not those that were saved; says which.
-        RecordIOError: reading fails.
     """
     if outline.changed:
         raise RecordFormatError(

@@ -72,7 +72,6 @@ def shard_pattern(stem: str) -> re.Pattern[str]:
 
 
 def index_text(shards: Sequence[Outline], names: Sequence[str]) -> bytes:
-    """The index of shards that have these file names."""
     places = {name: file for shard, file in zip(shards, names, strict=True) for name in shard.entries}
     total = sum(entry.nbytes for shard in shards for entry in shard.entries.values())
     index = {"metadata": {"total_size": total}, "weight_map": places}
@@ -80,12 +79,7 @@ def index_text(shards: Sequence[Outline], names: Sequence[str]) -> bytes:
 
 
 def places_of(index: bytes, budget: Budget) -> dict[str, str]:
-    """Name of each tensor -> name of its file, as an index says it.
-
-    Raises:
-        NotThisError: it is not an index.
-        RecordFormatError: the budget is over.
-    """
+    """Name of each tensor -> name of its file, as an index says it."""
     try:
         found = msgspec.json.decode(index, type=_Index)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -112,9 +106,6 @@ def single_path(path: str | os.PathLike[str]) -> str:
     """The file that a record is in when it fits one, for a path that names it, its index or its directory.
 
     A name without an extension is that of a directory.
-
-    Raises:
-        RecordError: the name is not one of a safetensors file.
     """
     text = os.fspath(path)
     extension = os.path.splitext(text.removesuffix(INDEX_SUFFIX))[1]
@@ -131,9 +122,6 @@ def find_record(path: str | os.PathLike[str]) -> str:
     """The file to read for a path: in a directory the single file or, where there is none, the index of a set.
 
     A path that is not there may lack the extension that saving appends.
-
-    Raises:
-        RecordIOError: a directory has neither.
     """
     text = os.fspath(path)
     if os.path.isdir(text):
@@ -166,11 +154,6 @@ def read_sharded(index: str, read: Callable[[str, Budget], Outline]) -> tuple[So
 
     Returns:
         The index, and what is in the files together.
-
-    Raises:
-        RecordFormatError: the index is damaged, or names a file that is not beside it; or the files do not have just
-            the tensors that it says.
-        RecordIOError: a file can't be read.
     """
     for attempt in range(_TRIES):
         source = FileSource(index)
@@ -194,7 +177,6 @@ def _text(index: str) -> bytes:
 
 
 def _places(text: bytes, source: Source) -> dict[str, str]:
-    """Name of each tensor -> name of its file."""
     index = source.path
     source.budget.add_header(len(text))
     source.budget.take(len(text), 0)

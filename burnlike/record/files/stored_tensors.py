@@ -106,20 +106,16 @@ class LazyTensors(StoredTensors):
         self._entries = cast(Mapping[str, StoredTensor], outline.entries)
 
     def renamed(self, names: Mapping[str, str]) -> "LazyTensors":
-        """Those of the tensors that `names` has a new name for."""
         entries = {new: replace(self._entries[name], name=new) for name, new in names.items()}
         return LazyTensors(self._source, replace(self.outline, entries=entries))
 
     def dtype(self, name: str) -> torch.dtype:
-        """The type in the file."""
         return torch_dtype(self._entries[name].dtype, name, self.path)
 
     def shape(self, name: str) -> torch.Size:
-        """The shape in the file."""
         return torch.Size(self._entries[name].shape)
 
     def values_of(self, name: str) -> "FileValues":
-        """The values of one tensor, range by range."""
         entry = self._entries[name]
         return FileValues(entry, self.dtype(name), torch_dtype(entry.stored_as or entry.dtype, name, self.path))
 
@@ -205,15 +201,10 @@ class FileValues:
     stored: torch.dtype
 
     def numel(self) -> int:
-        """The number of elements."""
         return prod(self.entry.shape)
 
     def read(self, start: int, stop: int, buffer: Tensor | None = None) -> Tensor:
-        """The elements `start` to `stop`, flat; in the memory of `buffer`, if there is one.
-
-        Raises:
-            RecordIOError: reading fails.
-        """
+        """The elements `start` to `stop`, flat; in the memory of `buffer`, if there is one."""
         size = self.stored.itemsize
         count = (stop - start) * size
         raw = torch.empty(count, dtype=torch.uint8, device="cpu") if buffer is None else buffer[:count]

@@ -48,11 +48,7 @@ class Destination:
 
 @torch.no_grad()
 def fill(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], device: torch.device, as_saved: bool) -> None:
-    """Give each parameter its values: on the meta device on `device`, and with `as_saved` in the record's types.
-
-    Raises:
-        RecordIOError, RecordFormatError: reading fails; the message says whether parameters were changed.
-    """
+    """Give each parameter its values: on the meta device on `device`, and with `as_saved` in the record's types."""
     targets = _apart([_target(match, tensors, device, as_saved) for match in matches], tensors)
     reshard(match.param.tensor for match in matches)
     # A tensor that was made in inference mode can be changed only there.
@@ -157,8 +153,6 @@ def read_all(readings: Sequence[tuple[FileValues, Tensor]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Elements `start` to `stop` of a tensor."""
-
     values: FileValues
     into: Tensor
     start: int

@@ -57,7 +57,6 @@ def other_parts(
 
 
 def check_has_shape(found: Sequence[Param]) -> None:
-    """Refuse parameters whose shape is not known yet."""
     for param in found:
         if is_shapeless(param.tensor):
             raise RecordError(
@@ -104,11 +103,7 @@ def in_file_order(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor])
 
 
 def mapped(match: TensorMatch, tensors: Mapping[str, Tensor], device: torch.device) -> TensorMatch:
-    """The match with its values in the module's form, where they are in another one in the record.
-
-    Raises:
-        RecordError: the load mapper raised or gave no tensor.
-    """
+    """The match with its values in the module's form, where they are in another one in the record."""
     if match.param.mappers.load is None:
         return match
     target = match.param.tensor
@@ -143,12 +138,7 @@ def replacing_type(match: TensorMatch, tensors: Mapping[str, Tensor], as_saved: 
 def check_targets(
     matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], device: torch.device, as_saved: bool
 ) -> None:
-    """Check that each parameter can take values.
-
-    Raises:
-        RecordError: one can't.
-        ArgumentError: `device` is meta, and a parameter is to be made there.
-    """
+    """Check that each parameter can take values."""
     for match in matches:
         path, present = match.param.path, match.param.tensor
         if replacing_type(match, tensors, as_saved) is not None:

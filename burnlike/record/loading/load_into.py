@@ -57,7 +57,6 @@ class PreparedLoad:
     undo: Callable[[], None]
 
     def __call__(self) -> LoadReport:
-        """Put the values in place."""
         try:
             return self._load()
         except BaseException:
@@ -66,11 +65,7 @@ class PreparedLoad:
 
 
 def prepare(record: Record, module: nn.Module, options: LoadOptions) -> PreparedLoad:
-    """Check everything, and give what does the load: for loads of several things that happen together or not at all.
-
-    Raises:
-        RecordError: see `burnlike.record.load`.
-    """
+    """Check everything, and give what does the load: for loads of several things that happen together or not at all."""
     with ExitStack() as undo:
         prepared = _prepare(record, module, options, undo)
         return replace(prepared, undo=undo.pop_all().close)
@@ -136,11 +131,7 @@ class _OwnParts(NamedTuple):
 
 
 def _load_parts(record: Record, module: nn.Module, options: LoadOptions, undo: ExitStack) -> tuple[Record, _OwnParts]:
-    """Load the parts of a module that have a record of their own, at once; and the record without them.
-
-    Raises:
-        RecordMismatchError: one refused its part; or the options are none that it could be told.
-    """
+    """Load the parts of a module that have a record of their own, at once; and the record without them."""
     parts = parts_with_records(module)
     if not parts:
         return record, _OwnParts()
@@ -175,7 +166,6 @@ def _report(matching: Matching, wrong: Sequence[Mismatch], entries: Sequence[str
 def _without(
     wrong: Sequence[Mismatch], matches: Sequence[TensorMatch], report: LoadReport
 ) -> tuple[list[TensorMatch], LoadReport]:
-    """The matches that fit, and the report of them."""
     paths = {it.path for it in wrong}
     fitting = [it for it in matches if it.param.path not in paths]
     return fitting, replace(report, applied=[it.param.path for it in fitting])
@@ -206,11 +196,7 @@ def _heirs(matches: Sequence[TensorMatch]) -> dict[str, Param]:
 def _new_ids(
     matches: Sequence[TensorMatch], found: Sequence[Param], ids: Mapping[str, ParamId]
 ) -> list[tuple[Param, ParamId]]:
-    """The id that each parameter takes over.
-
-    Raises:
-        RecordMismatchError: two parameters of the module would have one id.
-    """
+    """The id that each parameter takes over."""
     heir = {name: param for name, param in _heirs(matches).items() if name in ids and not tensor_part(param)}
     new_id = {param.path: ids[name] for name, param in heir.items()}
     path_of: dict[ParamId, str] = {}

@@ -93,12 +93,10 @@ class LoadOptions:
 
     @property
     def partial_is_allowed(self) -> bool:
-        """Whether the record may lack tensors of the module."""
         return not self.strict if self.allow_partial is None else self.allow_partial
 
     @property
     def unused_is_allowed(self) -> bool:
-        """Whether the record may have tensors that the module lacks."""
         return not self.strict if self.allow_unused is None else self.allow_unused
 
     def renamed(self, name: str) -> str:

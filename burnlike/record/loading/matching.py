@@ -37,7 +37,6 @@ class TensorMatch:
     own: bool = False
 
     def dtype(self, tensors: Mapping[str, Tensor]) -> torch.dtype:
-        """The type of its values."""
         return dtype_in(tensors, self.name) if self.values is None else self.values.dtype
 
 
@@ -69,13 +68,7 @@ class Matching:
 
 
 def match(found: Sequence[Param], record: Record, module: nn.Module, options: LoadOptions) -> Matching:
-    """Find the tensor of each parameter.
-
-    Raises:
-        ArgumentError: `remap` or `remap_ids` can't be meant.
-        RecordMismatchError: matching by ids needs ids, and the record has none; or two of its tensors have one id.
-        ParamPathError: the filter names a path that the module lacks.
-    """
+    """Find the tensor of each parameter."""
     _check_ids(record)
     by_id = options.match == "id"
     rename = _rename(found, record, options)
@@ -132,7 +125,6 @@ def _rename(found: Sequence[Param], record: Record, options: LoadOptions) -> Cal
 
 
 def _renamed(record: Record, rename: Callable[[str], str]) -> dict[str, str]:
-    """Each name and alias of the record -> its new name."""
     renamed = {name: rename(name) for name in (*record.tensors, *record.aliases)}
     if len(set(renamed.values())) < len(renamed):
         first: dict[str, str] = {}
@@ -159,7 +151,6 @@ def _names_of_paths(record: Record, renamed: dict[str, str]) -> dict[object, str
 
 
 def _names_of_ids(record: Record, ids: dict[str, ParamId]) -> dict[object, str]:
-    """ParamId -> the name of its tensor in the record."""
     if not record.ids:
         raise RecordMismatchError(
             f"{record.source} has no ids, as burnlike writes them; nothing was loaded; load it by path"

@@ -121,10 +121,6 @@ def run_own_code(
 
     Returns:
         What is to be loaded then, and the names of the entries that the module took.
-
-    Raises:
-        RecordMismatchError: the code refused what is there.
-        RecordError: a parameter that it is to load has no shape yet.
     """
     given = GivenState(record, matching)
     parts = _parts_to_run(module, matching)
@@ -206,11 +202,7 @@ class _Run:
         self.unexpected: list[str] = []
 
     def load(self, device: torch.device, undo: ExitStack) -> None:
-        """Run the code, with tensors on `device` for those that have no memory.
-
-        Raises:
-            RecordMismatchError: it refused what is there.
-        """
+        """Run the code, with tensors on `device` for those that have no memory."""
         check_has_shape(self._owned)
         items, names, values = self._state_dict()
         stand_ins = StandIns(self._part, self._owned, values, device)
@@ -267,7 +259,6 @@ class _Run:
         return items, names, values
 
     def _versions(self) -> dict[str, dict[str, Any]]:
-        """The versions that torch noted for the modules of the part, by their names in it."""
         noted = self._given.versions
         if noted is None:
             return {}

@@ -88,11 +88,7 @@ def _listed(title: str, items: Sequence[str], known: Sequence[str] = ()) -> list
 
 
 def refuse(report: LoadReport, record: Record, module: nn.Module, options: LoadOptions) -> None:
-    """Raise if there is something in the report that the options do not allow.
-
-    Raises:
-        RecordMismatchError: there is; the report is its `report`.
-    """
+    """Raise if there is something in the report that the options do not allow."""
     mismatched = report.mismatched if options.validate else ()
     missing = report.missing if not options.partial_is_allowed else ()
     unexpected = report.unexpected if not options.unused_is_allowed else ()
@@ -118,7 +114,6 @@ def refuse(report: LoadReport, record: Record, module: nn.Module, options: LoadO
 
 
 def _first(report: LoadReport, record: Record) -> str:
-    """One example of what differs."""
     for item in report.mismatched:
         return f"'{item.path}': expected {item.expected}, got {item.found}"
     held = ", ".join(f"'{name}'" for name in list(record.tensors)[:2]) or "no tensor"

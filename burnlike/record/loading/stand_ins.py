@@ -71,11 +71,9 @@ class StandIns:
                 part.__dict__[name] = attributes[name]
 
     def value(self, param: Param) -> Tensor:
-        """The value of the parameter's stand-in after the code ran."""
         return self._now[param.path]
 
     def is_written(self, param: Param) -> bool:
-        """Whether the code gave it values."""
         made, now = self._made[param.path], self._now[param.path]
         return now.data_ptr() != made.data_ptr() or times_written(made) != self._versions[param.path]
 
@@ -84,7 +82,6 @@ class StandIns:
         return self.is_written(param) or _has_values(self._present[param.path])
 
     def undo(self) -> None:
-        """Give the module back what it had."""
         try:
             for part, state in self._extra:
                 part.set_extra_state(state)

@@ -35,9 +35,6 @@ def to_leaves(source: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
     Args:
         source: a dataclass, NamedTuple, map or list of tensors, NumPy arrays, numbers, texts, bools, None, enums
             (kept by name) and further such things, or an object with `into_item()`.
-
-    Raises:
-        RecordError: something in it is none of these, or two leaves would get one name.
     """
     tensors: dict[str, Tensor] = {}
     return tensors, _Leaves(tensors).of(source)
@@ -54,9 +51,6 @@ def leaves_and_records(
 
     Returns:
         The tensors and the values, those of the records among the latter; and the records by their places.
-
-    Raises:
-        RecordError: something in it can't be stored, or two leaves would get one name.
     """
     tensors: dict[str, Tensor] = {}
     found = _Leaves(tensors, own_record)
@@ -92,7 +86,6 @@ class _Leaves:
         self._own_record = own_record
 
     def of(self, source: Any) -> dict[str, Any]:
-        """The values."""
         value = self._take(source, "", 0)
         if value is ABSENT:
             return {}
@@ -101,7 +94,6 @@ class _Leaves:
         return value if isinstance(value, dict) else {"": value}
 
     def _take(self, item: Any, path: str, depth: int) -> Any:
-        """The value of a part."""
         if depth > MAX_DEPTH:
             raise RecordError(f"'{path[:80]}' is nested too deeply (more than {MAX_DEPTH} levels), or holds itself")
         plain = _plain(item)

@@ -24,9 +24,6 @@ def layout_of_type(kind: Any) -> Layout | None:
 
     Returns:
         None where the declared types don't say it (Any, unions).
-
-    Raises:
-        RecordError: an annotation names something that is not there.
     """
     hint = stripped(kind)
     origin, args = get_origin(hint) or hint, get_args(hint)
@@ -57,11 +54,7 @@ def layout_of_type(kind: Any) -> Layout | None:
 
 
 def field_hints(kind: type) -> dict[str, Any] | None:
-    """Name -> declared type of the fields of a dataclass or NamedTuple; None for another type.
-
-    Raises:
-        RecordError: an annotation names something that is not there.
-    """
+    """Name -> declared type of the fields of a dataclass or NamedTuple; None for another type."""
     if dataclasses.is_dataclass(kind):
         names = [field.name for field in dataclasses.fields(kind)]
     elif issubclass(kind, tuple) and hasattr(kind, "_fields"):
@@ -121,5 +114,4 @@ def _all(layouts: dict[str, Layout | None]) -> Layout | None:
 
 
 def type_name(hint: Any) -> str:
-    """The name of a declared type, for messages."""
     return hint.__name__ if isinstance(hint, type) else str(hint).removeprefix("typing.")

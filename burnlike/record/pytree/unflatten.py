@@ -35,10 +35,6 @@ def from_leaves(
         values: as `to_leaves` gives them, or flat by dotted names.
         strict: whether leaves that `kind` has no place for are an error.
         typed: whether a tensor that is declared as a typed one is; else it is a torch tensor.
-
-    Raises:
-        RecordMismatchError: a field is missing, has something that does not fit it, or there is more than `kind` has.
-        RecordError: `kind` declares a type that can't be derived.
     """
     reader = LeafReader(tensors, values, typed)
     found = reader.build(kind, "", getattr(kind, "__name__", str(kind)))
@@ -48,11 +44,7 @@ def from_leaves(
 
 
 def item_of_tree(kind: type[T], tree: Any, name: str) -> T:
-    """The field of type `kind` that `item_tree` made `tree` of.
-
-    Raises:
-        RecordMismatchError: something is missing in it, or does not fit.
-    """
+    """The field of type `kind` that `item_tree` made `tree` of."""
     tensors: dict[str, Tensor] = {}
     values = _without_tensors(tree, name, tensors)
     reader = LeafReader(tensors, {} if values is ABSENT else {name: values})
@@ -92,7 +84,6 @@ class LeafReader:
                 tree = tree.setdefault(part, {})
 
     def check_all_used(self, kind: type) -> None:
-        """Refuse leaves that were not used."""
         there = (*self._tensors, *(name for name, value in self._values.items() if value not in (None, {}, [])))
         left = [name for name in there if name not in self._used]
         if left:

@@ -52,11 +52,7 @@ def fields_in(name: str, text: bytes, found: re.Match[bytes]) -> Fields:
 
 
 def form_of(name: str, fields: Fields) -> TensorForm:
-    """The form of a tensor, shared with others of its type and shape.
-
-    Raises:
-        RecordFormatError: there is no such type, or no tensor of this shape.
-    """
+    """The form of a tensor, shared with others of its type and shape."""
     dtype, shape = fields.dtype, fields.shape
     if not isinstance(dtype, str) or dtype not in DTYPE_BITS:
         raise RecordFormatError(
@@ -76,10 +72,8 @@ def naturals(value: object) -> TypeGuard[list[int]]:
 
 
 def no_naturals(name: str) -> RecordFormatError:
-    """The error that shape or offsets are no such lists."""
     return RecordFormatError(f"tensor {name[:80]!r}: shape and data_offsets must be lists of non-negative integers")
 
 
 def wrong_header(what: str) -> RecordFormatError:
-    """The error that the header `what`."""
     return RecordFormatError(f"the header {what}")

@@ -31,9 +31,6 @@ def build_header(entries: Iterable[TensorEntry], texts: Mapping[str, str]) -> tu
 
     Returns:
         The length and header bytes, a multiple of 8 long, and the entries in file order.
-
-    Raises:
-        RecordError: a name can't be stored, or the header is longer than readers accept.
     """
     ordered = sorted(entries, key=lambda entry: -DTYPE_BITS[entry.dtype])
     header: dict[str, Any] = {METADATA: dict(texts)} if texts else {}
@@ -63,7 +60,6 @@ class SafetensorsFormat(Format):
     name, extension, compressed = "safetensors", ".safetensors", False
 
     def segments(self, outline: Outline) -> list[Segment]:
-        """The header, then all tensors."""
         entries = outline.entries.values()
         zeros = "0" * (HEX_DIGITS * (1 + len(entries)))  # those of the tensors are known when they are written
         texts = metadata.with_checksums(metadata.encode(outline), zeros)
@@ -77,7 +73,6 @@ class SafetensorsFormat(Format):
         return [head[:at] + own, slot, head[at + len(zeros) :], *payloads]
 
     def read(self, source: Source, layout: object = None) -> Outline:
-        """The header; the file has names, so that no layout is needed."""
         header = read_header(source)
         outline = metadata.decode(header.metadata, header.tensors, source.path, source.budget)
         checksums = header.metadata.get(metadata.CHECKSUMS)

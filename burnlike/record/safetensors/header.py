@@ -62,12 +62,7 @@ def checksums_start(head: bytes) -> int:
 
 
 def read_header(source: Source) -> Header:
-    """Read and check the header of a file; no tensor's bytes are read.
-
-    Raises:
-        RecordFormatError: it is truncated, damaged, or no safetensors file; or takes more than the file's budget.
-        RecordIOError: reading fails.
-    """
+    """Read and check the header of a file; no tensor's bytes are read."""
     path = source.path
     if not source.has(0, LENGTH_BYTES):
         raise RecordFormatError(
@@ -105,7 +100,6 @@ class _Reader:
         self._crc32: int | None = None
 
     def read(self, text: bytes) -> None:
-        """Note what the header has."""
         opening = _OPENING.match(text)
         if opening is None:
             reason = why_not(text, 0)
@@ -183,7 +177,6 @@ class _Reader:
         self._end = stop
 
     def _refused(self, name: str, form: TensorForm, count: int) -> RecordFormatError:
-        """The error for a wrong entry."""
         if name in self.tensors:
             return _twice(name)
         if len(name) > MAX_NAME:

@@ -122,7 +122,6 @@ class SaveThread(threading.Thread):
         return self._ended.wait(timeout)
 
     def outcome(self) -> str:
-        """The path written, or the error."""
         if self.error is not None:
             self._is_known = True
             raise self.error
@@ -131,7 +130,6 @@ class SaveThread(threading.Thread):
         return self._written
 
     def leave(self) -> None:
-        """Note that nobody can ask any more."""
         with self._state:
             self._is_left = True
             self._report_unknown()
@@ -181,10 +179,6 @@ def snapshot(
     """Copy what a record holds, in the types of the outline: it takes as many bytes as the file.
 
     Tensors of an open file are not copied, as what is open does not change.
-
-    Raises:
-        PrecisionError: a value can't be stored in its type.
-        RecordError: a tensor has no values or no plain memory.
     """
     kept = replace(
         outline,

@@ -88,9 +88,6 @@ def images(
         stream: its queue of copies.
         allow_overflow: do not check that finite values stay finite.
         hosts: memory of the stream's for each range, which is then valid for good; none if two buffers are to do.
-
-    Raises:
-        PrecisionError: a value can't be stored in its part's dtype.
     """
     count = max(stop - start for start, stop in ranges)
     slots = [_Slot(count, device, stream, allow_overflow) for _ in range(min(2, len(ranges)))]
@@ -125,9 +122,6 @@ def fetch(
 
     Returns:
         For each part a contiguous tensor of its type and shape.
-
-    Raises:
-        PrecisionError: a value can't be stored in its part's dtype.
     """
     stream = stream or CudaSideStream(device)
     placed: dict[int, Part] = {}
@@ -227,14 +221,12 @@ class _Slot:
         return self._host
 
     def wait(self) -> None:
-        """Wait for what is queued."""
         if self._mark is not None:
             self._stream.wait(self._mark)
             self._mark = None
 
 
 def _pairs(slice_: _Slice, image: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """The elements of a slice and their places in a range."""
     assert isinstance(slice_.part.values, Tensor)
     size = slice_.part.dtype.itemsize
     into = image[slice_.at : slice_.at + slice_.count * size].view(slice_.part.dtype)

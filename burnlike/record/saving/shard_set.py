@@ -37,9 +37,6 @@ def replace_set(single: str, shards: Sequence[Outline], write: Write) -> str:
 
     Returns:
         The path of the single file or of the index.
-
-    Raises:
-        RecordIOError: a file can't be written, or another save into the directory is under way; the old set is there.
     """
     directory = _Directory(single)
     try:
@@ -71,7 +68,6 @@ class _Directory:
         self._pattern = shard_pattern(self._stem)
 
     def replace_by_one(self, shard: Outline, write: Write) -> str:
-        """Let a single file take the place of the set."""
         listed = self._listed()
         write(self.single, shard, self._example())
         if self._unlink(self.index):
@@ -80,7 +76,6 @@ class _Directory:
         return self.single
 
     def replace(self, shards: Sequence[Outline], write: Write) -> str:
-        """Let several files take the place of the set."""
         listed = self._listed()
         like = self._example()
         names = self._free_names(len(shards))
@@ -120,7 +115,6 @@ class _Directory:
             return set()
 
     def _example(self) -> str | None:
-        """A file whose permissions the new ones get."""
         candidates = [self.single, *(os.path.join(self.path, name) for name in sorted(self._listed() or ()))]
         return next(filter(os.path.isfile, candidates), None)
 
@@ -165,7 +159,6 @@ class _Directory:
 
     @staticmethod
     def _unlink(path: str) -> bool:
-        """Remove a file; whether there was one."""
         try:
             os.unlink(path)
         except FileNotFoundError:

@@ -60,11 +60,7 @@ class Part:
         return self.values.numel() * self.dtype.itemsize
 
     def fill(self, first: int, values: Tensor, allow_overflow: bool) -> None:
-        """Fill `values`, flat and of the part's dtype, with the elements from index `first` on.
-
-        Raises:
-            PrecisionError: a value can't be stored in the part's dtype.
-        """
+        """Fill `values`, flat and of the part's dtype, with the elements from index `first` on."""
         checked = can_lose(self.values.dtype, self.dtype)
         for begin in range(0, values.numel(), _STEP_ELEMENTS):
             end = min(begin + _STEP_ELEMENTS, values.numel())
@@ -89,7 +85,6 @@ Piece = bytes | Part | ChecksumSlot
 
 
 def total_bytes(content: Sequence[Piece]) -> int:
-    """The length of a file without text."""
     return sum(len(piece) if isinstance(piece, bytes) else piece.nbytes for piece in content)
 
 
@@ -103,10 +98,6 @@ def write_pieces(
         content: in file order; none of them text.
         allow_overflow: do not check that finite values stay finite.
         stream: the queue of copies of the device that values are on; None makes one where that is a GPU.
-
-    Raises:
-        OSError: a write failed.
-        PrecisionError: a value can't be stored in its part's dtype.
     """
     writer = _Writer(descriptor, content, allow_overflow)
     devices = {part.values.device for part in content if isinstance(part, Part) and isinstance(part.values, Tensor)}
@@ -167,7 +158,6 @@ class _Writer:
             run_steps(range(start // BLOCK_BYTES, -(-stop // BLOCK_BYTES)), write, BLOCK_BYTES, MAX_WORKERS)
 
     def write_block(self, index: int, buffer: Tensor) -> None:
-        """Convert what belongs in one block into `buffer` and write it at its place."""
         start = index * BLOCK_BYTES
         stop = min(start + BLOCK_BYTES, self.file_bytes)
         self._fill(buffer, start, stop)

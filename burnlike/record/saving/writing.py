@@ -43,12 +43,7 @@ def write_file(
     allow_overflow: bool = False,
     like: str | None = None,
 ) -> None:
-    """Replace the file at `path`; a new file gets the owner and permissions of the file `like`.
-
-    Raises:
-        RecordError, PrecisionError, DTypeError: see `FileRecorder.save`; the file is as it was.
-        RecordIOError: the file can't be written; it is as it was.
-    """
+    """Replace the file at `path`; a new file gets the owner and permissions of the file `like`."""
     content = list(content_of(file_format, outline, tensors))
     positioned = not file_format.compressed and all(_can_be_written_anywhere(piece) for piece in content)
     file_bytes = total_bytes(content)
@@ -68,28 +63,19 @@ def write_file(
 
 
 def content_of(file_format: Format, outline: Outline, tensors: Mapping[str, Tensor]) -> Iterator[Piece]:
-    """The bytes and tensors of an outline's file, in order.
-
-    Raises:
-        RecordError: the format has no place for something; a tensor has no values or no plain memory.
-    """
+    """The bytes and tensors of an outline's file, in order."""
     for segment in file_format.segments(outline):
         yield part_of(tensors, outline, segment) if isinstance(segment, Payload) else segment
 
 
 def part_of(tensors: Mapping[str, Tensor], outline: Outline, payload: Payload) -> Part:
-    """The values that are to be written at `payload`."""
     name = payload.name
     values = tensors.values_of(name) if isinstance(tensors, LazyTensors) else plain_tensor(name, tensors[name])
     return Part(name, values, torch_dtype(outline.entries[name].dtype, name, ""), payload.json_indent)
 
 
 def plain_tensor(name: str, tensor: Any) -> Tensor:
-    """The tensor without its gradient history.
-
-    Raises:
-        RecordError: it has no values, or no plain memory.
-    """
+    """The tensor without its gradient history."""
     if tensor.is_meta:
         raise RecordError(f"'{name}' is on the meta device and has no values; load or initialize the module first")
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested:
@@ -115,7 +101,6 @@ def _can_be_written_anywhere(piece: Piece) -> bool:
 
 
 def write_error(path: str, file_bytes: int, error: OSError) -> RecordIOError:
-    """The error for a failure while a record was written."""
     directory = os.path.dirname(os.path.abspath(path))
     what = error.strerror or str(error)
     match error.errno:
@@ -143,12 +128,7 @@ def _megabytes(count: int) -> str:
 
 
 def write_sequential(sink: BinaryIO, content: Iterable[Piece], compressed: bool, allow_overflow: bool = False) -> None:
-    """Write the pieces to `sink`, converted chunk by chunk, and gzipped if `compressed`.
-
-    Raises:
-        OSError: the sink failed.
-        PrecisionError: a value can't be stored in its part's dtype.
-    """
+    """Write the pieces to `sink`, converted chunk by chunk, and gzipped if `compressed`."""
     sums = _Sums()
     chunks = _chunks(content, allow_overflow, sums)
     for chunk in _gzipped(chunks) if compressed else chunks:
@@ -171,7 +151,6 @@ class _Sums:
         self.checksums: list[int] = []
 
     def over(self, chunks: Iterable[memoryview]) -> Iterator[memoryview]:
-        """The chunks of one tensor, whose checksum is noted."""
         checksum = 0
         for chunk in chunks:
             checksum = crc32(chunk, checksum)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 def is_entry(value: Any) -> bool:
-    """Whether a value of a record is an entry of a state dict."""
     return isinstance(value, Mapping) and len(value) == 1 and ENTRY in value
 
 
@@ -55,7 +54,6 @@ def tensors_in(tree: Any, name: str) -> Iterator[str]:
 
 
 def entry_tensors(values: Mapping[str, Any]) -> set[str]:
-    """The names of all tensors of entries."""
     return {at for name, tree in entries_of(values) for at in tensors_in(tree, name)}
 
 
@@ -124,16 +122,11 @@ class OwnState:
 
     @property
     def changes_tensors(self) -> bool:
-        """Whether the record has other tensors than the module, so that the module's layout is not the record's."""
         return bool(self.left_out or self.entries)
 
 
 def own_state(module: nn.Module, found: Sequence[Param]) -> OwnState:
-    """The content of `module.state_dict()` beside the tensors of `found`.
-
-    Raises:
-        RecordError: an entry holds an object that can't be stored without code.
-    """
+    """The content of `module.state_dict()` beside the tensors of `found`."""
     root = unwrap(module)
     if not any(code is OwnCode.ALWAYS for _, code in own_code((root, *walk_of(root).modules))):
         return OwnState()
@@ -177,11 +170,7 @@ def assigned(saved: Mapping[str, Any], path: str, found: Sequence[Param]) -> Ite
 
 
 def encoded(value: Any, name: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    """The entry `name` as a plain value; its tensors go to `tensors`.
-
-    Raises:
-        RecordError: it holds an object that can't be stored without code.
-    """
+    """The entry `name` as a plain value; its tensors go to `tensors`."""
     below: dict[str, Tensor] = {}
     try:
         tree = encode_tree(value, "", below)

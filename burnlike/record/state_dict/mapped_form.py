@@ -38,7 +38,6 @@ def expected_form(param: Param) -> ShapeAndType | None:
 
 
 def loaded_form(param: Param, values: Tensor) -> Tensor:
-    """The form after the load mapper of `param`."""
     return _call(param, "load", values)
 
 

@@ -129,7 +129,6 @@ class _LayoutMaker:
         self._hints: dict[type, dict[str, FieldHint]] = {}
 
     def of(self, module: nn.Module) -> Layout:
-        """The layout of the part that `module` is."""
         module = unwrap(module)
         cls = own_class(module)
         if hasattr(cls, _HOOK):
@@ -217,7 +216,6 @@ class _LayoutMaker:
 
 
 def _names(module: nn.Module) -> Iterable[str]:
-    """The fields in the order of declaration."""
     if isinstance(module, Container):
         return module._names()
     fields = field_names(module)

@@ -34,9 +34,6 @@ def encode_tree(tree: Any, name: str, tensors: dict[str, Tensor], depth: int = 0
         name: where it will be, for the names of its tensors and for messages.
         tensors: gets them; not copied.
         depth: levels above it.
-
-    Raises:
-        RecordError: it holds an object that can't be stored without code.
     """
     if depth > MAX_DEPTH // 2:
         raise RecordError(f"'{name[:80]}' is nested too deeply, or holds itself; flatten it")
@@ -91,7 +88,6 @@ def _put(tensor: Tensor, name: str, tensors: dict[str, Tensor]) -> str:
 
 
 def _quantized_parts(tensor: Tensor, name: str) -> dict[str, Any]:
-    """The parts of a quantized tensor."""
     if tensor.dtype not in _QUANTIZED_DTYPES:
         raise RecordError(f"'{name}': a quantized tensor of {plain(tensor.dtype)} can't be stored; dequantize() it")
     parts: dict[str, Any] = {"values": tensor.int_repr()}
@@ -105,7 +101,6 @@ _QUANTIZED_DTYPES = (torch.qint8, torch.quint8, torch.qint32)
 
 
 def _free(name: str, tensors: Mapping[str, Tensor]) -> str:
-    """The name, with a number where it is another tensor's."""
     if name not in tensors:
         return name
     return next(found for number in range(1, len(tensors) + 2) if (found := f"{name}~{number}") not in tensors)
@@ -160,17 +155,12 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
 
 
 def is_array(value: Any) -> bool:
-    """Whether it is an array of NumPy."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.ndarray)
 
 
 def tensor_of(array: Any, place: str) -> Tensor:
-    """The array as a tensor that shares its memory, where torch can: not if it is read-only or runs backwards.
-
-    Raises:
-        RecordError: its type is none of torch's, or its bytes are in the other order.
-    """
+    """The array as a tensor that shares its memory, where torch can: not if it is read-only or runs backwards."""
     shared = array.flags.writeable and all(step >= 0 for step in array.strides)
     try:
         return torch.from_numpy(array if shared else array.copy())

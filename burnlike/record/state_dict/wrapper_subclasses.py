@@ -22,9 +22,6 @@ def in_parts(found: Iterable[Param]) -> list[Param]:
     """The parameters, with those of the parts in the place of each that is made of some.
 
     A part shares memory with the tensor, and its path is below the parameter's: `layer.weight.scale`.
-
-    Raises:
-        RecordError: a part is on the meta device.
     """
     return [it for param in found for it in (_parts_of(param) if _has_parts(param) else (param,))]
 

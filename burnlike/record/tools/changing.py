@@ -26,9 +26,6 @@ def rename(record: Record, rules: Sequence[tuple[str, str]]) -> Record:
     Args:
         record: the record.
         rules: regular expressions and what takes the place of each match (`re.sub`), one after the other.
-
-    Raises:
-        RecordError: an expression is wrong, or two names become one.
     """
     compiled = [(_compiled(pattern), replacement) for pattern, replacement in rules]
 
@@ -91,7 +88,6 @@ def with_ids(record: Record) -> Record:
 
 
 def _with_params(layout: Layout) -> Any:
-    """The layout with parameters in place of tensors without ids."""
     if layout == "tensor":
         return "param"
     if isinstance(layout, list | tuple):

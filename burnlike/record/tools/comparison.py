@@ -58,7 +58,6 @@ class TensorDifference:
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing differs."""
         return not any((self.ids, self.dtypes, self.shapes, self.tied_to)) and (
             self.values is None or not self.values.count
         )
@@ -118,9 +117,6 @@ def compare(one: Record, other: Record, tolerance: float | None = None, *, ids: 
 
     Returns:
         What differs.
-
-    Raises:
-        RecordIOError, RecordFormatError: a file can't be read, or holds a type that torch has not.
     """
     names, others = matched(one, other)
     # A tie that both have is one tensor, as a file has it.
@@ -172,7 +168,6 @@ def _reader(tensors: Mapping[str, Tensor], name: str) -> Reader:
 
 
 def _compare_elements(one: Reader, other: Reader, elements: int, tolerance: float) -> ValueDifference | None:
-    """The difference between the values; None if they are equal."""
     count = not_finite = 0
     largest_absolute = largest_relative = 0.0
     for start in range(0, elements, _CHUNK_ELEMENTS):
@@ -258,7 +253,6 @@ def matched(one: Record, other: Record) -> tuple[Names, Names]:
 
 
 def _paths(record: Record) -> Mapping[str, str]:
-    """Text of an id -> path, in a record of an optimizer; empty for others."""
     paths = record.values.get("paths") if "states" in record.values else None
     return paths if isinstance(paths, Mapping) else {}
 

@@ -34,7 +34,6 @@ class FileSize(NamedTuple):
 
 
 def file_size(file_format: Format, outline: Outline) -> FileSize:
-    """The length of the file that `outline` is written to."""
     total = longest = 0
     for segment in file_format.segments(outline):
         if isinstance(segment, bytes):

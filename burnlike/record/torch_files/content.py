@@ -16,12 +16,7 @@ _MAX_DEPTH = 64
 
 
 def read_content(path: str | os.PathLike[str]) -> Any:
-    """The object that `torch.save` wrote, its tensors in memory on the CPU.
-
-    Raises:
-        RecordIOError: the file can't be read.
-        RecordFormatError: it is damaged, none of `torch.save`, or has objects that only code could make.
-    """
+    """The object that `torch.save` wrote, its tensors in memory on the CPU."""
     source = FileSource(path)
     if source.read_some(0, 1) not in (b"P", b"\x80"):
         raise RecordFormatError(f"{source.path}: expected a file of torch.save, which begins otherwise")
@@ -39,7 +34,6 @@ class _Reader:
         self._bytes_left = source.stored_bytes
 
     def value(self, item: Any, name: str, depth: int) -> Any:
-        """A part, whose place is `name`."""
         if item is None or isinstance(item, bool | int | float | str | bytes):
             return item
         if depth > _MAX_DEPTH:

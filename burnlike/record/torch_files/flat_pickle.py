@@ -31,10 +31,6 @@ def flatten(
     Returns:
         Name -> tensor; the plain values, in lists and maps as they were, what state dicts have beside tensors as
         entries (`burnlike.record.state_dict.entries`); and what torch notes in state dicts about modules, as text.
-
-    Raises:
-        RecordFormatError: it has an object that only code could make, or it can't be a record.
-        ArgumentError: there is no such key.
     """
     content, path = _as_map(content), source.path
     if top_level_key is not None:
@@ -103,7 +99,6 @@ class _Walk:
         raise self.refused(at, item)
 
     def _note_versions(self, noted: Mapping[Any, Any], prefix: str) -> None:
-        """Note what a state dict says about modules."""
         self.versions = {} if self.versions is None else self.versions
         for path, it in self._plain(noted).items():
             self._budget.take(_NOTED_BYTES + len(prefix), _NOTED_STEPS)
@@ -165,7 +160,6 @@ class _Walk:
         raise self.refused(name, item)
 
     def refused(self, name: str, item: Any) -> RecordFormatError:
-        """The error that a part is no plain value."""
         named = item.symbol if isinstance(item, Opaque | Tagged) else item
         kind = str(named) if isinstance(named, Symbol) else type(item).__name__
         where = f"'{name[:80]}' is" if name else "expected a map of tensors, got"

@@ -108,18 +108,13 @@ class PickledTensor:
 
 
 def symbol_of(item: Any) -> Symbol:
-    """`item`, which is to be a Symbol."""
     if not isinstance(item, Symbol):
         raise RecordFormatError("it calls something that has no name")
     return item
 
 
 def called(function: Any, arguments: Any) -> Any:
-    """The result of a call that rebuilds tensors or containers; an Opaque for all others.
-
-    Raises:
-        RecordFormatError: it makes a tensor of a wrong shape, or calls what has no name.
-    """
+    """The result of a call that rebuilds tensors or containers; an Opaque for all others."""
     symbol = symbol_of(function)
     rebuild = _REBUILD.get(symbol)
     found = None if rebuild is None or not isinstance(arguments, tuple) else rebuild(arguments)
@@ -161,7 +156,6 @@ def _quantized(arguments: Any) -> Tagged | None:
 
 
 def _typed(arguments: Any) -> PickledTensor | None:
-    """The type is that of the storage."""
     match arguments:
         case (Storage() as storage, offset, shape, strides, *rest) if storage.dtype is not None:
             return _tensor(storage, storage.dtype, offset, shape, strides, [*rest, None, None, None][2])
@@ -169,7 +163,6 @@ def _typed(arguments: Any) -> PickledTensor | None:
 
 
 def _untyped(arguments: Any) -> PickledTensor | None:
-    """The type is told."""
     match arguments:
         case (Storage() as storage, offset, shape, strides, _, _, Symbol("torch", name), *rest) if name in _DTYPES:
             return _tensor(storage, _DTYPES[name], offset, shape, strides, [*rest, None][0])

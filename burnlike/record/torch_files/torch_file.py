@@ -61,11 +61,6 @@ class TorchFormat(Format):
             source: the file.
             layout: not used.
             top_level_key: reads only what is under this key of the outermost map.
-
-        Raises:
-            RecordFormatError: it is damaged, or has objects that only code could make.
-            ArgumentError: there is no such key.
-            RecordIOError: reading fails.
         """
         archive = archive_of(source)
         tensors, values, versions = flatten(archive.content, top_level_key, source)
@@ -96,11 +91,7 @@ def archive_of(source: Source) -> Archive:
 
 
 def entry_of(name: str, tensor: PickledTensor, archive: Archive, source: Source) -> StoredTensor:
-    """Where the values of one tensor are; see `archive_of`.
-
-    Raises:
-        RecordFormatError: the file lacks them, or records have no such tensors.
-    """
+    """Where the values of one tensor are; see `archive_of`."""
     place = archive.places.get(key := tensor.storage.key)
     return _stored(name, tensor, None if place is None else _storage(key, place, source), source)
 
@@ -168,7 +159,6 @@ def _storage(key: str, place: ArchiveMember, source: Source) -> Source:
 
 
 def _stored(name: str, tensor: PickledTensor, storage: Source | None, source: Source) -> StoredTensor:
-    """The position of the values."""
     what = f"{source.path}: the tensor '{name}'"
     if tensor.dtype not in DTYPE_BITS:
         raise RecordFormatError(
@@ -205,7 +195,6 @@ class _File(io.RawIOBase):
         self._cursor = Cursor(source)
 
     def read(self, count: int | None = -1) -> bytes:
-        """At most `count` bytes."""
         left = max(self._source.stored_bytes - self._cursor.position, 0)
         return self._cursor.take(left if count is None or count < 0 else min(count, left))
 
@@ -219,16 +208,13 @@ class _File(io.RawIOBase):
         return bytes(found)
 
     def tell(self) -> int:
-        """The place."""
         return self._cursor.position
 
     def readable(self) -> bool:
-        """True."""
         return True
 
 
 def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether the elements lie one behind the other, in row-major order."""
     expected = 1
     for length, stride in zip(reversed(shape), reversed(strides), strict=True):
         if length != 1 and stride != expected:
@@ -260,7 +246,6 @@ class StridedSource(Source):
         self._left = 0
 
     def read_into(self, offset: int, into: memoryview) -> None:
-        """See `Source.read_into`."""
         self.require(offset, len(into))
         with self._lock:
             if self._ordered is None:
@@ -271,11 +256,9 @@ class StridedSource(Source):
                 self._ordered = None
 
     def check_length(self) -> None:
-        """See `Source.check_length`."""
         self._source.check_length()
 
     def verify(self) -> bool:
-        """See `Source.verify`."""
         return self._source.verify()
 
     def _in_order(self) -> memoryview:

@@ -22,9 +22,6 @@ def load_pickle(file: IOBase, source: Source) -> tuple[Any, Mapping[str, Storage
 
     Returns:
         Plain values, lists and dicts of them, and the classes above; and the storages that it refers to, by key.
-
-    Raises:
-        RecordFormatError: it is damaged, or takes more than the source's budget.
     """
     path, reader = source.path, _Reader(file, source.budget)
     try:
@@ -87,7 +84,6 @@ class _Reader(_Unpickler):
         self._budget = budget
 
     def load(self) -> Any:
-        """Read the pickle."""
         self.read, self.readline = self._file_read, self._file_readline
         self.metastack, self.stack, self.proto = [], [], 0
         self.append = self.stack.append

@@ -37,12 +37,7 @@ class ArchiveMember(NamedTuple):
 
 
 def members(source: Source) -> dict[str, ArchiveMember]:
-    """The members by name.
-
-    Raises:
-        RecordFormatError: the archive is damaged, a name comes twice, or a member is compressed or encrypted; or they
-            take more than the file's budget.
-    """
+    """The members by name."""
     listed = _list_of(source)
     source.budget.add_header(len(listed))
     found: dict[str, ArchiveMember] = {}
