@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ..core.axes import along, axis, whole
 from ..core.base import B, D, K, Numeric, TensorBase, wrap
-from ..core.kinds import D1, Float, Int
+from ..core.kinds import D1, Int
 from ..core.operands import fail
 from .reductions import each_dim
 
@@ -27,11 +27,10 @@ class ExtremeMethods(TensorBase[B, D, K]):
         if keepdim is not None:
             raise along("argmax", dim)
         spec = self.spec
-        places = spec.int if spec.kind is Float else spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("Argmax", dim, spec.rank)
         try:
-            return wrap(spec.ops.argmax(self.inner, dim, places.dtype), places)
+            return wrap(spec.ops.argmax(self.inner, dim, spec.places.dtype), spec.places)
         except Exception as error:
             fail("argmax", error, self.inner)
 
@@ -44,11 +43,10 @@ class ExtremeMethods(TensorBase[B, D, K]):
         if keepdim is not None:
             raise along("argmin", dim)
         spec = self.spec
-        places = spec.int if spec.kind is Float else spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("Argmin", dim, spec.rank)
         try:
-            return wrap(spec.ops.argmin(self.inner, dim, places.dtype), places)
+            return wrap(spec.ops.argmin(self.inner, dim, spec.places.dtype), spec.places)
         except Exception as error:
             fail("argmin", error, self.inner)
 
@@ -100,14 +98,13 @@ class ExtremeMethods(TensorBase[B, D, K]):
         Differs: `dim` stays, with size 1.
         """
         spec = self.spec
-        places = spec.int if spec.kind is Float else spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("Max Dim", dim, spec.rank)
         try:
-            values, indices = spec.ops.max_dim_with_indices(self.inner, dim, places.dtype)
+            values, indices = spec.ops.max_dim_with_indices(self.inner, dim, spec.places.dtype)
         except Exception as error:
             fail("max_dim_with_indices", error, self.inner)
-        return wrap(values, spec), wrap(indices, places)
+        return wrap(values, spec), wrap(indices, spec.places)
 
     def min(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The smallest of all elements, of which there is at least one. `[..] -> [1]`.
@@ -157,14 +154,13 @@ class ExtremeMethods(TensorBase[B, D, K]):
         Differs: `dim` stays, with size 1.
         """
         spec = self.spec
-        places = spec.int if spec.kind is Float else spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("Min Dim", dim, spec.rank)
         try:
-            values, indices = spec.ops.min_dim_with_indices(self.inner, dim, places.dtype)
+            values, indices = spec.ops.min_dim_with_indices(self.inner, dim, spec.places.dtype)
         except Exception as error:
             fail("min_dim_with_indices", error, self.inner)
-        return wrap(values, spec), wrap(indices, places)
+        return wrap(values, spec), wrap(indices, spec.places)
 
     def max_abs(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The greatest magnitude of all elements, of which there is at least one. `[..] -> [1]`.

@@ -93,14 +93,7 @@ class FloatMethods(TensorBase[B, D, K]):
         Torch: `torch.fmod`.
         Differs: equal ranks, no promotion.
         """
-        spec = self.spec
-        value: Any = other
-        if type(value) is not spec.tensor or value.spec is not spec:
-            return mixed("fmod", self, value)
-        try:
-            return wrap(spec.ops.fmod(self.inner, value.inner), spec)
-        except Exception as error:
-            fail("fmod", error, self.inner, value.inner)
+        return mixed("fmod", self, other)
 
     def fmod_scalar(self: "FloatMethods[B, D, Float]", scalar: float) -> "Tensor[B, D, Float]":
         """The remainder by a number, with the sign of x. `[..] -> [..]`. Torch: `torch.fmod(x, scalar)`."""

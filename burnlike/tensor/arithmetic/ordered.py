@@ -7,7 +7,7 @@ import torch
 from ...errors import TensorTypeError, TensorValueError
 from ..core.axes import axis
 from ..core.base import B, D, K, Numeric, TensorBase, wrap
-from ..core.kinds import Float, Int
+from ..core.kinds import Int
 from ..core.operands import fail
 
 if TYPE_CHECKING:
@@ -43,10 +43,9 @@ class OrderedMethods(TensorBase[B, D, K]):
         Torch: `torch.sort(x, dim)`.
         """
         spec = self.spec
-        places = spec.int if spec.kind is Float else spec
         dim = axis("Sort With Indices", dim, spec.rank)
-        values, indices = spec.ops.sort_with_indices(self.inner, dim, False, places.dtype)
-        return wrap(values, spec), wrap(indices, places)
+        values, indices = spec.ops.sort_with_indices(self.inner, dim, False, spec.places.dtype)
+        return wrap(values, spec), wrap(indices, spec.places)
 
     def sort_descending_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
         """The elements along `dim`, descending, and where each was. `[..] -> ([..], [..])`.
@@ -54,10 +53,9 @@ class OrderedMethods(TensorBase[B, D, K]):
         Torch: `torch.sort(x, dim, descending=True)`.
         """
         spec = self.spec
-        places = spec.int if spec.kind is Float else spec
         dim = axis("Sort With Indices", dim, spec.rank)
-        values, indices = spec.ops.sort_with_indices(self.inner, dim, True, places.dtype)
-        return wrap(values, spec), wrap(indices, places)
+        values, indices = spec.ops.sort_with_indices(self.inner, dim, True, spec.places.dtype)
+        return wrap(values, spec), wrap(indices, spec.places)
 
     def argsort(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, Int]":
         """The indices that sort the elements along `dim` in ascending order. `[..] -> [..]`.
@@ -65,8 +63,8 @@ class OrderedMethods(TensorBase[B, D, K]):
         Torch: `torch.argsort(x, dim)`.
         """
         spec = self.spec
-        places = spec.int if spec.kind is Float else spec
-        return wrap(spec.ops.argsort(self.inner, axis("Argsort", dim, spec.rank), False, places.dtype), places)
+        dim = axis("Argsort", dim, spec.rank)
+        return wrap(spec.ops.argsort(self.inner, dim, False, spec.places.dtype), spec.places)
 
     def argsort_descending(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, Int]":
         """The indices that sort the elements along `dim` in descending order. `[..] -> [..]`.
@@ -74,8 +72,8 @@ class OrderedMethods(TensorBase[B, D, K]):
         Torch: `torch.argsort(x, dim, descending=True)`.
         """
         spec = self.spec
-        places = spec.int if spec.kind is Float else spec
-        return wrap(spec.ops.argsort(self.inner, axis("Argsort", dim, spec.rank), True, places.dtype), places)
+        dim = axis("Argsort", dim, spec.rank)
+        return wrap(spec.ops.argsort(self.inner, dim, True, spec.places.dtype), spec.places)
 
     def topk(self: "Numeric[B, D]", k: int, dim: int) -> "Tensor[B, D, K]":
         """The `k` greatest along `dim`, descending. `[.., n, ..] -> [.., k, ..]`.
@@ -96,13 +94,12 @@ class OrderedMethods(TensorBase[B, D, K]):
         Torch: `torch.topk(x, k, dim)`.
         """
         spec = self.spec
-        places = spec.int if spec.kind is Float else spec
         dim = axis("Top K", dim, spec.rank)
         try:
-            values, indices = spec.ops.topk_with_indices(self.inner, k, dim, places.dtype)
+            values, indices = spec.ops.topk_with_indices(self.inner, k, dim, spec.places.dtype)
         except Exception as error:
             _refuse(error, self.inner, k, dim)
-        return wrap(values, spec), wrap(indices, places)
+        return wrap(values, spec), wrap(indices, spec.places)
 
     def argtopk(self: "Numeric[B, D]", k: int, dim: int) -> "Tensor[B, D, Int]":
         """The indices of the `k` greatest elements along `dim`, the greatest first. `[.., n, ..] -> [.., k, ..]`.
@@ -111,10 +108,9 @@ class OrderedMethods(TensorBase[B, D, K]):
         Differs: of equal elements the first ones, in their order.
         """
         spec = self.spec
-        places = spec.int if spec.kind is Float else spec
         dim = axis("Top K", dim, spec.rank)
         try:
-            return wrap(spec.ops.argtopk(self.inner, k, dim, places.dtype), places)
+            return wrap(spec.ops.argtopk(self.inner, k, dim, spec.places.dtype), spec.places)
         except Exception as error:
             _refuse(error, self.inner, k, dim)
 

@@ -48,7 +48,7 @@ def operand(name: str, spec: Spec, other: Any) -> Any:
 
 
 def mixed(name: str, tensor: Any, other: Any) -> Any:
-    """A binary operation whose other operand is a scalar, a torch tensor, or does not fit."""
+    """A binary operation; the usual operand is checked faster by those methods that are called most."""
     value, spec = match(name, tensor.spec, other)
     try:
         return like(getattr(spec.ops, name)(tensor.inner, value), spec)

@@ -34,27 +34,14 @@ class Spec:
         family: element type -> `ranks`, all of one backend.
         float: the Spec of this rank in the backend's float type.
         int: the Spec of this rank in the backend's int type.
+        places: the Spec of this rank of what `argmax` gives: this one if it is of Int, else `int`.
         index: the Spec of this rank in int64, as torch's indices are.
         bool: the Spec of this rank of Bool.
     """
 
     __slots__ = (
-        "activation",
-        "backend",
-        "bool",
-        "dtype",
-        "family",
-        "float",
-        "index",
-        "int",
-        "kind",
-        "module",
-        "ops",
-        "rank",
-        "ranks",
-        "tensor",
-        "torchs",
-        "tracks",
+        *("activation", "backend", "bool", "dtype", "family", "float", "index", "int", "kind", "module", "ops"),
+        *("places", "rank", "ranks", "tensor", "torchs", "tracks"),
     )
 
     backend: Backend
@@ -71,6 +58,7 @@ class Spec:
     family: "dict[torch.dtype, tuple[Any, ...]]"
     float: "Spec"
     int: "Spec"
+    places: "Spec"
     index: "Spec"
     bool: "Spec"
 
@@ -164,6 +152,7 @@ def _build(backend: Backend) -> Family:
             spec.module, spec.activation, spec.torchs = module, activation, torchs
             spec.float = family[backend.float_dtype][spec.rank]
             spec.int = family[backend.int_dtype][spec.rank]
+            spec.places = spec if spec.kind is Int else spec.int
             spec.index = family[torch.int64][spec.rank]
             spec.bool = family[torch.bool][spec.rank]
     return family

@@ -11,7 +11,7 @@ from ..core.axes import axes_of, axis
 from ..core.base import B2, E, like
 from ..core.kinds import Float, N
 from ..core.operands import fail, float_spec, numeric_spec, tensor_operand
-from ..core.spec import Spec, title
+from ..core.spec import title
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -70,9 +70,7 @@ def vector_norm(x: "Tensor[B2, E, Float]", norm: NormLike, dim: int) -> "Tensor[
     Torch: `torch.linalg.vector_norm(x, p, dim, keepdim=True)`.
     Differs: the dimension is required and kept; a Norm, its name or a number says which norm.
     """
-    spec = float_spec("vector_norm", x)
-    exponent = exponent_of("Vector Norm", norm)
-    return _reduced("vector_norm", x, spec, exponent, [axis("Vector Norm", dim, spec.rank)])
+    return _norm("vector_norm", x, exponent_of("Vector Norm", norm), [dim])
 
 
 def vector_norm_dims(x: "Tensor[B2, E, Float]", norm: NormLike, dims: Iterable[int]) -> "Tensor[B2, E, Float]":
@@ -81,9 +79,7 @@ def vector_norm_dims(x: "Tensor[B2, E, Float]", norm: NormLike, dims: Iterable[i
     Torch: `torch.linalg.vector_norm(x, p, dims, keepdim=True)`.
     Differs: an empty list reduces nothing.
     """
-    spec = float_spec("vector_norm", x)
-    exponent = exponent_of("Vector Norm", norm)
-    return _reduced("vector_norm", x, spec, exponent, axes_of("Vector Norm", dims, spec.rank))
+    return _norm("vector_norm", x, exponent_of("Vector Norm", norm), dims)
 
 
 def lp_norm(x: "Tensor[B2, E, Float]", p: float, dim: int) -> "Tensor[B2, E, Float]":
@@ -91,8 +87,7 @@ def lp_norm(x: "Tensor[B2, E, Float]", p: float, dim: int) -> "Tensor[B2, E, Flo
 
     Torch: `torch.linalg.vector_norm(x, p, dim, keepdim=True)`.
     """
-    spec = float_spec("lp_norm", x)
-    return _reduced("lp_norm", x, spec, float(p), [axis("Lp Norm", dim, spec.rank)])
+    return _norm("lp_norm", x, float(p), [dim])
 
 
 def lp_norm_dims(x: "Tensor[B2, E, Float]", p: float, dims: Iterable[int]) -> "Tensor[B2, E, Float]":
@@ -101,8 +96,7 @@ def lp_norm_dims(x: "Tensor[B2, E, Float]", p: float, dims: Iterable[int]) -> "T
     Torch: `torch.linalg.vector_norm(x, p, dims, keepdim=True)`.
     Differs: an empty list reduces nothing.
     """
-    spec = float_spec("lp_norm", x)
-    return _reduced("lp_norm", x, spec, float(p), axes_of("Lp Norm", dims, spec.rank))
+    return _norm("lp_norm", x, float(p), dims)
 
 
 def l0_norm(x: "Tensor[B2, E, N]", dim: int) -> "Tensor[B2, E, N]":
@@ -111,8 +105,7 @@ def l0_norm(x: "Tensor[B2, E, N]", dim: int) -> "Tensor[B2, E, N]":
     Torch: `torch.linalg.vector_norm(x, 0, dim, keepdim=True)`.
     Differs: Int too.
     """
-    spec = numeric_spec("l0_norm", x)
-    return _reduced("l0_norm", x, spec, 0.0, [axis("L0 Norm", dim, spec.rank)])
+    return _norm("l0_norm", x, 0.0, [dim], of_int=True)
 
 
 def l0_norm_dims(x: "Tensor[B2, E, N]", dims: Iterable[int]) -> "Tensor[B2, E, N]":
@@ -121,8 +114,7 @@ def l0_norm_dims(x: "Tensor[B2, E, N]", dims: Iterable[int]) -> "Tensor[B2, E, N
     Torch: `torch.linalg.vector_norm(x, 0, dims, keepdim=True)`.
     Differs: Int too; an empty list reduces nothing.
     """
-    spec = numeric_spec("l0_norm", x)
-    return _reduced("l0_norm", x, spec, 0.0, axes_of("L0 Norm", dims, spec.rank))
+    return _norm("l0_norm", x, 0.0, dims, of_int=True)
 
 
 def l1_norm(x: "Tensor[B2, E, N]", dim: int) -> "Tensor[B2, E, N]":
@@ -131,8 +123,7 @@ def l1_norm(x: "Tensor[B2, E, N]", dim: int) -> "Tensor[B2, E, N]":
     Torch: `torch.linalg.vector_norm(x, 1, dim, keepdim=True)`.
     Differs: Int too.
     """
-    spec = numeric_spec("l1_norm", x)
-    return _reduced("l1_norm", x, spec, 1.0, [axis("L1 Norm", dim, spec.rank)])
+    return _norm("l1_norm", x, 1.0, [dim], of_int=True)
 
 
 def l1_norm_dims(x: "Tensor[B2, E, N]", dims: Iterable[int]) -> "Tensor[B2, E, N]":
@@ -141,8 +132,7 @@ def l1_norm_dims(x: "Tensor[B2, E, N]", dims: Iterable[int]) -> "Tensor[B2, E, N
     Torch: `torch.linalg.vector_norm(x, 1, dims, keepdim=True)`.
     Differs: Int too; an empty list reduces nothing.
     """
-    spec = numeric_spec("l1_norm", x)
-    return _reduced("l1_norm", x, spec, 1.0, axes_of("L1 Norm", dims, spec.rank))
+    return _norm("l1_norm", x, 1.0, dims, of_int=True)
 
 
 def l2_norm(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
@@ -150,8 +140,7 @@ def l2_norm(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
 
     Torch: `torch.linalg.vector_norm(x, 2, dim, keepdim=True)`.
     """
-    spec = float_spec("l2_norm", x)
-    return _reduced("l2_norm", x, spec, 2.0, [axis("L2 Norm", dim, spec.rank)])
+    return _norm("l2_norm", x, 2.0, [dim])
 
 
 def l2_norm_dims(x: "Tensor[B2, E, Float]", dims: Iterable[int]) -> "Tensor[B2, E, Float]":
@@ -160,8 +149,7 @@ def l2_norm_dims(x: "Tensor[B2, E, Float]", dims: Iterable[int]) -> "Tensor[B2, 
     Torch: `torch.linalg.vector_norm(x, 2, dims, keepdim=True)`.
     Differs: an empty list reduces nothing.
     """
-    spec = float_spec("l2_norm", x)
-    return _reduced("l2_norm", x, spec, 2.0, axes_of("L2 Norm", dims, spec.rank))
+    return _norm("l2_norm", x, 2.0, dims)
 
 
 def max_abs_norm(x: "Tensor[B2, E, N]", dim: int) -> "Tensor[B2, E, N]":
@@ -170,8 +158,7 @@ def max_abs_norm(x: "Tensor[B2, E, N]", dim: int) -> "Tensor[B2, E, N]":
     Torch: `torch.linalg.vector_norm(x, inf, dim, keepdim=True)`.
     Differs: Int too.
     """
-    spec = numeric_spec("max_abs_norm", x)
-    return _reduced("max_abs_norm", x, spec, float("inf"), [axis("Max Abs Norm", dim, spec.rank)])
+    return _norm("max_abs_norm", x, float("inf"), [dim], of_int=True)
 
 
 def max_abs_norm_dims(x: "Tensor[B2, E, N]", dims: Iterable[int]) -> "Tensor[B2, E, N]":
@@ -180,8 +167,7 @@ def max_abs_norm_dims(x: "Tensor[B2, E, N]", dims: Iterable[int]) -> "Tensor[B2,
     Torch: `torch.linalg.vector_norm(x, inf, dims, keepdim=True)`.
     Differs: Int too; an empty list reduces nothing.
     """
-    spec = numeric_spec("max_abs_norm", x)
-    return _reduced("max_abs_norm", x, spec, float("inf"), axes_of("Max Abs Norm", dims, spec.rank))
+    return _norm("max_abs_norm", x, float("inf"), dims, of_int=True)
 
 
 def min_abs_norm(x: "Tensor[B2, E, N]", dim: int) -> "Tensor[B2, E, N]":
@@ -190,8 +176,7 @@ def min_abs_norm(x: "Tensor[B2, E, N]", dim: int) -> "Tensor[B2, E, N]":
     Torch: `torch.linalg.vector_norm(x, -inf, dim, keepdim=True)`.
     Differs: Int too.
     """
-    spec = numeric_spec("min_abs_norm", x)
-    return _reduced("min_abs_norm", x, spec, float("-inf"), [axis("Min Abs Norm", dim, spec.rank)])
+    return _norm("min_abs_norm", x, float("-inf"), [dim], of_int=True)
 
 
 def min_abs_norm_dims(x: "Tensor[B2, E, N]", dims: Iterable[int]) -> "Tensor[B2, E, N]":
@@ -200,8 +185,7 @@ def min_abs_norm_dims(x: "Tensor[B2, E, N]", dims: Iterable[int]) -> "Tensor[B2,
     Torch: `torch.linalg.vector_norm(x, -inf, dims, keepdim=True)`.
     Differs: Int too; an empty list reduces nothing.
     """
-    spec = numeric_spec("min_abs_norm", x)
-    return _reduced("min_abs_norm", x, spec, float("-inf"), axes_of("Min Abs Norm", dims, spec.rank))
+    return _norm("min_abs_norm", x, float("-inf"), dims, of_int=True)
 
 
 def vector_normalize(x: "Tensor[B2, E, Float]", norm: NormLike, dim: int, eps: float) -> "Tensor[B2, E, Float]":
@@ -237,10 +221,12 @@ def cosine_similarity(
         fail("cosine_similarity", error, x1.inner, other)
 
 
-def _reduced(name: str, x: Any, spec: Spec, exponent: float, dims: list[int]) -> Any:
+def _norm(name: str, x: Any, exponent: float, dims: Iterable[int], *, of_int: bool = False) -> Any:
+    spec = numeric_spec(name, x) if of_int else float_spec(name, x)
+    places = axes_of(title(name), dims, spec.rank)
     if exponent != exponent:
         raise TensorValueError(title(name), "the exponent of a norm can't be NaN")
     try:
-        return like(spec.module.vector_norm(x.inner, exponent, dims), spec)
+        return like(spec.module.vector_norm(x.inner, exponent, places), spec)
     except Exception as error:
         fail(name, error, x.inner)
