@@ -172,7 +172,7 @@ def test_names_of_parameters_are_those_of_the_optimizer_that_loads() -> None:
         ({"paths": {"0000000000001": {}}}, "expected the path of 0000000000001 as a text"),
         ({"param_groups": [3]}, "expected the record of a Adam of torch"),
         ({"shapes": []}, "expected the record of a Adam of torch"),
-        ({"param_groups": [{"$tuple": [1]}]}, "expected the options of a parameter group"),
+        ({"param_groups": [{"$tuple": [1], "params": []}]}, "expected the options of a parameter group"),
         ({"param_groups": [{"params": 3}]}, "expected the record of a Adam of torch"),
     ],
 )
