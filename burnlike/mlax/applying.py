@@ -66,17 +66,12 @@ def _set_mode(module: nn.Module, training: bool, changed: list[nn.Module]) -> No
 
 
 def restore_mode(changed: list[nn.Module], inference_mode: bool | None) -> None:
-    """Undo what `set_mode` did, after the call."""
     for module in changed:
         module.__dict__["training"] = bool(inference_mode)
 
 
 def call_options(module: nn.Module, rng: Any, inference_mode: bool, where: str = "") -> dict[str, Any]:
-    """Those of `rng` and `inference_mode` that the forward of `module` takes.
-
-    Raises:
-        ArgumentError: it needs a key, and there is none; `where` begins the message.
-    """
+    """Those of `rng` and `inference_mode` that `module` takes; `where` begins the error of a missing key."""
     named, needs_rng = forward_arguments(module)
     if needs_rng and rng is None:
         raise ArgumentError(f"{where}{type(module).__name__} needs a key, got None: give rng=burnlike.mlax.Key(seed)")

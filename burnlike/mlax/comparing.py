@@ -50,11 +50,6 @@ class _Comparison:
         self._compiling = torch.compiler.is_compiling()  # which guards what `id` is taken of
 
     def walk(self, a: nn.Module, b: nn.Module, path: str) -> None:
-        """Compare all but hyperparameters, which may refer to parts that come later.
-
-        Raises:
-            StructureMismatchError: classes or fields differ.
-        """
         a, b = unwrap(a), unwrap(b)
         if a is b:
             return

@@ -26,11 +26,6 @@ from .pytrees import Level, level_of
 
 
 def as_data(value: Any, where: str = "data") -> Any:
-    """`value` with its numbers and arrays made tensors.
-
-    Raises:
-        TypeError: it is neither a tensor, an array, a number, nor a pytree of these.
-    """
     if isinstance(value, Tensor):
         return value
     if isinstance(value, TensorBase):
@@ -69,7 +64,6 @@ def tensors_in(data: Any) -> Iterator[Tensor]:
 
 
 def check_trainable(data: Any, where: str) -> None:
-    """Refuse whole numbers and bools as trainable."""
     for tensor in tensors_in(data):
         if not differentiable(tensor):
             raise DTypeError(f"{where}: {tensor.dtype} can't be trainable; use trainable=False, or floats")
@@ -91,7 +85,6 @@ class TreeForm(NamedTuple):
     node: tuple[Any, Any] | None = None
 
     def fits(self, level: Level) -> bool:
-        """Whether `level` has this form."""
         return (level.type, level.names, level.node) == (self.type, self.names, self.node)
 
 
@@ -109,7 +102,6 @@ class DataTree(nn.Module):
         self._form = TreeForm(level.type, level.names, {}, level.node)
 
     def value(self) -> Any:
-        """The pytree of the tensors as they are now."""
         form = self._form
         return Level(form.type, form.names, (), form.node).holding([self._item(key) for key in form.names])
 
@@ -174,7 +166,6 @@ class DataTree(nn.Module):
         return [meta_of(*place).intent(_weight(*place)) for place in self.weights()]
 
     def is_tracked(self) -> bool:
-        """Whether a weight requires grad."""
         return any(meta_of(*place).tracks(_weight(*place)) for place in self.weights())
 
     def change_ids(self, mask: int) -> None:

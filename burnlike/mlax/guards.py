@@ -31,11 +31,6 @@ class Guard(Above):
     __slots__ = ()
 
     def __call__(self, *args: Any, **options: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """As `forward` of the module.
-
-        Raises:
-            EmptyParamError: there is a hole; the message has its path from this module.
-        """
         module = self.module()
         assert module is not None, "it is called as an attribute of the module"
         _refuse(module)
@@ -53,11 +48,6 @@ torch.serialization.add_safe_globals([Guard])  # a pickled part has it, and it d
 
 
 def refuse_holes(module: nn.Module) -> None:
-    """Refuse to compute with a module that has a hole, or a part with one.
-
-    Raises:
-        EmptyParamError: it has; the message has the path.
-    """
     if type(module.__dict__.get("forward")) is Guard:
         _refuse(module)
 

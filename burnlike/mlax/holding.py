@@ -60,7 +60,6 @@ def kind_at(owner: nn.Module, name: str) -> Kind:
 
 
 def empty(owner: nn.Module, name: str, kind: Kind) -> None:
-    """Leave the slot of `name` without data."""
     put(owner, name, owner._buffers if kind == "state" else owner._parameters, None)
 
 

@@ -150,13 +150,12 @@ class Module(BaseModule):
             del self.__dict__["_loading"]
 
     def get_parameter(self, target: str) -> nn.Parameter:
-        """As `nn.Module.get_parameter`: the tensor, not the handle."""
+        """As `nn.Module.get_parameter` and `get_buffer`: the tensor, not the handle."""
         path, _, name = target.rpartition(".")
         found = self.get_submodule(path)._parameters.get(name)
         return super().get_parameter(target) if found is None else found
 
     def get_buffer(self, target: str) -> torch.Tensor:
-        """As `nn.Module.get_buffer`: the tensor, not the handle."""
         path, _, name = target.rpartition(".")
         found = self.get_submodule(path)._buffers.get(name)
         return super().get_buffer(target) if found is None else found
@@ -186,7 +185,6 @@ class Module(BaseModule):
         return modes.unfreeze(fork_weights(self), group)
 
     def leaves(self, holes: bool = False) -> list[Parameter]:
-        """Handles on the parameters of the tree; see `burnlike.mlax.leaves`."""
         return structure.leaves(self, holes)
 
     def map(  # pyright: ignore[reportIncompatibleMethodOverride]

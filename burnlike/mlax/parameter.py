@@ -142,12 +142,7 @@ class Parameter(Operators, Param):
 
     @property
     def tensor(self) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The data of a parameter that holds one tensor.
-
-        Raises:
-            EmptyParamError: it has none.
-            TypeError: it holds a list, tuple or dict.
-        """
+        """The data of a parameter that holds one tensor; errors are those of `data`, and TypeError for a pytree."""
         found = self._found()
         if isinstance(found, DataTree):
             raise TypeError(f"{self._place()} holds several tensors, not one: use .data")
@@ -160,7 +155,6 @@ class Parameter(Operators, Param):
 
     @property
     def is_hole(self) -> bool:
-        """Whether `filter` took it out."""
         return is_hole(*self.home)
 
     @property
@@ -180,7 +174,6 @@ class Parameter(Operators, Param):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether autograd tracks it now."""
         found = content(*self.owners[0])
         if isinstance(found, DataTree):
             return found.is_tracked()
@@ -241,7 +234,6 @@ class Parameter(Operators, Param):
         return self
 
     def assign(self, tensor: Tensor) -> None:
-        """As writing `data`."""
         self.data = tensor
 
     def adopt(self, param_id: ParamId) -> None:
@@ -255,7 +247,6 @@ class Parameter(Operators, Param):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Compute with the data."""
         values = [_value(argument) for argument in args]
         named = {key: _value(argument) for key, argument in (kwargs or {}).items()}
         return func(*values, **named)

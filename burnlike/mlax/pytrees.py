@@ -29,7 +29,6 @@ class Level(NamedTuple):
     node: tuple[Any, Any] | None = None
 
     def holding(self, items: Any) -> Any:
-        """The same with other items."""
         if self.node is not None:
             kind, context = self.node
             return pytree.SUPPORTED_NODES[kind].unflatten_fn(items, context)

@@ -33,7 +33,6 @@ class NamedItems(_Items, ModuleDict):  # pyright: ignore[reportIncompatibleMetho
     """Modules, Parameters, None and constants by name; a dict assigned to a Module becomes one."""
 
     def pop(self, name: str, *default: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Remove the item `name` and return it; a Parameter then is no longer this module's."""
         if name not in self:
             return super().pop(name, *default)
         item = self._released(name)

@@ -40,11 +40,7 @@ class LeafSlot(NamedTuple):
 
 
 def places(root: nn.Module) -> list[LeafSlot]:
-    """The parameters of a tree, holes and uninitialized ones too, in order of declaration; tied ones at each place.
-
-    Raises:
-        ModuleTreeError: a module holds itself.
-    """
+    """The parameters of a tree, holes and uninitialized ones too, in order of declaration; tied ones at each place."""
     found: list[LeafSlot] = []
     _walk(unwrap(root), "", found, [])
     return found

@@ -105,7 +105,6 @@ class ModuleMethods(nn.Module):
         return None
 
     def __repr__(self) -> str:
-        """The module as `burnlike.module.display` shows it."""
         return display(self)
 
     def apply_lora(self, config: "LoraConfig") -> Self:

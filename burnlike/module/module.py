@@ -109,7 +109,6 @@ class Module(ModuleMethods):
             hold_as(self, name, None)
 
     def _note_field(self, name: str, value: Any = None) -> None:
-        """Note the field, and let nothing remain of what it was before."""
         parts = self.__dict__
         modules = parts.get("_modules")
         if modules is not None and name in modules and name in parts:
@@ -178,7 +177,6 @@ class Module(ModuleMethods):
             ensure_id(self, name)
 
     def add_module(self, name: str, module: nn.Module | None) -> None:
-        """As `nn.Module.add_module`."""
         super().add_module(name, module)
         remember_field(self, name)
 
@@ -200,11 +198,7 @@ class Module(ModuleMethods):
         super()._load_from_state_dict(*args, **options)
 
     def train(self, mode: bool = True) -> Self:
-        """As `nn.Module.train`; training mode also tracks again what `valid` stopped tracking.
-
-        Raises:
-            ModuleTreeError: the module holds itself.
-        """
+        """As `nn.Module.train`; training mode also tracks again what `valid` stopped tracking."""
         before = self.training
         try:
             super().train(mode)

@@ -23,7 +23,6 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def check_dtype(op: str, name: str, tensor: Tensor, allowed: Sequence[torch.dtype] = FLOATS) -> None:
-    """Raise DTypeError unless the tensor has one of the dtypes."""
     if tensor.dtype not in allowed:
         expected = " or ".join(dict.fromkeys(map(_name, allowed)))
         remedy = f"convert it with {name}.to(torch.{_name(allowed[0])})"
@@ -41,7 +40,6 @@ def check_device(op: str, name: str, tensor: Tensor, device: torch.device | None
 
 
 def check_shape(op: str, name: str, tensor: Tensor, shape: Sequence[int]) -> None:
-    """Raise ShapeError unless the tensor has the shape."""
     if tuple(tensor.shape) != tuple(shape):
         raise ShapeError(f"{op}: expected {name} of shape {list(shape)}, got {list(tensor.shape)}")
 
@@ -155,7 +153,6 @@ def halves(gate: Tensor, up: Tensor | None) -> tuple[Tensor, Tensor]:
 
 
 def new_output(gate: Tensor, up: Tensor | None) -> Tensor:
-    """A tensor for the result."""
     return gate.new_empty(gate.shape if up is not None else (*gate.shape[:-1], gate.shape[-1] // 2))
 
 

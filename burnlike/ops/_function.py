@@ -31,7 +31,6 @@ _REFERENCES = _References()
 
 
 def takes_references() -> bool:
-    """Whether the present code runs within `references()`."""
     return _REFERENCES.depth > 0
 
 

@@ -175,17 +175,14 @@ class NativeStatus:
 
     @property
     def built(self) -> bool:
-        """Whether the CPU library's file is there."""
         return self.cpu.built
 
     @property
     def loaded(self) -> bool:
-        """Whether the CPU library's ops are in use."""
         return self.cpu.loaded
 
     @property
     def path(self) -> Path:
-        """Where the CPU library is, or would be."""
         return self.cpu.path
 
 
@@ -215,11 +212,7 @@ def _counts(text: str) -> dict[str, int]:
 
 @contextmanager
 def force_cpu_isa(name: str | None) -> Iterator[None]:
-    """Use the CPU kernels of one instruction set within a `with` block, in all threads; None is the best one.
-
-    Raises:
-        NativeError: this machine does not run it, or the native library is not loaded.
-    """
+    """Use the CPU kernels of one instruction set within a `with` block, in all threads; as `choose_cpu_isa`."""
     before = native_status().isa
     choose_cpu_isa(name)
     try:

@@ -58,7 +58,6 @@ def step_op(define: Callable[P, Step]) -> Callable[P, None]:
 
 
 def reference_of(native: Callable[P, None]) -> Callable[P, None]:
-    """The plain-torch reference of an op that `step_op` made."""
     define: Callable[P, Step] = unwrap(native)
     name = define.__name__
 

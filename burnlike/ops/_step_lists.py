@@ -79,7 +79,6 @@ class States(NamedTuple):
 
     @property
     def is_left_out(self) -> bool:
-        """Whether there is no such moment."""
         return self.is_optional and not self.tensors
 
 
@@ -104,7 +103,6 @@ class Step(NamedTuple):
     options: StepOptions
 
     def written(self) -> list[Tensor]:
-        """Every tensor that a step writes."""
         tensors = [*self.params, *self.options.copies]
         if self.options.zero_grads:
             tensors += self.grads

@@ -164,7 +164,6 @@ def _check(
 
 
 def check_options(name: str, label_smoothing: float, z_loss: float, soft_cap: float | None) -> None:
-    """Raise ArgumentError for an option out of its range."""
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentError(f"{name}: expected label_smoothing of 0..1, got {label_smoothing}")
     if not 0.0 <= z_loss <= 1e6:

@@ -104,7 +104,6 @@ def _(x: Sequence[int], y: Sequence[int], *_: object, **__: object) -> int:
 
 
 def _product(x: Tensor, y: Tensor) -> Tensor:
-    """x @ y.T of two matrices."""
     return functional.linear(x, y) if x.shape[1] > _LONGEST_SUM else _matrix_product(x, y, None)
 
 

@@ -32,8 +32,7 @@ class Optimizer(RecordMethods, WarnsOfMissingGradients, ABC):
         """
 
     @abstractmethod
-    def into_record(self) -> "Record":
-        """The whole state."""
+    def into_record(self) -> "Record": ...
 
     def to_record(self) -> "Record":
         """`into_record`, by the name that it has in Burn's optimizers."""

@@ -42,11 +42,9 @@ class Lora(Reparameterization):
         self.scale = config.alpha / config.rank
 
     def forward(self, base: Tensor) -> Tensor:
-        """The effective weight, of the shape of `base`."""
         return torch.addmm(base.to(self.a.dtype), self.a, self.b, alpha=self.scale)
 
     def delta(self) -> Tensor:
-        """The product that is added to the weight."""
         return self.scale * (self.a @ self.b)
 
 

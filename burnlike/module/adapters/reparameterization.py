@@ -181,7 +181,6 @@ def _check_made(param: Param, made: object) -> None:
 
 
 def _check_free(param: Param) -> None:
-    """Refuse a parameter that is taken, or that its module would go on to use as it is."""
     if _is_reparameterized(param):
         used = reparameterization_of(*param.home)
         raise ModuleTreeError(
@@ -206,7 +205,6 @@ def _check_free(param: Param) -> None:
 
 
 def _check_foldable(param: Param) -> None:
-    """Refuse a parameter that is more than the base of one reparameterization."""
     used = {id(owner._modules.get("0")) for owner, _ in param.owners}
     if len(used) > 1 or not all(isinstance(owner, ParametrizationList) for owner, _ in param.owners):
         raise ModuleTreeError(

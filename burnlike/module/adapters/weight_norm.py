@@ -34,7 +34,6 @@ class WeightNorm(Reparameterization):
         self.g = nn.Parameter(self._norm(weight.detach()).flatten())
 
     def forward(self, base: Tensor) -> Tensor:
-        """The effective weight, of the shape of `base`."""
         norm = self._norm(base)
         return base * (self.g.view(norm.shape) / norm)
 

@@ -22,11 +22,6 @@ class MarkedConstant(Generic[T]):
         self.value = value
 
     def __call__(self, *args: object, **options: object) -> NoReturn:
-        """Not the value: only a burnlike Module unwraps it.
-
-        Raises:
-            TypeError: always.
-        """
         raise TypeError(_advice(self, "called"))
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -76,11 +71,9 @@ class Above:
         self._module = weakref.ref(module)
 
     def module(self) -> nn.Module | None:
-        """The module, or None if it is gone."""
         return self._module()
 
     def __call__(self) -> Any:
-        """The module, or None if it is gone."""
         return self._module()
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:

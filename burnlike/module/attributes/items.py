@@ -17,12 +17,10 @@ _ITEM_OF_TREE = "burnlike.record.pytree.unflatten:item_of_tree"
 
 
 def is_item(value: Any) -> bool:
-    """Whether `value` is such an object."""
     return hasattr(type(value), "into_item") and hasattr(type(value), "from_item")
 
 
 def save_items(module: nn.Module, destination: MutableMapping[str, Any], prefix: str) -> None:
-    """Add the fields to a state dict."""
     for name in fields_with(module, "holds", "item"):
         destination[prefix + name] = resolve(_ITEM_TREE)(getattr(module, name), name)
 

@@ -71,11 +71,7 @@ class ModuleDict(Container, MutableMapping[str, Any]):
 
 
 def check_name(module: nn.Module, name: object, where: str) -> None:
-    """Refuse a name that a part of `module` can't have in a path.
-
-    Raises:
-        ModuleTreeError: it is not a text, empty, has dots, or is an attribute of `module` already.
-    """
+    """Raise ModuleTreeError for a name that a part of `module` can't have in a path."""
     if not isinstance(name, str) or not name or "." in name:
         raise ModuleTreeError(
             f"{where}: expected names of modules to be texts without dots, got {name!r};"
@@ -115,7 +111,6 @@ class ModuleEnum(Module):
 
     @property
     def variant(self) -> str:
-        """The name of the variant."""
         return self.__dict__["_variant"]
 
     @property

@@ -40,7 +40,6 @@ class Container(Module):
         return self.__dict__[name] if name in self._modules and name in self.__dict__ else self._entry(name)
 
     def _names(self) -> list[str]:
-        """The names of the items, in order."""
         raise NotImplementedError
 
 
@@ -151,11 +150,9 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
         self._arrange(places)
 
     def insert(self, index: int, value: Any) -> None:
-        """Put `value` before the item at `index`."""
         self._splice(slice(index, index), [value])
 
     def append(self, value: Any) -> None:
-        """Put `value` at the end."""
         self._fill([value])
 
     def extend(self, values: Iterable[Any]) -> None:
@@ -163,11 +160,9 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
         self._splice(slice(self._count, self._count), _entries_of(values))
 
     def reverse(self) -> None:
-        """Turn the order around, in place."""
         self._arrange(list(range(self._count))[::-1])
 
     def clear(self) -> None:
-        """Remove all items."""
         self._arrange([])
 
     def _splice(self, where: slice, values: list[Any]) -> None:

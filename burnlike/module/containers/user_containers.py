@@ -38,7 +38,6 @@ class ModuleContainer(Protocol):
 
 
 def looks_like_container(kind: type) -> bool:
-    """Whether objects of this class are users' containers."""
     return hasattr(kind, "with_module_children") or hasattr(kind, "module_children") or _is_named(kind)
 
 

@@ -54,7 +54,6 @@ class ParamGroup(Config):
 
     @classmethod
     def all(cls) -> "ParamGroup":
-        """Every parameter."""
         return cls(match=(MatchAll(),))
 
     @classmethod
@@ -71,7 +70,6 @@ class ParamGroup(Config):
 
     @classmethod
     def from_path(cls, path: str) -> "ParamGroup":
-        """The parameter at exactly this path."""
         return cls.from_paths((path,))
 
     @classmethod
@@ -168,11 +166,6 @@ class ParamGroup(Config):
 
 
 def check_group(group: object) -> None:
-    """Refuse what is no ParamGroup.
-
-    Raises:
-        TypeError: it is none.
-    """
     if not isinstance(group, ParamGroup):
         raise TypeError(
             f"expected a ParamGroup, got {group!r}: ParamGroup.from_predicate makes one of a text in the path or of a"
@@ -181,12 +174,7 @@ def check_group(group: object) -> None:
 
 
 def selected(module: "nn.Module", group: ParamGroup | None) -> "list[Param]":
-    """The Params of `module` in `group`; of none, all.
-
-    Raises:
-        TypeError: `group` is no ParamGroup.
-        ParamPathError, ModuleTreeError: as `ParamGroup.select`.
-    """
+    """The Params of `module` in `group`; of none, all. Errors are those of `ParamGroup.select`."""
     from ..tree.walk import params
 
     if group is None:

@@ -23,7 +23,6 @@ class ParamMatcher(Config):
         raise NotImplementedError(f"{type(self).__name__} does not define accepts(param_id, paths)")
 
     def matches(self, param: Any) -> bool:
-        """Whether the rule holds for the handle `param`."""
         return self.accepts(param.id, [path for path in (param.path, *param.aliases) if path])
 
     def named_paths(self) -> Iterable[str]:
@@ -35,7 +34,6 @@ class MatchAll(ParamMatcher, tag="All"):
     """Every parameter."""
 
     def accepts(self, param_id: ParamId, paths: Sequence[str]) -> bool:
-        """True."""
         return True
 
 
@@ -49,7 +47,6 @@ class MatchIds(ParamMatcher, tag="Ids", dict=True):
     ids: tuple[str, ...]
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        """Each id is one."""
         for index, text in enumerate(self.ids):
             try:
                 ParamId.parse(text)
@@ -61,7 +58,6 @@ class MatchIds(ParamMatcher, tag="Ids", dict=True):
         return frozenset(ParamId.parse(text) for text in self.ids)
 
     def accepts(self, param_id: ParamId, paths: Sequence[str]) -> bool:
-        """Whether the id is listed."""
         return param_id in self._known
 
 
@@ -75,11 +71,9 @@ class MatchPaths(ParamMatcher, tag="Paths"):
     paths: tuple[str, ...]
 
     def accepts(self, param_id: ParamId, paths: Sequence[str]) -> bool:
-        """Whether a path is listed."""
         return any(path in self.paths for path in paths)
 
     def named_paths(self) -> Iterable[str]:
-        """Those that are listed."""
         return self.paths
 
 
@@ -93,7 +87,6 @@ class MatchPredicates(ParamMatcher, tag="Predicates"):
     predicates: tuple[str, ...]
 
     def accepts(self, param_id: ParamId, paths: Sequence[str]) -> bool:
-        """Whether a path contains them all."""
         return any(all(text in path for text in self.predicates) for path in paths)
 
 
@@ -101,7 +94,6 @@ class MatchAnyPredicates(MatchPredicates, tag="AnyPredicates"):
     """Parameters with a path that contains at least one of the texts; the attributes are those of `Predicates`."""
 
     def accepts(self, param_id: ParamId, paths: Sequence[str]) -> bool:
-        """Whether a path contains one of them."""
         return any(text in path for text in self.predicates for path in paths)
 
 
@@ -129,7 +121,6 @@ class MatchRegexes(ParamMatcher, tag="Regexes", dict=True):
     regexes: tuple[str, ...]
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        """Each is a regular expression."""
         for index, text in enumerate(self.regexes):
             if message := pattern_problem(text):
                 yield f"regexes.{index}", message
@@ -139,7 +130,6 @@ class MatchRegexes(ParamMatcher, tag="Regexes", dict=True):
         return [re.compile(text) for text in self.regexes]
 
     def accepts(self, param_id: ParamId, paths: Sequence[str]) -> bool:
-        """Whether they are all found in a path."""
         return any(all(pattern.search(path) for pattern in self._patterns) for path in paths)
 
 
@@ -147,7 +137,6 @@ class MatchAnyRegexes(MatchRegexes, tag="AnyRegexes", dict=True):
     """Parameters with a path in which at least one of the patterns is found; the attributes are those of `Regexes`."""
 
     def accepts(self, param_id: ParamId, paths: Sequence[str]) -> bool:
-        """Whether one of them is found in a path."""
         return any(pattern.search(path) for pattern in self._patterns for path in paths)
 
 
@@ -164,22 +153,12 @@ class MatchCallable(ParamMatcher):
             raise ConfigError(f"from_predicate: expected a text or a function of a Param, got {self.predicate!r}")
 
     def accepts(self, param_id: ParamId, paths: Sequence[str]) -> bool:
-        """Never answers: the function needs the handle.
-
-        Raises:
-            ModuleTreeError: always.
-        """
         raise ModuleTreeError(
             f"the predicate {self._name} needs a Param and can't tell by id and path alone; use matches(param), or"
             " from_predicates, from_regexes, from_paths or from_ids"
         )
 
     def matches(self, param: Any) -> bool:
-        """Whether the function is true of `param`.
-
-        Raises:
-            ModuleTreeError: it raised, or returned something that is neither true nor false.
-        """
         try:
             answer = self.predicate(param)
         except Exception as error:

@@ -35,7 +35,6 @@ ON_TENSOR = "_burnlike_id"
 
 
 def place_id(module: nn.Module, name: str) -> ParamId | None:
-    """The id kept on `module` for the attribute `name`, or None."""
     kept = fields_of(module).get(name, NO_FIELD).get("id")
     return None if kept is None else _id_of(kept)
 
@@ -121,18 +120,13 @@ def copy_id(module: nn.Module, name: str, other: nn.Module, other_name: str) -> 
 
 
 def drop_id(module: nn.Module, name: str) -> None:
-    """Keep no id for `name`."""
     field = fields_of(module)[name].copy()
     field.pop("id", None)
     put_field(module, name, field)
 
 
 def ensure_id(module: nn.Module, name: str) -> None:
-    """Draw the id of the attribute `name` of `module` if it has none yet; a parameter that has one brings it.
-
-    Raises:
-        ModuleTreeError: it has none, and torch.compile is tracing, where none can be drawn.
-    """
+    """Draw the id of the attribute `name` of `module` if it has none yet, but not in compiled code: ModuleTreeError."""
     if torch.compiler.is_compiling():
         if "id" not in fields_of(module).get(name, NO_FIELD):
             raise ModuleTreeError(

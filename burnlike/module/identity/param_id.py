@@ -42,7 +42,6 @@ class IdSource:
         os.register_at_fork(after_in_child=self._lock._at_fork_reinit)  # the thread that held it is not in the child
 
     def seed(self, text: str) -> None:
-        """Start again with a key made of `text`."""
         with self._lock:
             self._start(_digest(text, _KEY_BYTES))
 

@@ -97,7 +97,6 @@ class Content:
         return self
 
     def has(self, path: str) -> bool:
-        """Whether the module has a tensor at `path`; computes and initializes nothing."""
         return self._tensor_at(path) is not None
 
     def shape(self, path: str) -> list[int]:

@@ -62,7 +62,6 @@ def shown_names(module: nn.Module, tensors_and_modules: dict[str, None]) -> Iter
 
 
 def is_state(module: nn.Module, tensor: Tensor) -> bool:
-    """Whether `tensor` is a persistent buffer of `module` itself."""
     passing = module._non_persistent_buffers_set
     return any(buffer is tensor and name not in passing for name, buffer in module._buffers.items())
 

@@ -112,7 +112,6 @@ class LazyParameter(nn.Parameter):
         dtype: torch.dtype,
         requires_grad: bool = True,
     ) -> "LazyParameter":
-        """Make the placeholder."""
         form = _nan(shape, dtype, device)
         # Memory on meta could not be exchanged for other memory.
         made = super().__new__(cls, _nan(shape, dtype, torch.device("cpu")) if form.is_meta else form, requires_grad)
@@ -165,7 +164,6 @@ class LazyParameter(nn.Parameter):
 
 
 def is_lazy(tensor: object) -> bool:
-    """Whether `tensor` is a parameter that has no values yet."""
     return type(tensor) is LazyParameter
 
 

@@ -26,7 +26,6 @@ class Memory:
             self.add(tensor)
 
     def add(self, tensor: Tensor) -> None:
-        """Take the memory of `tensor` in."""
         for start, end in _ranges(tensor) or ():
             first, last = bisect_right(self._ends, start), bisect_left(self._starts, end)
             if first < last:

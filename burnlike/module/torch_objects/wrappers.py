@@ -21,11 +21,7 @@ def bare_name(name: str) -> str:
 
 
 def unwrap(module: nn.Module) -> nn.Module:
-    """The module inside the wrappers (DDP, torch.compile, ...) of `module`.
-
-    Raises:
-        TypeError: it is not a module.
-    """
+    """The module inside the wrappers (DDP, torch.compile, ...) of `module`; a TypeError if it is none."""
     check_module(module)
     modules: Any = module.__dict__.get("_modules", ())
     for name in WRAPPED:  # before the class is looked at, which takes longer
@@ -35,11 +31,6 @@ def unwrap(module: nn.Module) -> nn.Module:
 
 
 def check_module(module: object) -> None:
-    """Refuse what is no module.
-
-    Raises:
-        TypeError: it is none; a class is told from its object.
-    """
     if not isinstance(module, nn.Module):
         is_class = isinstance(module, type)
         got = f"the class {module.__name__}: give an object of it" if is_class else f"a {type(module).__name__}"

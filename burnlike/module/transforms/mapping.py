@@ -44,11 +44,9 @@ class ModuleMapper:
         """A parameter of bools."""
         return param
 
-    def enter_module(self, name: str, container: str) -> None:
-        """A field begins; see `ModuleVisitor.enter_module`."""
+    def enter_module(self, name: str, container: str) -> None: ...
 
-    def exit_module(self, name: str, container: str) -> None:
-        """The field ends; see `ModuleVisitor.exit_module`."""
+    def exit_module(self, name: str, container: str) -> None: ...
 
 
 Mapping = ModuleMapper | Callable[..., Any]

@@ -53,7 +53,6 @@ def train(module: M) -> M:
 
 
 def restore_intents(module: nn.Module) -> None:
-    """Track again what is meant to be trained in the tree."""
     for slot in slots_of(module):
         intent = meta_of(slot.home_module, slot.home_name).trainable
         if slot.kind == "weight" and intent is not None:

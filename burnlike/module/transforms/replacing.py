@@ -67,11 +67,6 @@ def _form(tensor: Tensor) -> tuple[torch.Size, torch.dtype, torch.device]:
 
 
 def check_sharding(param: Param, value: Tensor) -> None:
-    """Refuse what can't take the place of a sharded tensor.
-
-    Raises:
-        MapperError: `param` holds a DTensor, and `value` is none of its placements, shape and type.
-    """
     target = param.tensor
     if not is_distributed(target) or (is_distributed(value) and _layout(value) == _layout(target)):
         return

@@ -137,11 +137,6 @@ class Copies:
 
 
 def check_copyable(module: nn.Module) -> None:
-    """Refuse to copy a module that `fully_shard` was applied to.
-
-    Raises:
-        ModuleTreeError: it was, to `module` or to one above it.
-    """
     if is_sharded(module):
         raise ModuleTreeError(
             f"{type(module).__name__} is sharded by fully_shard and can't be copied; change it in place (map_,"

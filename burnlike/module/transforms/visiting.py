@@ -127,12 +127,10 @@ def traverse(module: nn.Module, guide: object, show: Callable[[Param], object]) 
         raise
 
 
-def _pass(param: Param) -> None:
-    """It has no method for this kind."""
+def _pass(param: Param) -> None: ...
 
 
-def _ignore(name: str, container: str) -> None:
-    """Nobody wants to know."""
+def _ignore(name: str, container: str) -> None: ...
 
 
 def kind_of(tensor: torch.Tensor) -> str:

@@ -30,18 +30,15 @@ class KeptParam(Param):
         self._home: Any = None if module is owner and home_name == name else (weakref.ref(module), home_name)
 
     def add(self, owner: nn.Module, name: str, path: str) -> None:
-        """Note one more place of the tensor."""
         self._others = (*self._others, (weakref.ref(owner), name))
         self.aliases = (*self.aliases, path)
 
     @property
     def owners(self) -> tuple[tuple[nn.Module, str], ...]:
-        """Each (module, attribute name) that holds this tensor, the first one first."""
         return tuple([(self._alive(module), name) for module, name in ((self._module, self._name), *self._others)])
 
     @property
     def home(self) -> tuple[nn.Module, str]:
-        """The module and name that keep id and metadata."""
         module, name = self._home or (self._module, self._name)
         return self._alive(module), name
 

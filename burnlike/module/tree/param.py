@@ -202,7 +202,6 @@ class Param:
         return not is_lazy(self.tensor)
 
     def lazy_shape(self) -> torch.Size:
-        """The shape, without initializing it."""
         return self.tensor.shape
 
     def lazy_device(self) -> torch.device:
@@ -295,7 +294,6 @@ class Param:
         self.put(made.requires_grad_(tracked and (self.kind == "weight" or self.tensor.is_leaf)))
 
     def put(self, tensor: Tensor) -> None:
-        """Set the tensor of every owner to `tensor`."""
         reshard([self.tensor])
         for module, name in self.owners:
             group_of(module, self.kind)[name] = tensor

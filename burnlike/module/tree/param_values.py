@@ -31,16 +31,11 @@ class Mappers(NamedTuple):
 
 
 def differentiable(tensor: Tensor) -> bool:
-    """Whether it can be trained: it holds floating-point or complex numbers."""
+    """Whether it can be trained."""
     return tensor.is_floating_point() or tensor.is_complex()
 
 
 def torch_tensor(tensor: AnyTensor) -> Tensor:
-    """The torch tensor of a typed one; a torch tensor itself.
-
-    Raises:
-        TypeError: it is neither.
-    """
     found = tensor.inner if isinstance(tensor, TensorBase) else tensor
     if not isinstance(found, Tensor):
         raise TypeError(f"expected a torch.Tensor, got {type(tensor).__name__}; for numbers use Param.from_data")
@@ -48,7 +43,6 @@ def torch_tensor(tensor: AnyTensor) -> Tensor:
 
 
 def values_of(data: Any, device: torch.device | str | None) -> Tensor:
-    """A copy of numbers; see `Param.from_data`."""
     if isinstance(data, TensorData):
         return TorchCreationOps.from_data(data.bytes, data.shape, data.dtype, find_device(device))
     if isinstance(data, AnyTensor):
@@ -62,7 +56,6 @@ def values_of(data: Any, device: torch.device | str | None) -> Tensor:
 
 
 def parameter_or_state(given: AnyTensor, trainable: bool | None) -> Tensor:
-    """The `nn.Parameter` of a tensor, or itself if it holds whole numbers or bools; see `Param.from_tensor`."""
     tensor = torch_tensor(given)
     if not tensor.is_leaf:
         raise AutodiffError("a parameter can't hold a tensor that was computed from others: give tensor.detach()")
@@ -87,7 +80,6 @@ def lazy_parameter(
     dtype: torch.dtype | None,
     requires_grad: bool,
 ) -> LazyParameter:
-    """A parameter without values; see `Param.uninitialized`."""
     if not callable(init):
         raise TypeError(f"expected a function of the device that makes the values, got {type(init).__name__}")
     dtype = torch.get_default_dtype() if dtype is None else dtype
@@ -97,11 +89,7 @@ def lazy_parameter(
 
 
 def mapped(before: Tensor, mapper: Mapper, what: object) -> Tensor:
-    """The values of `what` after `mapper`, always in memory of their own.
-
-    Raises:
-        TypeError: that is not a tensor, or whole numbers of floating-point ones.
-    """
+    """The values of `what` after `mapper`, always in memory of their own; TypeError unless they are of its kind."""
     with torch.no_grad():
         values = mapper(before)
     if not isinstance(values, Tensor):
@@ -113,18 +101,12 @@ def mapped(before: Tensor, mapper: Mapper, what: object) -> Tensor:
 
 
 def track(tensor: Tensor, requires_grad: bool) -> None:
-    """Have autograd track the parameter `tensor` from now on, or not."""
     if tensor.requires_grad != requires_grad:
         reshard([tensor])
         tensor.requires_grad_(requires_grad)
 
 
 def check_division(path: str, present: Tensor, replacing: Tensor) -> None:
-    """Refuse a tensor that is not divided among ranks in place of one that is.
-
-    Raises:
-        ModuleTreeError: it is not.
-    """
     if is_distributed(present) and not is_distributed(replacing):
         raise ModuleTreeError(
             f"'{path}' is divided among ranks: expected a DTensor in its place, got a {type(replacing).__name__}; copy"

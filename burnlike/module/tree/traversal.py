@@ -69,11 +69,7 @@ class Exit(NamedTuple):
 
 
 def slots_of(root: nn.Module) -> list[Slot]:
-    """Every place of a tensor in a tree, in order; a tied tensor has several.
-
-    Raises:
-        ModuleTreeError: a module holds itself, or a part of the tree is in `__slots__`.
-    """
+    """Every place of a tensor in a tree, in order; a tied tensor has several. Errors are those of `traverse`."""
     slots: list[Slot] = []
     traverse(root, lambda *slot: slots.append(Slot(*slot)), lambda mark: None, [], [])
     return slots
@@ -134,7 +130,6 @@ class _Traversal:
     ordinary: dict[type, bool] = field(default_factory=dict)
 
     def walk(self, module: nn.Module, prefix: str) -> None:
-        """Visit `module` and everything in it."""
         self.seen.append(module)
         ordered = self.ordinary.get(type(module))
         if ordered is None:

@@ -134,7 +134,6 @@ class Walk:
 
     @property
     def states(self) -> list[KeptParam]:
-        """The Params that are buffers."""
         return [param for param in self.params if param.kind == "state"]
 
     @property

@@ -14,7 +14,6 @@ def as_real(tensor: Tensor) -> Tensor:
 
 
 def state_as_real(state: Any) -> Any:
-    """A state whose complex tensors are real ones, in the same memory."""
     return map_tensors(state, as_real)
 
 

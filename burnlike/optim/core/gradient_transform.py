@@ -40,7 +40,6 @@ def transformed_wide(grads: Sequence[Tensor], options: StepOptions) -> list[Tens
 
 
 def transformed(grads: Sequence[Tensor], options: StepOptions) -> list[Tensor]:
-    """As `transformed_wide`, rounded to the dtypes of the gradients."""
     return [found.to(grad.dtype) for found, grad in zip(transformed_wide(grads, options), grads, strict=True)]
 
 

@@ -27,7 +27,6 @@ def clip(rule: GradientClipping, grads: Sequence[Tensor]) -> list[Tensor]:
 
 
 def needs_norms(rule: GradientClipping | None) -> bool:
-    """Whether a rule looks at the norms of gradients."""
     return isinstance(rule, ClipByNorm | ClipByGlobalNorm)
 
 

@@ -105,7 +105,6 @@ class GradientsParams:
         return cls.of((param, grad) for param, grad in taken if grad is not None)
 
     def get(self, param: Param | ParamId) -> Tensor | None:
-        """The gradient of a parameter, or None."""
         found = self._known().get(_id(param))
         return None if found is None else found[1]
 
@@ -140,7 +139,6 @@ class GradientsParams:
         return self
 
     def is_empty(self) -> bool:
-        """Whether no parameter has a gradient."""
         return len(self) == 0
 
     def _listed(self) -> tuple[Sequence[Param], list[Tensor]]:

@@ -97,7 +97,6 @@ class GradientsAccumulator:
         return found
 
     def reset(self) -> None:
-        """Forget what was accumulated."""
         self._sums, self._dtypes = {}, {}
         self._first, self._weight, self._count = None, 0.0, 0
 

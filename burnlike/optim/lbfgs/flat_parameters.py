@@ -28,12 +28,6 @@ class FlatParameters:
     """
 
     def __init__(self, module: nn.Module) -> None:
-        """Look at the parameters.
-
-        Raises:
-            ArgumentError: there are none.
-            DeviceError: they are on several devices.
-        """
         self.params: list[Param] = params(module, "weight")
         if not self.params:
             raise ArgumentError(f"Lbfgs: expected a module with parameters, got a {type(module).__name__} without any")
@@ -55,11 +49,7 @@ class FlatParameters:
         self._groups = _groups_of(module, [param.tensor for param in self.params])
 
     def choose(self, grads: GradientsParams) -> None:
-        """Let the parameters that have a gradient be those that move.
-
-        Raises:
-            ArgumentError, ShapeError: see `gradient`.
-        """
+        """Let the parameters that have a gradient be those that move; errors are those of `gradient`."""
         self._check(grads)
         ids = {param.id for param in grads.params}
         self.moving = [param for param in self.params if param.id in ids]
@@ -72,7 +62,6 @@ class FlatParameters:
         return flat
 
     def write(self, flat: Tensor) -> None:
-        """Set what moves to the values of a vector."""
         reshard(param.tensor for param in self.moving)
         for param in self.moving:
             tensor, values = param.tensor.detach(), self._part(flat, param)

@@ -141,11 +141,9 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
         return losses[0]
 
     def into_record(self) -> Record:
-        """The state, copying nothing, with Burn's names: `history_s.0`, ..., `history_s.len`, `d`, `t`, ..."""
         return self.state.into_record()
 
     def to_record(self) -> Record:
-        """`into_record`, by the name that it has in Burn's optimizers."""
         return self.into_record()
 
     def load_record(self, record: Record, module: nn.Module | None = None) -> Self:
@@ -163,11 +161,7 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
         return self
 
     def read_state(self, record: Record, module: nn.Module | None = None) -> LbfgsState:
-        """A state for `load_record`, checked; nothing is changed yet, so that several parts can be loaded together.
-
-        Raises:
-            RecordMismatchError, RecordIOError: see `load_record`.
-        """
+        """A state for `load_record`, checked; nothing is changed yet, so that several parts can be loaded together."""
         state = state_of(record)
         for name in ("history_s", "history_y"):
             del getattr(state, name)[: -self.config.history_size]
@@ -181,7 +175,6 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
         return state
 
     def take_state(self, state: LbfgsState) -> None:
-        """Put in place what `read_state` gave."""
         self.state = state
 
     def _check_size(self, flat: FlatParameters) -> None:
@@ -265,11 +258,6 @@ def _largest(vector: Tensor) -> float:
 
 @torch.enable_grad()
 def _evaluated(closure: Callable[[Any], Any], module: nn.Module) -> tuple[float, GradientsParams]:
-    """The loss that the closure returns, checked.
-
-    Raises:
-        ArgumentError: it is something else than a loss and gradients.
-    """
     found = closure(module)
     if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], GradientsParams):
         shown = (

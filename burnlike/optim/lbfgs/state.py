@@ -37,7 +37,6 @@ class LbfgsState:
 
     @property
     def vectors(self) -> list[Tensor]:
-        """All tensors."""
         return [it for it in (*self.history_s, *self.history_y, self.d, self.prev_flat_grad) if it is not None]
 
     def copy(self, device: torch.device, dtype: torch.dtype) -> "LbfgsState":

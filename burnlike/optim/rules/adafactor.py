@@ -42,7 +42,6 @@ class Adafactor(ForeachOptimizer[AdafactorState]):
         self.config = config
 
     def state_shape(self, field: str, shape: torch.Size) -> torch.Size | None:
-        """Rows and columns; see `SimpleOptimizer.state_shape`."""
         match field:
             case "second_moment":
                 return factored_shape(shape, rows=True)
@@ -117,7 +116,6 @@ def _mean(values: Tensor, dim: int) -> Tensor:
 
 
 def _divided(grads: list[Tensor], states: Sequence[AdafactorState]) -> list[Tensor]:
-    """The gradients divided by the roots of their second moments."""
     by_row = [
         state.second_moment.rsqrt()
         if state.column_second_moment is None

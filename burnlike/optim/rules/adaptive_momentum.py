@@ -60,7 +60,6 @@ class AdaptiveMomentum(KernelOptimizer[State]):
     def update(
         self, lr: float, tensors: Sequence[Tensor], grads: Sequence[Tensor], states: ReadyStates, options: StepOptions
     ) -> None:
-        """Call the kernel, and count the step."""
         config = self.config
         times = [holder.time + 1 for holder in states.holders]
         first, second, *largest = states.moments

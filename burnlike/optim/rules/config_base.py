@@ -113,11 +113,6 @@ class ModuleOptimizerConfig(OptimizerConfig["OptimizerAdaptor[Any]"], Builds[Bui
         return built(self, "build()")
 
     def init(self) -> "OptimizerAdaptor[Any]":
-        """The optimizer of a module.
-
-        Raises:
-            ConfigError: a group asks for what its rule can't do.
-        """
         base = None if isinstance(self, OptimizerGroupsConfig) else self
         return resolve("burnlike.optim:OptimizerAdaptor")(
             None if base is None else base.build(),

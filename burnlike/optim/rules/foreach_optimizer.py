@@ -6,13 +6,12 @@ from operator import is_
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor as TorchTensor
+from torch import Tensor
 
 from ...ops import StepOptions
-from ...tensor import Tensor
 from ..core.gradient_transform import PLAIN, computing_dtype, finish, is_skipped, transformed_wide
 from ..core.state import map_tensors
-from .simple_optimizer import B, D, SimpleOptimizer, typed_step
+from .simple_optimizer import ListOptimizer
 
 State = TypeVar("State")
 
@@ -32,14 +31,14 @@ class ReadyStates(list[Any]):
     device: torch.device
 
 
-class ForeachOptimizer(SimpleOptimizer[State]):
+class ForeachOptimizer(ListOptimizer[State]):
     """A rule that is written over lists: `first` makes a state, `update` is the formula."""
 
     def state_shape(self, field: str, shape: torch.Size) -> torch.Size | None:
         return shape
 
     @abstractmethod
-    def first(self, tensor: TorchTensor) -> State:
+    def first(self, tensor: Tensor) -> State:
         """The state of a parameter before its first step.
 
         Args:
@@ -47,7 +46,7 @@ class ForeachOptimizer(SimpleOptimizer[State]):
         """
 
     @abstractmethod
-    def update(self, lr: float, tensors: list[TorchTensor], grads: list[TorchTensor], states: Sequence[State]) -> None:
+    def update(self, lr: float, tensors: list[Tensor], grads: list[Tensor], states: Sequence[State]) -> None:
         """Update tensors and states in place. All tensors are float32, or all are float64.
 
         Args:
@@ -57,17 +56,12 @@ class ForeachOptimizer(SimpleOptimizer[State]):
             states: a state for each. A tensor of it may be written into, not replaced, unless it is None.
         """
 
-    def step(
-        self, lr: float, tensor: Tensor[B, D], grad: Tensor[B, D], state: State | None
-    ) -> tuple[Tensor[B, D], State]:
-        return typed_step(self.step_many, lr, tensor, grad, state)
-
     @torch.no_grad()
     def step_many(
         self,
         lr: float,
-        tensors: Sequence[TorchTensor],
-        grads: Sequence[TorchTensor],
+        tensors: Sequence[Tensor],
+        grads: Sequence[Tensor],
         states: Sequence[State | None],
         options: StepOptions = PLAIN,
     ) -> Sequence[State | None]:
@@ -94,14 +88,14 @@ class ForeachOptimizer(SimpleOptimizer[State]):
         self,
         lr: float,
         dtype: torch.dtype,
-        tensors: list[TorchTensor],
-        grads: list[TorchTensor],
+        tensors: list[Tensor],
+        grads: list[Tensor],
         states: list[Any],
     ) -> list[State]:
         """One update in `dtype`; what is kept in another one is rounded back to it once."""
-        rounded: dict[int, tuple[TorchTensor, TorchTensor]] = {}  # by the wide one, its original beside it
+        rounded: dict[int, tuple[Tensor, Tensor]] = {}  # by the wide one, its original beside it
 
-        def widened(value: TorchTensor, device: torch.device) -> TorchTensor:
+        def widened(value: Tensor, device: torch.device) -> Tensor:
             value = value.to(device)
             if not value.is_floating_point() or value.dtype == dtype:
                 return value
@@ -109,7 +103,7 @@ class ForeachOptimizer(SimpleOptimizer[State]):
             rounded[id(wide)] = wide, value
             return wide
 
-        def narrowed(value: TorchTensor) -> TorchTensor:
+        def narrowed(value: Tensor) -> Tensor:
             if id(value) not in rounded:
                 return value
             wide, original = rounded[id(value)]
@@ -127,11 +121,11 @@ class ForeachOptimizer(SimpleOptimizer[State]):
         return [map_tensors(state, narrowed) for state in ready] if rounded else ready
 
 
-def _are_of(tensors: Sequence[TorchTensor], dtype: torch.dtype, device: torch.device) -> bool:
+def _are_of(tensors: Sequence[Tensor], dtype: torch.dtype, device: torch.device) -> bool:
     return all(tensor.dtype == dtype and tensor.device == device for tensor in tensors)
 
 
-def _ready_states(tensors: Sequence[TorchTensor], states: Sequence[Any]) -> ReadyStates | None:
+def _ready_states(tensors: Sequence[Tensor], states: Sequence[Any]) -> ReadyStates | None:
     dtypes = {tensor.dtype for tensor in tensors} | _float_dtypes(states)
     if len(dtypes) != 1 or not _are_of(tensors, computing_dtype(tensors[0].dtype), tensors[0].device):
         return None
@@ -143,7 +137,7 @@ def _ready_states(tensors: Sequence[TorchTensor], states: Sequence[Any]) -> Read
 def _float_dtypes(states: Sequence[Any]) -> set[torch.dtype]:
     found: set[torch.dtype] = set()
 
-    def look(value: TorchTensor) -> TorchTensor:
+    def look(value: Tensor) -> Tensor:
         if value.is_floating_point():
             found.add(value.dtype)
         return value

@@ -11,12 +11,11 @@ from torch import Tensor
 from ...errors import ConfigError, DeviceError, DTypeError
 from ...module.torch_objects.wrappers import is_distributed
 from ...ops import StepOptions, scale_count
-from ...tensor import Tensor as TypedTensor
 from ..core.gradient_transform import PLAIN, finish, is_skipped
 from ..core.sharded import Parts
 from ..core.state import map_tensors
 from .moments import Moment, pack, placed
-from .simple_optimizer import B, D, SimpleOptimizer, typed_step
+from .simple_optimizer import ListOptimizer
 
 State = TypeVar("State")
 
@@ -44,7 +43,7 @@ class ReadyStates(list[Any]):
     made_for: tuple[Moment, ...]
 
 
-class KernelOptimizer(SimpleOptimizer[State]):
+class KernelOptimizer(ListOptimizer[State]):
     """A rule with a kernel that follows all options of a step.
 
     Attributes:
@@ -69,28 +68,20 @@ class KernelOptimizer(SimpleOptimizer[State]):
     @abstractmethod
     def update(
         self, lr: float, tensors: Sequence[Tensor], grads: Sequence[Tensor], states: ReadyStates, options: StepOptions
-    ) -> None:
-        """Call the kernel."""
+    ) -> None: ...
 
     def state_shape(self, field: str, shape: torch.Size) -> torch.Size:
-        """Moments have the parameter's shape, scales one value for each block."""
         name = field.rpartition(".")[2]
         is_scales = name in [moment.scales for moment in self.moments]
         return torch.Size([scale_count(shape.numel())]) if is_scales else shape
 
     def check_parameter(self, path: str, tensor: Tensor) -> None:
-        """Refuse 8-bit moments of a parameter that is divided among ranks."""
         coded = [moment.field for moment in self.moments if moment.dtype == "blockwise8"]
         if coded and is_distributed(tensor):
             raise ConfigError(
                 f"'{path}' is sharded, and {coded[0]}: blockwise8 can't be: blocks would not end where parts do; "
                 "take bfloat16"
             )
-
-    def step(
-        self, lr: float, tensor: "TypedTensor[B, D]", grad: "TypedTensor[B, D]", state: State | None
-    ) -> "tuple[TypedTensor[B, D], State]":
-        return typed_step(self.step_many, lr, tensor, grad, state)
 
     @torch.no_grad()
     def step_many(
@@ -101,7 +92,6 @@ class KernelOptimizer(SimpleOptimizer[State]):
         states: Sequence[State | None],
         options: StepOptions = PLAIN,
     ) -> Sequence[State | None]:
-        """One native call for all tensors; values and states are updated in place."""
         if isinstance(states, ReadyStates) and states.made_for == self.moments:
             ready = states
         else:

@@ -36,7 +36,6 @@ class Lion(KernelOptimizer[LionState]):
         return LionState(**fields)
 
     def holder(self, state: LionState) -> LionState:
-        """The part of a state that has the moment: all of it."""
         return state
 
     def update(

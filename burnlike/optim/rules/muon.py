@@ -42,11 +42,6 @@ class Muon(ForeachOptimizer[MuonState]):
         self.config = config
 
     def check_parameter(self, path: str, tensor: Tensor) -> None:
-        """Refuse what is no matrix.
-
-        Raises:
-            ConfigError: it is none.
-        """
         if tensor.dim() != 2:
             raise ConfigError(
                 f"Muon can't update '{path}' of shape {list(tensor.shape)}: {_needs_matrix(tensor)}; leave it to"
@@ -59,11 +54,6 @@ class Muon(ForeachOptimizer[MuonState]):
         return MuonState(MomentumState(tensor.new_empty(_NONE)))
 
     def update(self, lr: float, tensors: list[Tensor], grads: list[Tensor], states: Sequence[MuonState]) -> None:
-        """The formula; see `ForeachOptimizer.update`.
-
-        Raises:
-            ShapeError: a tensor is not a matrix.
-        """
         config = self.config
         for tensor in tensors:
             if tensor.dim() != 2:
@@ -150,7 +140,6 @@ def _iterated(
 
 
 def _batches(matrices: Sequence[Tensor]) -> Iterator[list[int]]:
-    """The places of matrices that are iterated together."""
     alike: dict[tuple[int, ...], list[int]] = {}
     for place, matrix in enumerate(matrices):
         alike.setdefault(tuple(sorted(matrix.shape)), []).append(place)

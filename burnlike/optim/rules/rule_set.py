@@ -57,12 +57,10 @@ class RuleSet:
 
     @property
     def group_params(self) -> tuple[ParamGroup, ...]:
-        """The parameters of each group."""
         return tuple(group.params for group in self.groups)
 
     @property
     def rules(self) -> Sequence[SimpleOptimizer[Any]]:
-        """All rules, the base's first."""
         return [it for it in (self.base, *(group.optimizer for group in self.groups)) if it is not None]
 
     @property
@@ -72,17 +70,11 @@ class RuleSet:
         return any(map(needs_norms, clippings)) or not all(rule.elementwise for rule in self.rules)
 
     def rule(self, group: int) -> SimpleOptimizer[Any]:
-        """The rule of a group."""
         rule = self.base if group == BASE else self.groups[group].optimizer
         assert rule is not None, "check() has refused parameters without a rule"
         return rule
 
     def rule_of(self, param_id: ParamId, path: str | None) -> SimpleOptimizer[Any]:
-        """The rule of a parameter, by its id and, where it is known, its path.
-
-        Raises:
-            ConfigError: it has none.
-        """
         for group in reversed(self.groups):
             if group.params.matches_id_path(param_id, path):
                 return group.optimizer
@@ -91,7 +83,6 @@ class RuleSet:
         return self.base
 
     def clipping(self, group: int) -> GradientClipping | None:
-        """The clipping of a group's gradients."""
         own = None if group == BASE else self.groups[group].grad_clipping
         return self.grad_clipping if own is None else own
 
@@ -103,15 +94,10 @@ class RuleSet:
         return BASE if group == BASE or self.groups[group].grad_clipping is None else group
 
     def lr_factor(self, group: int) -> float:
-        """The factor of a group's learning rate."""
         return 1.0 if group == BASE else self.groups[group].lr_factor
 
     def check(self, module: nn.Module) -> None:
-        """Refuse a module that these rules can't train.
-
-        Raises:
-            ConfigError: a group matches no parameter, a parameter is in no group, or its rule can't update it.
-        """
+        """Raise ConfigError for a module that these rules can't train."""
         weights = params(module, "weight")
         check_groups(self.group_params, weights, "the optimizer")
         for param in weights:
@@ -122,11 +108,6 @@ class RuleSet:
                 self.rule(place).check_parameter(param.path, param.tensor)
 
     def check_stochastic(self) -> None:
-        """Refuse stochastic rounding if a rule can't do it.
-
-        Raises:
-            ConfigError: a rule has no kernel.
-        """
         if unable := [type(rule).__name__ for rule in self.rules if not rule.fused]:
             raise ConfigError(f"stochastic_rounding: {CANNOT_ROUND.format(', '.join(unable))}")
 

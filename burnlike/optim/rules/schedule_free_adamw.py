@@ -55,11 +55,7 @@ class ScheduleFreeAdamW(ForeachOptimizer[ScheduleFreeAdamWState]):
         return ScheduleFreeAdamWState(0, 0.0, 0.0, tensor.clone(), torch.zeros_like(tensor))
 
     def check_states(self, states: Sequence[ScheduleFreeAdamWState | None]) -> None:
-        """Refuse a step while the module holds the weights to evaluate with.
-
-        Raises:
-            ArgumentError: it does.
-        """
+        """Refuse a step while the module holds the weights to evaluate with."""
         if any(state is not None and state.training_weights is not None for state in states):
             raise ArgumentError(
                 "the module holds the weights to evaluate with, where no gradients are to be taken; call"
@@ -107,7 +103,6 @@ class ScheduleFreeAdamW(ForeachOptimizer[ScheduleFreeAdamWState]):
         return True
 
     def put_training_weights(self, tensor: Tensor, state: ScheduleFreeAdamWState) -> bool:
-        """Put y back, bit for bit."""
         if state.training_weights is None:
             return False
         tensor.copy_(state.training_weights)

@@ -1,7 +1,7 @@
 """SimpleOptimizer: one formula for one tensor. The adaptor does everything else."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import UnionType
 from typing import Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin
@@ -168,18 +168,16 @@ class SimpleOptimizer(ABC, Generic[State]):
         """Let steps that changed nothing, as found out later, not have counted; for rules that are `fused`."""
 
 
-def typed_step(
-    step_many: Callable[..., Sequence[Any]],
-    lr: float,
-    tensor: Tensor[B, D],
-    grad: Tensor[B, D],
-    state: Any,
-) -> tuple[Tensor[B, D], Any]:
-    """`SimpleOptimizer.step` of a rule that defines `step_many`: one step of copies."""
-    values = tensor.inner.detach().clone()
-    copied = map_tensors(state, lambda it: inner_of(it).clone())
-    (after,) = step_many(lr, [values], [grad.inner], [copied])
-    return Tensor(values, tensor.backend), after
+class ListOptimizer(SimpleOptimizer[State]):
+    """Base of the built-in rules, whose `step_many` computes on torch's tensors; `step` is one step of copies."""
+
+    def step(
+        self, lr: float, tensor: Tensor[B, D], grad: Tensor[B, D], state: State | None
+    ) -> tuple[Tensor[B, D], State | None]:
+        values = tensor.inner.detach().clone()
+        copied = map_tensors(state, lambda it: inner_of(it).clone())
+        (after,) = self.step_many(lr, [values], [grad.inner], [copied])
+        return Tensor(values, tensor.backend), after
 
 
 def _is_typed(hint: Any, names: Sequence[str]) -> bool:

@@ -123,9 +123,5 @@ class ModuleLrScheduler(AnyLrScheduler[ModuleLearningRate]):
         return ModuleLearningRate(self.base.step(), self.groups, rates)
 
     def check(self, module: nn.Module) -> None:
-        """Refuse a module that a group matches no parameter of.
-
-        Raises:
-            ConfigError: there is such a group.
-        """
+        """Raise ConfigError if a group matches no parameter of `module`."""
         check_groups(self.groups, params(module, "weight"), "the learning rates")

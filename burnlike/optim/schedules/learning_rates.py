@@ -37,7 +37,6 @@ class ModuleLearningRate:
             )
 
     def of(self, param: Param) -> float:
-        """The rate of a parameter."""
         return self.at(last_match(self.groups, param))
 
     def at(self, group: int) -> float:
@@ -45,20 +44,11 @@ class ModuleLearningRate:
         return self.base if group == BASE else self.rates[group]
 
     def check(self, module: nn.Module) -> None:
-        """Refuse a module that a group matches no parameter of.
-
-        Raises:
-            ConfigError: there is such a group.
-        """
+        """Raise ConfigError if a group matches no parameter of `module`."""
         check_groups(self.groups, params(module, "weight"), "the learning rates")
 
 
 def checked_rate(rate: float) -> float:
-    """The learning rate, if it is one.
-
-    Raises:
-        ArgumentError: it is negative, not finite, or no number.
-    """
     try:
         if 0 <= rate < math.inf:
             return float(rate)

@@ -88,17 +88,13 @@ class AnyLrScheduler(RecordMethods, ABC, Generic[Rate]):
             scheduler.state.update(state)
         return self
 
-    def upgraded(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The state as `fields` has it, from what `to_record` gave or gives; for subclasses where these differ."""
+    def adjusted(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The state as `fields` has it, from what `to_record` gave; for subclasses where these differ."""
         return state
 
 
 def each_its_own(schedulers: "Sequence[LrScheduler]") -> "list[LrScheduler]":
-    """The schedulers that another one is made of.
-
-    Raises:
-        ArgumentError: one is in two places, where it would advance twice in each step.
-    """
+    """A list of the schedulers; ArgumentError if one is in two places, where it would advance twice in each step."""
     for index, scheduler in enumerate(schedulers):
         for before, other in enumerate(schedulers[:index]):
             if other is scheduler:

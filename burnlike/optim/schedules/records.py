@@ -22,7 +22,6 @@ _COMPOSABLE = [("Linear", "usize"), ("Cosine", "usize"), ("Exponential", "f64"),
 
 
 def burn_0_22(scheduler: "Scheduler") -> tuple[dict[str, Any], Any]:
-    """Values and layout of a record."""
     values, layout = _named(scheduler)
     if scheduler.grouped:
         return values, layout
@@ -39,11 +38,6 @@ def _named(scheduler: "Scheduler") -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def burn_0_21(scheduler: "Scheduler") -> tuple[dict[str, Any], Any]:
-    """Values and layout of a record.
-
-    Raises:
-        RecordError: Burn 0.21 has no such scheduler.
-    """
     if scheduler.burn_0_21 is None:
         raise _unknown(scheduler, "")
     _, kind = scheduler.burn_0_21
@@ -73,11 +67,7 @@ def _unknown(scheduler: "Scheduler", place: str) -> RecordError:
 
 
 def fitted(scheduler: "Scheduler", values: Mapping[str, Any]) -> "list[tuple[Scheduler, State]]":
-    """The part of a record that belongs to the scheduler and those below it, checked; nothing is changed.
-
-    Raises:
-        RecordMismatchError: it is the record of another one.
-    """
+    """The part of a record for the scheduler and those below it, checked; RecordMismatchError if there is none."""
     if scheduler.grouped:
         return _fitted(scheduler, values, "")
     if "" in values or "schedulers" in values:
@@ -94,7 +84,7 @@ def fitted(scheduler: "Scheduler", values: Mapping[str, Any]) -> "list[tuple[Sch
 def _fitted(scheduler: "Scheduler", values: Any, path: str) -> "list[tuple[Scheduler, State]]":
     if not isinstance(values, Mapping):
         raise _mismatch(scheduler, path.rstrip("."), f"a map, got {values!r:.60}")
-    values = scheduler.upgraded(values)
+    values = scheduler.adjusted(values)
     children = {str(index): child for index, child in enumerate(scheduler.children)}
     if unexpected := sorted(values.keys() - scheduler.fields.keys() - children.keys()):
         known = ", ".join((*scheduler.fields, *children)) or "nothing"

@@ -40,8 +40,7 @@ class LinearLr(LrScheduler):
         """The state with the length that it counts down from: a run that goes on with another one follows that."""
         return {**super().to_record(), "num_iters": self.num_iters}
 
-    def upgraded(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The state, counted down from the length of this schedule."""
+    def adjusted(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
         length, remaining = state.get("num_iters"), state.get("remaining_iters")
         if type(length) is not int or type(remaining) is not int:
             return state
@@ -78,12 +77,6 @@ class CosineAnnealing(LrScheduler):
             return self.initial_lr * (step + 1) / self.warmup_steps
         progress = (step - self.warmup_steps) / self.num_iters
         return self.min_lr + 0.5 * (self.initial_lr - self.min_lr) * (1.0 + math.cos(math.pi * progress))
-
-    def upgraded(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The state; burnlike's first checkpoints counted the steps taken, one more than `current_iter`."""
-        if state.keys() == {"steps"} and type(state["steps"]) is int:
-            return {"current_iter": (state["steps"] - 1) % 2**64}
-        return state
 
 
 class ExponentialLr(LrScheduler):

@@ -55,11 +55,7 @@ class StateMatch(NamedTuple):
 
 
 def entries_of(record: Record) -> list[StateEntry]:
-    """The states in `record`, in its order; those without tensors and values too.
-
-    Raises:
-        RecordMismatchError: it is not an optimizer's record.
-    """
+    """The states in `record`, in its order; those without tensors and values too."""
     states, paths = record.values.get("states"), record.values.get("paths", {})
     if not record.tensors and not record.values and not record.ids:
         return []  # as formats that have no place for values keep the record of an optimizer before its first step
@@ -201,11 +197,6 @@ def _followed(
 def refuse_orphans(
     entries: Sequence[StateEntry], found: OptimizerLoadReport, targets: Sequence[StateOwner], source: str
 ) -> None:
-    """Raise if a state belongs to no parameter.
-
-    Raises:
-        RecordMismatchError: one does; its `report` is `found`.
-    """
     if not found.orphaned:
         return
     shown = ", ".join(found.orphaned[:5]) + (f" and {len(found.orphaned) - 5} more" if found.orphaned[5:] else "")
@@ -222,11 +213,6 @@ def refuse_orphans(
 
 
 def refuse_mismatched(found: OptimizerLoadReport, source: str) -> None:
-    """Raise if a state has another shape than its parameter.
-
-    Raises:
-        RecordMismatchError: one has; its `report` is `found`.
-    """
     if found.mismatched:
         lines = "\n".join(f"  {it.path}: expected {it.expected}, got {it.found}" for it in found.mismatched[:10])
         error = RecordMismatchError(f"{source} does not fit the model; the optimizer is as it was\n{lines}")

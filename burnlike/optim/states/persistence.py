@@ -154,6 +154,5 @@ class StatefulOptimizer(Optimizer):
         return read_states(found, targets, self.rules.rule_of, report=report, prune_orphans=prune_orphans)
 
     def take_states(self, loaded: KeptStates) -> None:
-        """Put what `read_states` gave in place of all states."""
         self._kept = loaded
         self._forget_batches()

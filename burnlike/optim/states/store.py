@@ -60,11 +60,7 @@ class KeptStates:
         self.ranks[param.id] = param.tensor.dim()
 
     def of(self, param: Param) -> Any:
-        """The state of a parameter; None if it has none.
-
-        Raises:
-            ShapeError: it is of a parameter of another shape.
-        """
+        """The state of a parameter, or None; ShapeError if it is of a parameter of another shape."""
         shape = self.shapes.get(param.id)
         if shape is not None and shape != param.tensor.shape:
             raise ShapeError(
@@ -74,7 +70,6 @@ class KeptStates:
         return self.states.get(param.id)
 
     def drop(self, param_id: ParamId) -> None:
-        """Forget a parameter."""
         for kept in (self.states, self.paths, self.ranks, self.shapes, self.divisions):
             kept.pop(param_id, None)
 
@@ -118,11 +113,6 @@ def layout_of_state(rule: Rule, state: Any = None) -> Any:
 
 
 def checked_layout(rule: Rule) -> Any:
-    """The layout of a rule's records.
-
-    Raises:
-        RecordError: the state's declared types don't say it.
-    """
     layout = layout_of_state(rule)
     if layout is None:
         name = rule.state_type.__name__

@@ -218,11 +218,9 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         return module
 
     def use_eval_weights(self, module: nn.Module) -> bool:
-        """Put the weights to evaluate with into `module`; see `Optimizer.use_eval_weights`."""
         return self._put_weights(module, to_evaluate=True)
 
     def use_training_weights(self, module: nn.Module) -> bool:
-        """Put the weights to train with back into `module`; see `Optimizer.use_training_weights`."""
         return self._put_weights(module, to_evaluate=False)
 
     def _put_weights(self, module: nn.Module, *, to_evaluate: bool) -> bool:
@@ -235,7 +233,6 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
     def _tensors_of(
         self, module: nn.Module, stepped: Sequence[Param], lr: float | ModuleLearningRate
     ) -> list[list[Tensor]]:
-        """The parameters of each batch of a step, prepared for it."""
         rate_groups = lr.groups if isinstance(lr, ModuleLearningRate) else None
         last_stepped, last_module, last_rate_groups = self._last
         # Where some have no gradient, the list is another one each time.
@@ -267,7 +264,6 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
             batch.set_states(states, self.rules.rule(batch.group))
 
     def _keep(self, batch: ParamBatch, states: Sequence[Any]) -> None:
-        """Keep the states of a batch after a step."""
         if states is batch.states and not batch.has_complex:
             return
         batch.states = states

@@ -111,7 +111,6 @@ def stepped_in(module: nn.Module, params: Sequence[Param]) -> list[tuple[int, Pa
 
 
 def gradients_of(batch: ParamBatch, values: Sequence[Tensor]) -> Sequence[Tensor]:
-    """The gradients of a batch among those of a step."""
     if len(batch.places) == len(values):
         return values
     return [values[place] for place in batch.places]

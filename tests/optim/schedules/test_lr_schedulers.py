@@ -215,13 +215,6 @@ def test_a_run_that_goes_on_with_another_length_follows_it(config: LrSchedulerCo
     assert rates(config.init(num_iters=8).load_record(first.to_record()), 6) == pytest.approx(whole[3:], abs=1e-15)
 
 
-def test_checkpoints_of_the_first_release_continue() -> None:
-    scheduler = COSINE.init()
-    rates(scheduler, 4)
-    assert COSINE.init().load_record({"steps": 4}).step() == scheduler.step()
-    assert COSINE.init().load_record({"steps": 0}).step() == COSINE.init().step()
-
-
 @pytest.mark.parametrize(
     ("config", "record", "message"),
     [
